@@ -1,0 +1,1 @@
+"""Pure vocabulary of Moonpool: names, errors, records and rules. No I/O, no clock, no async."""

@@ -1,0 +1,86 @@
+"""Vocabulary of one tool call: what was asked, what came of it, and the closed set of error types.
+
+A failing tool call is an outcome, not an exception of ours: the code in the sandbox gets it as a typed error. The
+names below are the `error.type` values of the result contract (H-027, H-044).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from moonpool.core.json import JsonObject
+
+
+class CallErrorType(StrEnum):
+    """Why a tool call gave no data. Public: guest code and models read these."""
+
+    TOOL_ERROR = "ToolError"  # the tool itself said isError
+    UNKNOWN_TOOL = "UnknownTool"  # not in this session's manifest
+    VALIDATION_ERROR = "ValidationError"  # arguments do not fit the tool's inputSchema
+    POLICY_DENIED = "PolicyDenied"
+    APPROVAL_REJECTED = "ApprovalRejected"
+    APPROVAL_EXPIRED = "ApprovalExpired"
+    TIMEOUT = "Timeout"
+    RATE_LIMIT = "RateLimit"
+    TRANSIENT_NETWORK = "TransientNetwork"  # the upstream died, refused or closed; it is restarted
+    UPSTREAM_ERROR = "UpstreamError"  # the upstream answered with a protocol error or with garbage
+    OUTPUT_TOO_LARGE = "OutputTooLarge"
+    EXECUTION_ENDED = "ExecutionEnded"  # the call came after its execution was over
+    INTERNAL = "Internal"
+
+
+class ApprovalState(StrEnum):
+    """Closed set of H-034; `NOT_REQUIRED` is the only one that the guide names."""
+
+    NOT_REQUIRED = "NOT_REQUIRED"
+    PENDING = "PENDING"
+    APPROVED = "APPROVED"
+    REJECTED = "REJECTED"
+    EXPIRED = "EXPIRED"
+
+
+DataFrom = Literal["structured", "json_text", "text", "content"]
+"""Where a call's `data` lies in its raw result: `structuredContent`; the one text block, parsed, because it
+holds a JSON object or array; the text blocks joined by newlines; or the `content` list itself when it holds anything but text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallError:
+    """A tool call's failure as the guest sees it."""
+
+    type: CallErrorType
+    message: str
+    retryable: bool = False
+
+    def to_json(self) -> JsonObject:
+        return {"type": str(self.type), "message": self.message, "retryable": self.retryable}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallSpec:
+    """One call as code in a sandbox asked for it. SECURITY: names and arguments are hostile input."""
+
+    run_id: str
+    call_id: int  # unique within its execution
+    server_id: str
+    tool: str
+    arguments: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallOutcome:
+    """What one passage through the broker came to. Exactly one of `error is None` and `data_from is None` holds."""
+
+    error: CallError | None = None
+    raw: JsonObject | None = None  # the upstream's CallToolResult after redaction
+    data_from: DataFrom | None = None
+    approval: ApprovalState = ApprovalState.NOT_REQUIRED
+    duration_ms: float = 0.0
+    redactions: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None

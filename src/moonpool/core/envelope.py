@@ -1,0 +1,80 @@
+"""The one-line JSON record in which every execution ends (runtime contract, H-018 to H-034).
+
+`Envelope.to_json` gives the guide's telemetry envelope. Only `result` may be large: everything else together stays
+below 2 KiB (H-025). Additive members of `result`: `stdout`, `stderr`, `exit_code`, `displays` (X-07); of
+`result.metrics`: counts and bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from moonpool.core.calls import ApprovalState
+from moonpool.core.json import JsonObject, JsonValue, digest_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionError:
+    """Why an execution failed. `type` is a Python exception name or one of `docs/reference/runtime-contract.md`."""
+
+    type: str
+    message: str
+    retryable: bool = False
+
+    def to_json(self) -> JsonObject:
+        return {"type": self.type, "message": self.message, "retryable": self.retryable}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """Outcome of one execution."""
+
+    run_id: str
+    trace_id: str
+    tool_name: str
+    tool_version: str
+    input_digest: str
+    sandbox_image: str
+    duration_ms: int
+    approval_state: ApprovalState = ApprovalState.NOT_REQUIRED
+    data: JsonValue = None
+    error: ExecutionError | None = None
+    metrics: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    extras: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # stdout, stderr, exit_code, displays
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None
+
+    @property
+    def result(self) -> JsonObject:
+        """`{ok, data|error, metrics}` of the result contract (H-027) and the additive members."""
+        head: JsonObject = {"ok": True, "data": self.data}
+        if self.error is not None:
+            head = {"ok": False, "error": self.error.to_json()}
+        return {**head, "metrics": {"duration_ms": self.duration_ms, **self.metrics}, **self.extras}
+
+    def to_json(self, *, extras: bool = True) -> JsonObject:
+        """The whole envelope. Without `extras` the additive members of `result` are left out.
+
+        `output_digest` is taken over the canonical JSON of `data`, or of `error` when there is no data (H-032).
+        """
+        result = self.result
+        if not extras:
+            result = {key: value for key, value in result.items() if key not in self.extras}
+        return {
+            "run_id": self.run_id,
+            "trace_id": self.trace_id,
+            "tool_name": self.tool_name,
+            "tool_version": self.tool_version,
+            "input_digest": self.input_digest,
+            "output_digest": digest_json(self.data if self.error is None else self.error.to_json()),
+            "sandbox_image": self.sandbox_image,
+            "duration_ms": self.duration_ms,
+            "approval_state": str(self.approval_state),
+            "result": result,
+        }

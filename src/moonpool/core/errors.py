@@ -1,0 +1,54 @@
+"""Errors that Moonpool raises on purpose.
+
+Each class has a stable `code` (CLI, MCP, audit and docs print it), says who is at fault and whether the same
+request may succeed later. The message names the thing and the remedy, because it is often all that a person or a
+model sees. A bug is an `AssertionError` instead. Rooms define their own subclasses beside the code that raises them;
+`docs/reference/errors.md` lists all of them and a test compares.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+
+class Fault(StrEnum):
+    """Who has to act so that the same request succeeds."""
+
+    CALLER = "caller"
+    GUEST = "guest"
+    UPSTREAM = "upstream"
+    HOST = "host"
+
+
+class MoonpoolError(Exception):
+    """Base of every error raised on purpose."""
+
+    code: ClassVar[str] = "error"
+    fault: ClassVar[Fault] = Fault.HOST
+    retryable: ClassVar[bool] = False
+
+
+class ConfigError(MoonpoolError):
+    """A configuration file or setting cannot be used. Nothing was started."""
+
+    code = "config_invalid"
+    fault = Fault.CALLER
+
+
+class InputError(MoonpoolError):
+    """The caller's request itself cannot be used (code too large, not UTF-8, unknown language...)."""
+
+    code = "input_invalid"
+    fault = Fault.CALLER
+
+
+class HostUnfitError(MoonpoolError):
+    """This machine lacks something isolation needs. Nothing runs; the message says what to install or change."""
+
+    code = "host_unfit"
+    fault = Fault.HOST
+
+    def __init__(self, missing: tuple[str, ...]) -> None:
+        super().__init__("this machine cannot isolate code: " + "; ".join(missing))
+        self.missing = missing

@@ -1,0 +1,28 @@
+"""JSON as Moonpool uses it: one type for values, one canonical form for digests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TypeAlias
+
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+JsonObject: TypeAlias = dict[str, JsonValue]
+
+
+def canonical_json(value: JsonValue) -> bytes:
+    """Encode `value` so that equal values give equal bytes: sorted keys, no spaces, UTF-8.
+
+    Raises ValueError for NaN and infinities, UnicodeEncodeError (a ValueError) for lone surrogates.
+    """
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True).encode()
+
+
+def digest_bytes(data: bytes) -> str:
+    """`sha256:` and 64 hex digits over `data` (H-032)."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def digest_json(value: JsonValue) -> str:
+    """`sha256:` and 64 hex digits over the canonical form of `value`; key order and spacing do not matter (H-032)."""
+    return digest_bytes(canonical_json(value))
