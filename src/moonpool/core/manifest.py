@@ -68,6 +68,7 @@ class ServerListing:
     tools: tuple[ToolDefinition, ...] = ()
     name: str = ""
     title: str = ""
+    description: str = ""  # of `serverInfo`; like `instructions` it says what the server is for
     version: str = ""
     instructions: str = ""
     protocol_version: str = ""
@@ -78,6 +79,7 @@ class ServerListing:
             "serverId": self.server_id,
             "name": self.name,
             "title": self.title,
+            "description": self.description,
             "version": self.version,
             "instructions": self.instructions,
             "protocolVersion": self.protocol_version,
@@ -101,6 +103,7 @@ class ServerListing:
             tools=tuple(definitions),
             name=_text(data.get("name")),
             title=_text(data.get("title")),
+            description=_text(data.get("description")),
             version=_text(data.get("version")),
             instructions=_text(data.get("instructions")),
             protocol_version=_text(data.get("protocolVersion")),
