@@ -1,0 +1,225 @@
+"""Audit trail as data: record types, their canonical bytes, the hash chain and its verification. Pure.
+
+Every execution leaves a start and an end record, every tool call one outcome record, and every call that may change
+something an intent record before it leaves (H-058). Records hold digests, sizes and names, never values: no argument,
+no result, no secret. Each stored row is chained to the one before it, so a changed, removed or inserted row shows.
+
+A chain that is cut off at its end still verifies by itself; `verify_rows(anchor=...)` with a head noted elsewhere finds
+that too. The SQLite adapter is `moonpool.store.journal`, the in-memory twin `moonpool.store.fake`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias, cast
+
+from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.core.json import JsonObject, JsonValue, canonical_json
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable, Mapping
+
+GENESIS: Final = "0" * 64
+"""The hash that the first row is chained to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionStartRecord:
+    """An execution begins. With the calls' records it is what replay starts from (H-065)."""
+
+    kind: ClassVar[str] = "execution_start"
+    run_id: str
+    trace_id: str
+    at: str  # RFC 3339, UTC
+    principal: str
+    session_id: str
+    language: str
+    code_digest: str
+    environment_id: str
+    manifest_digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallIntentRecord:
+    """A call that may change something is about to leave. Durable before it does."""
+
+    kind: ClassVar[str] = "call_intent"
+    run_id: str
+    trace_id: str
+    call_id: int
+    at: str
+    code_digest: str
+    server_id: str
+    tool_name: str
+    tool_digest: str
+    arguments_digest: str
+    verdict: str
+    rule_id: str
+    approval: str
+    approver: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOutcomeRecord:
+    """What one call came to, also when it was refused or cancelled. Exactly one per call."""
+
+    kind: ClassVar[str] = "call_outcome"
+    run_id: str
+    trace_id: str
+    call_id: int
+    at: str
+    principal: str
+    session_id: str
+    code_digest: str
+    server_id: str
+    tool_name: str
+    tool_digest: str  # empty when the call did not resolve to a tool
+    arguments_digest: str  # empty when the arguments are not JSON
+    verdict: str  # empty when the call was refused before policy was asked
+    rule_id: str
+    approval: str
+    approver: str
+    duration_ms: float
+    result_bytes: int
+    result_digest: str
+    error_type: str  # empty on success; `Cancelled` when the execution ended under the call
+    retryable: bool = False
+    redactions: Mapping[str, int] = field(default_factory=dict[str, int])  # secret name -> count
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionEndRecord:
+    """An execution is over. `redactions` counts what was taken out of its own output and result."""
+
+    kind: ClassVar[str] = "execution_end"
+    run_id: str
+    trace_id: str
+    at: str
+    code_digest: str
+    duration_ms: float
+    calls: int
+    calls_refused: int
+    approval: str
+    error_type: str
+    output_digest: str
+    output_bytes: int
+    redactions: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+AuditRecord: TypeAlias = ExecutionStartRecord | CallIntentRecord | CallOutcomeRecord | ExecutionEndRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRow:
+    """One row as stored. `body` is canonical JSON; `kind` and `run_id` repeat members of it for searching."""
+
+    seq: int
+    kind: str
+    run_id: str
+    body: bytes
+    hash: str
+
+    def to_json(self) -> JsonObject:
+        return {"seq": self.seq, "hash": self.hash, **_members(self.body)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainOutcome:
+    """What verification found. `head` is the hash of the last good row."""
+
+    rows: int
+    head: str
+    broken_seq: int | None = None
+    why: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.why
+
+
+class JournalError(MoonpoolError):
+    """The audit trail cannot be written or read. The call or execution it belongs to is refused."""
+
+    code = "journal_unavailable"
+    fault = Fault.HOST
+    retryable = True
+
+
+class Journal(Protocol):
+    """Append-only audit trail; must pass `tests/store/test_journal_contract.py`."""
+
+    def record(self, entry: AuditRecord) -> Awaitable[None]:
+        """Append `entry`; the result may be awaited and is done when the entry is committed.
+
+        The entry is taken over before this method returns, so a caller that is being cancelled records without
+        waiting. Raises JournalError, at once or on await, when the entry cannot be kept. Intents survive a power
+        loss once awaited; other records survive the death of the process.
+        """
+        ...
+
+
+def record_bytes(entry: AuditRecord) -> bytes:
+    """Canonical JSON of `entry`, ready to be chained."""
+    members: JsonObject = {"kind": entry.kind}
+    for name in entry.__slots__:
+        members[name] = _plain(getattr(entry, name))
+    return canonical_json(members)
+
+
+def chain_hash(previous: str, seq: int, body: bytes) -> str:
+    """Hash of row `seq` with `body`, chained to the hash of the row before it."""
+    return hashlib.sha256(f"{previous}:{seq}:".encode() + body).hexdigest()
+
+
+def verify_rows(rows: Iterable[AuditRow], *, anchor: tuple[int, str] | None = None) -> ChainOutcome:
+    """Walk `rows` from the first; say which row breaks the chain and why.
+
+    `anchor` is a (seq, hash) noted earlier outside the journal; the chain must contain it.
+    """
+    previous, seq = GENESIS, 0
+    anchored = anchor is None
+    for row in rows:
+        if why := _row_fault(row, seq + 1, previous):
+            return ChainOutcome(rows=seq, head=previous, broken_seq=row.seq, why=why)
+        previous, seq = row.hash, row.seq
+        if anchor is not None and seq == anchor[0]:
+            if previous != anchor[1]:
+                why = "its hash is not the one noted earlier: the journal was rewritten from here or before"
+                return ChainOutcome(rows=seq, head=previous, broken_seq=seq, why=why)
+            anchored = True
+    if not anchored and anchor is not None:
+        why = f"the journal ends at row {seq} but row {anchor[0]} was noted earlier: its end was cut off"
+        return ChainOutcome(rows=seq, head=previous, broken_seq=seq + 1, why=why)
+    return ChainOutcome(rows=seq, head=previous)
+
+
+def _row_fault(row: AuditRow, expected_seq: int, previous: str) -> str:
+    if row.seq != expected_seq:
+        return f"row {expected_seq} is missing"
+    if row.hash != chain_hash(previous, row.seq, row.body):
+        return "its content or the row before it was changed after it was written"
+    members = _members(row.body)
+    if members.get("kind") != row.kind or members.get("run_id") != row.run_id:
+        return "its kind or run_id column does not agree with its content"
+    return ""
+
+
+def _members(body: bytes) -> JsonObject:
+    try:
+        members: JsonValue = json.loads(body)
+    except ValueError:
+        return {}
+    return members if isinstance(members, dict) else {}
+
+
+def _plain(value: object) -> JsonValue:
+    if isinstance(value, str | int | float) or value is None:
+        return value
+    if isinstance(value, tuple):
+        return [str(item) for item in cast("tuple[object, ...]", value)]
+    if isinstance(value, dict):
+        return {str(key): int(count) for key, count in cast("dict[object, int]", value).items()}
+    raise TypeError(f"an audit record cannot hold {type(value).__name__}")

@@ -1,0 +1,167 @@
+"""Laws and sentences of policy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from moonpool.core.manifest import ToolDefinition
+from moonpool.core.policy import Policy, Rule, Verdict, allow_hint, decide, effective_hints, server_rules, strictest
+
+
+def tool(name: str = "log", server: str = "git", **hints: bool) -> ToolDefinition:
+    raw: dict[str, Any] = {"name": name, "annotations": hints} if hints else {"name": name}
+    return ToolDefinition(server_id=server, name=name, raw=raw)
+
+
+def rule(glob: str, verdict: Verdict, server: str = "*", **annotations: bool) -> Rule:
+    return Rule(
+        rule_id=f"{verdict}:{server}.{glob}", verdict=verdict, server=server, tool=glob, annotations=annotations
+    )
+
+
+@pytest.mark.parametrize(
+    ("rules", "hints", "trusted", "expected"),
+    [
+        pytest.param([], {}, True, Verdict.ASK, id="an unannotated tool is asked about"),
+        pytest.param([], {"readOnlyHint": True}, True, Verdict.ALLOW, id="a trusted read is allowed"),
+        pytest.param([], {"readOnlyHint": True}, False, Verdict.ASK, id="an untrusted read is asked about"),
+        pytest.param([], {"readOnlyHint": True, "destructiveHint": True}, True, Verdict.ASK, id="contradiction: ask"),
+        pytest.param([rule("log", Verdict.ALLOW)], {}, False, Verdict.ALLOW, id="a literal rule allows"),
+        pytest.param([rule("l*", Verdict.ALLOW)], {}, False, Verdict.ALLOW, id="a glob allows"),
+        pytest.param([rule("LOG", Verdict.ALLOW)], {}, False, Verdict.ASK, id="globs are case-sensitive"),
+        pytest.param([rule("log", Verdict.ALLOW, "hg")], {}, False, Verdict.ASK, id="another server's rule"),
+        pytest.param([rule("*", Verdict.ALLOW), rule("log", Verdict.DENY)], {}, True, Verdict.DENY, id="deny wins"),
+        pytest.param([rule("log", Verdict.DENY), rule("*", Verdict.ALLOW)], {}, True, Verdict.DENY, id="in any order"),
+        pytest.param(
+            [rule("*", Verdict.HUMAN_ONLY), rule("*", Verdict.ASK)], {}, True, Verdict.HUMAN_ONLY, id="human beats ask"
+        ),
+        pytest.param(
+            [rule("*", Verdict.ALLOW)], {"destructiveHint": True}, False, Verdict.ASK, id="destructive needs its name"
+        ),
+        pytest.param(
+            [rule("lo?", Verdict.ALLOW)], {"destructiveHint": True}, False, Verdict.ALLOW, id="a named destructive tool"
+        ),
+        pytest.param(
+            [rule("*", Verdict.ALLOW, readOnlyHint=True)],
+            {"readOnlyHint": True},
+            False,
+            Verdict.ASK,
+            id="an untrusted server cannot talk itself into an allow rule",
+        ),
+        pytest.param(
+            [rule("*", Verdict.DENY, readOnlyHint=False)],
+            {"readOnlyHint": True},
+            False,
+            Verdict.DENY,
+            id="an untrusted server cannot talk itself out of a deny rule",
+        ),
+    ],
+)
+@pytest.mark.req("X-06", "X-22")
+def test_decide_returns_the_strictest_match(
+    rules: list[Rule], hints: dict[str, bool], trusted: bool, expected: Verdict
+) -> None:
+    assert decide(Policy(rules=tuple(rules)), tool(**hints), trusted=trusted).verdict is expected
+
+
+NAMES = st.sampled_from(["log", "push", "get_x", "a"])
+GLOBS = st.sampled_from(["*", "log", "p*", "get_?", "[al]*", "?"])
+HINTS = st.dictionaries(
+    st.sampled_from(["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"]), st.booleans()
+)
+RULES = st.builds(
+    Rule,
+    rule_id=st.uuids().map(str),
+    verdict=st.sampled_from(Verdict),
+    server=st.sampled_from(["*", "git", "g*", "hg"]),
+    tool=GLOBS,
+    annotations=HINTS,
+)
+POLICIES = st.builds(
+    Policy,
+    rules=st.lists(RULES, max_size=5).map(tuple),
+    default=st.sampled_from(Verdict),
+    allow_trusted_reads=st.booleans(),
+)
+
+
+@st.composite
+def tools(draw: st.DrawFn) -> ToolDefinition:
+    return tool(draw(NAMES), draw(st.sampled_from(["git", "hg"])), **draw(HINTS))
+
+
+@given(POLICIES, tools(), st.booleans(), st.randoms())
+@settings(max_examples=150, deadline=None)
+def test_the_order_of_rules_does_not_matter(policy: Policy, tool: ToolDefinition, trusted: bool, random: Any) -> None:
+    shuffled = list(policy.rules)
+    random.shuffle(shuffled)
+    assert decide(replace(policy, rules=tuple(shuffled)), tool, trusted=trusted) == decide(
+        policy, tool, trusted=trusted
+    )
+
+
+@given(POLICIES, tools(), st.booleans(), RULES)
+@settings(max_examples=150, deadline=None)
+def test_adding_a_deny_never_loosens(policy: Policy, tool: ToolDefinition, trusted: bool, extra: Rule) -> None:
+    stricter = replace(policy, rules=(*policy.rules, replace(extra, verdict=Verdict.DENY)))
+    before, after = decide(policy, tool, trusted=trusted), decide(stricter, tool, trusted=trusted)
+    assert after.verdict.strictness >= before.verdict.strictness
+
+
+@given(POLICIES, tools(), HINTS)
+@settings(max_examples=150, deadline=None)
+@pytest.mark.req("X-22")
+def test_no_annotation_of_an_untrusted_server_loosens(
+    policy: Policy, plain: ToolDefinition, hints: dict[str, bool]
+) -> None:
+    bare = tool(plain.name, plain.server_id)
+    hinted = tool(plain.name, plain.server_id, **hints)
+    loosest = decide(policy, bare, trusted=False).verdict
+    assert decide(policy, hinted, trusted=False).verdict.strictness >= loosest.strictness
+
+
+@given(POLICIES, tools())
+@settings(max_examples=150, deadline=None)
+def test_a_matching_rule_bounds_the_verdict_from_below(policy: Policy, tool: ToolDefinition) -> None:
+    hints = effective_hints(tool, trusted=True)
+    matching = [rule.verdict for rule in policy.rules if rule.matches(tool, hints)]
+    verdict = decide(policy, tool, trusted=True).verdict
+    assert not matching or verdict.strictness >= strictest(matching).strictness
+
+
+def test_a_default_denial_names_the_rule_to_add() -> None:
+    decision = decide(Policy(default=Verdict.DENY), tool("push"), trusted=True)
+    assert decision.reason == (
+        "no rule matches git.push and the server does not declare it read-only; to allow it, "
+        'add "moonpool": {"allow": ["push"]} to the entry "git" under mcpServers'
+    )
+
+
+def test_a_rule_denial_names_the_rule_in_the_way() -> None:
+    decision = decide(Policy(rules=server_rules("git", deny=["pu*"])), tool("push"), trusted=True)
+    assert decision.rule_id == "git:deny:pu*"
+    assert "rule 'git:deny:pu*' denies git.push" in decision.reason
+
+
+def test_the_hinted_rule_allows_exactly_the_named_tool_even_with_glob_characters() -> None:
+    assert '"allow": ["get[*]"]' in allow_hint("git", "get*")
+    rules = server_rules("git", allow=["get[*]"])
+    assert decide(Policy(rules=rules), tool("get*"), trusted=False).verdict is Verdict.ALLOW
+    assert decide(Policy(rules=rules), tool("getx"), trusted=False).verdict is Verdict.ASK
+
+
+def test_a_rule_with_an_unknown_annotation_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown annotation 'readonly'"):
+        rule("*", Verdict.ALLOW, readonly=True)
+
+
+@pytest.mark.req("X-21")
+def test_only_a_trusted_hint_makes_a_call_repeatable() -> None:
+    assert effective_hints(tool(idempotentHint=True), trusted=True).repeatable
+    assert effective_hints(tool(readOnlyHint=True), trusted=True).repeatable
+    assert not effective_hints(tool(idempotentHint=True, readOnlyHint=True), trusted=False).repeatable
