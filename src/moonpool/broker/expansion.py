@@ -1,0 +1,122 @@
+"""`${VAR}` in a configuration, and which of its values are secrets.
+
+Variables are expanded on the host only, from a mapping that the caller passes; nothing here reads the process
+environment. Three spellings are known: `${VAR}`, `${VAR:-default}` and VS Code's `${env:VAR}`. An unset variable
+without a default is an error, because a server that starts with an empty credential fails later and says something
+else.
+
+SECURITY: `looks_secret` decides what the redactor blanks out everywhere. When in doubt a value is a secret; the
+exceptions are values that are no secret for anybody (see the function) and would make outputs unreadable if blanked.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from moonpool.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+SECRET_LENGTH_MIN = 6
+"""Shorter values are left alone: blanking every `abc` would destroy outputs and hide nothing."""
+
+_REFERENCE = re.compile(r"\$\{([^{}]*)\}")
+_VARIABLE = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+_SECRET_NAME = re.compile(
+    r"key|token|secret|passw|pwd|auth|credential|cookie|session|bearer|dsn|signature", re.IGNORECASE
+)
+_PLAIN_VALUES = (
+    re.compile(r"(?:~|\.{1,2})?/[^\s]*"),  # a path
+    re.compile(r"[A-Za-z]:\\.*"),  # a Windows path
+    re.compile(r"[+-]?\d{1,11}(?:\.\d+)*"),  # a number, a port, a version
+    re.compile(r"[A-Za-z]{1,12}"),  # one word: production, warning, disabled
+    re.compile(r"[A-Za-z]+(?:/[A-Za-z_+.-]+)+"),  # Europe/Berlin, application/json
+    re.compile(r"[a-z]{2}_[A-Z]{2}(?:\.[A-Za-z0-9-]+)?"),  # en_GB.UTF-8
+)
+
+
+class Expansion:
+    """Expands the strings of one server entry and remembers which variables' values it put in."""
+
+    def __init__(self, environ: Mapping[str, str], *, where: str) -> None:
+        self._environ = environ
+        self._where = where
+        self.used: dict[str, str] = {}
+
+    def expand(self, text: str, *, key: str) -> str:
+        """Replace every reference in `text`. Raises ConfigError naming the variable, the server and the key."""
+
+        def replace(match: re.Match[str]) -> str:
+            variable = _VARIABLE.fullmatch(match[1])
+            if variable is None:
+                raise ConfigError(
+                    f'{self._where}: "{key}" holds {match[0]!r}, which is not understood; '
+                    "write ${NAME} or ${NAME:-default}"
+                )
+            return self._value(variable[1], variable[2], key)
+
+        return _REFERENCE.sub(replace, text)
+
+    def _value(self, name: str, default: str | None, key: str) -> str:
+        value = self._environ.get(name)
+        if default is not None and not value:  # `:-` means unset or empty, as in a shell
+            return default
+        if value is None:
+            raise ConfigError(
+                f'{self._where}: "{key}" uses ${{{name}}}, but the environment variable {name} is not set; '
+                f"set it, or write ${{{name}:-default}}"
+            )
+        self.used[name] = value
+        return value
+
+
+def looks_secret(name: str, value: str) -> bool:
+    """Whether `value`, given under `name`, must never be shown.
+
+    No: under 6 characters; a URL (its credentials are found separately); a path, number, version, locale, time zone,
+    media type or one plain word, unless the name itself says secret (`key`, `token`, `password`, `auth`...).
+    Everything else: yes.
+    """
+    value = value.strip()
+    if len(value) < SECRET_LENGTH_MIN or value.lower() in {"enabled", "disabled"}:
+        return False
+    if value.startswith(("http://", "https://")):
+        return False  # what is secret inside a URL is found by `secrets_in_url`
+    if _SECRET_NAME.search(name):
+        return True
+    return not any(pattern.fullmatch(value) for pattern in _PLAIN_VALUES)
+
+
+def secrets_in(name: str, value: str) -> Iterator[str]:
+    """Every text inside one configured value that the redactor must know."""
+    if looks_secret(name, value):
+        yield value.strip()
+        scheme, _, token = value.strip().partition(" ")
+        if scheme.lower() in {"bearer", "basic", "token", "apikey"} and len(token) >= SECRET_LENGTH_MIN:
+            yield token.strip()
+    yield from secrets_in_url(value)
+
+
+def secrets_in_url(text: str) -> Iterator[str]:
+    """Passwords and secret-looking query values of a URL, as written and decoded."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return
+    if not parts.scheme or not parts.netloc:
+        return
+    found = [parts.password] if parts.password else []
+    found += [value for name, value in parse_qsl(parts.query) if looks_secret(name, value)]
+    for value in found:
+        if len(value) >= SECRET_LENGTH_MIN:
+            yield from {value, unquote(value)}
+
+
+def conceal(text: str, secrets: frozenset[str]) -> str:
+    """Blank every known secret in `text`, longest first so that no tail of one remains."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "[redacted]")
+    return text

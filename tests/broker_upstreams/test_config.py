@@ -1,0 +1,208 @@
+"""Every sentence of the configuration reader, and the rule for what counts as a secret."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from moonpool.broker.config import CONFIG_BYTES_MAX, McpConfig, ServerConfig, load_config, parse_config, resolved_key
+from moonpool.broker.expansion import conceal, looks_secret
+from moonpool.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENVIRON = {"TOKEN": "tok-4711-abcdef", "EMPTY": "", "HOME": "/home/someone", "FLAVOUR": "production"}
+
+
+def parse(document: Any, environ: dict[str, str] = ENVIRON) -> McpConfig:
+    return parse_config(json.dumps(document).encode(), source="my.json", environ=environ)
+
+
+def one(entry: Any) -> ServerConfig:
+    return parse({"mcpServers": {"srv": entry}}).servers[0]
+
+
+@pytest.mark.parametrize(
+    ("entry", "transport"),
+    [
+        pytest.param({"command": "uvx"}, "stdio", id="a command alone is stdio"),
+        pytest.param({"command": "uvx", "type": "stdio"}, "stdio", id="stdio by type"),
+        pytest.param({"url": "https://h/mcp"}, "auto", id="a URL alone leaves the choice open"),
+        pytest.param({"url": "https://h/sse", "type": "http"}, "http", id="an explicit type wins over the URL"),
+        pytest.param({"url": "https://h/mcp", "type": "streamable-http"}, "http", id="streamable-http"),
+        pytest.param({"url": "https://h/mcp", "type": "streamableHttp"}, "http", id="streamableHttp"),
+        pytest.param({"url": "https://h/mcp", "type": "sse"}, "sse", id="sse"),
+        pytest.param({"url": "https://h/mcp", "transport": "sse"}, "sse", id="transport is an alias of type"),
+    ],
+)
+def test_transport_follows_type_then_command_or_url(entry: Any, transport: str) -> None:
+    assert one(entry).transport == transport
+
+
+def test_client_files_with_other_keys_are_read() -> None:
+    config = parse({"globalShortcut": "x", "mcpServers": {"a": {"command": "c", "autoApprove": ["*"]}}, "theme": 1})
+    assert (config.ids, config.servers[0].rules) == (("a",), ())
+
+
+def test_vs_code_servers_key_is_an_alias() -> None:
+    assert parse({"servers": {"a": {"type": "stdio", "command": "c"}}, "inputs": []}).ids == ("a",)
+
+
+def test_disabled_servers_are_only_named_and_not_expanded() -> None:
+    config = parse({"mcpServers": {"a": {"command": "${NOT_SET}", "disabled": True}, "b": {"command": "c"}}})
+    assert (config.ids, config.disabled) == (("b",), ("a",))
+
+
+def test_variables_are_expanded_everywhere_but_in_keys() -> None:
+    server = one(
+        {
+            "command": "${HOME}/bin/${MISSING:-run}",
+            "args": ["--token=${TOKEN}", "$TOKEN", "${EMPTY:-other}"],
+            "env": {"A": "${env:TOKEN}"},
+            "cwd": "${HOME}",
+        }
+    )
+    assert server.command == "/home/someone/bin/run"
+    assert server.args == ("--token=tok-4711-abcdef", "$TOKEN", "other")
+    assert (server.env, server.cwd) == ({"A": "tok-4711-abcdef"}, "/home/someone")
+
+
+def test_moonpool_block_is_typed() -> None:
+    server = one({
+        "command": "c",
+        "moonpool": {
+            "trusted": True, "timeout_s": 5, "connect_timeout_s": 2.5, "concurrency_max": 2, "idempotent": ["get_*"],
+            "rules": [{"tool": "x*", "verdict": "deny"}], "allow": ["a"], "ask": ["b"], "instructions": False,
+        },
+    })  # fmt: skip
+    assert (server.trusted, server.timeout_s, server.connect_timeout_s, server.concurrency_max) == (True, 5, 2.5, 2)
+    assert [(rule.tool, rule.verdict) for rule in server.rules] == [("x*", "deny"), ("a", "allow"), ("b", "ask")]
+    assert (server.idempotent, server.instructions) == (("get_*",), False)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        pytest.param(b"", "is empty", id="empty"),
+        pytest.param(b'{"mcpServers": {}', "at line 1, column 18", id="broken JSON"),
+        pytest.param(b'{\n "mcpServers": {},}', "at line 2", id="trailing comma"),
+        pytest.param(b'\xff{"mcpServers"', "is not UTF-8 (byte 0)", id="not UTF-8"),
+        pytest.param(b"[]", "must hold a JSON object", id="a list"),
+        pytest.param(b"3", "not a number", id="a number"),
+        pytest.param(b"{}", 'has no "mcpServers" object', id="no servers key"),
+        pytest.param(b'{"mcpservers": {}}', '"mcpservers" should be "mcpServers"', id="misspelt servers key"),
+        pytest.param(b'{"mcpServers": []}', "must be an object of servers by name, not a list", id="servers a list"),
+        pytest.param(b'{"mcpServers": {"a": {}, "a": {}}}', "'a' stands twice", id="one name twice"),
+        pytest.param(b" " * (CONFIG_BYTES_MAX + 1), "is larger than 1024 KiB", id="too large"),
+        pytest.param(b"[" * 200_000, "is nested too deeply", id="too deep"),
+    ],
+)
+def test_unusable_files_get_one_sentence(text: bytes, sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text, source="my.json", environ={})
+    assert str(caught.value).startswith("my.json: ")
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("entry", "sentence"),
+    [
+        pytest.param([], "must be an object, not a list", id="entry is a list"),
+        pytest.param({}, 'has neither "command"', id="neither"),
+        pytest.param({"command": "a", "url": "http://h"}, 'has both "command" and "url"', id="both"),
+        pytest.param({"command": "a", "type": "http"}, '"type" \'http\' needs "url"', id="type http without url"),
+        pytest.param({"url": "http://h", "type": "stdio"}, 'needs "command"', id="type stdio without command"),
+        pytest.param({"url": "http://h", "type": "websocket"}, "use stdio, http or sse", id="unknown type"),
+        pytest.param({"command": " "}, '"command" is empty', id="blank command"),
+        pytest.param({"command": 3}, '"command": Expected str | null, got int', id="command a number"),
+        pytest.param({"command": "a", "args": "b"}, '"args": Expected array, got str', id="args a string"),
+        pytest.param({"command": "a", "args": [1]}, '"args[0]": Expected str, got int', id="argument a number"),
+        pytest.param({"command": "a", "env": {"P": 80}}, '"env.P" must be a string, not a number', id="env a number"),
+        pytest.param({"command": "a", "env": {"A=B": "x"}}, "'A=B' cannot be a name", id="env name with ="),
+        pytest.param({"command": "a\0b"}, '"command" holds NUL', id="NUL"),
+        pytest.param({"url": "http://h", "headers": {"X": "a\nb"}}, "a line break", id="header with a line break"),
+        pytest.param({"url": "ftp://h"}, "http:// or https:// address", id="ftp"),
+        pytest.param({"url": "http://"}, "http:// or https:// address", id="no host"),
+        pytest.param({"commnad": "a"}, 'unknown key "commnad"; did you mean "command"?', id="misspelt key"),
+        pytest.param({"command": "a", "zzzz": 1}, "known are command, args", id="unknown key"),
+        pytest.param({"command": "a", "envFile": ".env"}, "write ${NAME}", id="envFile is refused"),
+        pytest.param({"serverUrl": "http://h"}, 'write "url"', id="serverUrl"),
+        pytest.param({"command": "${NOPE}"}, '"command" uses ${NOPE}', id="unset variable in command"),
+        pytest.param({"command": "a", "env": {"K": "${NOPE}"}}, '"env.K" uses ${NOPE}', id="unset variable in env"),
+        pytest.param({"command": "a", "args": ["${input:x}"]}, "'${input:x}', which is not understood", id="input"),
+        pytest.param({"command": "a", "moonpool": {"trust": True}}, 'did you mean "trusted"?', id="misspelt block key"),
+        pytest.param({"command": "a", "moonpool": {"trusted": "yes"}}, '"trusted": Expected bool', id="block type"),
+        pytest.param({"command": "a", "moonpool": {"timeout_s": 0}}, "above 0", id="no time at all"),
+        pytest.param({"command": "a", "moonpool": {"concurrency_max": 0}}, "from 1 to 1024", id="no concurrency"),
+        pytest.param(
+            {"command": "a", "moonpool": {"rules": [{"tool": "*", "verdict": "maybe"}]}},
+            "\"rules[0].verdict\": Invalid enum value 'maybe'",
+            id="unknown verdict",
+        ),
+    ],
+)
+def test_unusable_entries_get_one_sentence(entry: Any, sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        one(entry)
+    assert str(caught.value).startswith("my.json: server 'srv'")
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x" * 129, "a\nb", "\ud800"])
+def test_absurd_server_names_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be a server's name"):
+        parse({"mcpServers": {name: {"command": "a"}}})
+
+
+def test_missing_file_names_file_and_remedy(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no such file; pass --config FILE"):
+        load_config(tmp_path / "none.json", {})
+
+
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        load_config(tmp_path, {})
+
+
+def test_secrets_are_collected_and_never_printed() -> None:
+    server = one(
+        {
+            "url": "https://me:hunter22@h/mcp?api_key=k-123456&page=1",
+            "headers": {"Authorization": "Bearer ${TOKEN}", "Accept": "application/json"},
+        }
+    )
+    assert server.secrets == {"tok-4711-abcdef", "Bearer tok-4711-abcdef", "hunter22", "k-123456"}
+    assert not any(secret in f"{server!r} {server}" for secret in server.secrets)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("API_KEY", "abcdef", True),
+        ("API_KEY", "abc", False),
+        ("ANY", "s3cr3t-value", True),
+        ("NODE_ENV", "production", False),
+        ("DEBUG", "true", False),
+        ("ROOT", "/srv/data", False),
+        ("TZ", "Europe/Berlin", False),
+        ("PORT", "8080123", False),
+        ("BASE", "http://localhost:8080/x", False),
+        ("PASSWORD", "correcthorse", True),
+    ],
+)
+def test_what_counts_as_a_secret(name: str, value: str, secret: bool) -> None:
+    assert looks_secret(name, value) is secret
+
+
+def test_conceal_leaves_no_tail_of_a_longer_secret() -> None:
+    assert conceal("x abcdefgh y", frozenset({"abcdef", "abcdefgh"})) == "x [redacted] y"
+
+
+def test_resolved_key_follows_every_resolved_value() -> None:
+    base = one({"command": "c", "args": ["${TOKEN}"]})
+    same = one({"args": ["tok-4711-abcdef"], "command": "c"})
+    other = one({"command": "c", "args": ["else"]})
+    assert resolved_key(base) == resolved_key(same) != resolved_key(other)
