@@ -1,0 +1,215 @@
+"""The catalog of one manifest: list, search and read tools. Host utilities, not MCP tools (H-049, H-051).
+
+Faces and the CLI ask here and print with `moonpool.catalog.render`. Ranking is in `moonpool.catalog.search`. How code
+names a tool and how a stub looks is decided in `moonpool.wrappers`; both come in as functions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from moonpool.catalog.documents import tool_document
+from moonpool.catalog.entries import CatalogEntry, Detail, Hit, ServerSummary
+from moonpool.catalog.errors import CatalogQueryError, NotInCatalogError
+from moonpool.catalog.index import Index
+from moonpool.catalog.patterns import compile_pattern
+from moonpool.catalog.render import one_line
+from moonpool.catalog.search import answer_in_turn, rank
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from moonpool.core.json import JsonObject
+    from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
+
+QUERIES_MAX: Final = 10
+QUERY_CHARS_MAX: Final = 4_000
+LIMIT_MAX: Final = 50
+
+Form: TypeAlias = Literal["stub", "json"]
+ToolPaths: TypeAlias = "Callable[[Manifest], Mapping[tuple[str, str], str]]"
+"""Gives every tool the path that code in a sandbox calls it by, such as `servers.time.get_current_time`."""
+StubRenderer: TypeAlias = "Callable[[ToolDefinition], str]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Filter:
+    """Which slots a search may answer with. `slots` None: all servers."""
+
+    index: Index
+    manifest: Manifest
+    slots: frozenset[int] | None
+    matches: Callable[[str], bool] | None
+
+    def __call__(self, slot: int) -> bool:
+        if self.slots is not None and slot not in self.slots:
+            return False
+        if self.matches is None:
+            return True
+        tool = self.manifest.find(*self.index.at(slot).key)
+        return tool is not None and self.matches(f"{tool.server_id}.{tool.name}\n{tool.title}\n{tool.description}")
+
+
+@dataclass(slots=True)
+class Catalog:
+    """All tools of one manifest. `update` follows a new manifest and re-reads only the servers that changed."""
+
+    manifest: Manifest
+    tool_paths: ToolPaths
+    render_stub: StubRenderer
+    _index: Index = field(init=False, default_factory=Index)
+    _servers: dict[str, ServerListing] = field(init=False, default_factory=dict[str, "ServerListing"])
+    _paths: Mapping[tuple[str, str], str] = field(init=False, default_factory=dict[tuple[str, str], str])
+    _by_path: dict[str, tuple[str, str]] = field(init=False, default_factory=dict[str, tuple[str, str]])
+
+    def __post_init__(self) -> None:
+        self.update(self.manifest)
+
+    def update(self, manifest: Manifest) -> tuple[str, ...]:
+        """Follow `manifest`; return the servers that were indexed anew or removed, in alphabetical order."""
+        servers = {server.server_id: server for server in manifest.servers}
+        changed = {
+            name for name in self._servers.keys() | servers.keys() if self._servers.get(name) != servers.get(name)
+        }
+        for name in sorted(changed):
+            server = servers.get(name)
+            self._index.replace(name, [tool_document(tool, server) for tool in server.tools] if server else ())
+        self.manifest, self._servers = manifest, servers
+        if changed or not self._paths:
+            self._paths = self.tool_paths(manifest)
+            self._by_path = {path: key for key, path in self._paths.items()}
+        return tuple(sorted(changed))
+
+    def servers(self) -> tuple[ServerSummary, ...]:
+        """One summary per server, in the manifest's order."""
+        return tuple(
+            ServerSummary(
+                server_id=server.server_id,
+                module=self.path(server.tools[0]).rpartition(".")[0] if server.tools else "",
+                tool_count=len(server.tools),
+                about=server.description or server.title or server.instructions,
+            )
+            for server in self.manifest.servers
+        )
+
+    def list(self, server: str | None = None, *, detail: Detail = "name+description") -> tuple[CatalogEntry, ...]:
+        """Entries of all tools, or of one server's, in the manifest's order (H-046)."""
+        if server is not None:
+            self._require_server(server)
+        return tuple(
+            CatalogEntry.of(tool, detail=detail)
+            for tool in self.manifest.tools()
+            if server is None or tool.server_id == server
+        )
+
+    def search(
+        self,
+        queries: str | Sequence[str],
+        *,
+        server: str | Sequence[str] | None = None,
+        pattern: str | None = None,
+        detail: Detail = "name+description",
+        limit: int = 10,
+    ) -> tuple[Hit, ...]:
+        """Answer each question with at most `limit` tools, in turn; no more than `LIMIT_MAX` in all.
+
+        `server` and `pattern` (a regular expression over names and texts) only narrow; ranking decides the order.
+        """
+        asked = _checked_queries(queries)
+        _check_limit(limit)
+        admit = self._filter(server, pattern)
+        rankings = [rank(self._index, query, limit=limit, admit=admit) for query in asked]
+        hits: list[Hit] = []
+        for query_index, ranked in answer_in_turn(rankings)[:LIMIT_MAX]:
+            tool = self._tool(ranked.key)
+            hits.append(
+                Hit(
+                    entry=CatalogEntry.of(tool, detail=detail),
+                    path=self.path(tool),
+                    score=ranked.score,
+                    query_index=query_index,
+                    also=tuple(self.path(self._tool(key)) for key in ranked.also),
+                )
+            )
+        return tuple(hits)
+
+    def definition(self, server_id: str, name: str, as_: Form = "stub") -> str | JsonObject:
+        """The whole definition of one tool: as a stub, or the upstream's own JSON member by member (H-047)."""
+        tool = self.find(server_id, name)
+        return tool.raw if as_ == "json" else self.render_stub(tool)
+
+    def find(self, server_id: str, name: str) -> ToolDefinition:
+        """One tool by its server and its own name, or by the names that code uses. Raises NotInCatalogError."""
+        tool = self.manifest.find(server_id, name)
+        return tool if tool is not None else self.find_path(f"servers.{server_id}.{name}", fallback=(server_id, name))
+
+    def find_path(self, path: str, *, fallback: tuple[str, str] | None = None) -> ToolDefinition:
+        """One tool by what a hit's line shows (`servers.time.get_current_time`) or by `server.tool`."""
+        key = self._by_path.get(path) or self._by_path.get(f"servers.{path}")
+        if key is not None:
+            return self._tool(key)
+        server_id, name = fallback or _split_path(path)
+        tool = self.manifest.find(server_id, name)
+        if tool is None:
+            raise self._unknown_tool(server_id, name)
+        return tool
+
+    def path(self, tool: ToolDefinition) -> str:
+        """How code in a sandbox names `tool`; the protocol's own names where no wrapper was made for it."""
+        return self._paths.get(tool.key) or f"{tool.server_id}.{tool.name}"
+
+    def _tool(self, key: tuple[str, str]) -> ToolDefinition:
+        tool = self.manifest.find(*key)
+        assert tool is not None, f"the index holds {key}, the manifest does not"  # noqa: S101  our bug
+        return tool
+
+    def _filter(self, server: str | Sequence[str] | None, pattern: str | None) -> _Filter | None:
+        if server is None and pattern is None:
+            return None
+        slots: frozenset[int] | None = None
+        if server is not None:
+            names = [server] if isinstance(server, str) else list(server)
+            for name in names:
+                self._require_server(name)
+            slots = self._index.slots_of(names)
+        matches = compile_pattern(pattern) if pattern is not None else None
+        return _Filter(index=self._index, manifest=self.manifest, slots=slots, matches=matches)
+
+    def _require_server(self, server_id: str) -> None:
+        if server_id in self._servers:
+            return
+        near = tuple(get_close_matches(server_id, self._servers, n=3, cutoff=0.5))
+        known = ", ".join(one_line(name) for name in (near or sorted(self._servers)[:10])) or "none"
+        word = "near names" if near else "known servers"
+        raise NotInCatalogError(f"no server {one_line(server_id)!r} in this session; {word}: {known}", near=near)
+
+    def _unknown_tool(self, server_id: str, name: str) -> NotInCatalogError:
+        """Build the error; raises it itself when already the server is unknown."""
+        self._require_server(server_id)
+        names = [tool.name for tool in self._servers[server_id].tools]
+        near = tuple(get_close_matches(name, names, n=3, cutoff=0.5))
+        remedy = f"near names: {', '.join(one_line(item) for item in near)}" if near else "search for what it should do"
+        return NotInCatalogError(f"server {one_line(server_id)!r} has no tool {one_line(name)!r}; {remedy}", near=near)
+
+
+def _split_path(path: str) -> tuple[str, str]:
+    server_id, _, name = path.removeprefix("servers.").partition(".")
+    return server_id, name
+
+
+def _checked_queries(queries: str | Sequence[str]) -> Sequence[str]:
+    asked = [queries] if isinstance(queries, str) else list(queries)
+    if not asked or not all(query.strip() for query in asked):
+        raise CatalogQueryError("a search needs words: say in 3 to 6 of them what the tool should do")
+    if len(asked) > QUERIES_MAX:
+        raise CatalogQueryError(f"{len(asked)} queries in one search: ask at most {QUERIES_MAX} at a time")
+    if (longest := max(len(query) for query in asked)) > QUERY_CHARS_MAX:
+        raise CatalogQueryError(f"a query of {longest} characters: at most {QUERY_CHARS_MAX}, best 3 to 6 words")
+    return asked
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= LIMIT_MAX:
+        raise CatalogQueryError(f"limit {limit} is out of range: ask for 1 to {LIMIT_MAX} tools")

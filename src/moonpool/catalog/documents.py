@@ -1,0 +1,103 @@
+"""What the index knows about one tool: a few weighted fields of text, taken from its definition and its server.
+
+Everything read here is a server's own text. SECURITY: sizes, counts and depths are capped, types are checked; a
+definition with nonsense in it is indexed by what is left.
+
+The index itself (`moonpool.catalog.index`) takes documents, not tools, so that other things a model can call (saved
+actions, skills) can stand in it beside tools.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.core.manifest import ServerListing, ToolDefinition
+
+FIELD_CHARS_MAX: Final = 8_000
+PARAMETERS_MAX: Final = 400
+SCHEMA_DEPTH_MAX: Final = 5
+
+
+class Fields(NamedTuple):
+    """One text per field, or one weight per field."""
+
+    name: str
+    title: str
+    description: str
+    server: str
+    server_description: str
+    parameter_names: str
+    parameter_descriptions: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One thing that can be found: where it is and what may be asked about it."""
+
+    server_id: str
+    name: str
+    fields: Fields
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.server_id, self.name)
+
+
+def tool_document(tool: ToolDefinition, server: ServerListing) -> Document:
+    """Collect the searchable text of `tool`, its server's included."""
+    names: list[str] = []
+    descriptions: list[str] = []
+    for name, description in _parameters(tool.raw.get("inputSchema"), depth=0):
+        names.append(name)
+        descriptions.append(description)
+        if len(names) >= PARAMETERS_MAX:
+            break
+    about = (server.name if server.name != server.server_id else "", server.title)
+    texts = Fields(
+        name=tool.name,
+        title=tool.title or _annotated_title(tool),
+        description=tool.description,
+        server=" ".join((server.server_id, *(text for text in about if text))),
+        server_description=" ".join(text for text in (server.description, server.instructions) if text),
+        parameter_names=" ".join(names),
+        parameter_descriptions=" ".join(descriptions),
+    )
+    return Document(
+        server_id=tool.server_id, name=tool.name, fields=Fields(*(text[:FIELD_CHARS_MAX] for text in texts))
+    )
+
+
+def _annotated_title(tool: ToolDefinition) -> str:
+    title = tool.annotations.get("title")
+    return title if isinstance(title, str) else ""
+
+
+def _parameters(schema: JsonValue, *, depth: int) -> Iterator[tuple[str, str]]:
+    """Yield name and description of every parameter, nested ones after the one that holds them."""
+    if not isinstance(schema, dict) or depth >= SCHEMA_DEPTH_MAX:
+        return
+    properties = schema.get("properties")
+    for name, value in properties.items() if isinstance(properties, dict) else ():
+        description = value.get("description") if isinstance(value, dict) else None
+        yield name, description if isinstance(description, str) else ""
+        yield from _nested_parameters(value, depth=depth + 1)
+
+
+def _nested_parameters(schema: JsonValue, *, depth: int) -> Iterator[tuple[str, str]]:
+    if not isinstance(schema, dict):
+        return
+    yield from _parameters(schema, depth=depth)
+    for branch in _branches(schema):
+        yield from _parameters(branch, depth=depth)
+
+
+def _branches(schema: JsonObject) -> Iterator[JsonValue]:
+    yield schema.get("items")
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        branches = schema.get(keyword)
+        yield from branches if isinstance(branches, list) else ()

@@ -1,0 +1,72 @@
+"""What leaves the catalog before anybody asks for a definition: entries, hits and one summary per server.
+
+A manifest entry is `{serverId, toolName, title?, description?}` and nothing more (H-046): no schema, no annotation.
+Texts are the servers' own, unchanged; `moonpool.catalog.render` makes them safe to show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from moonpool.core.json import JsonObject
+    from moonpool.core.manifest import ToolDefinition
+
+Detail: TypeAlias = Literal["name", "name+description"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogEntry:
+    """One tool as a list shows it."""
+
+    server_id: str
+    tool_name: str
+    title: str = ""
+    description: str = ""
+
+    @classmethod
+    def of(cls, tool: ToolDefinition, *, detail: Detail = "name+description") -> CatalogEntry:
+        entry = cls(server_id=tool.server_id, tool_name=tool.name)
+        return entry if detail == "name" else replace(entry, title=tool.title, description=tool.description)
+
+    def to_json(self) -> JsonObject:
+        entry: JsonObject = {"serverId": self.server_id, "toolName": self.tool_name}
+        if self.title:
+            entry["title"] = self.title
+        if self.description:
+            entry["description"] = self.description
+        return entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One answer to a search."""
+
+    entry: CatalogEntry
+    path: str  # how code in a sandbox names the tool
+    score: float  # comparable within one question only
+    query_index: int  # the question that brought it up
+    also: tuple[str, ...] = ()  # paths of its namesakes on other servers, best first
+
+    def to_json(self) -> JsonObject:
+        hit: JsonObject = {**self.entry.to_json(), "path": self.path}
+        if self.also:
+            hit["also"] = list(self.also)
+        return hit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSummary:
+    """One server as the compact manifest shows it."""
+
+    server_id: str
+    module: str  # what code in a sandbox imports; empty for a server without tools
+    tool_count: int
+    about: str = ""
+
+    def to_json(self) -> JsonObject:
+        summary: JsonObject = {"serverId": self.server_id, "module": self.module, "toolCount": self.tool_count}
+        if self.about:
+            summary["about"] = self.about
+        return summary

@@ -1,0 +1,170 @@
+"""BM25F index over documents, kept per server.
+
+How well a term fits a document depends on that document alone: a field's length is compared with a fixed typical
+length and not with the average of the collection. So adding, replacing or removing one server touches the postings
+of that server only, and the result does not depend on the order in which servers came. Only a term's rarity depends
+on the collection, and that is read off the length of its postings when somebody asks.
+
+INVARIANT: an index that went through any sequence of changes answers like a new one over the same documents.
+
+`moonpool.catalog.documents` says what a document is, `moonpool.catalog.search` ranks.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from moonpool.catalog.text import terms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from moonpool.catalog.documents import Document, Fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """Free parameters of BM25F, tuned on public development sets; the surface is flat (decision 0005)."""
+
+    weights: tuple[float, ...] = (3.0, 2.0, 0.7, 1.5, 0.8, 0.5, 0.5)  # in the order of Fields
+    typical_terms: tuple[float, ...] = (3.5, 4.0, 20.0, 4.0, 16.0, 6.0, 24.0)
+    saturation: float = 1.2  # k1 of BM25
+    length_share: float = 0.7  # b of BM25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indexed:
+    """What stays of a document once it is indexed."""
+
+    server_id: str
+    name: str
+    name_terms: frozenset[str]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.server_id, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Postings:
+    """Slots of the documents that hold one term, and how well it fits each: two columns of equal length."""
+
+    slots: array[int] = field(default_factory=lambda: array("I"))
+    fits: array[float] = field(default_factory=lambda: array("f"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """All that one server put into the index."""
+
+    slots: frozenset[int]
+    terms: frozenset[str]
+
+
+class Index:
+    """Postings of all documents. A slot is a document's number for as long as its server stays unchanged."""
+
+    def __init__(self, tuning: Tuning | None = None) -> None:
+        self._tuning = tuning or Tuning()
+        self._postings: dict[str, _Postings] = {}
+        self._indexed: list[Indexed | None] = []
+        self._free: list[int] = []
+        self._shares: dict[str, _Share] = {}
+
+    def __len__(self) -> int:
+        return len(self._indexed) - len(self._free)
+
+    @property
+    def slot_count(self) -> int:
+        """One more than the highest slot; slots below it may be empty."""
+        return len(self._indexed)
+
+    def at(self, slot: int) -> Indexed:
+        indexed = self._indexed[slot]
+        assert indexed is not None, f"slot {slot} is empty"  # noqa: S101  our bug
+        return indexed
+
+    def slots_of(self, server_ids: Iterable[str]) -> frozenset[int]:
+        return frozenset[int]().union(*(self._shares[name].slots for name in server_ids if name in self._shares))
+
+    def replace(self, server_id: str, documents: Iterable[Document]) -> None:
+        """Let `documents` be all there is of `server_id`. No documents: the server is removed."""
+        self._remove(server_id)
+        read = cache(terms)  # the texts about the server come back with each of its tools
+        slots, server_terms = set[int](), set[str]()
+        for document in documents:
+            slot = self._take_slot()
+            self._indexed[slot] = Indexed(
+                server_id=server_id, name=document.name, name_terms=frozenset(read(document.fields.name))
+            )
+            slots.add(slot)
+            server_terms.update(self._post(slot, _fits(document.fields, self._tuning, read)))
+        if slots:
+            self._shares[server_id] = _Share(frozenset(slots), frozenset(server_terms))
+
+    def add_scores(self, weighted_terms: Mapping[str, float], scores: list[float]) -> None:
+        """Add to `scores[slot]` what each document earns for `weighted_terms`."""
+        for term, weight in weighted_terms.items():
+            postings = self._postings.get(term)
+            if postings is None:
+                continue
+            worth = weight * self.rarity(term)
+            for slot, fit in zip(postings.slots, postings.fits, strict=True):
+                scores[slot] += worth * fit
+
+    def rarity(self, term: str) -> float:
+        """Inverse document frequency: high for rare terms, never negative."""
+        postings = self._postings.get(term)
+        holders = len(postings.slots) if postings else 0
+        return math.log((len(self) - holders + 0.5) / (holders + 0.5) + 1)
+
+    def _take_slot(self) -> int:
+        if self._free:
+            return self._free.pop()
+        self._indexed.append(None)
+        return len(self._indexed) - 1
+
+    def _post(self, slot: int, fits: Mapping[str, float]) -> Collection[str]:
+        for term, fit in fits.items():
+            postings = self._postings.get(term)
+            if postings is None:
+                postings = self._postings[term] = _Postings()
+            postings.slots.append(slot)
+            postings.fits.append(fit)
+        return fits.keys()
+
+    def _remove(self, server_id: str) -> None:
+        share = self._shares.pop(server_id, None)
+        if share is None:
+            return
+        for slot in share.slots:
+            self._indexed[slot] = None
+        self._free.extend(sorted(share.slots, reverse=True))
+        for term in share.terms:
+            kept = _without(self._postings.pop(term), share.slots)
+            if kept.slots:
+                self._postings[term] = kept
+
+
+def _without(postings: _Postings, gone: frozenset[int]) -> _Postings:
+    kept = _Postings()
+    for slot, fit in zip(postings.slots, postings.fits, strict=True):
+        if slot not in gone:
+            kept.slots.append(slot)
+            kept.fits.append(fit)
+    return kept
+
+
+def _fits(fields: Fields, tuning: Tuning, read: Callable[[str], list[str]]) -> dict[str, float]:
+    """How well each term fits, between 0 and 1: frequency weighted by field and length, saturated."""
+    frequency: dict[str, float] = {}
+    for text, weight, typical in zip(fields, tuning.weights, tuning.typical_terms, strict=True):
+        found = read(text)
+        worth = weight / (1 - tuning.length_share + tuning.length_share * len(found) / typical)
+        for term in found:
+            frequency[term] = frequency.get(term, 0.0) + worth
+    return {term: value / (tuning.saturation + value) for term, value in frequency.items()}

@@ -1,0 +1,83 @@
+"""The catalog as a model and a person read it: one line per tool, one line per server.
+
+A hit's line starts with the path that code can use as it stands: `servers.time.get_current_time — Get current time`.
+SECURITY: names and descriptions are a server's own text. Whatever they hold, one tool stays one line of bounded
+length, without control, escape or invisible characters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from moonpool.catalog.entries import Hit, ServerSummary
+
+LINE_CHARS_MAX: Final = 160
+NAME_CHARS_MAX: Final = 200
+ALSO_MAX: Final = 4
+_READ_CHARS_MAX: Final = 4_000  # a first sentence that starts later than this is none
+
+_ESCAPE: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?", re.DOTALL)
+_SENTENCE_END: Final = re.compile(r"(?<![A-Z])(?<!\be\.g)(?<!\bi\.e)(?<!\betc)(?<!\bvs)(?<=[^.])[.!?](?=\s)|[。！？]")
+
+
+def one_line(text: str, chars_max: int = NAME_CHARS_MAX) -> str:
+    """Return `text` as one printable line of at most `chars_max` characters."""
+    plain = _ESCAPE.sub("", text[:_READ_CHARS_MAX])
+    kept = "".join(_printable(character) for character in plain)
+    line = " ".join(kept.split())
+    return line if len(line) <= chars_max else line[: chars_max - 1].rstrip() + "…"
+
+
+def first_sentence(text: str, chars_max: int = LINE_CHARS_MAX) -> str:
+    """Return the first sentence of `text`, or of its first paragraph, as one line."""
+    paragraph = next((part for part in re.split(r"\n\s*\n", text[:_READ_CHARS_MAX]) if part.strip()), "")
+    line = one_line(paragraph, _READ_CHARS_MAX)
+    end = _SENTENCE_END.search(line)
+    return one_line(line[: end.start()] if end else line.removesuffix("."), chars_max)
+
+
+def hit_line(hit: Hit) -> str:
+    """One line for one hit. Without a description the title stands in, if there is one."""
+    line, about = one_line(hit.path), first_sentence(hit.entry.description) or one_line(hit.entry.title)
+    if about:
+        line = f"{line} — {about}"
+    if hit.also:
+        named = ", ".join(one_line(_module(path)) for path in hit.also[:ALSO_MAX])
+        more = f" and {len(hit.also) - ALSO_MAX} more" if len(hit.also) > ALSO_MAX else ""
+        line = f"{line} (also on {named}{more})"
+    return line
+
+
+def hit_lines(hits: Iterable[Hit]) -> str:
+    return "\n".join(hit_line(hit) for hit in hits)
+
+
+def manifest_lines(servers: Sequence[ServerSummary], *, about: bool = True) -> str:
+    """The compact manifest: name and number of tools of every server, and one line on it where `about` asks."""
+    lines: list[str] = []
+    for server in servers:
+        line = f"{one_line(server.module or server.server_id)} ({server.tool_count} {_tools(server.tool_count)})"
+        summary = first_sentence(server.about) if about else ""
+        lines.append(f"{line} — {summary}" if summary else line)
+    return "\n".join(lines)
+
+
+def _printable(character: str) -> str:
+    """Line breaks and odd spaces become spaces; control, format, private and unassigned characters go."""
+    category = unicodedata.category(character)
+    if character.isspace() or category.startswith("Z"):
+        return " "
+    return "" if category.startswith("C") else character
+
+
+def _module(path: str) -> str:
+    return path.rpartition(".")[0] or path
+
+
+def _tools(count: int) -> str:
+    return "tool" if count == 1 else "tools"

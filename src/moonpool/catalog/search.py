@@ -1,0 +1,147 @@
+"""From questions to ranked tools.
+
+One question is ranked in four steps: BM25F with synonyms; a bonus for tools whose whole name the question speaks; a
+bonus for the servers that answer best over several tools; same names on several servers folded into one. Several
+questions are ranked apart and answered in turn, so that each gets its best tools among the first.
+
+INVARIANT: equal scores are ordered by server and tool name, never by the order in which servers came.
+
+Another score, such as dense vectors, would be mixed in where `_base_scores` returns.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from moonpool.catalog.synonyms import SYNONYM_WEIGHT, synonyms
+from moonpool.catalog.text import terms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from moonpool.catalog.index import Index
+
+Key = tuple[str, str]
+
+CANDIDATES: Final = 300  # the bonuses reorder the best of these; beyond, nothing reaches the top
+NAME_BONUS: Final = 0.35
+SERVER_BONUS: Final = 0.25
+SERVER_BEST: Final = 3  # so many of a server's best tools speak for it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """One tool and its namesakes on other servers, best first."""
+
+    key: Key
+    score: float
+    also: tuple[Key, ...] = ()
+
+
+class Answer(NamedTuple):
+    """One ranked tool and the question that brought it up."""
+
+    query_index: int
+    ranked: Ranked
+
+
+class _Scored(NamedTuple):
+    slot: int
+    score: float
+
+
+def answer_in_turn(rankings: Sequence[Sequence[Ranked]]) -> list[Answer]:
+    """Take the first of each ranking, then the second of each, and so on; a tool appears once."""
+    seen, answers = set[Key](), list[Answer]()
+    for place in range(max((len(ranking) for ranking in rankings), default=0)):
+        for query_index, ranking in enumerate(rankings):
+            if place < len(ranking) and ranking[place].key not in seen:
+                seen.add(ranking[place].key)
+                answers.append(Answer(query_index, ranking[place]))
+    return answers
+
+
+def rank(index: Index, query: str, *, limit: int, admit: Callable[[int], bool] | None = None) -> list[Ranked]:
+    """Return the `limit` best tools for one question, among the slots that `admit` lets in."""
+    weighted = weigh(query)
+    scores = _base_scores(index, weighted)
+    found = [_Scored(slot, score) for slot, score in enumerate(scores) if score > 0 and (admit is None or admit(slot))]
+    best = _order(index, _with_bonuses(index, weighted, _best(found, CANDIDATES)))
+    ranking = _fold_namesakes(index, best)
+    if len(ranking) < limit and len(found) > len(best):  # so many namesakes that the pool held too few names
+        ranking = _fold_namesakes(index, _order(index, _with_bonuses(index, weighted, found)))
+    return ranking[:limit]
+
+
+def weigh(query: str) -> dict[str, float]:
+    """Terms of the question with their weights; its own words first, then their synonyms."""
+    counts = Counter(terms(query))
+    weighted = {term: 1 + math.log(count) for term, count in counts.items()}
+    for term in counts:
+        for neighbour in synonyms(term):
+            weighted.setdefault(neighbour, SYNONYM_WEIGHT)
+    return weighted
+
+
+def _base_scores(index: Index, weighted: dict[str, float]) -> list[float]:
+    scores = [0.0] * index.slot_count
+    index.add_scores(weighted, scores)
+    return scores
+
+
+def _best(found: list[_Scored], count: int) -> list[_Scored]:
+    """The `count` best and all that score the same as the last of them."""
+    if len(found) <= count:
+        return found
+    threshold = heapq.nlargest(count, (item.score for item in found))[-1]
+    return [item for item in found if item.score >= threshold]
+
+
+def _with_bonuses(index: Index, weighted: dict[str, float], found: list[_Scored]) -> list[_Scored]:
+    rarity = {term: index.rarity(term) for item in found for term in index.at(item.slot).name_terms}
+    named = [
+        _Scored(slot, score * (1 + NAME_BONUS * _spoken_share(index.at(slot).name_terms, weighted, rarity)))
+        for slot, score in found
+    ]
+    by_server: dict[str, list[float]] = {}
+    for slot, score in named:
+        by_server.setdefault(index.at(slot).server_id, []).append(score)
+    bonus = {
+        server_id: SERVER_BONUS * math.fsum(heapq.nlargest(SERVER_BEST, scores)) / SERVER_BEST
+        for server_id, scores in by_server.items()
+    }
+    return [_Scored(slot, score + bonus[index.at(slot).server_id]) for slot, score in named]
+
+
+def _spoken_share(name_terms: Iterable[str], weighted: dict[str, float], rarity: dict[str, float]) -> float:
+    """How much of a tool's name the question speaks, from 0 to 1; rare words count more."""
+    whole = math.fsum(rarity[term] for term in name_terms)
+    spoken = math.fsum(rarity[term] * min(1.0, weighted[term]) for term in name_terms if term in weighted)
+    return spoken / whole if whole else 0.0
+
+
+def _order(index: Index, found: list[_Scored]) -> list[_Scored]:
+    return sorted(found, key=lambda item: (-item.score, index.at(item.slot).key))
+
+
+def _fold_namesakes(index: Index, ordered: list[_Scored]) -> list[Ranked]:
+    """Fold tools of the same name on different servers into the best of them."""
+    groups: dict[tuple[str, int], list[_Scored]] = {}
+    namesakes = Counter[Key]()
+    for item in ordered:
+        server_id, name = index.at(item.slot).key
+        bare = "".join(character for character in name.casefold() if character.isalnum())
+        groups.setdefault((bare, namesakes[server_id, bare]), []).append(item)
+        namesakes[server_id, bare] += 1  # `get-x` and `get_x` of one server stay two tools
+    return [
+        Ranked(
+            key=index.at(group[0].slot).key,
+            score=group[0].score,
+            also=tuple(index.at(item.slot).key for item in group[1:]),
+        )
+        for group in groups.values()
+    ]
