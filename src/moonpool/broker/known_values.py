@@ -1,0 +1,134 @@
+"""Finds known secret values in bytes, in every form in which they usually travel.
+
+One RE2 alternation over all forms of all values: linear time whatever the text is, leftmost match, longest form. Forms
+are the value itself, JSON-, URL- and HTML-escaped, hex, and base64 at each of the three alignments it can have inside
+a longer encoded text. Long values are also searched piece by piece and line by line, so that an indented or wrapped
+private key is found.
+
+SECURITY: a value that is transformed in another way (reversed, split by the code, compressed) is not found; redaction
+is the last net, not the wall. The wall is that secrets never enter the sandbox. `moonpool.broker.redaction` applies
+the spans found here; patterns for unknown secrets will be a second finder beside this one.
+"""
+
+from __future__ import annotations
+
+import base64
+import bisect
+import html
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from urllib.parse import quote, quote_plus
+
+import re2
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+SHORTEST_VALUE: Final = 6  # characters; shorter ones would fire on ordinary text
+_PIECE_BYTES: Final = 1024
+_LINE_BYTES: Final = 20
+_FORM_COUNT_MAX: Final = 50_000
+
+
+class Span(NamedTuple):
+    """Where a secret stands in a piece of bytes."""
+
+    start: int
+    end: int
+    name: str
+
+
+class KnownValues:
+    """Finder of known values; must give the same spans however a text is cut into chunks (see `hold_from`)."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self.ignored = tuple(sorted(name for name, value in values.items() if len(value) < SHORTEST_VALUE))
+        self._names: dict[bytes, str] = {}
+        for name, value in values.items():
+            if len(value) >= SHORTEST_VALUE:
+                for form in _forms(value):
+                    self._names.setdefault(form, name)
+        if len(self._names) > _FORM_COUNT_MAX:
+            raise ValueError(f"{len(values)} secret values are too many to redact")
+        self._sorted = sorted(self._names)
+        self._starts = frozenset(form[:1] for form in self._sorted)
+        self._form_bytes_max = max(map(len, self._sorted), default=0)
+        self.form_bytes_min = min(map(len, self._sorted), default=0)
+        self._pattern = _alternation(self._sorted) if self._sorted else None
+
+    @property
+    def empty(self) -> bool:
+        return self._pattern is None
+
+    def contains(self, data: bytes) -> bool:
+        return self._pattern is not None and self._pattern.search(data) is not None
+
+    def find(self, data: bytes) -> Iterator[Span]:
+        """Spans in order, not overlapping."""
+        if self._pattern is None:
+            return
+        for match in self._pattern.finditer(data):
+            start, end = match.span()
+            yield Span(start, end, self._names[data[start:end]])
+
+    def hold_from(self, data: bytes) -> int:
+        """Offset from which `data` may be the beginning of a form that later bytes complete; `len(data)` if none."""
+        for offset in range(max(0, len(data) - self._form_bytes_max + 1), len(data)):
+            if data[offset : offset + 1] in self._starts and self._begins_a_longer_form(data[offset:]):
+                return offset
+        return len(data)
+
+    def _begins_a_longer_form(self, tail: bytes) -> bool:
+        place = bisect.bisect_right(self._sorted, tail)  # the first form greater than `tail`
+        return place < len(self._sorted) and self._sorted[place].startswith(tail)
+
+
+def _alternation(forms: list[bytes]) -> Any:
+    options = re2.Options()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    options.longest_match = True
+    options.never_capture = True
+    options.log_errors = False
+    options.encoding = re2.Options.Encoding.LATIN1  # pyright: ignore[reportUnknownMemberType]
+    options.max_mem = 256 * 1024**2  # a ceiling, not an allocation: the automaton must not fall back to the slow one
+    pattern = b"|".join(cast("bytes", re2.escape(form)) for form in forms)  # pyright: ignore[reportUnknownMemberType]
+    return cast("Any", re2.compile(pattern, options))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+
+
+def _forms(value: str) -> set[bytes]:
+    """Every byte form of `value` worth searching, none shorter than SHORTEST_VALUE."""
+    raw = value.encode("utf-8", "surrogatepass")
+    pieces = {raw[at : at + _PIECE_BYTES] for at in range(0, len(raw), _PIECE_BYTES)}
+    lines = {line.strip() for line in raw.splitlines()}
+    pieces |= {line[:_PIECE_BYTES] for line in lines if len(line) >= _LINE_BYTES and not line.startswith(b"-----")}
+    forms: set[bytes] = set()
+    for piece in pieces:
+        forms |= _escaped(piece) | _base64_forms(piece) | {piece.hex().encode(), piece.hex().upper().encode()}
+    return {form for form in forms if len(form) >= SHORTEST_VALUE}
+
+
+def _escaped(raw: bytes) -> set[bytes]:
+    text = raw.decode("utf-8", "surrogateescape")
+    ascii_json = json.dumps(text)[1:-1]
+    quoted = {quote(raw, safe=""), quote(raw), quote_plus(raw)}
+    quoted |= {_lower_percent(item) for item in quoted}
+    escaped = {ascii_json, ascii_json.replace("/", "\\/"), json.dumps(text, ensure_ascii=False)[1:-1]}
+    escaped |= {html.escape(text), html.escape(text, quote=False), html.escape(text).replace("&#x27;", "&#39;")}
+    return {raw} | {item.encode("utf-8", "surrogateescape") for item in quoted | escaped}
+
+
+def _lower_percent(quoted: str) -> str:
+    head, *rest = quoted.split("%")
+    return "%".join([head, *(item[:2].lower() + item[2:] for item in rest)])
+
+
+def _base64_forms(raw: bytes) -> set[bytes]:
+    """`raw` encoded alone, and the characters that depend on `raw` only when 0, 1 or 2 bytes precede it."""
+    forms: set[bytes] = set()
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        whole = encode(raw)
+        forms |= {whole, whole.rstrip(b"=")}
+        for before in range(3):
+            encoded = encode(b"\0" * before + raw)
+            cut = (0, 3, 2)[(before + len(raw)) % 3]  # padding, and the last character that later bytes share
+            forms.add(encoded[(0, 2, 3)[before] : len(encoded) - cut])
+    return forms
