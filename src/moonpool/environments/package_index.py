@@ -13,9 +13,12 @@ import ast
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PIP_TIMEOUT_S = 30.0
 PIP_PRECEDENCE = ("global", "install", ":env:")  # later wins, as in pip
@@ -85,14 +88,13 @@ def _is_usable(place: str) -> bool:
     return Path(unquote(parts.path) if parts.scheme == "file" else place).exists()
 
 
-def main(command: list[str]) -> int:
+def main(command: list[str]) -> NoReturn:
     """Replace this process by COMMAND, with uv's variables set."""
     if not command:
-        sys.stderr.write("usage: package_index.py COMMAND [ARGUMENT...]\n")
-        return 2
+        sys.exit("usage: package_index.py COMMAND [ARGUMENT...]")
     os.environ.update(uv_variables(read_pip_settings(), os.environ))
     os.execvp(command[0], command)  # noqa: S606 - the caller's own command, no shell
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

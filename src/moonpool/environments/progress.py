@@ -1,0 +1,59 @@
+"""Progress of a build, shown on stderr: a bar on a terminal, one line per step elsewhere.
+
+stdout belongs to the one result line of `moonpool run`; nothing here writes there.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from moonpool.environments.base import BuildProgress, ProgressSink
+
+
+@contextmanager
+def stderr_progress() -> Generator[ProgressSink]:
+    """Yield a sink to give to `resolve_environment`. Nothing is shown unless something is built."""
+    if sys.stderr.isatty():
+        with _bar() as sink:
+            yield sink
+    else:
+        yield _plain_lines()
+
+
+def _plain_lines() -> ProgressSink:
+    shown: set[int] = set()
+
+    def show(progress: BuildProgress) -> None:
+        if progress.done not in shown:
+            shown.add(progress.done)
+            sys.stderr.write(f"environment {progress.environment}: {progress.note}\n")
+
+    return show
+
+
+@contextmanager
+def _bar() -> Generator[ProgressSink]:
+    from rich.console import Console  # noqa: PLC0415 - rich is slow to import and rarely needed
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (
+        TextColumn("environment {task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[note]}", markup=False),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks = {}
+
+        def show(progress: BuildProgress) -> None:
+            name = progress.environment
+            if name not in tasks:
+                tasks[name] = bar.add_task(name, total=progress.total, note="")
+            bar.update(tasks[name], completed=progress.done, note=progress.note)
+
+        yield show

@@ -1,0 +1,65 @@
+"""Recipes: the environments there are, and what each is made of.
+
+A recipe is data. `base` is the interpreter and its standard library; `data` adds the packages locked in `data.txt`.
+Preload order matters for nothing but speed: the zygote imports the list once and every sandbox inherits it by fork.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from moonpool.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentRecipe:
+    """What to build and how to start it. `lock` and `prepare` name files of this package."""
+
+    name: str
+    lock: str | None = None  # hashed requirements; None means standard library only
+    prepare: str | None = None  # source of the module every kernel imports first
+    preload: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+# One thread per library: a zygote must be single-threaded when it forks, or the first big matrix product hangs.
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+RECIPES: Final[Mapping[str, EnvironmentRecipe]] = MappingProxyType(
+    {
+        "base": EnvironmentRecipe(
+            name="base",
+            preload=("asyncio", "collections", "dataclasses", "datetime", "json", "math", "random", "re", "typing"),
+        ),
+        "data": EnvironmentRecipe(
+            name="data",
+            lock="data.txt",
+            prepare="data_prepare.py",
+            preload=(
+                *("asyncio", "dataclasses", "datetime", "json", "math", "random", "re", "typing"),
+                *("numpy", "pandas", "matplotlib", "matplotlib.pyplot", "pydantic"),
+                *("IPython", "IPython.core.interactiveshell", "matplotlib_inline.backend_inline"),
+            ),
+            variables=MappingProxyType(
+                {
+                    **_ONE_THREAD,
+                    "MPLBACKEND": "Agg",
+                    "MPLCONFIGDIR": "/tmp/matplotlib",  # noqa: S108 - inside the sandbox, its own tmpfs
+                    "IPYTHONDIR": "/tmp/ipython",  # noqa: S108
+                }
+            ),
+        ),
+    }
+)
+
+
+def recipe_named(name: str) -> EnvironmentRecipe:
+    """Return the recipe, or say which there are."""
+    if name not in RECIPES:
+        raise ConfigError(f"unknown environment {name!r}; known: {', '.join(sorted(RECIPES))}")
+    return RECIPES[name]

@@ -1,0 +1,55 @@
+"""Resolve an environment: from a name to files that sandboxes of a uid can read.
+
+The order is fixed: the folder is made safe first, then the interpreter readable, then the packages present. Everything
+already there costs a few file look-ups.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+
+from moonpool.environments.access import first_obstacle
+from moonpool.environments.base import Environment
+from moonpool.environments.build import PREPARE_MODULE, BuildSpec, built_packages
+from moonpool.environments.interpreter import SYSTEM_PREFIX, Interpreter, describe_interpreter
+from moonpool.environments.interpreter_copy import copied_interpreter
+from moonpool.environments.publishing import ensure_root
+from moonpool.environments.recipes import recipe_named
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from moonpool.environments.base import ProgressSink
+
+
+async def resolve_environment(name: str, *, root: Path, uid: int, progress: ProgressSink | None = None) -> Environment:
+    """Return environment `name` as sandboxes of `uid` can use it, building what is missing below `root`."""
+    recipe = recipe_named(name)
+    interpreter = await to_thread.run_sync(_readable_interpreter, root, uid)
+    spec = BuildSpec(recipe=recipe, interpreter=interpreter, root=root, uid=uid, progress=progress)
+    folder = await built_packages(spec) if recipe.lock else None
+    own = [path for path in (interpreter.prefix, folder) if path and not path.is_relative_to(SYSTEM_PREFIX)]
+    return Environment(
+        name=name,
+        digest=spec.digest,
+        python=interpreter.python,
+        stdlib_paths=interpreter.stdlib_paths,
+        site_paths=(folder / "site",) if folder else (),
+        prepare=(PREPARE_MODULE,) if recipe.prepare else (),
+        preload=recipe.preload,
+        binds=(SYSTEM_PREFIX, *own),
+        libs=interpreter.libs,
+        variables=MappingProxyType(dict(recipe.variables)),
+    )
+
+
+def _readable_interpreter(root: Path, uid: int) -> Interpreter:
+    ensure_root(root, uid)
+    original = describe_interpreter()
+    needed = [original.python, original.stdlib / "os.py", *original.libs]
+    if original.is_of_the_system and all(first_obstacle(path, uid) is None for path in needed):
+        return original
+    return copied_interpreter(original, root)
