@@ -143,14 +143,14 @@ def test_a_default_denial_names_the_rule_to_add() -> None:
 
 
 def test_a_rule_denial_names_the_rule_in_the_way() -> None:
-    decision = decide(Policy(rules=server_rules("git", deny=["pu*"])), tool("push"), trusted=True)
+    decision = decide(Policy(rules=server_rules("git", [("pu*", "deny")])), tool("push"), trusted=True)
     assert decision.rule_id == "git:deny:pu*"
     assert "rule 'git:deny:pu*' denies git.push" in decision.reason
 
 
 def test_the_hinted_rule_allows_exactly_the_named_tool_even_with_glob_characters() -> None:
     assert '"allow": ["get[*]"]' in allow_hint("git", "get*")
-    rules = server_rules("git", allow=["get[*]"])
+    rules = server_rules("git", [("get[*]", "allow")])
     assert decide(Policy(rules=rules), tool("get*"), trusted=False).verdict is Verdict.ALLOW
     assert decide(Policy(rules=rules), tool("getx"), trusted=False).verdict is Verdict.ASK
 

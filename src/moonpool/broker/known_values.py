@@ -53,7 +53,6 @@ class KnownValues:
         self._sorted = sorted(self._names)
         self._starts = frozenset(form[:1] for form in self._sorted)
         self._form_bytes_max = max(map(len, self._sorted), default=0)
-        self.form_bytes_min = min(map(len, self._sorted), default=0)
         self._pattern = _alternation(self._sorted) if self._sorted else None
 
     @property

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from moonpool.core.json import JsonObject, JsonValue
 
+_SEARCH_DEPTH_MAX = 8  # containers down to here are searched whole before they are walked; bounds the repeated work
+
 Tally: TypeAlias = Counter[str]
 """How often each named secret was replaced."""
 
@@ -32,9 +34,6 @@ class SpanFinder(Protocol):
 
     @property
     def empty(self) -> bool: ...
-
-    @property
-    def form_bytes_min(self) -> int: ...
 
     def contains(self, data: bytes) -> bool: ...
 
@@ -74,7 +73,7 @@ class Redactor:
             return value
         if encoded is None:
             encoded = _encode_or_none(value)
-        if encoded is not None and not self._finder.contains(encoded):
+        if self._clean(encoded):
             return value
         return self._walk(value, tally)
 
@@ -86,27 +85,32 @@ class Redactor:
     def stream(self) -> StreamRedactor:
         return StreamRedactor(self._finder)
 
-    def _walk(self, value: JsonValue, tally: Tally) -> JsonValue:
+    def _walk(self, value: JsonValue, tally: Tally, depth: int = 0) -> JsonValue:
         if isinstance(value, str):
-            return value if len(value) * 4 < self._finder.form_bytes_min else self.text(value, tally)
-        if isinstance(value, list):
-            return [self._walk(item, tally) for item in value]
-        if isinstance(value, dict):
-            return self._walk_object(value, tally)
+            return self.text(value, tally)
         if value is None or isinstance(value, bool):
             return value
-        digits = repr(value)
-        redacted = self.text(digits, tally)
-        return value if redacted == digits else redacted
+        if not isinstance(value, list | dict):
+            digits = repr(value)
+            redacted = self.text(digits, tally)
+            return value if redacted == digits else redacted
+        if 0 < depth < _SEARCH_DEPTH_MAX and self._clean(_encode_or_none(value)):
+            return value
+        if isinstance(value, list):
+            return [self._walk(item, tally, depth + 1) for item in value]
+        return self._walk_object(value, tally, depth)
 
-    def _walk_object(self, value: JsonObject, tally: Tally) -> JsonObject:
+    def _walk_object(self, value: JsonObject, tally: Tally, depth: int) -> JsonObject:
         members: JsonObject = {}
         for key, item in value.items():
             name = self.text(key, tally)
             while name in members:  # two keys that differ only in a secret must not swallow each other
                 name += "'"
-            members[name] = self._walk(item, tally)
+            members[name] = self._walk(item, tally, depth + 1)
         return members
+
+    def _clean(self, encoded: bytes | None) -> bool:
+        return encoded is not None and not self._finder.contains(encoded)
 
 
 class StreamRedactor:

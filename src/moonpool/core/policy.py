@@ -23,7 +23,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from moonpool.core.manifest import ToolDefinition
 
@@ -150,21 +150,19 @@ def effective_hints(tool: ToolDefinition, *, trusted: bool) -> Hints:
     )
 
 
-def server_rules(
-    server_id: str, *, allow: Sequence[str] = (), ask: Sequence[str] = (), deny: Sequence[str] = ()
-) -> tuple[Rule, ...]:
-    """Rules of one server's `moonpool` block: tool globs per verdict, rule ids like `git:allow:git_log`."""
-    named = ((Verdict.ALLOW, allow), (Verdict.ASK, ask), (Verdict.DENY, deny))
+def server_rules(server_id: str, rules: Iterable[tuple[str, str]]) -> tuple[Rule, ...]:
+    """Rules of one server's `moonpool` block from (tool glob, verdict) pairs; ids read like `git:allow:git_log`."""
     return tuple(
-        Rule(rule_id=f"{server_id}:{verdict}:{glob}", verdict=verdict, server=_literal(server_id), tool=glob)
-        for verdict, globs in named
-        for glob in globs
+        Rule(
+            rule_id=f"{server_id}:{verdict}:{glob}", verdict=Verdict(verdict), server=literal_glob(server_id), tool=glob
+        )
+        for glob, verdict in rules
     )
 
 
 def allow_hint(server_id: str, tool_name: str) -> str:
     """The exact JSON that pre-approves one tool, to paste into the server's entry of the configuration."""
-    block = json.dumps({"moonpool": {"allow": [_literal(tool_name)]}}, ensure_ascii=False)
+    block = json.dumps({"moonpool": {"allow": [literal_glob(tool_name)]}}, ensure_ascii=False)
     return f"add {block[1:-1]} to the entry {json.dumps(server_id, ensure_ascii=False)} under mcpServers"
 
 
@@ -182,7 +180,7 @@ def _compiled(glob: str) -> re.Pattern[str]:
     return re.compile(fnmatch.translate(glob))
 
 
-def _literal(name: str) -> str:
+def literal_glob(name: str) -> str:
     """A glob that matches exactly `name`."""
     return re.sub(r"([*?\[])", r"[\1]", name)
 

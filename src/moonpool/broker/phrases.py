@@ -1,0 +1,127 @@
+"""Words for error messages that teach: clipped texts, near names, parameter lists. Pure.
+
+Everything that comes in here is untrusted and may be large; everything that goes out is bounded.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.core.manifest import Manifest
+
+_CANDIDATE_COUNT_MAX: Final = 500
+_NAME_LENGTH_MAX: Final = 128
+_PARAMETER_COUNT_MAX: Final = 60
+_TYPE_LENGTH_MAX: Final = 60
+
+
+def clip(text: str, length_max: int) -> str:
+    """`text`, or its beginning and end with the number of characters left out between them."""
+    if len(text) <= length_max:
+        return text
+    tail = length_max // 4
+    head = max(0, length_max - tail - 40)
+    return f"{text[:head]} …[{len(text) - head - tail} characters left out]… {text[len(text) - tail :]}"
+
+
+def near_names(given: Iterable[str], known: Sequence[str]) -> list[str]:
+    """Known names that look like one of the given ones, best first; letter case and separators do not count."""
+    folded: dict[str, str] = {}
+    for name in known[:_CANDIDATE_COUNT_MAX]:
+        folded.setdefault(_fold(name), name)
+    near: list[str] = []
+    for name in list(given)[:3]:
+        near += [folded[match] for match in difflib.get_close_matches(_fold(name), folded, n=3, cutoff=0.6)]
+    return list(dict.fromkeys(near))
+
+
+def unknown_tool(server_id: str, tool: str, manifest: Manifest) -> str:
+    """The sentence for a call that does not resolve: what is there instead, across servers."""
+    asked = f"{clip(server_id, _NAME_LENGTH_MAX)}.{clip(tool, _NAME_LENGTH_MAX)}"
+    names: dict[str, str] = {}  # of this server first, then of the others
+    for server in sorted(manifest.servers, key=lambda server: server.server_id != server_id):
+        for definition in server.tools:
+            if len(names) >= _CANDIDATE_COUNT_MAX:
+                break
+            names.setdefault(definition.name, f"{server.server_id}.{definition.name}")
+    near = [names[name] for name in near_names([tool], list(names))]
+    if near:
+        return f"there is no tool {asked}; did you mean {' or '.join(near[:3])}?"
+    if not manifest.servers:
+        return f"there is no tool {asked}; no server is configured"
+    ids = sorted(server.server_id for server in manifest.servers)
+    if server_id not in ids:
+        close = near_names([server_id], ids)
+        hint = f"did you mean server {close[0]}?" if close else f"servers are {clip(', '.join(ids), 400)}"
+        return f"there is no tool {asked}; {hint}"
+    return f"there is no tool {asked}; search the catalog for what server {server_id} offers"
+
+
+def parameter_list(name: str, schema: JsonValue) -> str:
+    """`Valid parameters for NAME (* = required): a*: string, b: integer`."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict) or not properties:
+        return f"{name} declares no parameters"
+    required = schema.get("required") if isinstance(schema, dict) else None
+    needed = {item for item in required if isinstance(item, str)} if isinstance(required, list) else set[str]()
+    shown = sorted(properties, key=lambda key: key not in needed)[:_PARAMETER_COUNT_MAX]  # required ones first
+    parts = [f"{clip(key, 64)}{'*' if key in needed else ''}: {_type_name(properties[key])}" for key in shown]
+    if len(properties) > len(shown):
+        parts.append(f"and {len(properties) - len(shown)} more")
+    return f"Valid parameters for {name} (* = required): {', '.join(parts)}"
+
+
+def properties_of(schema: JsonValue, path: Iterable[str | int]) -> list[str]:
+    """Names of the properties declared at `path` inside `schema`; none when the path leads elsewhere."""
+    root = schema
+    for step in path:
+        if step == "$ref" and isinstance(schema, dict):
+            schema = _resolved(root, schema)
+        elif isinstance(schema, dict) and isinstance(step, str):
+            schema = schema.get(step)
+        elif isinstance(schema, list) and isinstance(step, int) and step < len(schema):
+            schema = schema[step]
+        else:
+            return []
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return list(properties) if isinstance(properties, dict) else []
+
+
+def _resolved(root: JsonValue, holder: JsonObject) -> JsonValue:
+    """What a local reference (`#/$defs/Name`) points at."""
+    reference = holder.get("$ref")
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    target = root
+    for step in reference.removeprefix("#").strip("/").split("/"):
+        if step:
+            target = target.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
+    return target
+
+
+def _type_name(schema: JsonValue, depth: int = 0) -> str:
+    if not isinstance(schema, dict) or depth > 3:
+        return "any"
+    kind, choices = schema.get("type"), schema.get("enum")
+    if isinstance(choices, list):
+        return clip(" | ".join(json.dumps(choice, ensure_ascii=False) for choice in choices[:12]), _TYPE_LENGTH_MAX)
+    if isinstance(reference := schema.get("$ref"), str):
+        return clip(reference.rpartition("/")[2], _TYPE_LENGTH_MAX)
+    for word in ("anyOf", "oneOf"):
+        if isinstance(options := schema.get(word), list):
+            return clip(" | ".join(_type_name(option, depth + 1) for option in options[:6]), _TYPE_LENGTH_MAX)
+    if kind == "array" and "items" in schema:
+        return f"array of {_type_name(schema['items'], depth + 1)}"
+    if isinstance(kind, list):
+        return clip(" | ".join(str(item) for item in kind[:6]), _TYPE_LENGTH_MAX)
+    return clip(kind, _TYPE_LENGTH_MAX) if isinstance(kind, str) else "any"
+
+
+def _fold(name: str) -> str:
+    return "".join(char for char in name[:_NAME_LENGTH_MAX].lower() if char.isalnum())
