@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from rich.progress import TaskID
+
     from moonpool.environments.base import BuildProgress, ProgressSink
 
 
@@ -48,7 +50,7 @@ def _bar() -> Generator[ProgressSink]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks = {}
+        tasks: dict[str, TaskID] = {}
 
         def show(progress: BuildProgress) -> None:
             name = progress.environment

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Run the tests that depend on who runs them as an unprivileged uid, in a copy of this checkout with its own .venv,
+# HOME and environments. Started by root; creates no account.
+# usage: as-ordinary-user.sh [PYTEST ARGUMENT...]
+set -eu
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+uid=${MOONPOOL_CI_UID:-12345}
+
+# Below /var/tmp: a sandbox covers /tmp with its own.
+place=$(mktemp -d /var/tmp/moonpool-ci.XXXXXX)
+trap 'rm -rf "$place"' EXIT
+chmod 0755 "$place"
+
+as_user() {
+    setpriv --reuid "$uid" --regid "$uid" --clear-groups --inh-caps=-all --bounding-set=-all "$@"
+}
+
+readable_python() {
+    local candidate
+    for candidate in "${PYTHON:-python3}" /usr/bin/python3 /usr/local/bin/python3; do
+        candidate=$(command -v "$candidate") || continue
+        if as_user "$candidate" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    echo "no Python 3.11 or newer that uid $uid can read; run: apt-get install -y python3 python3-venv" >&2
+    return 1
+}
+
+python=$(readable_python)
+mkdir "$place/checkout" "$place/home"
+# Exactly what git knows, as it is now: uncommitted changes are tested too, leftovers are not.
+git ls-files -z --cached --others --exclude-standard |
+    while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
+    tar --null --files-from=- -cf - | tar -xf - -C "$place/checkout"
+
+cd "$place/checkout"
+git init --quiet . # some tests ask git which files there are
+git add --all
+# As root, so that the cache of downloaded packages is used; copied, so that the cache keeps its owner.
+UV_LINK_MODE=copy PYTHON="$python" sh .ci/setup.sh dev
+chown -R "$uid:$uid" "$place/checkout" "$place/home"
+
+[ $# -gt 0 ] || set -- tests/sandboxes tests/environments
+wanted=()
+for path in "$@"; do
+    [ "${path#tests/}" = "$path" ] || [ -e "$path" ] || { echo "no $path" >&2; exit 1; }
+    wanted+=("$path")
+done
+# Package settings are read as root, who may be the only one with a pip configuration, and handed down as uv's.
+.venv/bin/python src/moonpool/environments/package_index.py \
+    env -u XDG_DATA_HOME -u XDG_CACHE_HOME -u XDG_CONFIG_HOME -u UV_CACHE_DIR -u VIRTUAL_ENV HOME="$place/home" PATH="$PATH" \
+    setpriv --reuid "$uid" --regid "$uid" --clear-groups --inh-caps=-all --bounding-set=-all \
+    .venv/bin/python -m pytest "${wanted[@]}"

@@ -1,0 +1,39 @@
+# Every target sets up what it needs first; a second run of the set-up compares digests and does nothing.
+# Where packages come from is this machine's own setting: see src/moonpool/environments/package_index.py.
+
+PYTHON ?= python3
+WORKERS ?= 2
+PYTEST_OPTIONS ?=
+VENV := .venv/bin
+
+export PYTHON
+
+.PHONY: setup setup-demo demo test lint bench format goldens clean
+
+setup:
+	@sh .ci/setup.sh dev
+
+setup-demo:
+	@sh .ci/setup.sh examples
+
+demo: setup-demo
+	@$(VENV)/python examples/demo.py
+
+test: setup
+	@PYTHONWARNDEFAULTENCODING=1 $(VENV)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_OPTIONS)
+
+lint: setup
+	@sh .ci/lint.sh
+
+bench: setup
+	@$(VENV)/python -m bench
+
+format: setup
+	@$(VENV)/ruff check --fix --exit-zero --quiet .
+	@$(VENV)/ruff format .
+
+goldens: setup
+	@$(VENV)/python tests/goldens/regenerate.py
+
+clean:
+	rm -rf .venv .ruff_cache .import_linter_cache .hypothesis build dist
