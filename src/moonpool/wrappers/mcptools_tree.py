@@ -1,0 +1,179 @@
+"""IR -> `mcptools/`: ipybox's form. One module per tool with `Params`, `Result` and `run`.
+
+`Params` and `Result` are classes of the guest's own small `Model`: environments need no pydantic, and what goes on the
+wire is exactly what was given. A module looks for names it lacks (`run_parsed`...) in `mcpparse.<server>.<tool>`, which
+belongs to whoever writes code in the sandbox; regeneration never touches that (X-28).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from moonpool.core.naming import name_enum_members
+from moonpool.wrappers.ir import Choice, ListOf, Union
+from moonpool.wrappers.python_types import (
+    HEADER,
+    ClassNames,
+    annotation,
+    describe_hints,
+    input_classes,
+    output_classes,
+    wrapped,
+)
+from moonpool.wrappers.quoting import docstring, literal, one_line, prose, quote
+from moonpool.wrappers.servers_tree import summary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from moonpool.wrappers.ir import Member, ObjectShape, ToolShape, TypeExpr
+    from moonpool.wrappers.names import ServerNames
+
+_OWN_WORDS: Final = frozenset({"Params", "Result", "run", "run_async"})
+_ALWAYS: Final = frozenset({"Model", "ToolRunnerError"})
+_CLIENT_WORDS: Final = ("Model", "ToolRunnerError", "alias", "extension", "pack", "run_tool", "run_tool_sync")
+
+
+def render_tool(tool: ToolShape) -> str:
+    """`mcptools/<module>/<tool>.py`."""
+    claimed = ClassNames(_OWN_WORDS)
+    classes = {**input_classes(tool, "Params", claimed), **output_classes(tool, "Result", claimed)}
+    shapes = [*tool.objects.values(), tool.input]
+    enums = _name_enums(shapes, claimed)
+    types = [line for choice, name in enums.items() for line in _enum(choice, name)]
+    types += [line for shape in shapes for line in _model(shape, classes, enums)]
+    result = _result(tool, classes, enums)
+    call = [
+        f"        server_id={quote(tool.server_id)},",
+        f"        name={quote(tool.name)},",
+        "        arguments=pack(params, kwargs, Params),",
+        f"        result={'Result' if tool.output_object else 'str' if result == 'str' else 'object'},",
+        "    )",
+    ]
+    functions = [
+        f"def run(params: Params | dict[str, Any] | None = None, /, **kwargs: Any) -> {result}:",
+        *docstring(_paragraphs(tool, result), "    "),
+        "    return run_tool_sync(",
+        *call,
+        "",
+        "",
+        f"async def run_async(params: Params | dict[str, Any] | None = None, /, **kwargs: Any) -> {result}:",
+        '    """`run` for `await`."""',
+        "    return await run_tool(",
+        *call,
+        "",
+        "",
+        "__getattr__ = extension(__name__)",
+    ]
+    body = "\n".join([*types, *functions])
+    head = [
+        *docstring([f"Tool {quote(one_line(tool.name))} of the server {quote(one_line(tool.server_id))}. {HEADER}"], ""),
+        "",
+        "from __future__ import annotations",
+        "",
+        *(["from enum import StrEnum"] if enums else []),
+        f"from typing import {'Any, Literal' if 'Literal[' in body else 'Any'}",
+        "",
+        f"from client.mcp_client import {', '.join(w for w in _CLIENT_WORDS if w in _ALWAYS or f'{w}(' in body)}",
+    ]
+    return "\n".join(head) + "\n\n\n" + body + "\n"
+
+
+def render_server(server: ServerNames, tools: Mapping[str, ToolShape]) -> str:
+    """`mcptools/<module>/__init__.py`."""
+    lines = [f"{server.tools[name].module}: {summary(tool)}" for name, tool in tools.items()]
+    about = [
+        f"{one_line(server.title) or one_line(server.server_id)}: each tool is a module with Params, run and, where it is known, Result.",
+        "\n".join(lines),
+    ]
+    modules = sorted(tool.module for tool in server.tools.values())
+    return "\n".join([*docstring(about, ""), "", *_exports(modules), ""])
+
+
+def render_root(servers: Sequence[ServerNames]) -> str:
+    """`mcptools/__init__.py`."""
+    about = ["MCP tools as Python modules: mcptools.<server>.<tool> with Params, Result and run."]
+    return "\n".join([*docstring(about, ""), "", *_exports(server.module for server in servers), ""])
+
+
+def _exports(names: Iterable[str]) -> list[str]:
+    return ["__all__ = [", *(f"    {quote(name)}," for name in names), "]"]
+
+
+def _paragraphs(tool: ToolShape, result: str) -> Iterator[str]:
+    yield wrapped(prose(tool.description) or one_line(tool.title) or f"Call {quote(one_line(tool.name))}.", 4)
+    yield describe_hints(tool.hints)
+    if result == "str":
+        yield "Returns the tool's text. Raises ToolRunnerError when the tool fails or is refused."
+    else:
+        yield "Raises ToolRunnerError when the tool fails or is refused."
+
+
+def _result(tool: ToolShape, classes: Mapping[str, str], enums: Mapping[TypeExpr, str]) -> str:
+    if tool.output is None:
+        return "str"
+    return "Result | str" if tool.output_object else annotation(tool.output, classes, enums)
+
+
+def _model(shape: ObjectShape, classes: Mapping[str, str], enums: Mapping[TypeExpr, str]) -> Iterator[str]:
+    yield f"class {classes[shape.key]}(Model):"
+    described = prose(shape.description) or ("" if shape.members else "Any members.")
+    yield from docstring([wrapped(described, 4)], "    ") if described else ()
+    if shape.description and shape.members:
+        yield ""
+    for member in shape.members:
+        yield f"    {member.identifier}: {_field(member, annotation(member.type, classes, enums))}"
+        if remark := _remark(member):
+            yield from docstring([wrapped(remark, 4)], "    ")
+    yield from ("", "")
+
+
+def _field(member: Member, type_text: str) -> str:
+    """`int = 30`: a member that is optional has a default; one that is sent by another name says so."""
+    optional = not member.required
+    default = literal(member.default) if member.default and member.default != "null" else "None"
+    if optional and default == "None" and type_text != "Any" and not type_text.endswith("None"):
+        type_text += " | None"
+    if member.identifier != member.wire_name:
+        ending = f", default={default}" if optional else ""
+        return f"{type_text} = alias({quote(member.wire_name)}{ending})"
+    return f"{type_text} = {default}" if optional else type_text
+
+
+def _remark(member: Member) -> str:
+    notes = f"({', '.join(map(one_line, member.notes))})" if member.notes else ""
+    return " ".join(filter(None, [one_line(member.description), notes]))
+
+
+def _name_enums(shapes: Iterable[ObjectShape], names: ClassNames) -> dict[TypeExpr, str]:
+    """Choices of two or more texts get a class named after the first member that uses them: `Sort.stars` (I-015)."""
+    enums: dict[TypeExpr, str] = {}
+    for shape in reversed(list(shapes)):
+        for member in shape.members:
+            for choice in _choices(member.type):
+                if choice not in enums and len(choice.values) > 1 and all(v.startswith('"') for v in choice.values):
+                    enums[choice] = names.claim(member.wire_name)
+    return enums
+
+
+def _choices(expression: TypeExpr) -> Iterator[Choice]:
+    match expression:
+        case Choice():
+            yield expression
+        case ListOf(item):
+            yield from _choices(item)
+        case Union(options):
+            for option in options:
+                yield from _choices(option)
+        case _:
+            return
+
+
+def _enum(expression: TypeExpr, name: str) -> Iterator[str]:
+    assert isinstance(expression, Choice)
+    values = [str(json.loads(value)) for value in expression.values]
+    members = name_enum_members(values)
+    yield f"class {name}(StrEnum):"
+    yield from (f"    {members[value]} = {quote(value)}" for value in values)
+    yield from ("", "")

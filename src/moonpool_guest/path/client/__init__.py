@@ -1,0 +1,1 @@
+"""What generated wrappers and hand-written code in a sandbox call tools with; see `client.mcp_client`."""

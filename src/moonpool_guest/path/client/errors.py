@@ -1,0 +1,84 @@
+"""Failures of tool calls as exceptions.
+
+Each has `type`, `message` and `retryable`, as in the result contract's `error`. Catch `ToolCallError` for all of them, or
+one class per type: `ToolError` (the tool itself failed), `PolicyDenied`, `Timeout`...
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class ToolCallError(Exception):
+    """A tool call gave no data. The message says why and what to do."""
+
+    def __init__(self, message: str, type: str = "ToolError", retryable: bool = False, tool: str = "") -> None:  # noqa: A002, FBT001, FBT002
+        super().__init__(f"{tool}: {message}" if tool else message)
+        self.message = message
+        self.type = type
+        self.retryable = retryable
+        self.tool = tool
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message, self.type, self.retryable, self.tool)
+
+
+class ToolError(ToolCallError):
+    """The tool itself reported the failure."""
+
+
+class UnknownTool(ToolCallError):  # noqa: N818  named as the contract names it
+    """No such tool in this session."""
+
+
+class ValidationError(ToolCallError):
+    """The arguments do not fit the tool's schema; nothing was called."""
+
+
+class PolicyDenied(ToolCallError):  # noqa: N818
+    """A rule of the operator forbids the call."""
+
+
+class ApprovalRejected(ToolCallError):  # noqa: N818
+    """A person refused the call."""
+
+
+class ApprovalExpired(ToolCallError):  # noqa: N818
+    """Nobody answered in time, which counts as a refusal."""
+
+
+class Timeout(ToolCallError):  # noqa: N818
+    """The server took too long."""
+
+
+class RateLimit(ToolCallError):  # noqa: N818
+    """Too many calls."""
+
+
+class TransientNetwork(ToolCallError):  # noqa: N818
+    """The server died or could not be reached; it is being restarted."""
+
+
+class UpstreamError(ToolCallError):
+    """The server answered with a protocol error or with garbage."""
+
+
+class OutputTooLarge(ToolCallError):  # noqa: N818
+    """The result is over the limit."""
+
+
+class ExecutionEnded(ToolCallError):  # noqa: N818
+    """The call came after its execution was over, or from a forked process."""
+
+
+class ToolRunnerError(ToolCallError):
+    """What `mcptools` raise when a tool fails or is refused; its cause is the typed error."""
+
+
+_BY_TYPE = {each.__name__: each for each in ToolCallError.__subclasses__() if each is not ToolRunnerError}
+
+
+def error_from(error: dict[str, Any], tool: str = "") -> ToolCallError:
+    """The exception for an `error` object; an unknown type gives the base class."""
+    kind = str(error.get("type", "Internal"))
+    return _BY_TYPE.get(kind, ToolCallError)(str(error.get("message", "")), kind, bool(error.get("retryable")), tool)
