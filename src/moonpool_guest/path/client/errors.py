@@ -12,7 +12,7 @@ from typing import Any
 class ToolCallError(Exception):
     """A tool call gave no data. The message says why and what to do."""
 
-    def __init__(self, message: str, type: str = "ToolError", retryable: bool = False, tool: str = "") -> None:  # noqa: A002, FBT001, FBT002
+    def __init__(self, message: str, type: str = "ToolError", retryable: bool = False, tool: str = "") -> None:  # noqa: A002
         super().__init__(f"{tool}: {message}" if tool else message)
         self.message = message
         self.type = type

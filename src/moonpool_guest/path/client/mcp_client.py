@@ -9,6 +9,7 @@ tool is a result with `ok == False`, not an exception; see `client.results` for 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,13 +62,17 @@ __all__ = [
 ]
 
 
-async def call_tool(*, server_id: str, name: str, arguments: Mapping[str, Any] | Model | None = None) -> ToolCallResult[Any]:
+async def call_tool(
+    *, server_id: str, name: str, arguments: Mapping[str, Any] | Model | None = None
+) -> ToolCallResult[Any]:
     """Call a tool by its own name. Never raises for a failing tool."""
     reply = await toolcalls.invoke(server_id, name, pack(arguments, {}))
     return ToolCallResult(reply, f"{server_id}.{name}")
 
 
-def call_tool_sync(*, server_id: str, name: str, arguments: Mapping[str, Any] | Model | None = None) -> ToolCallResult[Any]:
+def call_tool_sync(
+    *, server_id: str, name: str, arguments: Mapping[str, Any] | Model | None = None
+) -> ToolCallResult[Any]:
     """`call_tool` without `await`; works in threads and inside a running event loop too."""
     reply = toolcalls.invoke_sync(server_id, name, pack(arguments, {}))
     return ToolCallResult(reply, f"{server_id}.{name}")
@@ -82,10 +87,17 @@ def pack(
 
     Nothing is added, dropped or converted: no defaults, None stays, unknown names stay.
     """
-    names = wire_names.__wire_names__ if isinstance(wire_names, type) else wire_names or {}
-    if arguments is None and len(keywords) == 1 and isinstance(only := keywords.get("params"), Model):
-        arguments, keywords = only, {}  # ipybox's run(params=Params(...))
-    packed = {} if arguments is None else to_wire(arguments)
+    names = wire_names or {}
+    if isinstance(names, type):
+        names = names.__wire_names__
+        if (
+            arguments is None
+            and len(keywords) == 1
+            and "params" not in names
+            and isinstance(keywords.get("params"), Model)
+        ):
+            arguments, keywords = keywords["params"], {}  # ipybox's run(params=Params(...))
+    packed: Any = {} if arguments is None else to_wire(arguments)
     if not isinstance(packed, dict):
         raise TypeError(f"tool arguments are a dict, a model or keywords, not {type(arguments).__name__}")
     for name, value in keywords.items():
@@ -93,7 +105,7 @@ def pack(
         if wire_name in packed:
             raise TypeError(f"argument {wire_name!r} is given twice")
         packed[wire_name] = to_wire(value)
-    return packed  # pyright: ignore[reportUnknownVariableType]
+    return packed
 
 
 async def run_tool(*, server_id: str, name: str, arguments: dict[str, Any], result: type[Any] = object) -> Any:
@@ -120,8 +132,6 @@ def _adapt(outcome: ToolCallResult[Any], result: type[Any]) -> Any:
 
 
 def _text(data: Any) -> str:
-    import json
-
     if isinstance(data, str):
         return data
     return json.dumps(data, ensure_ascii=False) if data else ""

@@ -76,7 +76,10 @@ class Model:
 
     @classmethod
     def _known(cls) -> str:
-        return ", ".join(f"{name}{'' if name in cls.__defaults__ else '*'}" for name in cls.__wire_names__) or "any members"
+        return (
+            ", ".join(f"{name}{'' if name in cls.__defaults__ else '*'}" for name in cls.__wire_names__)
+            or "any members"
+        )
 
     @classmethod
     def model_validate(cls, data: Any) -> Any:
@@ -94,7 +97,9 @@ class Model:
     ) -> dict[str, Any]:
         """A plain dict; by Python names unless `by_alias`, with defaults unless `exclude_unset`."""
         python_names = {wire_name: name for name, wire_name in self.__wire_names__.items()}
-        values = {wire_name: _dump(value, by_alias, exclude_unset, exclude_none) for wire_name, value in self._wire.items()}
+        values = {
+            wire_name: _dump(value, by_alias, exclude_unset, exclude_none) for wire_name, value in self._wire.items()
+        }
         if not exclude_unset:
             for name, default in self.__defaults__.items():
                 values.setdefault(self.__wire_names__[name], copy.deepcopy(default))
@@ -172,11 +177,11 @@ class Model:
 
 def to_wire(value: Any) -> Any:
     """Models, enum members and tool results inside `value` become plain; everything else stays what it is."""
-    kind: type[Any] = type(value)
+    kind: Any = type(value)
     if kind is str or kind is int or kind is bool or kind is float or value is None:
         return value
     if isinstance(value, Model):
-        return {name: to_wire(item) for name, item in value._wire.items()}
+        return {name: to_wire(item) for name, item in vars(value)["_wire"].items()}
     if isinstance(value, Mapping):
         return {name: to_wire(item) for name, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, list | tuple):
@@ -191,12 +196,12 @@ def to_wire(value: Any) -> Any:
 
 
 def _rebuild(cls: type[Any], wire: dict[str, Any]) -> Any:
-    model = cls.__new__(cls)
+    model: Any = object.__new__(cls)
     object.__setattr__(model, "_wire", wire)
     return model
 
 
-def _dump(value: Any, by_alias: bool, exclude_unset: bool, exclude_none: bool) -> Any:  # noqa: FBT001
+def _dump(value: Any, by_alias: bool, exclude_unset: bool, exclude_none: bool) -> Any:
     if isinstance(value, Model):
         return value.model_dump(by_alias=by_alias, exclude_unset=exclude_unset, exclude_none=exclude_none)
     if isinstance(value, list):
@@ -217,8 +222,8 @@ def _types(cls: type[Model]) -> dict[str, Any]:
         found = {}
         for name, text in cls.__dict__.get("__annotations__", {}).items():
             try:
-                found[cls.__wire_names__[name]] = eval(text, dict(scope)) if isinstance(text, str) else text  # noqa: S307
-            except Exception:  # noqa: BLE001  a type that does not evaluate is no type
+                found[cls.__wire_names__[name]] = eval(text, dict(scope)) if isinstance(text, str) else text
+            except Exception:
                 found[cls.__wire_names__[name]] = Any
         _TYPES[cls] = found
     return found

@@ -6,11 +6,11 @@
     rows.structuredContent, rows.content, rows.isError, rows.text      read the raw MCP result
     rows.unwrap()      the data itself
 
-Of a failed call only `ok`, `error`, `raw`, `isError`, `content`, `structuredContent` and `text` can be read. Whatever would look
-at its data raises the typed error instead, so that a failure never passes for data; that includes `bool()`. A result is as
-true as its data, and data is what the call returned, also when it is `{}`, `[]`, `0` or `None`.
+Of a failed call only `ok`, `error`, `raw`, `isError`, `content`, `structuredContent` and `text` can be read. Whatever
+would look at its data raises the typed error instead, so that a failure never passes for data; that includes `bool()`.
+A result is as true as its data, and data is what the call returned, also when it is `{}`, `[]`, `0` or `None`.
 
-For data that has a key `ok`, `data`, `raw` or `error` of its own, `result["ok"]` is still the call's; use `result.data["ok"]`.
+For data that has a key `ok`, `data` or `raw` of its own, `result["ok"]` is still the call's; use `result.data["ok"]`.
 """
 
 from __future__ import annotations
@@ -129,9 +129,10 @@ class ToolCallResult(Generic[T]):
     def __contains__(self, key: object) -> bool:
         if not self.ok and key in _OWN_KEYS:
             return key != "data"
-        if isinstance(self.data, Mapping) and key in {"ok", "data", "raw"}:
+        data: Any = self.data
+        if isinstance(data, Mapping) and key in {"ok", "data", "raw"}:
             return True
-        return key in _subscriptable(self.data)
+        return key in _subscriptable(data)
 
     def __bool__(self) -> bool:
         return bool(self.data)
@@ -154,7 +155,7 @@ class ToolCallResult(Generic[T]):
         return f"ToolCallResult(ok={self.ok}, {shown})"
 
     def __getattr__(self, name: str) -> Any:
-        """Methods of text, lists and dicts: `result.splitlines()`. Underscored names are asked by protocols, not people."""
+        """Methods of text, lists and dicts: `result.splitlines()`. Protocols ask for underscored names: none."""
         if name.startswith("_"):
             raise AttributeError(name)
         data: Any = self.data

@@ -1,0 +1,225 @@
+"""The `bubblewrap` backend: one wall per sandbox, no zygote. Slower to start, fewer moving parts, the same filter.
+
+The kernel is PID 1 of the wall (`--as-pid-1`); its id in the host's namespace comes from `--info-fd`, and signals go
+through a pidfd opened while bubblewrap, its parent, is certainly alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+from moonpool.sandboxes import seccomp
+from moonpool.sandboxes.base import ExitOutcome, SandboxClosedError, SandboxStartError, Stream
+from moonpool.sandboxes.identity import Identities
+from moonpool.sandboxes.link import GuestLink, outcome_of
+from moonpool.sandboxes.plan import WallParts, execution_wall, guest_command
+from moonpool.sandboxes.process import WallStarter, filter_fd, find_launcher, has_merged_usr, missing_on_host, write_etc
+from moonpool.sandboxes.ready import wait_ready
+from moonpool.sandboxes.slots import SlotFolder
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from moonpool.sandboxes.base import GuestSink, SandboxSpec
+    from moonpool.sandboxes.messages import HostMessage
+
+_INFO_TIMEOUT_S = 10.0
+
+
+class WallSandbox:
+    """One sandbox that is a wall of its own."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], pidfd: int, link: GuestLink, slots: SlotFolder, slot: str
+    ) -> None:
+        self._process, self._pidfd, self._link = process, pidfd, link
+        self._slots, self._slot = slots, slot
+        self._killed = False
+        self._exited: asyncio.Future[ExitOutcome] = asyncio.get_running_loop().create_future()
+        self._wall_fd = os.pidfd_open(process.pid)
+        asyncio.get_running_loop().add_reader(self._wall_fd, self._on_wall_gone)
+
+    @property
+    def sandbox_id(self) -> str:
+        return self._slot
+
+    @property
+    def host_pid(self) -> int | None:
+        """The kernel's process id in the host's namespace; None once it is gone."""
+        try:
+            with open(f"/proc/self/fdinfo/{self._pidfd}") as info:  # noqa: PTH123
+                pid = next(int(line.split()[1]) for line in info if line.startswith("Pid:"))
+        except (OSError, StopIteration):
+            return None
+        return pid if pid > 0 else None
+
+    def attach(self, sink: GuestSink) -> None:
+        self._link.attach(sink)
+
+    def detach(self) -> None:
+        self._link.detach()
+
+    def send(self, message: HostMessage, body: bytes = b"") -> None:
+        if self._exited.done():
+            raise SandboxClosedError(self.sandbox_id)
+        self._link.send(message, body)
+
+    def publish(self, tree: Path, digest: str) -> None:
+        self._slots.publish(self._slot, tree, digest)
+
+    def interrupt(self) -> None:
+        self._signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        self._killed = True
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if not self._exited.done():
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
+
+    def _on_wall_gone(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._wall_fd)
+        os.close(self._wall_fd)
+        os.close(self._pidfd)
+        # bubblewrap ends as the kernel did: its exit status, or 128 and the signal's number
+        code = self._process.wait()
+        status = (code - 128) if code > 128 else code << 8
+        outcome = outcome_of(status, killed=self._killed, violation=self._link.violation)
+        self._exited.set_result(outcome)
+        self._slots.remove(self._slot)
+        self._link.end(outcome)
+
+    async def wait_exited(self) -> ExitOutcome:
+        return await asyncio.shield(self._exited)
+
+    async def close(self) -> ExitOutcome:
+        if not self._exited.done():
+            self.kill()
+        return await self.wait_exited()
+
+
+class BubblewrapBackend:
+    """Opens each sandbox as a wall of its own. `state_dir` must be readable by sandbox uids."""
+
+    name = "bubblewrap"
+
+    def __init__(self, state_dir: Path) -> None:
+        self._folder = state_dir / secrets.token_hex(4)
+        self._identities = Identities()
+        self._starter = WallStarter()
+        self._open: set[WallSandbox] = set()
+
+    def missing_features(self) -> Sequence[str]:
+        return missing_on_host()
+
+    async def open_sandbox(self, spec: SandboxSpec) -> WallSandbox:
+        launcher = find_launcher()
+        if launcher is None:
+            raise SandboxStartError(step="launcher", reason="bubblewrap is not installed: apt-get install bubblewrap")
+        slots = SlotFolder(self._folder / "slots")
+        slot = secrets.token_hex(8)
+        slots.create(slot)
+        try:
+            sandbox = await self._start(launcher, spec, slots, slot)
+        except BaseException:
+            slots.remove(slot)
+            raise
+        self._open.add(sandbox)
+        try:
+            await wait_ready(sandbox)
+        except BaseException:
+            await sandbox.close()
+            raise
+        return sandbox
+
+    async def _start(self, launcher: Path, spec: SandboxSpec, slots: SlotFolder, slot: str) -> WallSandbox:
+        try:
+            identity = self._identities.of(spec.scope)
+        except ValueError as error:
+            raise SandboxStartError(step="identity", reason=str(error)) from error
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+            host, guest = socket.socketpair()
+            ours.callback(host.close)
+            theirs.callback(guest.close)
+            (info_read, info_write), (out_read, out_write), (err_read, err_write) = (
+                _pipe(ours, theirs) for _ in range(3)
+            )
+            filter_at = filter_fd(seccomp.sandbox_filter())
+            theirs.callback(os.close, filter_at)
+            parts = WallParts(
+                launcher=launcher,
+                image=spec.image,
+                etc=write_etc(self._folder / "etc"),
+                slots=slots.root / slot,
+                seccomp_fd=filter_at,
+                merged_usr=has_merged_usr(),
+            )
+            statement = (
+                f"from moonpool_guest.python import kernel; kernel.serve_directly({guest.fileno()}, "
+                f"{spec.limits.to_rlimits()!r}, {sorted(spec.image.variables)!r})"
+            )
+            command = execution_wall(
+                parts, guest_command(spec.image, statement), limits=spec.limits, info_fd=info_write
+            )
+            try:
+                process = await self._starter.start(
+                    command,
+                    identity,
+                    pass_fds=(guest.fileno(), filter_at, info_write),
+                    stdout=out_write,
+                    stderr=err_write,
+                )
+            except OSError as error:
+                raise SandboxStartError(step="wall", reason=f"{launcher}: {error.strerror}") from error
+            theirs.close()
+            pidfd = await self._child_pidfd(process, info_read, err_read)
+            holder: list[WallSandbox] = []
+            link = GuestLink(
+                host,
+                {Stream.STDOUT: out_read, Stream.STDERR: err_read},
+                on_violation=lambda: holder[0].kill(),  # noqa: PLW0108  filled below
+            )
+            ours.pop_all()
+            os.close(info_read)
+        sandbox = WallSandbox(process, pidfd, link, slots, slot)
+        holder.append(sandbox)
+        return sandbox
+
+    @staticmethod
+    async def _child_pidfd(process: subprocess.Popen[bytes], info_fd: int, errors_fd: int) -> int:
+        def read() -> int:
+            with open(info_fd, "rb", closefd=False) as file:
+                return os.pidfd_open(int(json.loads(file.read())["child-pid"]))
+
+        try:
+            return await asyncio.wait_for(asyncio.to_thread(read), _INFO_TIMEOUT_S)
+        except (OSError, ValueError, KeyError, TimeoutError) as error:
+            process.kill()
+            await asyncio.to_thread(process.wait)
+            words = await asyncio.to_thread(os.read, errors_fd, 4096)
+            reason = words.decode(errors="replace").strip() or "bubblewrap did not start"
+            raise SandboxStartError(step="wall", reason=reason[:600]) from error
+
+    async def close(self) -> None:
+        for sandbox in tuple(self._open):
+            await sandbox.close()
+        self._open.clear()
+        self._starter.close()
+
+
+def _pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[int, int]:
+    read, write = os.pipe2(os.O_CLOEXEC)
+    ours.callback(os.close, read)
+    theirs.callback(os.close, write)
+    return read, write

@@ -1,0 +1,186 @@
+"""The `fake` backend: sandboxes in memory, whose guest is a Python coroutine of the test.
+
+It runs no code: there is nothing in it that could run any. A test hands in a `GuestScript`, which plays the kernel:
+receives messages, writes output, sends messages (well-formed or not), exits. It passes the same contract suite as the
+real backends, with scripts in the place of programs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import TYPE_CHECKING
+
+from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxClosedError, SandboxStartError, Stream
+from moonpool.sandboxes.link import Backlog
+from moonpool.sandboxes.messages import InvalidMessage, decode_guest, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+
+    from moonpool.sandboxes.base import GuestSink, SandboxSpec
+    from moonpool.sandboxes.messages import GuestMessage, HostMessage
+
+    GuestScript = Callable[["FakeGuest"], Awaitable[None]]
+
+
+class GuestExit(Exception):  # noqa: N818  a script's way to end, not an error
+    """Raised by a script: the kernel process ends with this exit code or signal."""
+
+    def __init__(self, code: int = 0, *, signal: int | None = None) -> None:
+        super().__init__(code, signal)
+        self.code, self.signal = code, signal
+
+
+class Interrupted(Exception):  # noqa: N818
+    """What a script gets out of `receive` or `pause` when the host interrupts."""
+
+
+class FakeGuest:
+    """A script's end of a fake sandbox."""
+
+    def __init__(self, sandbox: FakeSandbox) -> None:
+        self._sandbox = sandbox
+        self.inbox: asyncio.Queue[tuple[HostMessage, bytes] | None] = asyncio.Queue()
+        self.published: list[tuple[Path, str]] = sandbox.published
+
+    async def receive(self) -> tuple[HostMessage, bytes]:
+        """The next message from the host. Raises Interrupted."""
+        item = await self.inbox.get()
+        if item is None:
+            raise Interrupted
+        return item
+
+    async def pause(self) -> None:
+        """Stay busy until the host interrupts (raises Interrupted) or kills."""
+        while await self.inbox.get() is not None:
+            pass
+        raise Interrupted
+
+    def write(self, data: bytes, stream: Stream = Stream.STDOUT) -> None:
+        """Write to a standard stream."""
+        self._sandbox.deliver_output(stream, data)
+
+    def send(self, message: GuestMessage, body: bytes = b"") -> None:
+        """Send a message."""
+        self.send_raw(encode(message), body)
+
+    def send_raw(self, head: bytes, body: bytes = b"") -> None:
+        """Send any bytes as a head; an invalid one ends the sandbox, as it does everywhere."""
+        self._sandbox.deliver(head, body)
+
+
+class FakeSandbox:
+    """A sandbox without a process."""
+
+    def __init__(self, script: GuestScript) -> None:
+        self.sandbox_id = secrets.token_hex(8)
+        self.published: list[tuple[Path, str]] = []
+        self._guest = FakeGuest(self)
+        self._sink: GuestSink = Backlog()
+        self._killed = False
+        self._violation: str | None = None
+        self._exited: asyncio.Future[ExitOutcome] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.ensure_future(self._play(script))
+
+    @property
+    def host_pid(self) -> int | None:
+        return None
+
+    async def _play(self, script: GuestScript) -> None:
+        code: int | None = 0
+        signal: int | None = None
+        try:
+            await script(self._guest)
+        except GuestExit as end:
+            code, signal = (None, end.signal) if end.signal is not None else (end.code, None)
+        except (asyncio.CancelledError, Interrupted):
+            code, signal = None, 9
+        if self._killed or self._violation:
+            cause, code, signal = ExitCause.KILLED, None, 9
+        else:
+            cause = ExitCause.EXITED if signal is None else ExitCause.SIGNALLED
+        outcome = ExitOutcome(cause=cause, exit_code=code, signal=signal, violation=self._violation)
+        self._exited.set_result(outcome)
+        self._sink.on_exit(outcome)
+
+    def deliver(self, head: bytes, body: bytes) -> None:
+        """A message from the guest."""
+        if self._exited.done() or self._violation:
+            return
+        try:
+            message = decode_guest(head)
+        except InvalidMessage as error:
+            self._violation = f"the code in the sandbox broke the channel's protocol: {error}"
+            self._task.cancel()
+            return
+        asyncio.get_running_loop().call_soon(self._hand_over, message, body)
+
+    def _hand_over(self, message: GuestMessage, body: bytes) -> None:
+        self._sink.on_message(message, body)
+
+    def deliver_output(self, stream: Stream, data: bytes) -> None:
+        """Output from the guest; in order with messages."""
+        asyncio.get_running_loop().call_soon(self._hand_over_output, stream, data)
+
+    def _hand_over_output(self, stream: Stream, data: bytes) -> None:
+        self._sink.on_output(stream, data)
+
+    def attach(self, sink: GuestSink) -> None:
+        previous, self._sink = self._sink, sink
+        if isinstance(previous, Backlog):
+            previous.replay(sink)
+
+    def detach(self) -> None:
+        self._sink = Backlog()
+
+    def send(self, message: HostMessage, body: bytes = b"") -> None:
+        if self._exited.done():
+            raise SandboxClosedError(self.sandbox_id)
+        self._guest.inbox.put_nowait((message, body))
+
+    def publish(self, tree: Path, digest: str) -> None:
+        self.published.append((tree, digest))
+
+    def interrupt(self) -> None:
+        self._guest.inbox.put_nowait(None)
+
+    def kill(self) -> None:
+        self._killed = True
+        self._task.cancel()
+
+    async def wait_exited(self) -> ExitOutcome:
+        return await asyncio.shield(self._exited)
+
+    async def close(self) -> ExitOutcome:
+        if not self._exited.done():
+            self.kill()
+        return await self.wait_exited()
+
+
+class FakeBackend:
+    """Opens fake sandboxes that all play `script`."""
+
+    name = "fake"
+
+    def __init__(self, script: GuestScript, *, missing: Sequence[str] = (), start_error: str | None = None) -> None:
+        self._script = script
+        self._missing = missing
+        self._start_error = start_error
+        self.opened: list[FakeSandbox] = []
+
+    def missing_features(self) -> Sequence[str]:
+        return self._missing
+
+    async def open_sandbox(self, spec: SandboxSpec) -> FakeSandbox:
+        del spec
+        if self._start_error is not None:
+            raise SandboxStartError(step="fake", reason=self._start_error)
+        sandbox = FakeSandbox(self._script)
+        self.opened.append(sandbox)
+        return sandbox
+
+    async def close(self) -> None:
+        for sandbox in self.opened:
+            await sandbox.close()

@@ -1,0 +1,260 @@
+"""The host's end of one sandbox: channel, two pipes and a pidfd, on the event loop.
+
+Reads are driven by the loop; nothing here waits. The order that a `GuestSink` is promised is kept in one place
+(`_drain_pipes` before every message). Writes never block: what the guest does not read is queued, and a guest that lets
+too much pile up is discarded.
+
+SECURITY: the guest's bytes pass `Channel` (sizes, states), `decode_guest` (types, bounds) and a token bucket. A
+violation ends the sandbox and is reported in its outcome. The channel is read with recv(), never recvmsg(): the Linux
+kernel drops descriptors that a guest attaches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from moonpool.sandboxes.base import ExitCause, ExitOutcome, Stream
+from moonpool.sandboxes.messages import InvalidMessage, decode_guest, decode_host, encode
+from moonpool_wire.channel import Channel, Message
+from moonpool_wire.frames import WireError
+from moonpool_wire.limits import BLOB_BYTES_MAX_TO_HOST, FRAMES_BURST_MAX, FRAMES_PER_SECOND_MAX
+from moonpool_wire.ratelimit import TokenBucket
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from moonpool.sandboxes.base import GuestSink
+    from moonpool.sandboxes.messages import GuestMessage, HostMessage
+
+_READ_BYTES = 262_144
+_UNREAD_BYTES_MAX = 160 * 1024 * 1024  # two of the largest results; more means the guest does not read
+_DETACHED_BYTES_MAX = 64 * 1024
+
+
+class Backlog:
+    """Stands in while nobody is attached: keeps a little of what comes, for the next owner."""
+
+    def __init__(self) -> None:
+        self.output: list[tuple[Stream, bytes]] = []
+        self.kept_bytes = 0
+        self.messages: list[tuple[GuestMessage, bytes]] = []
+        self.ended: ExitOutcome | None = None
+
+    def on_output(self, stream: Stream, data: bytes) -> None:
+        room = _DETACHED_BYTES_MAX - self.kept_bytes
+        if room > 0:
+            self.output.append((stream, data[:room]))
+            self.kept_bytes += min(len(data), room)
+
+    def on_message(self, message: GuestMessage, body: bytes) -> None:
+        if len(self.messages) < 16 and len(body) <= _DETACHED_BYTES_MAX:
+            self.messages.append((message, body))
+
+    def on_refused(self, message: HostMessage) -> None:
+        del message
+
+    def on_exit(self, outcome: ExitOutcome) -> None:
+        self.ended = outcome
+
+    def replay(self, sink: GuestSink) -> None:
+        for stream, data in self.output:
+            sink.on_output(stream, data)
+        for message, body in self.messages:
+            sink.on_message(message, body)
+        if self.ended is not None:
+            sink.on_exit(self.ended)
+
+
+class GuestLink:
+    """Owns the descriptors of one sandbox and turns their bytes into calls on the attached sink."""
+
+    def __init__(
+        self, channel_socket: socket.socket, pipes: dict[Stream, int], *, on_violation: Callable[[], None]
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._socket = channel_socket
+        self._socket.setblocking(False)
+        self._fd = channel_socket.fileno()
+        self._pipes = dict(pipes)
+        self._channel = Channel(blob_bytes_max=BLOB_BYTES_MAX_TO_HOST)
+        self._bucket = TokenBucket(rate=FRAMES_PER_SECOND_MAX, burst=FRAMES_BURST_MAX)
+        self._unsent = bytearray()
+        self._sink: GuestSink = Backlog()
+        self._on_violation = on_violation
+        self.violation: str | None = None
+        self._channel_open = True
+        self._ended = False
+        self._loop.add_reader(self._fd, self._on_channel)
+        for stream, fd in self._pipes.items():
+            os.set_blocking(fd, False)
+            self._loop.add_reader(fd, self._drain_pipe, stream)
+
+    def attach(self, sink: GuestSink) -> None:
+        """Deliver to `sink` from now on, what was kept meanwhile first."""
+        previous, self._sink = self._sink, sink
+        if isinstance(previous, Backlog):
+            previous.replay(sink)
+
+    def detach(self) -> None:
+        """Keep what comes for the next owner."""
+        self._sink = Backlog()
+
+    # --- to the guest
+
+    def send(self, message: HostMessage, body: bytes = b"") -> None:
+        """Queue a message; a guest that is gone or broken swallows it."""
+        self._channel.send(encode(message), body)
+        self._write(self._channel.data_to_send())
+
+    def _write(self, data: bytes) -> None:
+        if not data or not self._channel_open:
+            return
+        if self._unsent:
+            self._unsent += data
+            if len(self._unsent) > _UNREAD_BYTES_MAX:
+                self._violate("it does not read what it is sent")
+            return
+        try:
+            sent = self._socket.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._close_channel()
+            return
+        if sent < len(data):
+            self._unsent += memoryview(data)[sent:]
+            self._loop.add_writer(self._fd, self._on_writable)
+
+    def _on_writable(self) -> None:
+        try:
+            sent = self._socket.send(memoryview(self._unsent)[:_READ_BYTES])
+        except BlockingIOError:
+            return
+        except OSError:
+            self._close_channel()
+            return
+        del self._unsent[:sent]
+        if not self._unsent:
+            self._loop.remove_writer(self._fd)
+
+    # --- from the guest
+
+    def _on_channel(self) -> None:
+        try:
+            data = self._socket.recv(_READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._close_channel()
+            return
+        self._drain_pipes()
+        try:
+            events = self._channel.receive(data)
+            for event in events:
+                if isinstance(event, Message):
+                    self._sink.on_message(decode_guest(event.head), event.body)
+                else:
+                    self._sink.on_refused(decode_host(event.head))
+        except (WireError, InvalidMessage) as error:
+            self._violate(str(error))
+            return
+        self._write(self._channel.data_to_send())
+        if (wait_s := self._bucket.take(max(1, len(events)), self._loop.time())) > 0 and self._channel_open:
+            self._loop.remove_reader(self._fd)  # back-pressure: this guest waits, its neighbours do not notice
+            self._loop.call_later(wait_s, self._resume_reading)
+
+    def _resume_reading(self) -> None:
+        if self._channel_open:
+            self._loop.add_reader(self._fd, self._on_channel)
+
+    def _drain_pipes(self) -> None:
+        for stream in tuple(self._pipes):
+            self._drain_pipe(stream)
+
+    def _drain_pipe(self, stream: Stream) -> None:
+        """Read what is there. A pipe holds at most 64 KiB, so one read takes all that was written before it."""
+        fd = self._pipes.get(stream)
+        if fd is None:
+            return
+        try:
+            data = os.read(fd, _READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._sink.on_output(stream, data)
+        else:
+            self._close_pipe(stream)
+
+    def _violate(self, reason: str) -> None:
+        if self.violation is None:
+            self.violation = f"the code in the sandbox broke the channel's protocol: {reason}"
+            self._close_channel()
+            self._on_violation()
+
+    # --- the end
+
+    def end(self, outcome: ExitOutcome) -> None:
+        """Deliver everything readable, then the end. Called once the process is gone."""
+        if self._ended:
+            return
+        self._ended = True
+        if self._channel_open:
+            self._read_channel_to_end()
+        self._drain_pipes()
+        sink = self._sink
+        self.close()
+        sink.on_exit(outcome)
+
+    def _read_channel_to_end(self) -> None:
+        """Read until the socket is empty or closed; the peer is gone, so this ends."""
+        for _ in range(1024):
+            try:
+                data = self._socket.recv(_READ_BYTES)
+            except OSError:
+                break
+            if not data:
+                break
+            self._drain_pipes()
+            try:
+                for event in self._channel.receive(data):
+                    if isinstance(event, Message):
+                        self._sink.on_message(decode_guest(event.head), event.body)
+            except (WireError, InvalidMessage):
+                break  # a half-written frame of a process that was killed
+        self._close_channel()
+
+    def close(self) -> None:
+        """Give back every descriptor."""
+        self._close_channel()
+        for stream in tuple(self._pipes):
+            self._close_pipe(stream)
+
+    def _close_channel(self) -> None:
+        if self._channel_open:
+            self._channel_open = False
+            self._loop.remove_reader(self._fd)
+            self._loop.remove_writer(self._fd)
+            self._socket.close()
+
+    def _close_pipe(self, stream: Stream) -> None:
+        fd = self._pipes.pop(stream, None)
+        if fd is not None:
+            self._loop.remove_reader(fd)
+            os.close(fd)
+
+
+def outcome_of(status: int, *, killed: bool, violation: str | None) -> ExitOutcome:
+    """Translate a wait status. `killed` says that the host asked for the end."""
+    signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+    code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+    cause = ExitCause.EXITED if signal is None else ExitCause.SIGNALLED
+    if killed or violation:
+        cause = ExitCause.KILLED
+    return ExitOutcome(cause=cause, exit_code=code, signal=signal, violation=violation)

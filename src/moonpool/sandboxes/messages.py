@@ -1,0 +1,149 @@
+"""Typed messages of the channel, host side. The table of fields stands in `moonpool_wire.messages`.
+
+SECURITY: heads from a guest are decoded into frozen structs with bounds on every field, or the sandbox is discarded.
+Unknown fields are ignored, so that an older host understands a newer guest's additions.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from moonpool_wire.jsonbounds import exceeded_bound
+
+Name = Annotated[str, Meta(min_length=1, max_length=1024)]
+ShortText = Annotated[str, Meta(max_length=256)]
+Text = Annotated[str, Meta(max_length=8192)]
+RequestId = Annotated[int, Meta(ge=1, le=2**53)]
+
+
+class Ready(msgspec.Struct, frozen=True, tag_field="t", tag="ready"):
+    """The kernel waits for code."""
+
+    protocol: int
+    pid: int
+    language: ShortText
+    version: ShortText
+
+
+class Failed(msgspec.Struct, frozen=True, tag_field="t", tag="failed"):
+    """A confinement step failed; the child has ended or is about to."""
+
+    step: ShortText
+    message: Text
+
+
+class ToolCall(msgspec.Struct, frozen=True, tag_field="t", tag="tool_call"):
+    """Code calls a tool. Body: the arguments object."""
+
+    id: RequestId
+    server: Name
+    tool: Name
+
+
+class Display(msgspec.Struct, frozen=True, tag_field="t", tag="display"):
+    """A rich representation. Body: its bytes."""
+
+    mime: ShortText
+
+
+class Output(msgspec.Struct, frozen=True, tag_field="t", tag="output"):
+    """Bytes written to a stream, from a backend without pipes."""
+
+    stream: Literal[1, 2]
+
+
+class GuestError(msgspec.Struct, frozen=True):
+    """How the code failed."""
+
+    type: ShortText
+    message: Text
+    retryable: bool = False
+
+
+class Done(msgspec.Struct, frozen=True, tag_field="t", tag="done"):
+    """The execution `run` has ended. Body: the result when `has_result`."""
+
+    run: ShortText
+    status: Literal["ok", "error", "exit", "interrupted"]
+    exit_code: Annotated[int, Meta(ge=0, le=255)] = 0
+    error: GuestError | None = None
+    has_result: bool = False
+
+
+GuestMessage = Ready | Failed | ToolCall | Display | Output | Done
+
+
+class Execute(msgspec.Struct, frozen=True, tag_field="t", tag="execute"):
+    """Run the code in the body. `final`: nothing will run in this kernel afterwards."""
+
+    run: str
+    name: str
+    manifest: str
+    final: bool
+    result_bytes_max: int
+
+
+class Interrupt(msgspec.Struct, frozen=True, tag_field="t", tag="interrupt"):
+    """Interrupt `run`; for backends that cannot signal."""
+
+    run: str
+
+
+class ToolResult(msgspec.Struct, frozen=True, tag_field="t", tag="tool_result"):
+    """The answer to a tool call. Body: the reply object."""
+
+    id: int
+
+
+class Close(msgspec.Struct, frozen=True, tag_field="t", tag="close"):
+    """Nothing more will come; end."""
+
+
+HostMessage = Execute | Interrupt | ToolResult | Close
+
+_decode_guest = msgspec.json.Decoder(GuestMessage).decode
+_decode_host = msgspec.json.Decoder(HostMessage).decode
+encode = msgspec.json.Encoder().encode
+
+
+class InvalidMessage(Exception):  # noqa: N818  a verdict on the peer, not an error of ours
+    """The peer sent something that is no message of the protocol."""
+
+
+def decode_guest(head: bytes) -> GuestMessage:
+    """Return the typed head. Raises InvalidMessage."""
+    if (bound := exceeded_bound(head, depth_max=8, containers_max=64)) is not None:
+        raise InvalidMessage(f"a head with {bound}")
+    try:
+        return _decode_guest(head)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidMessage(str(error)[:200]) from None
+
+
+def decode_host(head: bytes) -> HostMessage:
+    """Return the typed head of a message of ours that came back (a refused blob)."""
+    return _decode_host(head)
+
+
+__all__ = [
+    "Close",
+    "Display",
+    "Done",
+    "Execute",
+    "Failed",
+    "GuestError",
+    "GuestMessage",
+    "HostMessage",
+    "Interrupt",
+    "InvalidMessage",
+    "Output",
+    "Ready",
+    "ToolCall",
+    "ToolResult",
+    "decode_guest",
+    "decode_host",
+    "encode",
+]

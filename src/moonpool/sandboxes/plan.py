@@ -1,0 +1,125 @@
+"""Plans an outer wall: the bubblewrap command line, as a pure function. Snapshot-tested; nothing is decided elsewhere.
+
+Two walls. `zygote_wall` holds a zygote, which builds one sandbox after another inside it. `execution_wall` is itself
+the sandbox of one kernel. Both have all namespaces of their own, a read-only root made of /usr and what the interpreter
+needs, no host file beyond that, an empty environment and a system-call filter.
+
+INVARIANT: the remounts to read-only come last: what stands above them makes folders in the root.
+SECURITY: bubblewrap must not be started by kernel uid 0: even in a user namespace, /proc/sys checks the global uid, and
+core_pattern would be writable. Whoever starts the plan drops to a sandbox uid first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from moonpool.sandboxes.base import ImageSpec, SandboxLimits
+
+GUEST_ROOT = Path("/moonpool")
+UID_INSIDE = "1000"
+_SHM, _TMP = "/dev/shm", "/tmp"  # noqa: S108  inside the sandbox
+_TMPFS_SMALL = 65_536
+_SHM_BYTES = 1_048_576
+_WALL_TMP_BYTES = 33_554_432
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WallParts:
+    """What a wall is put together from."""
+
+    launcher: Path  # bubblewrap, or our own copy of it
+    image: ImageSpec
+    etc: Path  # folder with the passwd, group, hosts and nsswitch.conf that a sandbox sees
+    slots: Path | None  # folder whose children are wrapper slots; None: no wrappers
+    seccomp_fd: int
+    merged_usr: bool = True
+
+
+def zygote_wall(parts: WallParts, command: Sequence[str]) -> list[str]:
+    """The wall around a zygote. Folders that a sandbox mounts over are there, empty."""
+    return [
+        *_base(parts),
+        "--dev", "/dev",
+        "--size", str(_SHM_BYTES), "--tmpfs", _SHM,
+        "--size", str(_WALL_TMP_BYTES), "--tmpfs", _TMP,
+        "--dir", "/quota", "--dir", "/workspace", "--dir", "/home/user", "--dir", "/wrappers",
+        *(["--ro-bind", str(parts.slots), "/slots"] if parts.slots else ["--dir", "/slots"]),
+        "--chdir", "/",
+        *_seal(parts), "--", *command,
+    ]  # fmt: skip
+
+
+def execution_wall(parts: WallParts, command: Sequence[str], *, limits: SandboxLimits, info_fd: int) -> list[str]:
+    """The wall that is one kernel's sandbox. `parts.slots` is its own slot, bound where wrappers are imported from."""
+    size = ("--size", str(limits.disk_bytes_max))
+    return [
+        *_base(parts),
+        "--disable-userns",
+        "--as-pid-1",
+        "--info-fd", str(info_fd),
+        "--dev", "/dev",
+        "--size", str(_SHM_BYTES), "--tmpfs", _SHM,
+        *size, "--perms", "1777", "--tmpfs", _TMP,
+        *size, "--perms", "0755", "--tmpfs", "/workspace",
+        *size, "--perms", "0700", "--tmpfs", "/home/user",
+        *(["--ro-bind", str(parts.slots), "/wrappers"] if parts.slots else ["--dir", "/wrappers"]),
+        "--symlink", "/wrappers/current/servers", "/workspace/servers",
+        "--symlink", "/wrappers/current/mcptools", "/workspace/mcptools",
+        "--chdir", "/workspace",
+        *_seal(parts), "--", *command,
+    ]  # fmt: skip
+
+
+def _base(parts: WallParts) -> list[str]:
+    image = parts.image
+    arguments = [
+        str(parts.launcher),
+        "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup",
+        "--uid", UID_INSIDE, "--gid", UID_INSIDE,
+        "--hostname", "sandbox",
+        "--die-with-parent", "--new-session",
+        "--cap-drop", "ALL",
+        "--clearenv",
+    ]  # fmt: skip
+    for name, value in {"PATH": "/usr/bin:/bin", "HOME": "/home/user", "LANG": "C.UTF-8", **image.variables}.items():
+        arguments += ["--setenv", name, value]
+    arguments += ["--ro-bind", "/usr", "/usr"]
+    if not str(image.python).startswith("/usr/local/"):
+        arguments += [
+            "--size",
+            str(_TMPFS_SMALL),
+            "--perms",
+            "0555",
+            "--tmpfs",
+            "/usr/local",
+            "--remount-ro",
+            "/usr/local",
+        ]
+    for name in ("bin", "lib", "lib64", "sbin"):
+        arguments += (
+            ["--symlink", f"usr/{name}", f"/{name}"] if parts.merged_usr else ["--ro-bind-try", f"/{name}", f"/{name}"]
+        )
+    for path in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts", "/etc/ssl/certs"):
+        arguments += ["--ro-bind-try", path, path]
+    for name in ("passwd", "group", "hosts", "nsswitch.conf"):
+        arguments += ["--ro-bind", str(parts.etc / name), f"/etc/{name}"]
+    for path in image.binds:
+        arguments += ["--ro-bind", str(path), str(path)]
+    arguments += ["--ro-bind", str(image.guest), str(GUEST_ROOT), "--proc", "/proc"]
+    return arguments
+
+
+def _seal(parts: WallParts) -> list[str]:
+    return ["--remount-ro", "/dev", "--remount-ro", "/", "--seccomp", str(parts.seccomp_fd)]
+
+
+def guest_command(image: ImageSpec, statement: str) -> list[str]:
+    """The interpreter, isolated from every path but ours, running `statement`."""
+    paths = [str(GUEST_ROOT), str(GUEST_ROOT / "moonpool_guest" / "path"), *map(str, image.site_paths)]
+    program = f"import sys; sys.path += {paths!r}; {statement}"
+    return [str(image.python), "-I", "-S", "-B", "-X", "utf8", "-c", program]

@@ -1,0 +1,232 @@
+"""System-call filters as raw BPF, for x86_64 and aarch64, without libseccomp.
+
+Two filters. `sandbox_filter` is loaded last in every sandbox and stays for its life. `wall_filter` is loaded by
+bubblewrap for the outer wall, in which the zygote lives: it forbids the same dangerous families but leaves what the
+zygote needs to build sandboxes (clone into namespaces, mount, sethostname). Loaded filters add up, so what both forbid
+is stopped twice.
+
+A forbidden call gives an errno instead of a signal, because libraries probe. The wrong architecture (int 0x80) kills.
+The syscall families and the reasons for each follow `docs/explanation/isolation.md`; ioctl commands are compared in
+their low 32 bits only, as the Linux kernel does (the class of CVE-2019-10063).
+"""
+
+from __future__ import annotations
+
+import errno
+import platform
+import struct
+from typing import Final
+
+_LOAD, _JUMP_EQ, _JUMP_GE, _JUMP_GT, _JUMP_SET, _RETURN, _AND = 0x20, 0x15, 0x35, 0x25, 0x45, 0x06, 0x54
+_KILL, _ALLOW, _ERRNO = 0x8000_0000, 0x7FFF_0000, 0x0005_0000
+_NR_AT, _ARCH_AT = 0, 4
+_LAST_KNOWN_SYSCALL = 469  # file_setattr, Linux 6.17; later ones are ENOSYS until somebody has looked at them
+_X32_BIT = 0x4000_0000
+_NAMESPACE_FLAGS = 0x7E02_0000
+_AF_UNIX = 1
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+
+_SINCE_424 = dict(  # noqa: C408  a table. The same numbers on both architectures
+    io_uring_setup=425, io_uring_enter=426, io_uring_register=427, open_tree=428, move_mount=429, fsopen=430,
+    fsconfig=431, fsmount=432, fspick=433, clone3=435, pidfd_getfd=438, process_madvise=440, mount_setattr=442,
+    quotactl_fd=443, memfd_secret=447, set_mempolicy_home_node=450, statmount=457, listmount=458,
+    lsm_set_self_attr=460, open_tree_attr=467,
+)  # fmt: skip
+_X86_64: Final[dict[str, int]] = dict(
+    ptrace=101, clone=56, unshare=272, setns=308, mount=165, umount2=166, pivot_root=155, chroot=161,
+    process_vm_readv=310, process_vm_writev=311, kcmp=312, bpf=321, perf_event_open=298, userfaultfd=323,
+    add_key=248, request_key=249, keyctl=250, kexec_load=246, kexec_file_load=320, init_module=175,
+    finit_module=313, delete_module=176, create_module=174, query_module=178, get_kernel_syms=177,
+    nfsservctl=180, uselib=134, _sysctl=156, sysfs=139, ustat=136, reboot=169, swapon=167, swapoff=168, acct=163,
+    quotactl=179, syslog=103, settimeofday=164, clock_settime=227, adjtimex=159, clock_adjtime=305, iopl=172,
+    ioperm=173, modify_ldt=154, personality=135, name_to_handle_at=303, open_by_handle_at=304, fanotify_init=300,
+    fanotify_mark=301, move_pages=279, migrate_pages=256, mbind=237, set_mempolicy=238, vhangup=153,
+    lookup_dcookie=212, vmsplice=278, socket=41, socketpair=53, ioctl=16, memfd_create=319, shmget=29, semget=64,
+    msgget=68, mq_open=240, mknod=133, mknodat=259, sethostname=170, setdomainname=171, epoll_ctl_old=214,
+    epoll_wait_old=215, getpmsg=181, putpmsg=182, afs_syscall=183, tuxcall=184, security=185, vserver=236,
+    io_setup=206, io_destroy=207, io_submit=209, io_getevents=208, io_pgetevents=333, **_SINCE_424,
+)  # fmt: skip
+_AARCH64: Final[dict[str, int]] = dict(
+    ptrace=117, clone=220, unshare=97, setns=268, mount=40, umount2=39, pivot_root=41, chroot=51,
+    process_vm_readv=270, process_vm_writev=271, kcmp=272, bpf=280, perf_event_open=241, userfaultfd=282,
+    add_key=217, request_key=218, keyctl=219, kexec_load=104, kexec_file_load=294, init_module=105,
+    finit_module=273, delete_module=106, reboot=142, swapon=224, swapoff=225, acct=89, quotactl=60, syslog=116,
+    settimeofday=170, clock_settime=112, adjtimex=171, clock_adjtime=266, personality=92, name_to_handle_at=264,
+    open_by_handle_at=265, fanotify_init=262, fanotify_mark=263, move_pages=239, migrate_pages=238, mbind=235,
+    set_mempolicy=237, vhangup=58, vmsplice=75, socket=198, socketpair=199, ioctl=29, memfd_create=279,
+    shmget=194, semget=190, msgget=186, mq_open=180, mknodat=33, sethostname=161, setdomainname=162, io_setup=0,
+    io_destroy=1, io_submit=2, io_getevents=4, io_pgetevents=292, **_SINCE_424,
+)  # fmt: skip
+_ARCHITECTURES: Final = {"x86_64": (_X86_64, 0xC000_003E), "aarch64": (_AARCH64, 0xC000_00B7)}
+
+_NEVER = [
+    "ptrace",
+    "process_vm_readv",
+    "process_vm_writev",
+    "kcmp",
+    "pidfd_getfd",
+    "process_madvise",
+    "bpf",
+    "perf_event_open",
+    "userfaultfd",
+    "add_key",
+    "request_key",
+    "keyctl",
+    "kexec_load",
+    "kexec_file_load",
+    "init_module",
+    "finit_module",
+    "delete_module",
+    "create_module",
+    "query_module",
+    "get_kernel_syms",
+    "nfsservctl",
+    "uselib",
+    "_sysctl",
+    "sysfs",
+    "ustat",
+    "reboot",
+    "swapon",
+    "swapoff",
+    "acct",
+    "quotactl",
+    "quotactl_fd",
+    "syslog",
+    "settimeofday",
+    "clock_settime",
+    "adjtimex",
+    "clock_adjtime",
+    "iopl",
+    "ioperm",
+    "modify_ldt",
+    "name_to_handle_at",
+    "open_by_handle_at",
+    "fanotify_init",
+    "fanotify_mark",
+    "move_pages",
+    "migrate_pages",
+    "mbind",
+    "set_mempolicy",
+    "set_mempolicy_home_node",
+    "vhangup",
+    "lookup_dcookie",
+    "vmsplice",
+    "lsm_set_self_attr",
+    "epoll_ctl_old",
+    "epoll_wait_old",
+    "getpmsg",
+    "putpmsg",
+    "afs_syscall",
+    "tuxcall",
+    "security",
+    "vserver",
+    "chroot",
+    "pivot_root",
+]
+_NEVER_ENOSYS = [
+    "io_uring_setup",
+    "io_uring_enter",
+    "io_uring_register",
+    "memfd_secret",
+    "io_setup",
+    "io_destroy",
+    "io_submit",
+    "io_getevents",
+    "io_pgetevents",
+]
+_BUILDING = [
+    "unshare",
+    "setns",
+    "mount",
+    "umount2",
+    "open_tree",
+    "move_mount",
+    "fsopen",
+    "fsconfig",
+    "fsmount",
+    "fspick",
+    "mount_setattr",
+    "statmount",
+    "listmount",
+    "open_tree_attr",
+    "sethostname",
+    "setdomainname",
+]
+_UNACCOUNTED_MEMORY = ["memfd_create", "shmget", "semget", "msgget", "mq_open"]
+"""Memory that no rlimit counts; closed because nothing but rlimits bounds memory here."""
+
+_Instruction = tuple[int, int, int, int]
+
+
+def sandbox_filter(machine: str | None = None) -> bytes:
+    """The filter of every sandbox, as struct sock_filter[]. Raises ValueError for an unknown architecture."""
+    return _assemble(machine, enosys=[*_NEVER_ENOSYS, "clone3"], eperm=[*_NEVER, *_BUILDING, *_UNACCOUNTED_MEMORY])
+
+
+def wall_filter(machine: str | None = None) -> bytes:
+    """The filter of a zygote's outer wall: the same, without what building sandboxes needs."""
+    return _assemble(machine, enosys=_NEVER_ENOSYS, eperm=_NEVER, namespaces=True)
+
+
+def _assemble(machine: str | None, *, enosys: list[str], eperm: list[str], namespaces: bool = False) -> bytes:
+    machine = machine or platform.machine()
+    if machine not in _ARCHITECTURES:
+        raise ValueError(f"no system-call filter for {machine}; supported are {', '.join(_ARCHITECTURES)}")
+    numbers, audit = _ARCHITECTURES[machine]
+    program: list[_Instruction] = [
+        (_LOAD, 0, 0, _ARCH_AT), (_JUMP_EQ, 1, 0, audit), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, _NR_AT),
+    ]  # fmt: skip
+    if machine == "x86_64":
+        program += [(_JUMP_GE, 0, 1, _X32_BIT), _fail(errno.ENOSYS)]
+    program += [(_JUMP_GT, 0, 1, _LAST_KNOWN_SYSCALL), _fail(errno.ENOSYS)]
+    for names, code in ((enosys, errno.ENOSYS), (eperm, errno.EPERM)):
+        for name in names:
+            if name in numbers:
+                program += [(_JUMP_EQ, 0, 1, numbers[name]), _fail(code)]
+    for name, body in _argument_checks(namespaces=namespaces):
+        if name in numbers:
+            program += [(_JUMP_EQ, 0, len(body), numbers[name]), *body]
+    program.append((_RETURN, 0, 0, _ALLOW))
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+
+
+def _argument_checks(*, namespaces: bool) -> list[tuple[str, list[_Instruction]]]:
+    """Calls that are allowed for some arguments. Every path of a body ends in a return."""
+    unix_only = [_argument(0), (_JUMP_EQ, 0, 1, _AF_UNIX), _allow(), _fail(errno.EAFNOSUPPORT)]
+    checks: list[tuple[str, list[_Instruction]]] = [
+        (
+            "ioctl",
+            [_argument(1), (_JUMP_EQ, 2, 0, _TIOCSTI), (_JUMP_EQ, 1, 0, _TIOCLINUX), _allow(), _fail(errno.EPERM)],
+        ),
+        (
+            "personality",
+            [_argument(0), (_JUMP_EQ, 2, 0, 0), (_JUMP_EQ, 1, 0, 0xFFFF_FFFF), _fail(errno.EPERM), _allow()],
+        ),
+        # SECURITY: vsock is separated by no namespace; this list of families is the only barrier.
+        ("socket", unix_only),
+        ("socketpair", unix_only),
+        ("mknod", _no_devices(1)),
+        ("mknodat", _no_devices(2)),
+    ]
+    if not namespaces:
+        checks.append(("clone", [_argument(0), (_JUMP_SET, 0, 1, _NAMESPACE_FLAGS), _fail(errno.EPERM), _allow()]))
+    return checks
+
+
+def _no_devices(mode_at: int) -> list[_Instruction]:
+    return [
+        _argument(mode_at), (_AND, 0, 0, 0o170000), (_JUMP_EQ, 2, 0, 0o020000), (_JUMP_EQ, 1, 0, 0o060000),
+        _allow(), _fail(errno.EPERM),
+    ]  # fmt: skip
+
+
+def _argument(index: int) -> _Instruction:
+    return (_LOAD, 0, 0, 16 + 8 * index)  # the low 32 bits on a little-endian machine
+
+
+def _fail(code: int) -> _Instruction:
+    return (_RETURN, 0, 0, _ERRNO | code)
+
+
+def _allow() -> _Instruction:
+    return (_RETURN, 0, 0, _ALLOW)

@@ -1,0 +1,60 @@
+"""Slots: the folders through which wrapper trees appear in live sandboxes.
+
+A slot is a host folder that one sandbox sees, read-only, as /wrappers. Publishing makes a copy of hard links of a tree
+inside the slot and then swaps the symbolic link `current`, so a sandbox sees the old tree or the new one, never half of
+one. A tree that is still imported stays where it is.
+
+SECURITY: the host writes here and never reads back; nothing in a sandbox can write to a slot.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_CURRENT = "current"
+
+
+class SlotFolder:
+    """The slots of one scope, below one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True, mode=0o755)
+
+    def create(self, name: str) -> Path:
+        """Make an empty slot."""
+        slot = self.root / name
+        slot.mkdir(mode=0o755)
+        return slot
+
+    def publish(self, name: str, tree: Path, digest: str) -> None:
+        """Show `tree` in slot `name`. A tree that is there already is only pointed at."""
+        slot = self.root / name
+        target = f"tree-{digest.rpartition(':')[2][:32]}"
+        if not (slot / target).exists():
+            staging = slot / f".{target}"
+            _link_tree(str(tree), str(staging))
+            staging.rename(slot / target)
+        link = slot / f".{_CURRENT}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        link.rename(slot / _CURRENT)
+
+    def remove(self, name: str) -> None:
+        """Delete a slot. The sandbox that saw it is gone."""
+        shutil.rmtree(self.root / name, ignore_errors=True)
+
+
+def _link_tree(source: str, target: str) -> None:
+    os.mkdir(target, 0o755)  # noqa: PTH102  os.scandir's strings: this runs once per sandbox
+    with os.scandir(source) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                _link_tree(entry.path, f"{target}/{entry.name}")
+            else:
+                os.link(entry.path, f"{target}/{entry.name}")

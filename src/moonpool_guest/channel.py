@@ -1,0 +1,325 @@
+"""The guest's end of the channel: one socket, many callers, no service thread.
+
+Whoever waits reads. A caller registers a `Waiter` for the id it expects and waits for it: asynchronously (the loop
+watches the descriptor) or synchronously (the thread polls). Whoever finds bytes hands each message to its owner, under
+one lock. So sync calls work inside a running loop, hundreds of async calls run at once, and threads do not get in each
+other's way.
+
+Among waiting threads one is the leader and polls the socket; the others sleep on a lock of their own. A leader that got
+its answer wakes the next. An event descriptor lets another reader, e.g. a loop in another thread, wake the leader.
+
+INVARIANT: used only in the process that made it. After a fork the child shares the socket but not the state; mixing the
+two streams would break both, so every call from another pid fails (`ChannelGoneError`).
+"""
+
+import asyncio
+import collections
+import json
+import os
+import select
+import socket
+import threading
+from typing import Any
+
+from moonpool_wire.channel import BlobRefused, Channel, Message
+from moonpool_wire.frames import WireError
+
+_READ_BYTES = 262144
+
+
+class ChannelGoneError(Exception):
+    """The channel cannot be used from here: another process, or the host has closed it."""
+
+
+class Waiter:
+    """One caller's expectation of one message. `message` is set exactly once, or `refused` is."""
+
+    __slots__ = ("done", "future", "loop", "message", "refused", "wake")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.message: Message | None = None
+        self.refused = False
+        self.wake: threading.Lock | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.future: asyncio.Future[None] | None = None
+
+
+class Guard:
+    """The channel's lock, which also holds back KeyboardInterrupt in the main thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._main = threading.main_thread().ident
+        self._depth = 0
+        self._interrupted = False
+
+    def interrupt(self) -> None:
+        """Called by the signal handler: raise KeyboardInterrupt now, or when the main thread leaves the lock."""
+        if self._depth:
+            self._interrupted = True
+        else:
+            raise KeyboardInterrupt
+
+    def __enter__(self) -> None:
+        if threading.get_ident() == self._main:
+            self._depth += 1
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        if threading.get_ident() == self._main:
+            self._depth -= 1
+            if self._interrupted and not self._depth:
+                self._interrupted = False
+                raise KeyboardInterrupt
+
+
+class GuestChannel:
+    """Sends messages and waits for answers. `control` messages (those without a waiter) queue for the kernel."""
+
+    def __init__(self, fd: int, *, blob_bytes_max: int) -> None:
+        self._socket = socket.socket(fileno=fd)
+        self._socket.setblocking(False)
+        self._fd = fd
+        self._pid = os.getpid()
+        self._channel = Channel(blob_bytes_max=blob_bytes_max)
+        self._lock = self.guard = Guard()
+        self._waiters: dict[int, Waiter] = {}
+        self._followers: dict[int, Waiter] = {}
+        self._leader: int | None = None  # ident of the thread that polls
+        self._event_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._loops: dict[asyncio.AbstractEventLoop, int] = {}
+        self._control: collections.deque[tuple[dict[str, Any], bytes]] = collections.deque()
+        self._control_waiter: Waiter | None = None
+        self._closed = False
+
+    # --- sending
+
+    def send(self, head: "dict[str, Any]", body: bytes = b"") -> None:
+        """Queue a message and write what the socket takes, waiting for room where it must."""
+        self._check()
+        with self._lock:
+            self._channel.send(_encode(head), body)
+            self._flush()
+
+    def request(self, head: "dict[str, Any]", body: bytes) -> Waiter:
+        """Send a request whose `id` the answer will repeat; return the waiter for that answer."""
+        self._check()
+        waiter = Waiter()
+        with self._lock:
+            if self._closed:
+                raise ChannelGoneError("the host has closed the channel")
+            self._waiters[int(head["id"])] = waiter
+            self._channel.send(_encode(head), body)
+            self._flush()
+        return waiter
+
+    def forget(self, request_id: int) -> None:
+        """Nobody waits for this id any more; its answer is dropped when it comes."""
+        with self._lock:
+            self._waiters.pop(request_id, None)
+
+    def _flush(self) -> None:
+        """Write everything queued. Called with the lock held; reading goes on, so two full buffers cannot deadlock."""
+        pending = memoryview(self._channel.data_to_send())
+        while pending:
+            try:
+                pending = pending[self._socket.send(pending) :]
+            except BlockingIOError:
+                poll = select.poll()
+                poll.register(self._fd, select.POLLOUT | select.POLLIN)
+                for _, events in poll.poll():
+                    if events & ~select.POLLOUT:
+                        pending = memoryview(bytes(pending) + self._read())
+            except OSError as error:
+                self._close()
+                raise ChannelGoneError("the host has closed the channel") from error
+
+    # --- receiving
+
+    def wait(self, waiter: Waiter) -> None:
+        """Block this thread until `waiter` is done. Raises ChannelGoneError when the host closes the channel."""
+        while not waiter.done:
+            wake: threading.Lock | None = None
+            try:
+                with self._lock:
+                    if self._closed:
+                        raise ChannelGoneError("the host has closed the channel")
+                    if waiter.done:
+                        return
+                    if self._leader in (None, threading.get_ident()):
+                        self._leader = threading.get_ident()
+                    else:
+                        wake = waiter.wake = threading.Lock()
+                        wake.acquire()
+                        self._followers[id(waiter)] = waiter
+                if wake is None:
+                    self._poll_until(waiter)
+                else:
+                    wake.acquire()
+            finally:
+                with self._lock:
+                    waiter.wake = None
+                    self._followers.pop(id(waiter), None)
+                    if wake is None and self._leader == threading.get_ident():
+                        self._leader = None
+                    if self._leader is None:
+                        self._wake_follower()
+
+    def _poll_until(self, waiter: Waiter) -> None:
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        poll.register(self._event_fd, select.POLLIN)
+        while not (waiter.done or self._closed):
+            for fd, _ in poll.poll():
+                if fd == self._event_fd:
+                    _drain_event(self._event_fd)
+                else:
+                    self._read_and_answer()
+
+    def _wake_follower(self) -> None:
+        """Wake one sleeping thread, which then polls; all of them when the channel is closed."""
+        for follower in self._followers.values():
+            if follower.wake is not None and follower.wake.locked():
+                follower.wake.release()
+                if not self._closed:
+                    return
+
+    async def wait_async(self, waiter: Waiter) -> None:
+        """Wait in a running loop until `waiter` is done. Raises ChannelGoneError when the host closes the channel."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if waiter.done:
+                return
+            if self._closed:
+                raise ChannelGoneError("the host has closed the channel")
+            waiter.loop, waiter.future = loop, loop.create_future()
+            users = self._loops.get(loop, 0)
+            self._loops[loop] = users + 1
+        if users == 0:
+            loop.add_reader(self._fd, self._read_and_answer)
+        try:
+            await waiter.future
+        finally:
+            with self._lock:
+                users = self._loops[loop] - 1
+                if users:
+                    self._loops[loop] = users
+                else:
+                    del self._loops[loop]
+            if users == 0:
+                loop.remove_reader(self._fd)
+        if not waiter.done:
+            raise ChannelGoneError("the host has closed the channel")
+
+    def wait_control(self) -> "tuple[dict[str, Any], bytes]":
+        """Wait for a message that answers no request: the kernel's own orders.
+
+        Only the kernel's main thread calls it.
+        """
+        while True:
+            with self._lock:
+                if self._control:
+                    return self._control.popleft()
+                waiter = self._control_waiter = Waiter()
+            self.wait(waiter)
+
+    def _read_and_answer(self) -> None:
+        with self._lock:
+            answer = self._read()
+            if answer and not self._closed:
+                self._channel_flush_answer(answer)
+
+    def _channel_flush_answer(self, answer: bytes) -> None:
+        """Write credits and refusals that reading caused."""
+        pending = memoryview(answer)
+        while pending:
+            try:
+                pending = pending[self._socket.send(pending) :]
+            except BlockingIOError:
+                poll = select.poll()
+                poll.register(self._fd, select.POLLOUT)
+                poll.poll()
+            except OSError:
+                self._close()
+                return
+
+    def _read(self) -> bytes:
+        """Read what is there and hand it out. Called with the lock held. Return the bytes that must be written."""
+        try:
+            data = self._socket.recv(_READ_BYTES)
+        except BlockingIOError:
+            return b""
+        except OSError:
+            data = b""
+        if not data:
+            self._close()
+            return b""
+        try:
+            events = self._channel.receive(data)
+        except WireError:
+            self._close()
+            return b""
+        for event in events:
+            self._hand_out(event)
+        return self._channel.data_to_send()
+
+    def _hand_out(self, event: "Message | BlobRefused") -> None:
+        head: dict[str, Any] = json.loads(event.head)
+        waiter = self._waiters.pop(head["id"], None) if "id" in head else None
+        if waiter is not None:
+            waiter.refused = isinstance(event, BlobRefused)
+            waiter.message = event if isinstance(event, Message) else None
+            self._finish(waiter)
+        elif isinstance(event, Message) and "id" not in head:
+            self._control.append((head, event.body))
+            if self._control_waiter is not None:
+                self._finish(self._control_waiter)
+
+    def _finish(self, waiter: Waiter) -> None:
+        waiter.done = True
+        self._rouse(waiter)
+
+    def _rouse(self, waiter: Waiter) -> None:
+        if waiter.future is not None and waiter.loop is not None:
+            try:
+                waiter.loop.call_soon_threadsafe(_settle, waiter.future)
+            except RuntimeError:
+                pass  # its loop is closed; nobody waits there any more
+        elif waiter.wake is not None:
+            if waiter.wake.locked():
+                waiter.wake.release()
+        else:
+            os.eventfd_write(self._event_fd, 1)
+
+    def _close(self) -> None:
+        self._closed = True
+        for waiter in [*self._waiters.values(), *([self._control_waiter] if self._control_waiter else [])]:
+            self._rouse(waiter)
+        self._waiters.clear()
+        self._wake_follower()
+        os.eventfd_write(self._event_fd, 1)
+
+    def _check(self) -> None:
+        if os.getpid() != self._pid:
+            raise ChannelGoneError(
+                "tool calls work only in the process that runs the code, not in a forked child; "
+                "make the call in the parent, or use threads or asyncio"
+            )
+
+
+def _encode(head: "dict[str, Any]") -> bytes:
+    return json.dumps(head, separators=(",", ":")).encode()
+
+
+def _drain_event(fd: int) -> None:
+    try:
+        os.eventfd_read(fd)
+    except BlockingIOError:
+        pass  # another thread was faster
+
+
+def _settle(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)

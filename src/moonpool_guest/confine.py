@@ -1,0 +1,128 @@
+"""Locks a freshly cloned child in, step by step, in the only order that works.
+
+The child starts as PID 1 of new namespaces with all capabilities over them, on the outer wall's read-only root. It
+ends as uid 1000 with no capability, its own small writable places under one quota, its own /proc and pseudo-terminals,
+no way to make further user namespaces, resource limits, and a system-call filter.
+
+INVARIANT: the at-fork hooks have run before the file descriptors are moved (matplotlib's hook closes what it finds);
+the limits are set before the capabilities go; the filter comes last, since it forbids most of what stands here.
+SECURITY: every step must succeed. There is no "if possible": a failing step ends the child (`StepFailedError`).
+"""
+
+import fcntl
+import os
+import resource
+import signal
+import socket
+from typing import Any
+
+from moonpool_guest import linux
+
+CHANNEL_FD = 3
+UID_INSIDE = 1000
+
+WORKSPACE = "/workspace"
+HOME = "/home/user"
+WRAPPERS = "/wrappers"
+SLOTS = "/slots"
+_QUOTA = "/quota"  # where the one tmpfs is mounted until its folders are bound to their places
+_PLACES = (("workspace", WORKSPACE, 0o755), ("home", HOME, 0o700), ("tmp", "/tmp", 0o1777), ("shm", "/dev/shm", 0o1777))  # noqa: S108
+_FD_MAX = 65536  # close_range(2) in one call; the zygote never holds as many
+_FLAGS = linux.MS_NOSUID | linux.MS_NODEV
+
+
+class StepFailedError(Exception):
+    """A confinement step failed; the child must end without running anything."""
+
+    def __init__(self, step: str, reason: BaseException) -> None:
+        super().__init__(f"{step}: {reason}")
+        self.step, self.reason = step, reason
+
+
+def confine(spec: "dict[str, Any]", fds: "list[int]", *, outer_uid: int, outer_gid: int, program: bytes) -> None:
+    """Turn the calling child into a sandbox. `fds` are channel, stdout and stderr, in this order.
+
+    `spec` holds `slot` (name or ""), `tmpfs_bytes`, `tmpfs_inodes`, `limits` (RLIMIT name to value).
+    """
+    for step, action in (
+        ("descriptors", lambda: _place_descriptors(fds)),
+        ("identity", lambda: _map_identity(outer_uid, outer_gid)),
+        ("mounts", lambda: _mount(spec)),
+        ("limits", lambda: _limit(spec)),
+        ("capabilities", _drop),
+        ("filter", lambda: linux.load_seccomp(program)),
+    ):
+        try:
+            action()
+        except (OSError, ValueError, KeyError) as error:
+            raise StepFailedError(step, error) from error
+
+
+def _place_descriptors(fds: "list[int]") -> None:
+    null = os.open("/dev/null", os.O_RDONLY)
+    wanted = (null, fds[1], fds[2], fds[0])
+    parked = [fcntl.fcntl(fd, fcntl.F_DUPFD, 600) for fd in wanted]  # out of the way of 0 to 3
+    for index, fd in enumerate(parked):
+        os.dup2(fd, index)
+    os.closerange(4, _FD_MAX)
+    os.set_inheritable(CHANNEL_FD, False)
+
+
+def _map_identity(outer_uid: int, outer_gid: int) -> None:
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{UID_INSIDE} {outer_uid} 1")
+    _write("/proc/self/gid_map", f"{UID_INSIDE} {outer_gid} 1")
+
+
+def _mount(spec: "dict[str, Any]") -> None:
+    size, inodes, slot = spec["tmpfs_bytes"], spec["tmpfs_inodes"], spec["slot"]
+    linux.mount("tmpfs", _QUOTA, "tmpfs", _FLAGS, f"size={size},nr_inodes={inodes},mode=755")
+    for name, place, mode in _PLACES:
+        source = f"{_QUOTA}/{name}"
+        os.mkdir(source)
+        os.chmod(source, mode)
+        linux.mount(source, place, None, linux.MS_BIND)
+    linux.unmount(_QUOTA)
+    if slot:
+        linux.mount(f"{SLOTS}/{slot}", WRAPPERS, None, linux.MS_BIND)
+        os.symlink(f"{WRAPPERS}/current/servers", f"{WORKSPACE}/servers")
+        os.symlink(f"{WRAPPERS}/current/mcptools", f"{WORKSPACE}/mcptools")
+    linux.mount("tmpfs", SLOTS, "tmpfs", _FLAGS | linux.MS_RDONLY, "size=4k,nr_inodes=2,mode=555")
+    linux.mount("proc", "/proc", "proc", _FLAGS | linux.MS_NOEXEC)
+    linux.mount(
+        "devpts", "/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"
+    )
+    _write("/proc/sys/user/max_user_namespaces", "0")
+    socket.sethostname("sandbox")
+    os.chdir(WORKSPACE)
+
+
+def _limit(spec: "dict[str, Any]") -> None:
+    apply_limits(spec["limits"])
+
+
+def apply_limits(limits: "dict[str, int]") -> None:
+    """Set soft and hard resource limits, e.g. `{"NPROC": 64}`."""
+    for name, value in limits.items():
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+
+
+def _drop() -> None:
+    linux.die_with_parent()
+    linux.drop_capabilities()
+    linux.set_no_new_privileges()
+
+
+def reset_signals() -> None:
+    """Give every signal its default meaning again, as a program that was just started has."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as CPython does at start
+    signal.set_wakeup_fd(-1)
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)

@@ -1,0 +1,162 @@
+"""System calls that Python does not offer, through ctypes. One verb each; every failure is an OSError.
+
+`PyDLL` keeps the GIL during a call, so that the child of a raw `clone3` comes back into a consistent interpreter.
+Numbers are those of x86_64 and aarch64, which agree from 424 upwards.
+"""
+
+import ctypes
+import os
+import platform
+import signal
+from typing import Any
+
+_X86_64 = platform.machine() == "x86_64"
+_NR_PIVOT = {"mount": (165, 40), "umount2": (166, 39), "prctl": (157, 167), "capset": (126, 91), "seccomp": (317, 277)}
+_NR = {name: numbers[0 if _X86_64 else 1] for name, numbers in _NR_PIVOT.items()}
+_NR_CLONE3 = 435
+
+CLONE_NEWNS = 0x0002_0000
+CLONE_NEWCGROUP = 0x0200_0000
+CLONE_NEWUTS = 0x0400_0000
+CLONE_NEWIPC = 0x0800_0000
+CLONE_NEWUSER = 0x1000_0000
+CLONE_NEWPID = 0x2000_0000
+CLONE_NEWNET = 0x4000_0000
+ALL_NAMESPACES = (
+    CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET
+)
+_CLONE_PIDFD = 0x1000
+_CLONE_CHILD_CLEARTID = 0x0020_0000
+_CLONE_CHILD_SETTID = 0x0100_0000
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND = 1, 2, 4, 8, 32, 4096
+MNT_DETACH = 2
+
+_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_SECUREBITS = 1, 24, 28
+_PR_SET_NO_NEW_PRIVS, _PR_GET_TID_ADDRESS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 38, 40, 47, 4
+_SECCOMP_SET_MODE_FILTER = 1
+_CAPABILITY_LAST = 40  # CAP_CHECKPOINT_RESTORE; higher numbers fail with EINVAL, which ends the loop
+_SECUREBITS_LOCKED = 0x2F  # NOROOT, NO_SETUID_FIXUP, both locked, KEEP_CAPS locked
+
+_libc = ctypes.PyDLL(None, use_errno=True)
+_syscall = _libc.syscall
+_syscall.restype = ctypes.c_long
+_python = ctypes.pythonapi
+
+
+def _call(number: int, *arguments: Any) -> int:
+    converted = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    result = _syscall(ctypes.c_long(number), *converted)
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+def mount(source: str, target: str, fstype: "str | None", flags: int, options: str = "") -> None:
+    """Mount a file system or bind a folder."""
+    _call(
+        _NR["mount"],
+        ctypes.c_char_p(source.encode()),
+        ctypes.c_char_p(target.encode()),
+        ctypes.c_char_p(fstype.encode() if fstype else None),
+        flags,
+        ctypes.c_char_p(options.encode() or None),
+    )
+
+
+def unmount(target: str) -> None:
+    """Detach a mount; what is open in it stays open."""
+    _call(_NR["umount2"], ctypes.c_char_p(target.encode()), MNT_DETACH)
+
+
+def prctl(option: int, argument: int = 0, argument2: int = 0) -> int:
+    """Change a property of this process."""
+    return _call(_NR["prctl"], option, argument, argument2, 0, 0)
+
+
+def die_with_parent() -> None:
+    """Get SIGKILL when the thread that forked this process ends."""
+    prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+
+
+def set_no_new_privileges() -> None:
+    """No later execve can gain privileges; a condition for an unprivileged seccomp filter."""
+    prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def drop_capabilities() -> None:
+    """Empty every capability set, ambient and bounding included, and lock the securebits."""
+    for capability in range(_CAPABILITY_LAST + 1):
+        try:
+            prctl(_PR_CAPBSET_DROP, capability)
+        except OSError:
+            break  # a Linux kernel with fewer capabilities
+    prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    prctl(_PR_SET_SECUREBITS, _SECUREBITS_LOCKED)
+    header = (ctypes.c_uint32 * 2)(0x2008_0522, 0)
+    empty = (ctypes.c_uint32 * 6)()
+    _call(_NR["capset"], ctypes.byref(header), ctypes.byref(empty))
+
+
+class _FilterProgram(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
+
+
+def load_seccomp(program: bytes) -> None:
+    """Load a BPF program (struct sock_filter[]) for this thread and all its children."""
+    buffer = ctypes.create_string_buffer(program, len(program))
+    header = _FilterProgram(len(program) // 8, ctypes.addressof(buffer))
+    _call(_NR["seccomp"], _SECCOMP_SET_MODE_FILTER, 0, ctypes.byref(header))
+
+
+class _CloneArguments(ctypes.Structure):
+    _fields_ = tuple(
+        (name, ctypes.c_uint64)
+        for name in (
+            "flags",
+            "pidfd",
+            "child_tid",
+            "parent_tid",
+            "exit_signal",
+            "stack",
+            "stack_size",
+            "tls",
+            "set_tid",
+            "set_tid_size",
+            "cgroup",
+        )
+    )
+
+
+def thread_id_address() -> int:
+    """Where glibc caches this thread's id; the clone writes the child's there, as fork() does."""
+    address = ctypes.c_long(0)
+    _call(_NR["prctl"], _PR_GET_TID_ADDRESS, ctypes.byref(address), 0, 0, 0)
+    return address.value
+
+
+def clone_into(namespaces: int, tid_address: int) -> "tuple[int, int]":
+    """Fork into new `namespaces`. Return (0, -1) in the child, (pid, pidfd) in the parent.
+
+    INVARIANT: only for a single-threaded caller: a raw clone3 skips pthread_atfork, so any lock that another thread
+    held would stay locked in the child (seen: OpenBLAS with two threads hangs at the first large product).
+    """
+    pidfd = ctypes.c_int(-1)
+    arguments = _CloneArguments(
+        flags=namespaces | _CLONE_PIDFD | _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID,
+        pidfd=ctypes.addressof(pidfd),
+        child_tid=tid_address,
+        exit_signal=int(signal.SIGCHLD),
+    )
+    number, pointer, size = ctypes.c_long(_NR_CLONE3), ctypes.byref(arguments), ctypes.c_long(ctypes.sizeof(arguments))
+    _python.PyOS_BeforeFork()
+    result = _syscall(number, pointer, size)
+    if result == 0:
+        _python.PyOS_AfterFork_Child()
+        return 0, -1
+    code = ctypes.get_errno()
+    _python.PyOS_AfterFork_Parent()
+    if result < 0:
+        raise OSError(code, os.strerror(code), "clone3")
+    return result, pidfd.value

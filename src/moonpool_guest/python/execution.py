@@ -1,0 +1,228 @@
+"""One execution: compile the code as it is, run it, report how it ended.
+
+The code is compiled unchanged, so line numbers, multi-line strings and `from __future__` stay right (H-031). Code with
+top-level `await` becomes a coroutine and runs on the kernel's loop; other code runs without a loop, so that
+`asyncio.run(main())` works as in any script (H-030). Tracebacks go to stderr and start at the code's own frames.
+"""
+
+import ast
+import asyncio
+import inspect
+import linecache
+import sys
+import threading
+import traceback
+from types import CodeType, TracebackType
+from typing import Any
+
+from moonpool_guest.python import handoff
+
+RESULT = "result"
+_MESSAGE_CHARS_MAX = 4000
+_MISSING = object()
+
+
+class Outcome:
+    """How an execution ended: the fields of `done`."""
+
+    def __init__(self, status: str) -> None:
+        self.status = status
+        self.exit_code = 0
+        self.error: dict[str, Any] | None = None
+        self.result: bytes | None = None
+
+    def fail(self, kind: str, message: str, *, retryable: bool = False) -> "Outcome":
+        """Make this outcome an error and return it."""
+        self.status = "error" if self.status == "ok" else self.status
+        self.error = {"type": kind, "message": _clean(message), "retryable": retryable}
+        self.result = None
+        return self
+
+
+class Interpreter:
+    """The state that executions of one session share: the namespace and the event loop."""
+
+    def __init__(self) -> None:
+        self.module = type(sys)("__main__")
+        self.module.__dict__["__builtins__"] = __builtins__
+        sys.modules["__main__"] = self.module
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def run(self, source: bytes, name: str, *, final: bool, result_bytes_max: int) -> Outcome:
+        """Run `source` and return its outcome. `final` says that nothing will run here afterwards."""
+        namespace = self.module.__dict__
+        before = namespace.get(RESULT, _MISSING)
+        try:
+            code = _compile(source, name)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            _print_exception(error, None)
+            return Outcome("ok").fail(type(error).__name__, _describe_syntax(error))
+        try:
+            self._execute(code, namespace)
+            if final:
+                self._finish()
+        except SystemExit as error:
+            if final:
+                self._finish_quietly()
+            outcome = self._exited(error)
+        except KeyboardInterrupt as error:
+            _print_exception(error, _own_frames(error))
+            outcome = Outcome("interrupted").fail("KeyboardInterrupt", "the execution was interrupted")
+        except BaseException as error:
+            _print_exception(error, _own_frames(error))
+            outcome = _failed(error)
+        else:
+            outcome = Outcome("ok")
+        if outcome.error is None:
+            value = namespace.get(RESULT, _MISSING)
+            if value is not _MISSING and (value is not before or _stores_result(code)):
+                _attach_result(outcome, value, result_bytes_max)
+        return outcome
+
+    def _execute(self, code: CodeType, namespace: "dict[str, Any]") -> None:
+        if not code.co_flags & inspect.CO_COROUTINE:
+            exec(code, namespace)
+            return
+        loop = self.loop()
+        main = loop.create_task(eval(code, namespace))
+        try:
+            loop.run_until_complete(main)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and not main.done():
+                main.cancel()
+                loop.run_until_complete(asyncio.gather(main, return_exceptions=True))
+            if main.done() and not main.cancelled():
+                main.exception()  # retrieved, so that the loop does not report it a second time
+            raise
+
+    def loop(self) -> "asyncio.AbstractEventLoop":
+        """The kernel's event loop, which lives as long as the session."""
+        if self._loop is None or self._loop.is_closed():
+            self._loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self._loop)
+        return self._loop
+
+    def _finish(self) -> None:
+        """End as a script ends: cancel what is pending, join non-daemon threads, run `atexit`."""
+        import atexit
+
+        if self._loop is not None and not self._loop.is_closed():
+            pending = asyncio.all_tasks(self._loop)
+            for task in pending:
+                task.cancel()
+            if pending:
+                self._loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]  joins threads
+        atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
+
+    def _finish_quietly(self) -> None:
+        try:
+            self._finish()
+        except BaseException as error:
+            _print_exception(error, _own_frames(error))
+
+    def _exited(self, error: SystemExit) -> Outcome:
+        outcome = Outcome("exit")
+        code = error.code
+        if code is None or code == 0:
+            return outcome
+        if isinstance(code, int):
+            outcome.exit_code = code & 0xFF
+            return outcome.fail("SystemExit", f"the code exited with status {code}")
+        outcome.exit_code = 1
+        _write_stderr(f"{code}\n")
+        return outcome.fail("SystemExit", str(code))
+
+
+def _compile(source: bytes, name: str) -> CodeType:
+    text = source.decode("utf-8")
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    return compile(text, name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+
+
+def _stores_result(code: CodeType) -> bool:
+    """Whether `code` assigns the global name `result` anywhere, so that an equal object still counts as handed over."""
+    import dis
+
+    if RESULT in code.co_names:
+        for instruction in dis.get_instructions(code):
+            if instruction.argval == RESULT and instruction.opname in ("STORE_NAME", "STORE_GLOBAL"):
+                return True
+    return any(_stores_result(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+
+
+def _attach_result(outcome: Outcome, value: object, result_bytes_max: int) -> None:
+    try:
+        encoded = handoff.encode_result(value)
+    except handoff.NotSerializableError as error:
+        outcome.fail("ResultNotSerializable", str(error))
+    except BaseException as error:
+        _print_exception(error, _own_frames(error))
+        failed = _failed(error)
+        outcome.status, outcome.error = "error", failed.error
+    else:
+        if len(encoded) > result_bytes_max:
+            outcome.fail(
+                "OutputTooLarge",
+                f"result is {len(encoded):,} bytes of JSON, but at most {result_bytes_max:,} may be handed over; "
+                "return a summary, or write the data to a file in /workspace",
+            )
+        else:
+            outcome.result = encoded
+
+
+def _failed(error: BaseException) -> Outcome:
+    known = getattr(error, "__moonpool_error__", None)
+    if callable(known):
+        try:
+            described: dict[str, Any] = known()  # pyright: ignore[reportAssignmentType]
+            kind, message = str(described["type"]), str(described["message"])
+            return Outcome("ok").fail(kind, message, retryable=bool(described.get("retryable")))
+        except Exception:
+            pass
+    return Outcome("ok").fail(type(error).__name__, _message(error))
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException:
+        return f"<{type(error).__name__} whose text cannot be shown>"
+
+
+def _describe_syntax(error: BaseException) -> str:
+    if isinstance(error, SyntaxError) and error.lineno:
+        return f"{error.msg} (line {error.lineno})"
+    return _message(error)
+
+
+def _clean(message: str) -> str:
+    text = message.encode("utf-8", "replace").decode()
+    return text if len(text) <= _MESSAGE_CHARS_MAX else text[: _MESSAGE_CHARS_MAX - 20] + "... (cut)"
+
+
+def _own_frames(error: BaseException) -> "TracebackType | None":
+    """The traceback without the kernel's own frames at its start."""
+    frame = error.__traceback__
+    while frame is not None and _is_kernel(frame):
+        frame = frame.tb_next
+    return frame
+
+
+def _is_kernel(frame: TracebackType) -> bool:
+    return str(frame.tb_frame.f_globals.get("__name__", "")).startswith(("moonpool_guest.", "asyncio."))
+
+
+def _print_exception(error: BaseException, frames: "TracebackType | None") -> None:
+    try:
+        _write_stderr("".join(traceback.format_exception(type(error), error, frames)))
+    except BaseException:
+        _write_stderr(f"{type(error).__name__}: {_message(error)}\n")
+
+
+def _write_stderr(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+    except BaseException:
+        pass

@@ -1,0 +1,144 @@
+"""Turns the value that code left in `result` into JSON, or says in one sentence why it cannot.
+
+What JSON holds goes through. Beyond that: objects that offer `__moonpool_json__` (tool results: their data), pydantic
+models, dataclasses, enums, dates (ISO 8601), paths, numpy scalars and arrays. Everything else, NaN, infinities and lone
+surrogates are errors that name the place and the remedy: nothing is converted by guessing.
+"""
+
+import dataclasses
+import datetime as dt
+import enum
+import inspect
+import json
+import math
+import os
+from typing import Any, cast
+
+_DEPTH_MAX = 60  # the host refuses JSON deeper than 64
+
+
+class NotSerializableError(Exception):
+    """`result` cannot be handed over as JSON."""
+
+
+def encode_result(value: Any) -> bytes:
+    """Return `value` as compact UTF-8 JSON. Raises NotSerializableError."""
+    try:
+        return _dump(_plain(value, "result", 0, set()))
+    except RecursionError:
+        raise NotSerializableError("result is nested too deeply; return a flatter value") from None
+    except ValueError as error:  # CPython's own limit on the digits of an integer
+        raise NotSerializableError(f"result holds a number that cannot be written: {error}") from None
+
+
+def _dump(plain: object) -> bytes:
+    return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _plain(value: Any, place: str, depth: int, seen: "set[int]") -> object:
+    if value is None or (isinstance(value, bool | int) and type(value) in (bool, int)):
+        return value
+    if type(value) is str:
+        return _text(value, place)
+    if type(value) is float:
+        return _number(value, place)
+    if depth > _DEPTH_MAX:
+        raise NotSerializableError(
+            f"{_short(place)} is nested more than {_DEPTH_MAX} levels deep; return a flatter value"
+        )
+    if id(value) in seen:
+        raise NotSerializableError(f"{_short(place)} contains itself; JSON cannot hold a cycle")
+    seen.add(id(value))
+    try:
+        return _compound(value, place, depth, seen)
+    finally:
+        seen.discard(id(value))
+
+
+def _compound(value: Any, place: str, depth: int, seen: "set[int]") -> object:
+    if isinstance(value, dict):
+        value = cast("dict[Any, Any]", value)
+        return {_key(k, place): _plain(v, f"{place}[{k!r}]", depth + 1, seen) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        items = cast("list[Any]", value)
+        return [_plain(item, f"{place}[{index}]", depth + 1, seen) for index, item in enumerate(items)]
+    return _plain(_convert(value, place), place, depth + 1, seen)
+
+
+def _convert(value: Any, place: str) -> object:
+    kind: type[Any] = type(value)
+    if (hook := getattr(kind, "__moonpool_json__", None)) is not None:
+        return hook(value)
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int | float):  # a subclass; as the number that it is
+        return float(value) if isinstance(value, float) else int(value)
+    if isinstance(value, dt.datetime | dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, os.PathLike):
+        return str(os.fspath(cast("os.PathLike[str]", value)))
+    if dataclasses.is_dataclass(kind):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(kind)}
+    if callable(dump := getattr(kind, "model_dump", None)) and not isinstance(value, type):
+        return dump(value)
+    if kind.__module__ == "numpy" and hasattr(value, "tolist"):
+        return getattr(value, "tolist")()  # noqa: B009  numpy is not there to be typed
+    raise NotSerializableError(
+        f"{_short(place)} is {_article(kind.__name__)}, which JSON cannot hold; {_remedy(value)}"
+    )
+
+
+def _remedy(value: Any) -> str:
+    if inspect.iscoroutine(value):
+        return "write `await` before the call"
+    if isinstance(value, set | frozenset):
+        return "use sorted(...) or list(...)"
+    if isinstance(value, bytes | bytearray | memoryview):
+        return "decode it, or write it to a file in /workspace"
+    if type(value).__name__ in ("DataFrame", "Series"):
+        return 'use .to_dict("records") or .to_dict()'
+    if callable(value):
+        return "call it and return what it gives"
+    if hasattr(value, "__iter__"):
+        return "use list(...)"
+    return "convert it to a dict, list, string or number"
+
+
+def _key(key: Any, place: str) -> str:
+    if type(key) is str:
+        return _text(key, f"a key of {place}")
+    if key is None or isinstance(key, bool):
+        return json.dumps(key)
+    if isinstance(key, str | int | float):
+        return str(key.value) if isinstance(key, enum.Enum) else str(key)
+    raise NotSerializableError(f"{_short(place)} has a key {key!r:.80}, but JSON keys are strings; use str(...)")
+
+
+def _text(value: str, place: str) -> str:
+    if value.isascii():
+        return value
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        character = value[error.start]
+        raise NotSerializableError(
+            f"{_short(place)} holds a lone surrogate ({character!r}), which is not text; "
+            'use .encode("utf-8", "replace").decode()'
+        ) from None
+    return value
+
+
+def _number(value: float, place: str) -> float:
+    if not math.isfinite(value):
+        raise NotSerializableError(f"{_short(place)} is {value}, which JSON cannot hold; use None or a string")
+    return value
+
+
+def _short(place: str) -> str:
+    return place if len(place) <= 200 else place[:120] + "..." + place[-60:]
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

@@ -1,0 +1,219 @@
+"""The Python kernel: waits for orders on the channel, runs code, says how it ended.
+
+It is PID 1 of its sandbox, so it reaps orphans between executions. It ends when the host closes the channel.
+"""
+
+import faulthandler
+import importlib
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+from moonpool_guest import toolcalls
+from moonpool_guest.channel import ChannelGoneError, GuestChannel
+from moonpool_guest.python import nesting
+from moonpool_guest.python.execution import Interpreter, Outcome
+from moonpool_wire.channel import Channel
+from moonpool_wire.limits import BLOB_BYTES_MAX_TO_GUEST, PROTOCOL_VERSION
+
+ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": "/home/user",
+    "USER": "sandbox",
+    "TMPDIR": "/tmp",  # noqa: S108  the sandbox's own
+    "LANG": "C.UTF-8",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+_IMPORT_ROOTS = ("/wrappers/current", "/workspace")
+
+
+def warm_up() -> None:
+    """Load, once in the zygote, what every kernel needs, so that its pages are shared."""
+    for name in ("dis", "traceback"):
+        importlib.import_module(name)
+
+    nesting.allow_nested_run()
+
+
+def main(fd: int) -> None:
+    """Serve orders until the channel closes. Does not return."""
+    Kernel(fd).serve()
+    os._exit(0)
+
+
+def report_failure(fd: int, step: str, message: str) -> None:
+    """Tell the host which confinement step failed. The channel may stand at another number if descriptors failed."""
+    channel = Channel(blob_bytes_max=0)
+    channel.send(json.dumps({"t": "failed", "step": step, "message": message[:1000]}).encode())
+    try:
+        os.write(fd, channel.data_to_send())
+    except OSError:
+        os._exit(70)
+
+
+class Kernel:
+    """One interpreter behind one channel."""
+
+    def __init__(self, fd: int) -> None:
+        _prepare_process()
+        self._channel = GuestChannel(fd, blob_bytes_max=BLOB_BYTES_MAX_TO_GUEST)
+        self._interpreter = Interpreter()
+        self._running: str | None = None
+        self._manifest: object = None
+        signal.signal(signal.SIGINT, self._on_interrupt)
+
+    def serve(self) -> None:
+        """Say ready, then run what comes."""
+        self._channel.send(
+            {
+                "t": "ready",
+                "protocol": PROTOCOL_VERSION,
+                "pid": os.getpid(),
+                "language": "python",
+                "version": sys.version.split()[0],
+            }
+        )
+        while True:
+            try:
+                head, body = self._channel.wait_control()
+            except ChannelGoneError:
+                return
+            except KeyboardInterrupt:
+                continue  # meant for an execution that has just ended
+            if head["t"] == "execute":
+                self._execute(head, body)
+                _reap_orphans()
+            elif head["t"] == "close":
+                return
+
+    def _execute(self, head: "dict[str, Any]", source: bytes) -> None:
+        self._forget_old_wrappers(head.get("manifest"))
+        _restore_streams()
+        toolcalls.install(self._channel)
+        run = str(head["run"])
+        try:
+            self._running = run
+            outcome = self._interpreter.run(
+                source,
+                str(head["name"]),
+                final=bool(head["final"]),
+                result_bytes_max=int(head["result_bytes_max"]),  # pyright: ignore[reportArgumentType]
+            )
+        except KeyboardInterrupt:  # between the end of the code and here
+            outcome = Outcome("interrupted").fail("KeyboardInterrupt", "the execution was interrupted")
+        self._running = None
+        toolcalls.install(None)
+        _flush()
+        done: dict[str, Any] = {
+            "t": "done",
+            "run": run,
+            "status": outcome.status,
+            "exit_code": outcome.exit_code,
+            "error": outcome.error,
+            "has_result": outcome.result is not None,
+        }
+        self._channel.send(done, outcome.result or b"")
+
+    def _on_interrupt(self, _number: int, _frame: object) -> None:
+        if self._running is not None:
+            self._channel.guard.interrupt()
+
+    def _forget_old_wrappers(self, manifest: object) -> None:
+        """Import wrappers afresh when the host has published another tree (the tools changed)."""
+        if manifest != self._manifest:
+            self._manifest = manifest
+            for name in [n for n in sys.modules if n.partition(".")[0] in ("servers", "mcptools")]:
+                del sys.modules[name]
+            sys.path_importer_cache.pop(_IMPORT_ROOTS[0], None)
+
+
+def _prepare_process() -> None:
+    os.environ.clear()
+    os.environ.update(ENVIRONMENT)
+    os.environ.update(_environment_of_zygote)
+    sys.path[:0] = _IMPORT_ROOTS
+    sys.argv[:] = [""]
+    faulthandler.enable(2)
+    _restore_streams(fresh=True)
+    import random
+
+    random.seed()
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed()
+
+
+_environment_of_zygote: "dict[str, str]" = {}
+
+
+def keep_environment(names: "list[str]") -> None:
+    """Called in the zygote: variables of the environment (BLAS threads, font caches) that kernels keep."""
+    _environment_of_zygote.update({name: os.environ[name] for name in names if name in os.environ})
+
+
+def _restore_streams(*, fresh: bool = False) -> None:
+    """Give user code working standard streams again if it closed them.
+
+    Text that is not UTF-8 is escaped, never raises.
+    """
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        stream = getattr(sys, name, None)
+        if fresh or stream is None or getattr(stream, "closed", False):
+            buffering = 1 if mode == "w" else -1
+            opened = open(  # noqa: SIM115  lives as long as the process
+                fd, mode, buffering, encoding="utf-8", errors="backslashreplace", closefd=False
+            )
+            setattr(sys, name, opened)
+            setattr(sys, f"__{name}__", opened)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        try:
+            stream.flush()  # pyright: ignore[reportOptionalMemberAccess]
+        except Exception:
+            pass
+
+
+def _reap_orphans() -> None:
+    """Collect zombies that nobody in this process waits for; leave the children of `subprocess` to their owners."""
+    known: set[int] | None = None
+    while True:
+        try:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if ended is None:
+            return
+        known = _known_children() if known is None else known
+        if ended.si_pid in known:
+            return
+        os.waitpid(ended.si_pid, 0)
+
+
+def _known_children() -> "set[int]":
+    known: set[int] = set()
+    if (multiprocessing := sys.modules.get("multiprocessing.process")) is not None:
+        known.update(child.pid for child in multiprocessing._children)
+    if (subprocess := sys.modules.get("subprocess")) is not None:
+        import gc
+
+        known.update(o.pid for o in gc.get_objects() if isinstance(o, subprocess.Popen) and o.returncode is None)
+    return known
+
+
+def serve_directly(fd: int, limits: "dict[str, int]", variables: "list[str]") -> None:
+    """Entry of the `bubblewrap` backend: no zygote; the wall is already up, only the limits are ours to set."""
+    from moonpool_guest import confine
+
+    warm_up()
+    keep_environment(variables)
+    confine.reset_signals()
+    os.set_inheritable(fd, False)
+    try:
+        confine.apply_limits(limits)
+    except (OSError, ValueError) as error:
+        report_failure(fd, "limits", str(error))
+        os._exit(71)
+    main(fd)

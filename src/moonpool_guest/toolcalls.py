@@ -1,0 +1,88 @@
+"""The way from code in the sandbox to the broker: one request on the channel, one reply object back.
+
+Replies are plain dicts as the broker sent them: `{"ok": true, "data_from": ..., "raw": {...}}` or `{"ok": false,
+"error": {"type", "message", "retryable"}}`. A channel that cannot be used (a forked child, an execution that is over)
+gives the second form too, so callers have one thing to handle. `client.mcp_client` makes results of them.
+"""
+
+import itertools
+import json
+from typing import Any
+
+from moonpool_guest.channel import ChannelGoneError, GuestChannel, Waiter
+
+_state: "dict[str, GuestChannel]" = {}
+_ids = itertools.count(1)
+
+
+def install(channel: "GuestChannel | None") -> None:
+    """Tell this module the kernel's channel, or that no execution is running (None)."""
+    if channel is None:
+        _state.pop("channel", None)
+    else:
+        _state["channel"] = channel
+
+
+def invoke_sync(server_id: str, name: str, arguments: "dict[str, Any]") -> "dict[str, Any]":
+    """Call a tool and block this thread until the reply is there. Works inside a running event loop too."""
+    try:
+        channel, waiter, request_id = _request(server_id, name, arguments)
+        try:
+            channel.wait(waiter)
+        except BaseException:
+            channel.forget(request_id)
+            raise
+        return _reply(waiter)
+    except _RefusedError as error:
+        return error.reply
+    except ChannelGoneError as error:
+        return _failure("ExecutionEnded", str(error))
+
+
+async def invoke(server_id: str, name: str, arguments: "dict[str, Any]") -> "dict[str, Any]":
+    """Call a tool and await the reply."""
+    try:
+        channel, waiter, request_id = _request(server_id, name, arguments)
+        try:
+            await channel.wait_async(waiter)
+        except BaseException:
+            channel.forget(request_id)
+            raise
+        return _reply(waiter)
+    except _RefusedError as error:
+        return error.reply
+    except ChannelGoneError as error:
+        return _failure("ExecutionEnded", str(error))
+
+
+class _RefusedError(Exception):
+    """The call cannot be sent; `reply` says why."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.reply = _failure(kind, message)
+
+
+def _request(server_id: str, name: str, arguments: "dict[str, Any]") -> "tuple[GuestChannel, Waiter, int]":
+    channel = _state.get("channel")
+    if channel is None:
+        raise _RefusedError("ExecutionEnded", f"{server_id}.{name} was called after the execution had ended")
+    try:
+        body = json.dumps(arguments, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _RefusedError("ValidationError", f"the arguments of {server_id}.{name} are not JSON: {error}") from None
+    if len(server_id) > 1024 or len(name) > 1024:
+        raise _RefusedError("UnknownTool", "the name of the server or tool is too long")
+    request_id = next(_ids)
+    head: dict[str, Any] = {"t": "tool_call", "id": request_id, "server": server_id, "tool": name}
+    return channel, channel.request(head, body), request_id
+
+
+def _reply(waiter: Waiter) -> "dict[str, Any]":
+    if waiter.refused or waiter.message is None:
+        return _failure("ValidationError", "the arguments are larger than the broker accepts; pass less at a time")
+    return json.loads(waiter.message.body)
+
+
+def _failure(kind: str, message: str) -> "dict[str, Any]":
+    return {"ok": False, "error": {"type": kind, "message": message, "retryable": False}}

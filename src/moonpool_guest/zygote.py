@@ -1,0 +1,129 @@
+"""The zygote: a preloaded process inside an outer wall that forks sandboxes on request.
+
+Started by the host as `python -I -S -B -c "...; main(...)"` with a SEQPACKET control socket. It imports what its
+environment wants preloaded, freezes the heap and then only forks: for each request a child in new namespaces, which
+`confine` locks in and which then becomes a kernel. It reaps its children and reports their exit statuses.
+
+SECURITY: whatever is in this process's memory can be read by every later sandbox. So it never sees code, arguments,
+environment variables or results: requests hold numbers, flags and random slot names; everything else goes over the
+sandbox's own channel.
+INVARIANT: one thread. A raw clone copies only the calling thread, with every lock as it stands (`linux.clone_into`).
+
+Control protocol, one JSON object a packet. To the zygote: `{"op": "spawn", "id", "slot", "tmpfs_bytes", "tmpfs_inodes",
+"limits"}` with the descriptors channel, stdout, stderr. From it: `{"op": "hello", ...}`; `{"op": "spawned", "id",
+"pid"}` with a pidfd; `{"op": "refused", "id", "reason"}`; `{"op": "exited", "id", "status"}` (a wait status).
+"""
+
+import array
+import gc
+import importlib
+import json
+import os
+import select
+import socket
+import sys
+from typing import Any
+
+from moonpool_guest import confine, linux
+from moonpool_guest.python import kernel
+
+_PACKET_BYTES_MAX = 65536
+_FDS_PER_REQUEST = 3
+
+
+def main(control_fd: int, program_fd: int, preload: "list[str]", variables: "list[str]") -> None:
+    """Preload, say hello, serve until the control socket closes. `variables` are those that kernels keep."""
+    with open(program_fd, "rb") as file:
+        program = file.read()
+    for name in preload:
+        importlib.import_module(name)
+    kernel.warm_up()
+    kernel.keep_environment(variables)
+    Zygote(socket.socket(fileno=control_fd), program).serve()
+
+
+class Zygote:
+    """Serves spawn requests one at a time and reports exits."""
+
+    def __init__(self, control: socket.socket, program: bytes) -> None:
+        self._control = control
+        self._program = program
+        self._uid, self._gid = os.getuid(), os.getgid()
+        self._tid_address = linux.thread_id_address()
+        self._poll = select.poll()
+        self._children: dict[int, tuple[int, int]] = {}  # pidfd -> (pid, request id)
+
+    def serve(self) -> None:
+        """Run until the host closes the control socket."""
+        gc.collect()
+        gc.freeze()  # pages of old objects are not written to by later collections in the children
+        self._poll.register(self._control.fileno(), select.POLLIN)
+        self._say({"op": "hello", "pid": os.getpid(), "python": sys.version.split()[0], "threads": _thread_count()})
+        while True:
+            for fd, _ in self._poll.poll():
+                if fd in self._children:
+                    self._reap(fd)
+                elif not self._serve_request():
+                    return
+
+    def _serve_request(self) -> bool:
+        packet, ancillary, _, _ = self._control.recvmsg(_PACKET_BYTES_MAX, socket.CMSG_SPACE(4 * 16))
+        fds = array.array("i")
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+        if not packet:
+            return False
+        try:
+            self._spawn(json.loads(packet), list(fds))
+        finally:
+            for fd in fds:
+                os.close(fd)
+        return True
+
+    def _spawn(self, request: "dict[str, Any]", fds: "list[int]") -> None:
+        if len(fds) != _FDS_PER_REQUEST:
+            self._say({"op": "refused", "id": request["id"], "reason": f"{len(fds)} descriptors came along"})
+            return
+        if (threads := _thread_count()) != 1:
+            self._say({"op": "refused", "id": request["id"], "reason": f"the zygote has {threads} threads"})
+            return
+        try:
+            pid, pidfd = linux.clone_into(linux.ALL_NAMESPACES, self._tid_address)
+        except OSError as error:
+            self._say({"op": "refused", "id": request["id"], "reason": f"clone3: {error.strerror}"})
+            return
+        if pid == 0:
+            self._become_sandbox(request, fds)
+        self._poll.register(pidfd, select.POLLIN)
+        self._children[pidfd] = (pid, int(request["id"]))
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [pidfd]))]
+        self._say({"op": "spawned", "id": request["id"], "pid": pid}, rights)
+
+    def _become_sandbox(self, request: "dict[str, Any]", fds: "list[int]") -> None:
+        """Run the child's whole life; never return into the zygote's loop."""
+        try:
+            confine.reset_signals()
+            confine.confine(request, fds, outer_uid=self._uid, outer_gid=self._gid, program=self._program)
+            kernel.main(confine.CHANNEL_FD)
+        except confine.StepFailedError as error:
+            kernel.report_failure(confine.CHANNEL_FD, error.step, str(error.reason))
+        except BaseException as error:
+            kernel.report_failure(confine.CHANNEL_FD, "start", repr(error))
+        os._exit(71)
+
+    def _reap(self, pidfd: int) -> None:
+        pid, request_id = self._children.pop(pidfd)
+        self._poll.unregister(pidfd)
+        _, status = os.waitpid(pid, 0)
+        os.close(pidfd)
+        self._say({"op": "exited", "id": request_id, "status": status})
+
+    def _say(
+        self, message: "dict[str, Any]", ancillary: "list[tuple[int, int, array.array[int]]] | None" = None
+    ) -> None:
+        self._control.sendmsg([json.dumps(message).encode()], ancillary or [])
+
+
+def _thread_count() -> int:
+    return len(os.listdir("/proc/self/task"))

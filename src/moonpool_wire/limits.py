@@ -1,0 +1,36 @@
+"""Limits of the channel between host and guest. Bytes unless the name says otherwise.
+
+A guest that breaks one of them is discarded; the host never does. Sources: `docs/reference/wire.md`.
+"""
+
+from typing import Final
+
+PROTOCOL_VERSION: Final = 1
+
+HEAD_BYTES_MAX: Final = 16 * 1024
+"""A message's JSON head: fixed, small fields. Measured: the largest honest head is below 6 KiB."""
+
+INLINE_BODY_BYTES_MAX: Final = 64 * 1024
+"""A larger body travels as a blob, with its length and digest first and credits as back-pressure."""
+
+FRAME_BYTES_MAX: Final = 4 + HEAD_BYTES_MAX + INLINE_BODY_BYTES_MAX
+
+BLOB_CHUNK_BYTES_MAX: Final = 64 * 1024
+BLOB_WINDOW_BYTES: Final = 512 * 1024
+"""What may be on its way without a credit. Two pipe buffers' worth keeps the pipe full at any body size."""
+
+BLOB_BYTES_MAX_TO_GUEST: Final = 64 * 1024 * 1024
+BLOB_BYTES_MAX_TO_HOST: Final = 16 * 1024 * 1024
+
+DEPTH_MAX: Final = 64
+"""Nesting of JSON that a guest sends. Deeper values crash naive decoders by recursion."""
+
+CONTAINERS_MAX: Final = 200_000
+"""Objects and arrays in one JSON body: 1 MiB of `{}` is 349,000 objects, 25 MB of memory and 100 ms of parsing."""
+
+FRAMES_PER_SECOND_MAX: Final = 20_000
+FRAMES_BURST_MAX: Final = 5_000
+"""Above the rate the host stops reading that guest for a moment; neighbours do not notice."""
+
+CALLS_IN_FLIGHT_MAX: Final = 256
+"""Tool calls of one execution that may wait at the same time."""
