@@ -1,0 +1,37 @@
+"""Roots for environments: one that any uid can read, and the one that this machine really uses."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from moonpool.environments.publishing import default_root
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+
+@pytest.fixture(scope="session")
+def readable_root() -> Generator[Path]:
+    """A fresh root outside pytest's own folder, which is closed to everybody else."""
+    folder = Path(tempfile.mkdtemp(prefix="moonpool-test-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    yield folder / "environments"
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def real_root() -> Path:
+    """Where environments really live: `data` is built there once and reused by every later run."""
+    return default_root(os.environ, os.geteuid(), Path.home())
+
+
+@pytest.fixture(scope="session")
+def sandbox_uid() -> int:
+    """Who sandboxes run as: a uid of their own where we may choose, else ourselves."""
+    return 54321 if os.geteuid() == 0 else os.geteuid()

@@ -1,0 +1,78 @@
+"""The tree itself: nothing of one machine in it, every module explains itself, the locks are fresh."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from house.tracked import ROOT, tracked_files
+
+# Written so that this file does not match itself.
+PACKAGE_HOSTS = ("pypi" + r"\.org", "pythonhosted" + r"\.org", "registry" + r"\.npmjs", "test" + r"\.pypi")
+MACHINE_PATHS = ("/work" + "/main", "/work" + "/shared", r"\.\./" + "shared", "/root/" + r"\.pyenv", "/opt" + "/pypi")
+FOREIGN_FOLDERS = ("tests/data/", "tests/goldens/", "tests/samples/")
+
+
+def lines_matching(patterns: tuple[str, ...]) -> list[str]:
+    pattern = re.compile("|".join(patterns))
+    return [
+        f"{path}:{number}"
+        for path in tracked_files()
+        if not str(path).startswith(FOREIGN_FOLDERS)
+        for number, line in enumerate((ROOT / path).read_text(encoding="utf-8", errors="replace").splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
+def test_no_file_names_a_package_host() -> None:
+    assert lines_matching(PACKAGE_HOSTS) == []
+
+
+def test_no_file_names_a_path_of_one_machine() -> None:
+    assert lines_matching(MACHINE_PATHS) == []
+
+
+def test_the_ci_entry_is_executable() -> None:
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+@pytest.mark.parametrize("path", [path for path in tracked_files() if path.match("src/**/*.py")], ids=str)
+def test_every_module_says_what_it_is_for(path: object) -> None:
+    tree = ast.parse((ROOT / str(path)).read_text(encoding="utf-8"))
+
+    assert ast.get_docstring(tree)
+
+
+def test_the_locks_match_what_they_were_compiled_from() -> None:
+    checked = subprocess.run(
+        [sys.executable, "requirements/locks.py", "check"], cwd=ROOT, check=False, capture_output=True, text=True
+    )
+
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["runtime", "examples", "dev"])
+def test_the_uv_that_installs_is_the_uv_that_is_installed(name: str) -> None:
+    def pinned(file: str) -> list[str]:
+        text = (ROOT / "requirements" / file).read_text(encoding="utf-8")
+        return re.findall(r"^uv==(\S+)", text, flags=re.MULTILINE)
+
+    assert pinned(f"{name}.txt") == pinned("bootstrap.txt")
+
+
+@pytest.mark.parametrize(
+    "lock",
+    [*sorted((ROOT / "requirements").glob("*.txt")), ROOT / "src/moonpool/environments/data.txt"],
+    ids=lambda p: p.name,
+)
+def test_every_locked_package_has_hashes(lock: object) -> None:
+    text = (ROOT / str(lock)).read_text(encoding="utf-8")
+    packages = re.findall(r"^[a-z0-9][^=\s]*==[^\\\n]*(\\?)", text, flags=re.MULTILINE)
+
+    assert packages
+    assert set(packages) == {"\\"}
