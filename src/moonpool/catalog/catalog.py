@@ -1,25 +1,26 @@
 """The catalog of one manifest: list, search and read tools. Host utilities, not MCP tools (H-049, H-051).
 
-Faces and the CLI ask here and print with `moonpool.catalog.render`. Ranking is in `moonpool.catalog.search`. How code
-names a tool and how a stub looks is decided in `moonpool.wrappers`; both come in as functions.
+Faces and the CLI ask here and print with `moonpool.catalog.render`. Ranking is in `moonpool.catalog.search`, the
+names that code uses are in `moonpool.catalog.names`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, overload
 
 from moonpool.catalog.documents import tool_document
 from moonpool.catalog.entries import CatalogEntry, Detail, Hit, ServerSummary
 from moonpool.catalog.errors import CatalogQueryError, NotInCatalogError
 from moonpool.catalog.index import Index
+from moonpool.catalog.names import PACKAGE, GuestNames
 from moonpool.catalog.patterns import compile_pattern
-from moonpool.catalog.render import one_line
+from moonpool.catalog.render import NAME_CHARS_MAX, one_line
 from moonpool.catalog.search import answer_in_turn, rank
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
 QUERIES_MAX: Final = 10
 QUERY_CHARS_MAX: Final = 4_000
 LIMIT_MAX: Final = 50
+PATH_CHARS_MAX: Final = 1_000
 
 Form: TypeAlias = Literal["stub", "json"]
-ToolPaths: TypeAlias = "Callable[[Manifest], Mapping[tuple[str, str], str]]"
-"""Gives every tool the path that code in a sandbox calls it by, such as `servers.time.get_current_time`."""
 StubRenderer: TypeAlias = "Callable[[ToolDefinition], str]"
 
 
@@ -57,12 +57,10 @@ class Catalog:
     """All tools of one manifest. `update` follows a new manifest and re-reads only the servers that changed."""
 
     manifest: Manifest
-    tool_paths: ToolPaths
     render_stub: StubRenderer
     _index: Index = field(init=False, default_factory=Index)
     _servers: dict[str, ServerListing] = field(init=False, default_factory=dict[str, "ServerListing"])
-    _paths: Mapping[tuple[str, str], str] = field(init=False, default_factory=dict[tuple[str, str], str])
-    _by_path: dict[str, tuple[str, str]] = field(init=False, default_factory=dict[str, tuple[str, str]])
+    _names: GuestNames = field(init=False)
 
     def __post_init__(self) -> None:
         self.update(self.manifest)
@@ -76,10 +74,7 @@ class Catalog:
         for name in sorted(changed):
             server = servers.get(name)
             self._index.replace(name, [tool_document(tool, server) for tool in server.tools] if server else ())
-        self.manifest, self._servers = manifest, servers
-        if changed or not self._paths:
-            self._paths = self.tool_paths(manifest)
-            self._by_path = {path: key for key, path in self._paths.items()}
+        self.manifest, self._servers, self._names = manifest, servers, GuestNames(manifest)
         return tuple(sorted(changed))
 
     def servers(self) -> tuple[ServerSummary, ...]:
@@ -87,7 +82,7 @@ class Catalog:
         return tuple(
             ServerSummary(
                 server_id=server.server_id,
-                module=self.path(server.tools[0]).rpartition(".")[0] if server.tools else "",
+                module=self._names.module(server.server_id),
                 tool_count=len(server.tools),
                 about=server.description or server.title or server.instructions,
             )
@@ -96,13 +91,8 @@ class Catalog:
 
     def list(self, server: str | None = None, *, detail: Detail = "name+description") -> tuple[CatalogEntry, ...]:
         """Entries of all tools, or of one server's, in the manifest's order (H-046)."""
-        if server is not None:
-            self._require_server(server)
-        return tuple(
-            CatalogEntry.of(tool, detail=detail)
-            for tool in self.manifest.tools()
-            if server is None or tool.server_id == server
-        )
+        tools = self.manifest.tools() if server is None else self._servers[self._server_id(server)].tools
+        return tuple(CatalogEntry.of(tool, detail=detail) for tool in tools)
 
     def search(
         self,
@@ -135,34 +125,45 @@ class Catalog:
             )
         return tuple(hits)
 
-    def definition(self, server_id: str, name: str, as_: Form = "stub") -> str | JsonObject:
+    @overload
+    def definition(self, server: str, name: str, as_: Literal["stub"] = "stub") -> str: ...
+    @overload
+    def definition(self, server: str, name: str, as_: Literal["json"]) -> JsonObject: ...
+    def definition(self, server: str, name: str, as_: Form = "stub") -> str | JsonObject:
         """The whole definition of one tool: as a stub, or the upstream's own JSON member by member (H-047)."""
-        tool = self.find(server_id, name)
+        tool = self.find(server, name)
         return tool.raw if as_ == "json" else self.render_stub(tool)
 
-    def find(self, server_id: str, name: str) -> ToolDefinition:
+    def find(self, server: str, name: str) -> ToolDefinition:
         """One tool by its server and its own name, or by the names that code uses. Raises NotInCatalogError."""
-        tool = self.manifest.find(server_id, name)
-        return tool if tool is not None else self.find_path(f"servers.{server_id}.{name}", fallback=(server_id, name))
-
-    def find_path(self, path: str, *, fallback: tuple[str, str] | None = None) -> ToolDefinition:
-        """One tool by what a hit's line shows (`servers.time.get_current_time`) or by `server.tool`."""
-        key = self._by_path.get(path) or self._by_path.get(f"servers.{path}")
-        if key is not None:
-            return self._tool(key)
-        server_id, name = fallback or _split_path(path)
-        tool = self.manifest.find(server_id, name)
+        server_id = self._server_id(server)
+        tool = self._names.tool(server_id, name)
         if tool is None:
             raise self._unknown_tool(server_id, name)
         return tool
 
+    def find_path(self, path: str) -> ToolDefinition:
+        """One tool by what a hit's line shows, or by `server.tool`. Raises NotInCatalogError."""
+        if len(path) > PATH_CHARS_MAX:
+            raise CatalogQueryError(f"a path of {len(path)} characters names no tool: write it as server.tool")
+        read = list(self._names.splits(path))
+        for server_id, name in read:
+            if tool := self._names.tool(server_id, name):
+                return tool
+        if read:
+            raise self._unknown_tool(*read[0])
+        server, dot, name = path.removeprefix(PACKAGE).partition(".")
+        if not dot:
+            raise CatalogQueryError(f"{one_line(path)!r} names no tool: write it as server.tool")
+        return self.find(server, name)
+
     def path(self, tool: ToolDefinition) -> str:
-        """How code in a sandbox names `tool`; the protocol's own names where no wrapper was made for it."""
-        return self._paths.get(tool.key) or f"{tool.server_id}.{tool.name}"
+        """How code in a sandbox names `tool`: `servers.time.get_current_time`."""
+        return self._names.path(tool.server_id, tool.name)
 
     def _tool(self, key: tuple[str, str]) -> ToolDefinition:
         tool = self.manifest.find(*key)
-        assert tool is not None, f"the index holds {key}, the manifest does not"  # noqa: S101  our bug
+        assert tool is not None, f"the index holds {key}, the manifest does not"
         return tool
 
     def _filter(self, server: str | Sequence[str] | None, pattern: str | None) -> _Filter | None:
@@ -171,32 +172,24 @@ class Catalog:
         slots: frozenset[int] | None = None
         if server is not None:
             names = [server] if isinstance(server, str) else list(server)
-            for name in names:
-                self._require_server(name)
-            slots = self._index.slots_of(names)
+            slots = self._index.slots_of([self._server_id(name) for name in names])
         matches = compile_pattern(pattern) if pattern is not None else None
         return _Filter(index=self._index, manifest=self.manifest, slots=slots, matches=matches)
 
-    def _require_server(self, server_id: str) -> None:
-        if server_id in self._servers:
-            return
-        near = tuple(get_close_matches(server_id, self._servers, n=3, cutoff=0.5))
-        known = ", ".join(one_line(name) for name in (near or sorted(self._servers)[:10])) or "none"
+    def _server_id(self, name: str) -> str:
+        server_id = self._names.server_id(name)
+        if server_id is not None:
+            return server_id
+        near = tuple(get_close_matches(name[:NAME_CHARS_MAX], self._servers, n=3, cutoff=0.5))
+        known = ", ".join(one_line(item) for item in (near or sorted(self._servers)[:10])) or "none"
         word = "near names" if near else "known servers"
-        raise NotInCatalogError(f"no server {one_line(server_id)!r} in this session; {word}: {known}", near=near)
+        raise NotInCatalogError(f"no server {one_line(name)!r} in this session; {word}: {known}", near=near)
 
     def _unknown_tool(self, server_id: str, name: str) -> NotInCatalogError:
-        """Build the error; raises it itself when already the server is unknown."""
-        self._require_server(server_id)
         names = [tool.name for tool in self._servers[server_id].tools]
-        near = tuple(get_close_matches(name, names, n=3, cutoff=0.5))
+        near = tuple(get_close_matches(name[:NAME_CHARS_MAX], names, n=3, cutoff=0.5))
         remedy = f"near names: {', '.join(one_line(item) for item in near)}" if near else "search for what it should do"
         return NotInCatalogError(f"server {one_line(server_id)!r} has no tool {one_line(name)!r}; {remedy}", near=near)
-
-
-def _split_path(path: str) -> tuple[str, str]:
-    server_id, _, name = path.removeprefix("servers.").partition(".")
-    return server_id, name
 
 
 def _checked_queries(queries: str | Sequence[str]) -> Sequence[str]:

@@ -61,7 +61,7 @@ class ServerSummary:
     """One server as the compact manifest shows it."""
 
     server_id: str
-    module: str  # what code in a sandbox imports; empty for a server without tools
+    module: str  # what code in a sandbox imports
     tool_count: int
     about: str = ""
 

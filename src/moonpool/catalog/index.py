@@ -85,7 +85,7 @@ class Index:
 
     def at(self, slot: int) -> Indexed:
         indexed = self._indexed[slot]
-        assert indexed is not None, f"slot {slot} is empty"  # noqa: S101  our bug
+        assert indexed is not None, f"slot {slot} is empty"
         return indexed
 
     def slots_of(self, server_ids: Iterable[str]) -> frozenset[int]:

@@ -25,9 +25,9 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
         compiled = re2.compile(pattern, options)
     except (re2.error, UnicodeError) as exc:
         raise CatalogQueryError(f"pattern {pattern!r} is not a regular expression of RE2: {_reason(exc)}") from exc
-    return lambda text: compiled.search(text) is not None
+    return lambda text: compiled.search(text.encode("utf-8", "replace")) is not None
 
 
 def _reason(exc: Exception) -> str:
-    reason = exc.args[0] if exc.args else exc
+    reason = exc.args[0] if len(exc.args) == 1 else exc
     return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)

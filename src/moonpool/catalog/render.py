@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 LINE_CHARS_MAX: Final = 160
 NAME_CHARS_MAX: Final = 200
 ALSO_MAX: Final = 4
+NO_HITS: Final = "No tool fits. Try other words: 3 to 6 that say what the tool should do."
 _READ_CHARS_MAX: Final = 4_000  # a first sentence that starts later than this is none
 
 _ESCAPE: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?", re.DOTALL)
@@ -54,14 +55,14 @@ def hit_line(hit: Hit) -> str:
 
 
 def hit_lines(hits: Iterable[Hit]) -> str:
-    return "\n".join(hit_line(hit) for hit in hits)
+    return "\n".join(hit_line(hit) for hit in hits) or NO_HITS
 
 
 def manifest_lines(servers: Sequence[ServerSummary], *, about: bool = True) -> str:
     """The compact manifest: name and number of tools of every server, and one line on it where `about` asks."""
     lines: list[str] = []
     for server in servers:
-        line = f"{one_line(server.module or server.server_id)} ({server.tool_count} {_tools(server.tool_count)})"
+        line = f"{one_line(server.module)} ({server.tool_count} {_tools(server.tool_count)})"
         summary = first_sentence(server.about) if about else ""
         lines.append(f"{line} — {summary}" if summary else line)
     return "\n".join(lines)

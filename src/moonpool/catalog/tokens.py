@@ -87,7 +87,7 @@ class TokenReport:
             "spent": self.spent,
             "saved": self.saved,
             "reduction": round(self.reduction, 4),
-            **dict(self.by_kind),
+            "by_kind": dict(self.by_kind),
         }
 
 
