@@ -1,0 +1,166 @@
+"""The audit journal as an SQLite file: schema, appending a batch, reading and verifying. Blocking; never on the loop.
+
+INVARIANT: rows are only ever appended, with seq 1, 2, 3, … without gaps. Triggers refuse everything else, so that a
+mistake is loud; against somebody who can write the file only the hash chain helps (`moonpool.core.audit`).
+Several processes may append: the head is read inside the write transaction that continues it.
+
+`user_version` is the schema version. Replay (H-065) will add tables beside `record` for code and results; the digests
+it needs are in the records already. The writer is `moonpool.store.journal`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote
+
+from moonpool.core.audit import GENESIS, AuditRow, ChainOutcome, JournalError, chain_hash, verify_rows
+from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from pathlib import Path
+
+SCHEMA_VERSION: Final = 1
+_OPEN_ATTEMPT_COUNT: Final = 50
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS record (
+    seq INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    run_id TEXT NOT NULL,
+    body BLOB NOT NULL,
+    hash TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS record_by_run ON record (run_id);
+CREATE TRIGGER IF NOT EXISTS record_is_never_updated BEFORE UPDATE ON record
+BEGIN SELECT RAISE(ABORT, 'the audit journal is append-only'); END;
+CREATE TRIGGER IF NOT EXISTS record_is_never_deleted BEFORE DELETE ON record
+BEGIN SELECT RAISE(ABORT, 'the audit journal is append-only'); END;
+CREATE TRIGGER IF NOT EXISTS record_is_only_appended BEFORE INSERT ON record
+WHEN NEW.seq IS NOT (SELECT coalesce(max(seq), 0) + 1 FROM record)
+BEGIN SELECT RAISE(ABORT, 'the audit journal is append-only'); END;
+"""
+
+
+class Entry(NamedTuple):
+    """One record, encoded, on its way into the file."""
+
+    kind: str
+    run_id: str
+    body: bytes
+
+
+class JournalFile:
+    """One connection that appends. Used by one thread at a time."""
+
+    def __init__(self, path: Path, *, busy_timeout_s: float = 5.0) -> None:
+        self.path = path
+        self._synchronous = ""
+        try:
+            private_folder(path.parent)
+            create_private_file(path)
+            self._connection = sqlite3.connect(
+                path, isolation_level=None, timeout=busy_timeout_s, check_same_thread=False, cached_statements=32
+            )
+        except (OSError, StoreFolderError, sqlite3.Error) as exc:
+            raise JournalError(f"audit journal {path} cannot be opened: {exc}") from exc
+        try:
+            self._prepare()
+        except (sqlite3.Error, JournalError) as exc:
+            self._connection.close()
+            raise journal_error(path, exc) from exc
+
+    def append(self, entries: Sequence[Entry], *, durable: bool) -> None:
+        """Commit `entries` as one transaction; `durable` waits for the disk. Raises JournalError, nothing is kept."""
+        try:
+            self._wait_for_disk(durable=durable)
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._insert(entries)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as exc:
+            raise journal_error(self.path, exc) from exc
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _insert(self, entries: Sequence[Entry]) -> None:
+        head = self._connection.execute("SELECT seq, hash FROM record ORDER BY seq DESC LIMIT 1").fetchone()
+        seq, previous = head or (0, GENESIS)
+        rows: list[tuple[int, str, str, bytes, str]] = []
+        for entry in entries:
+            seq += 1
+            previous = chain_hash(previous, seq, entry.body)
+            rows.append((seq, entry.kind, entry.run_id, entry.body, previous))
+        self._connection.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?)", rows)
+
+    def _wait_for_disk(self, *, durable: bool) -> None:
+        mode = "FULL" if durable else "NORMAL"
+        if mode != self._synchronous:
+            self._connection.execute(f"PRAGMA synchronous={mode}")
+            self._synchronous = mode
+
+    def _prepare(self) -> None:
+        for attempt in range(_OPEN_ATTEMPT_COUNT):  # switching to WAL does not wait for another process that does so
+            try:
+                self._connection.execute("PRAGMA journal_mode=WAL")
+                break
+            except sqlite3.OperationalError:
+                if attempt == _OPEN_ATTEMPT_COUNT - 1:
+                    raise
+                time.sleep(0.02)
+        self._connection.executescript(f"BEGIN IMMEDIATE;\n{_SCHEMA}\nCOMMIT;")
+        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > SCHEMA_VERSION:
+            raise JournalError(f"audit journal {self.path} was written by a newer Moonpool; use that one")
+        self._connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+
+def read_rows(path: Path, *, run_id: str | None = None, tail: int | None = None) -> Generator[AuditRow]:
+    """Rows in order: all, those of one run, and of them the last `tail`. Raises JournalError."""
+    if not path.exists():
+        raise JournalError(f"there is no audit journal at {path}; it is made by the first execution")
+    where = "" if run_id is None else "WHERE run_id = :run_id"
+    query = f"SELECT seq, kind, run_id, body, hash FROM record {where} ORDER BY seq"  # noqa: S608  `where` is ours
+    if tail is not None:
+        query = f"SELECT * FROM ({query} DESC LIMIT :tail) ORDER BY seq"  # noqa: S608
+    try:
+        connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=5.0)
+        try:
+            for seq, kind, run, body, digest in connection.execute(query, {"run_id": run_id, "tail": tail}):
+                yield AuditRow(seq=seq, kind=kind, run_id=run, body=_bytes(body), hash=digest)
+        finally:
+            connection.close()
+    except sqlite3.Error as exc:
+        raise journal_error(path, exc) from exc
+
+
+def verify_file(path: Path, *, anchor: tuple[int, str] | None = None) -> ChainOutcome:
+    """Walk the whole chain of the journal at `path`. Raises JournalError when it cannot be read at all."""
+    return verify_rows(read_rows(path), anchor=anchor)
+
+
+def journal_error(path: Path, cause: Exception) -> JournalError:
+    """The typed error for what SQLite said, with the remedy."""
+    if isinstance(cause, JournalError):
+        return cause
+    text = str(cause)
+    if "locked" in text or "busy" in text:
+        remedy = "is locked by another process; end that process, or wait until it is done, and try again"
+    elif "full" in text:
+        remedy = "cannot grow because the disk is full; free some space and try again"
+    elif "malformed" in text or "not a database" in text:
+        remedy = "is damaged; keep it as evidence under another name, Moonpool then starts a new one"
+    else:
+        remedy = f"cannot be used: {text}"
+    return JournalError(f"audit journal {path} {remedy}")
+
+
+def _bytes(value: object) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")

@@ -1,0 +1,31 @@
+"""Where Moonpool keeps what it stores. Pure: the caller passes uid and environment variables.
+
+`private` holds the audit journal and cached manifests and is closed to every other user (0700). The data folder itself
+is not: environments lie beside it and sandbox uids must be able to read those.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def data_dir(uid: int, environ: Mapping[str, str]) -> Path:
+    """`/var/lib/moonpool` for root, else `$XDG_DATA_HOME/moonpool` or `~/.local/share/moonpool`."""
+    if uid == 0:
+        return Path("/var/lib/moonpool")
+    xdg = environ.get("XDG_DATA_HOME", "")
+    if xdg.startswith("/"):  # the XDG specification says to ignore relative ones
+        return Path(xdg) / "moonpool"
+    return Path(environ.get("HOME") or f"/home/{uid}") / ".local/share/moonpool"
+
+
+def journal_path(data: Path) -> Path:
+    return data / "private" / "audit.sqlite3"
+
+
+def manifest_dir(data: Path) -> Path:
+    return data / "private" / "manifests"

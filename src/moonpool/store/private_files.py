@@ -1,0 +1,63 @@
+"""Files that only the owner may read: folders 0700, files 0600, replaced atomically.
+
+SECURITY: a folder that belongs to somebody else is refused, not used: its owner could swap what lies in it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from typing import TYPE_CHECKING
+
+from moonpool.core.errors import Fault, MoonpoolError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class StoreFolderError(MoonpoolError):
+    """A folder for private files cannot be made or is not ours."""
+
+    code = "store_folder_unusable"
+    fault = Fault.HOST
+
+
+def private_folder(path: Path) -> Path:
+    """Make `path` (and its parents) if needed, closed to other users. Raises StoreFolderError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
+        state = path.stat(follow_symlinks=False)
+        if not stat.S_ISDIR(state.st_mode):
+            raise StoreFolderError(f"{path} is not a folder; remove it or choose another data folder")
+        if state.st_uid != os.geteuid():
+            raise StoreFolderError(f"{path} belongs to uid {state.st_uid}; remove it or choose another data folder")
+        if stat.S_IMODE(state.st_mode) & 0o077:
+            path.chmod(0o700)
+    except OSError as exc:
+        raise StoreFolderError(f"{path} cannot be used as a folder: {exc.strerror or exc}") from exc
+    return path
+
+
+def create_private_file(path: Path) -> None:
+    """Make an empty file with mode 0600 unless it is there; tighten the mode of one that is."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        # Not opened on purpose: closing a descriptor of an SQLite file drops this process's locks on it.
+        if stat.S_IMODE(path.stat(follow_symlinks=False).st_mode) & 0o077:
+            path.chmod(0o600)
+
+
+def replace_private_file(path: Path, content: bytes) -> None:
+    """Write `content` beside `path` and rename it into place: readers see the old file or the new one."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:32]}.")  # mkstemp makes it 0600
+    temporary = path.with_name(os.path.basename(name))  # noqa: PTH119
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
