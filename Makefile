@@ -8,13 +8,17 @@ VENV := .venv/bin
 
 export PYTHON
 
-.PHONY: setup setup-demo demo test lint bench format goldens clean
+.PHONY: setup setup-demo launcher demo test lint bench format goldens clean
 
 setup:
 	@sh .ci/setup.sh dev
 
 setup-demo:
 	@sh .ci/setup.sh examples
+
+# Only where AppArmor restricts user namespaces (Ubuntu 24.04 and newer), and only as root; does nothing elsewhere.
+launcher:
+	@sh packaging/install-launcher.sh
 
 demo: setup-demo
 	@$(VENV)/python examples/demo.py

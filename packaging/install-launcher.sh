@@ -24,7 +24,7 @@ if [ "$(id -u)" != 0 ] && [ -z "$root" ]; then
     if sudo -n true 2>/dev/null; then
         exec sudo -n sh "$here/install-launcher.sh"
     fi
-    echo "setup: AppArmor forbids user namespaces here; run once: sudo sh '$here/install-launcher.sh'" >&2
+    echo "setup: AppArmor forbids user namespaces here; run once: sudo make launcher" >&2
     exit 1
 fi
 
