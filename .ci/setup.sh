@@ -67,7 +67,7 @@ uv_install() {
     "$venv/bin/python" src/moonpool/environments/package_index.py \
         "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" "$@"
 }
-uv_install --require-hashes --requirement "requirements/$level.txt" || fail "uv could not install requirements/$level.txt"
+uv_install --require-hashes --build-constraints requirements/build.txt --requirement "requirements/$level.txt" || fail "uv could not install requirements/$level.txt"
 uv_install --no-deps --build-constraints requirements/build.txt --editable . || fail "uv could not install this package"
 
 printf '%s' "$wanted" >"$venv/.moonpool-$level"
