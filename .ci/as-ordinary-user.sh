@@ -31,7 +31,7 @@ readable_python() {
 python=$(readable_python)
 mkdir "$place/checkout" "$place/home"
 # Exactly what git knows, as it is now: uncommitted changes are tested too, leftovers are not.
-git ls-files -z --cached --others --exclude-standard |
+git -c safe.directory="$PWD" ls-files -z --cached --others --exclude-standard |
     while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
     tar --null --files-from=- -cf - | tar -xf - -C "$place/checkout"
 

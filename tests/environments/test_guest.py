@@ -97,7 +97,11 @@ def test_the_real_guest_is_published_without_being_imported(tmp_path: Path) -> N
     )
 
     finished = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True, text=True, env=dict(os.environ)
+        [sys.executable, "-c", code, str(tmp_path)],
+        check=True,
+        capture_output=True,
+        encoding="utf-8",
+        env=dict(os.environ),
     )
 
     assert finished.stdout == "[]\n"

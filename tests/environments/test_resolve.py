@@ -48,7 +48,7 @@ def start_in(environment: Environment, code: str, uid: int, tmp_folder: str = ""
         env=variables,
         cwd="/",
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
         **drop,
     )
@@ -111,7 +111,7 @@ def test_an_interpreter_and_home_below_a_closed_folder_work(readable_root: Path,
         env=variables,
         check=True,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
     )
     python, paths, libs = json.loads(told.stdout)
 
@@ -125,7 +125,7 @@ def test_an_interpreter_and_home_below_a_closed_folder_work(readable_root: Path,
         extra_groups=[],
         check=True,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
     )
     assert Path(started.stdout.strip()).is_relative_to(readable_root)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def run(command: list[str], cwd: Path, path: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environ = {"PATH": path, "HOME": str(cwd), "LANG": "C.UTF-8", **variables}
-    return subprocess.run(command, cwd=cwd, env=environ, check=False, capture_output=True, text=True)
+    return subprocess.run(command, cwd=cwd, env=environ, check=False, capture_output=True, encoding="utf-8")
 
 
 def program(folder: Path, name: str, script: str) -> None:

@@ -50,7 +50,7 @@ def test_every_module_says_what_it_is_for(path: object) -> None:
 
 def test_the_locks_match_what_they_were_compiled_from() -> None:
     checked = subprocess.run(
-        [sys.executable, "requirements/locks.py", "check"], cwd=ROOT, check=False, capture_output=True, text=True
+        [sys.executable, "requirements/locks.py", "check"], cwd=ROOT, check=False, capture_output=True, encoding="utf-8"
     )
 
     assert (checked.returncode, checked.stderr) == (0, "")

@@ -29,7 +29,7 @@ def read_pip_settings(python: str = sys.executable) -> dict[str, str]:
     command = [python, "-m", "pip", "--disable-pip-version-check", "config", "list"]
     try:
         listed = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PIP_TIMEOUT_S, check=False
+            command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=PIP_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         listed = None
