@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every check that reads code instead of running it. All of them run; the exit code says whether all passed.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 bin=.venv/bin
 failed=
 
