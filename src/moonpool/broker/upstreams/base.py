@@ -1,0 +1,191 @@
+"""The seam to MCP servers: a small Protocol and the closed set of ways in which a server can fail us.
+
+A message names the server, says what happened in the server's own words where there are any, and what to check. What a
+server says is untrusted text: it is capped here and known secrets were blanked before. `retryable` says that the same
+call may succeed later; for a tool that changes something the caller must still look first, because the call may have
+been carried out before its answer was lost.
+
+Neighbours: `supervisor` raises these, `fake` is the in-memory twin, `tests/broker_upstreams/test_upstream_contract.py`
+is the contract that every implementation passes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from moonpool.core.calls import CallErrorType
+from moonpool.core.errors import Fault, MoonpoolError
+
+if TYPE_CHECKING:
+    from moonpool.core.json import JsonObject
+    from moonpool.core.manifest import ServerListing
+
+RESULT_BYTES_MAX = 64 * 1024 * 1024
+"""The largest message an upstream may send; larger ones are discarded while they arrive."""
+
+SAID_LENGTH_MAX = 2000
+
+
+class Upstream(Protocol):
+    """One MCP server. Every method connects if needed, is safe to cancel and may be called concurrently."""
+
+    server_id: str
+
+    @property
+    def protocol_version(self) -> str | None:
+        """The negotiated revision of the last connection; pass it back as `known_eras` to skip the probe next time."""
+        ...
+
+    async def list_tools(self) -> ServerListing:
+        """All pages of `tools/list`, raw. A broken tool becomes a warning and never loses the others."""
+        ...
+
+    async def call_tool(self, name: str, arguments: JsonObject, *, timeout_s: float) -> JsonObject:
+        """The raw CallToolResult, also when it says `isError`. Raises an UpstreamError within `timeout_s`."""
+        ...
+
+
+class UpstreamError(MoonpoolError):
+    """An MCP server did not do its part."""
+
+    code = "upstream_failed"
+    fault = Fault.UPSTREAM
+    call_error_type: ClassVar[CallErrorType] = CallErrorType.UPSTREAM_ERROR
+
+    def __init__(self, server_id: str, problem: str) -> None:
+        super().__init__(f"server {server_id!r} {problem}")
+        self.server_id = server_id
+
+
+class UpstreamStartError(UpstreamError):
+    """The command could not be started at all."""
+
+    code = "upstream_cannot_start"
+
+
+class UpstreamClosedAtOnceError(UpstreamError):
+    """The server ended the connection before it said who it is."""
+
+    code = "upstream_closed_at_once"
+    retryable = True
+    call_error_type = CallErrorType.TRANSIENT_NETWORK
+
+
+class UpstreamConnectTimeoutError(UpstreamError):
+    """The server did not answer the handshake in time."""
+
+    code = "upstream_connect_timeout"
+    retryable = True
+    call_error_type = CallErrorType.TIMEOUT
+
+
+class UpstreamCallTimeoutError(UpstreamError):
+    """The server did not answer a request in time. It was told to cancel it."""
+
+    code = "upstream_call_timeout"
+    retryable = True
+    call_error_type = CallErrorType.TIMEOUT
+
+
+class UpstreamDiedError(UpstreamError):
+    """The connection ended while a request was under way. The request may have been carried out."""
+
+    code = "upstream_died"
+    retryable = True
+    call_error_type = CallErrorType.TRANSIENT_NETWORK
+
+
+class UpstreamSessionGoneError(UpstreamDiedError):
+    """HTTP 404: the server no longer knows our session. It has certainly not carried out the request."""
+
+    code = "upstream_session_gone"
+
+
+class UpstreamUnreachableError(UpstreamError):
+    """No connection could be made to the server's address."""
+
+    code = "upstream_unreachable"
+    retryable = True
+    call_error_type = CallErrorType.TRANSIENT_NETWORK
+
+
+class UpstreamRestingError(UpstreamError):
+    """The server failed several times in a row and is left alone for a while."""
+
+    code = "upstream_resting"
+    retryable = True
+    call_error_type = CallErrorType.TRANSIENT_NETWORK
+
+
+class UpstreamProtocolError(UpstreamError):
+    """The server answered with a JSON-RPC error, or not as MCP says."""
+
+    code = "upstream_protocol_error"
+
+    def __init__(self, server_id: str, problem: str, *, rpc_code: int | None = None) -> None:
+        super().__init__(server_id, problem)
+        self.rpc_code = rpc_code
+
+
+class UpstreamGarbageError(UpstreamError):
+    """The server printed something to stdout that is not MCP."""
+
+    code = "upstream_garbage"
+
+
+class UpstreamAuthError(UpstreamError):
+    """The server refused our credential (HTTP 401 or 403)."""
+
+    code = "upstream_auth_refused"
+
+
+class UpstreamRateLimitedError(UpstreamError):
+    """The server asked for fewer requests (HTTP 429)."""
+
+    code = "upstream_rate_limited"
+    retryable = True
+    call_error_type = CallErrorType.RATE_LIMIT
+
+
+class UpstreamServerFaultError(UpstreamError):
+    """The server answered with HTTP 5xx."""
+
+    code = "upstream_server_fault"
+    retryable = True
+    call_error_type = CallErrorType.TRANSIENT_NETWORK
+
+
+class UpstreamResultError(UpstreamError):
+    """The answer arrived but cannot be used (not JSON, NaN, a lone surrogate, not a tool result)."""
+
+    code = "upstream_result_unusable"
+
+
+class UpstreamResultTooLargeError(UpstreamError):
+    """The answer is larger than we take."""
+
+    code = "upstream_result_too_large"
+    call_error_type = CallErrorType.OUTPUT_TOO_LARGE
+
+
+class UpstreamNeedsInputError(UpstreamError):
+    """The tool asks for more input (elicitation, sampling or roots), which this release cannot give."""
+
+    code = "upstream_needs_input"
+
+
+class UpstreamClosedError(UpstreamError):
+    """Moonpool is shutting this upstream down."""
+
+    code = "upstream_closed"
+    fault = Fault.HOST
+    call_error_type = CallErrorType.INTERNAL
+
+
+def said(text: str, length_max: int = SAID_LENGTH_MAX) -> str:
+    """What a server said, fit for a message: printable, on one line, capped in the middle."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    if len(line) <= length_max:
+        return line
+    half = length_max // 2
+    return f"{line[:half]} … {line[-half:]}"

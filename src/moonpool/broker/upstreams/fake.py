@@ -1,0 +1,67 @@
+"""An upstream in memory: the same contract without a server, for tests of everything above.
+
+`tests/broker_upstreams/test_upstream_contract.py` holds it to what the real ones do.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import anyio
+
+from moonpool.broker.upstreams.base import UpstreamCallTimeoutError, UpstreamProtocolError
+from moonpool.broker.upstreams.listing import ListingPages
+from moonpool.broker.upstreams.results import check_result
+from moonpool.core.manifest import ServerListing
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from moonpool.core.json import JsonObject
+
+    Behaviour = Callable[[JsonObject], Awaitable[JsonObject]]
+
+
+class FakeUpstream:
+    """Serves `tools` (raw definitions by name, with what each does) and records every call in `calls`.
+
+    A behaviour may raise an UpstreamError of its choice, wait, or return any object as CallToolResult.
+    """
+
+    def __init__(self, server_id: str, tools: Mapping[str, tuple[JsonObject, Behaviour]]) -> None:
+        self.server_id = server_id
+        self.calls: list[tuple[str, JsonObject]] = []
+        self.tools = dict(tools)
+
+    @property
+    def protocol_version(self) -> str | None:
+        return "2026-07-28"
+
+    async def list_tools(self) -> ServerListing:
+        await anyio.lowlevel.checkpoint()
+        pages = ListingPages(self.server_id)
+        pages.add({"tools": [copy.deepcopy(raw) for raw, _ in self.tools.values()]})
+        return ServerListing(
+            server_id=self.server_id,
+            tools=pages.tools,
+            name=self.server_id,
+            protocol_version="2026-07-28",
+            warnings=pages.warnings,
+        )
+
+    async def call_tool(self, name: str, arguments: JsonObject, *, timeout_s: float) -> JsonObject:
+        if name not in self.tools:
+            raise UpstreamProtocolError(self.server_id, f"refused {name!r}: Unknown tool (JSON-RPC error -32602)")
+        self.calls.append((name, copy.deepcopy(arguments)))
+        with anyio.move_on_after(timeout_s):
+            result = await self.tools[name][1](copy.deepcopy(arguments))
+            await anyio.lowlevel.checkpoint()
+            return check_result(self.server_id, name, result)
+        problem = f"did not answer {name!r} within {timeout_s:g} s and was told to cancel it"
+        raise UpstreamCallTimeoutError(self.server_id, problem)
+
+
+async def echo(arguments: JsonObject) -> JsonObject:
+    """Answer with the arguments as `structuredContent`."""
+    return {"content": [], "structuredContent": arguments}

@@ -1,0 +1,326 @@
+"""One upstream from outside: connects on first use, keeps time limits, is restarted after it died.
+
+Each connection has one owner task, which enters it, waits for its end and leaves it, because the SDK's scopes must be
+left by the task that entered them. Calls do not pass through the owner: a caller talks to the live link itself.
+
+RULE: a call is sent at most once, unless the server certainly did not run it (its session was gone).
+RULE: a server that missed a time limit is asked for a sign of life before the next call; if it gives none and nothing
+else is under way, it is restarted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Final, TypeVar, cast
+
+import anyio
+import anyio.to_thread
+
+from moonpool.broker.upstreams.backoff import Backoff
+from moonpool.broker.upstreams.base import (
+    UpstreamCallTimeoutError,
+    UpstreamClosedError,
+    UpstreamConnectTimeoutError,
+    UpstreamDiedError,
+    UpstreamError,
+    UpstreamProtocolError,
+    UpstreamRestingError,
+    UpstreamSessionGoneError,
+    UpstreamUnreachableError,
+    said,
+)
+from moonpool.broker.upstreams.process import StopTimes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+
+    from anyio.abc import TaskGroup
+
+    from moonpool.broker.config import McpConfig, ServerConfig
+    from moonpool.broker.upstreams.base import Upstream
+    from moonpool.broker.upstreams.link import Link
+    from moonpool.core.json import JsonObject
+    from moonpool.core.manifest import ServerListing
+
+SIGN_OF_LIFE_S: Final = 2.0
+CLOSE_S: Final = 10.0
+"""How long a shutdown in good order may take; after it what is left is cancelled (processes are still killed)."""
+_LINK_MODULE: Final = "moonpool.broker.upstreams.link"
+_T = TypeVar("_T")
+
+
+class _Connection:
+    """One connection from its first step to its last."""
+
+    def __init__(self) -> None:
+        self.settled = anyio.Event()  # `link` or `error` is set
+        self.finished = anyio.Event()  # nothing of it is left
+        self.link: Link | None = None
+        self.error: UpstreamError | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Being made, or made and alive."""
+        return self.error is None and (self.link is None or self.link.alive)
+
+
+class SupervisedUpstream:
+    """The `Upstream` of one configured server."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        tasks: TaskGroup,
+        *,
+        environ: Mapping[str, str],
+        known_era: str | None = None,
+        on_listing_changed: Callable[[str], None] | None = None,
+        stop_times: StopTimes | None = None,
+    ) -> None:
+        self.server_id = config.server_id
+        self._config = config
+        self._tasks = tasks
+        self._environ = environ
+        self._known_era = known_era
+        self._on_listing_changed = on_listing_changed
+        self._stop_times = stop_times or StopTimes()
+        self._backoff = Backoff()
+        self._last_problem = ""
+        self._slots = anyio.Semaphore(config.concurrency_max, fast_acquire=True)
+        self._in_flight = 0
+        self._connection: _Connection | None = None
+        self._was_connected = False
+        self._closing = False
+
+    @property
+    def protocol_version(self) -> str | None:
+        """The revision of the last connection, or the one that was known before."""
+        return self._known_era
+
+    async def list_tools(self) -> ServerListing:
+        limit_s = self._config.connect_timeout_s + self._config.timeout_s
+        return await self._within(limit_s, "tools/list", lambda link: link.list_tools())
+
+    async def call_tool(self, name: str, arguments: JsonObject, *, timeout_s: float) -> JsonObject:
+        return await self._within(timeout_s, name, lambda link: link.call_tool(name, arguments))
+
+    def close_nowait(self) -> None:
+        """Begin to end the connection in good order; calls under way fail."""
+        self._closing = True
+        if self._connection is not None and self._connection.link is not None:
+            self._connection.link.ended.set()
+
+    async def wait_closed(self) -> None:
+        """Wait for a connection that was made; one still in the making is cancelled by whoever holds the task group."""
+        if self._connection is not None and self._connection.link is not None:
+            await self._connection.finished.wait()
+
+    async def _within(self, timeout_s: float, doing: str, use: Callable[[Link], Awaitable[_T]]) -> _T:
+        link: Link | None = None
+        with anyio.move_on_after(timeout_s):
+            for last_try in (False, True):
+                async with self._slots:
+                    link = await self._ready_link(timeout_s)
+                    try:
+                        return await self._use(link, use)
+                    except UpstreamSessionGoneError:
+                        if last_try:
+                            raise
+        raise self._timed_out(link, doing, timeout_s)
+
+    async def _use(self, link: Link, use: Callable[[Link], Awaitable[_T]]) -> _T:
+        """Run one request and learn from how it ends."""
+        self._in_flight += 1
+        try:
+            outcome = await use(link)
+        except (UpstreamDiedError, UpstreamUnreachableError) as exc:
+            link.ended.set()
+            if self._closing:
+                raise self._closed_error() from None
+            if not isinstance(exc, UpstreamSessionGoneError):
+                self._failed(exc)
+            raise
+        except UpstreamProtocolError:
+            self._doubt_era(link)
+            raise
+        finally:
+            self._in_flight -= 1
+        link.blind = False
+        self._backoff.succeeded()
+        return outcome
+
+    async def _ready_link(self, timeout_s: float) -> Link:
+        """The live link, made if needed. Raises the error of an attempt that failed meanwhile."""
+        while True:
+            if self._closing:
+                raise self._closed_error()
+            connection = self._connection
+            if connection is None or not connection.usable:
+                connection = self._connect(after=connection)
+            if not connection.settled.is_set():
+                await connection.settled.wait()
+            link = connection.link
+            if link is None:
+                raise connection.error or self._closed_error()
+            if link.suspect and self._in_flight == 0:
+                if not await link.answers(min(SIGN_OF_LIFE_S, timeout_s / 2)):
+                    link.retire()
+                    continue
+                link.suspect = False
+            return link
+
+    def _connect(self, *, after: _Connection | None) -> _Connection:
+        wait_s = self._backoff.wait_s(anyio.current_time())
+        if wait_s > 0:
+            problem = f"failed {self._backoff.failures} times in a row and is left alone for {wait_s:.1f} s more"
+            raise UpstreamRestingError(self.server_id, f"{problem}; the last time: {self._last_problem}")
+        connection = self._connection = _Connection()
+        self._tasks.start_soon(self._own, connection, after)
+        return connection
+
+    async def _own(self, connection: _Connection, after: _Connection | None) -> None:
+        """The owner task. Never raises: a failing server must not end the others' task group."""
+        try:
+            if after is not None:
+                await after.finished.wait()
+            await self._hold(connection)
+        except UpstreamError as exc:
+            connection.error = exc
+        except Exception as exc:  # noqa: BLE001  whatever the SDK or a transport raises is this server's failure only
+            problem = f"failed in an unexpected way: {type(exc).__name__}: {said(str(exc), 300)}"
+            connection.error = UpstreamProtocolError(self.server_id, problem)
+        finally:
+            if connection.link is None:
+                connection.error = connection.error or self._closed_error()
+                self._failed(connection.error)
+            connection.settled.set()
+            connection.finished.set()
+
+    async def _hold(self, connection: _Connection) -> None:
+        if _LINK_MODULE not in sys.modules:  # a second of imports must not stop the event loop
+            await anyio.to_thread.run_sync(importlib.import_module, _LINK_MODULE)
+        from moonpool.broker.upstreams.link import LinkSpec, open_link  # noqa: PLC0415
+
+        spec = LinkSpec(
+            config=self._config,
+            environ=self._environ,
+            known_era=self._known_era,
+            on_listing_changed=self._listing_changed,
+            stop_times=self._stop_times,
+        )
+        async with open_link(spec) as link:
+            self._known_era = link.protocol_version
+            connection.link = link
+            connection.settled.set()
+            if self._was_connected:
+                self._listing_changed()  # it may have come back with other tools
+            self._was_connected = True
+            if not self._closing:
+                await link.ended.wait()
+
+    def _listing_changed(self) -> None:
+        if self._on_listing_changed is not None and not self._closing:
+            self._on_listing_changed(self.server_id)
+
+    def _timed_out(self, link: Link | None, doing: str, timeout_s: float) -> UpstreamError:
+        if link is None:
+            problem = f"was not ready within {timeout_s:g} s (starting, or busy with other calls); call {doing!r} again"
+            return UpstreamConnectTimeoutError(self.server_id, problem)
+        link.suspect = True
+        self._doubt_era(link)
+        problem = f"did not answer {doing!r} within {timeout_s:g} s and was told to cancel it{link.remark}"
+        return UpstreamCallTimeoutError(self.server_id, problem)
+
+    def _doubt_era(self, link: Link) -> None:
+        """A server that fails the first request after its era was taken on trust may have changed: ask it next time."""
+        if link.blind:
+            self._known_era = None
+            link.ended.set()
+
+    def _failed(self, error: UpstreamError) -> None:
+        self._backoff.failed(anyio.current_time())
+        self._last_problem = said(str(error), 400)
+
+    def _closed_error(self) -> UpstreamClosedError:
+        return UpstreamClosedError(self.server_id, "is being shut down with this process")
+
+
+class Upstreams:
+    """The upstreams of one configuration, by server id."""
+
+    def __init__(self, upstreams: Mapping[str, Upstream]) -> None:
+        self._upstreams = dict(upstreams)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(self._upstreams)
+
+    def get(self, server_id: str) -> Upstream | None:
+        return self._upstreams.get(server_id)
+
+    def eras(self) -> dict[str, str]:
+        """The revision of every server that was reached; give it back as `known_eras` to skip the probes."""
+        return {
+            name: era for name, upstream in self._upstreams.items() if (era := upstream.protocol_version) is not None
+        }
+
+
+@asynccontextmanager
+async def open_upstreams(
+    config: McpConfig,
+    *,
+    environ: Mapping[str, str],
+    known_eras: Mapping[str, str] | None = None,
+    on_listing_changed: Callable[[str], None] | None = None,
+    stop_times: StopTimes | None = None,
+) -> AsyncGenerator[Upstreams]:
+    """Enter: nothing is started yet. Exit, on any path: no connection and no process is left.
+
+    `environ` gives a child its few inherited variables. `on_listing_changed` is called in the event loop with a server
+    id whenever its tools may have changed; it must return at once.
+    """
+    with _ungrouped():
+        async with anyio.create_task_group() as tasks:
+            supervised = {
+                server.server_id: SupervisedUpstream(
+                    server,
+                    tasks,
+                    environ=environ,
+                    known_era=(known_eras or {}).get(server.server_id),
+                    on_listing_changed=on_listing_changed,
+                    stop_times=stop_times,
+                )
+                for server in config.servers
+            }
+            try:
+                yield Upstreams(supervised)
+            finally:
+                with anyio.move_on_after(CLOSE_S, shield=True):
+                    await _close(reversed(supervised.values()))
+                tasks.cancel_scope.cancel()
+
+
+async def _close(upstreams: Iterable[SupervisedUpstream]) -> None:
+    """Ask all to stop, in this order, then wait for all: ten slow servers take as long as one."""
+    closing = list(upstreams)
+    for upstream in closing:
+        upstream.close_nowait()
+    for upstream in closing:
+        await upstream.wait_closed()
+
+
+@contextmanager
+def _ungrouped() -> Generator[None]:
+    """A lone error leaves as itself, with its cause: owner tasks never raise, so there is only the body's."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        lone = _lone(group)
+        raise lone from lone.__cause__
+
+
+def _lone(exc: BaseException) -> BaseException:
+    inner = cast("Sequence[BaseException]", getattr(exc, "exceptions", ()))
+    return _lone(inner[0]) if len(inner) == 1 else exc
