@@ -40,14 +40,15 @@ MODEL_WORDS: Final = frozenset({
 })  # fmt: skip
 """Public members of the guest's `Model`; a parameter of such a name gets a trailing `_`."""
 
-JS_WORDS: Final = frozenset(
-    "arguments await break case catch class const continue debugger default delete do else enum eval export extends "
-    "false finally for function if implements import in instanceof interface let new null package private protected "
-    "public return static super switch this throw true try typeof undefined var void while with yield "
-    "NaN Infinity callTool".split()
-)
+JS_WORDS: Final = frozenset({
+    "Infinity", "NaN", "arguments", "await", "break", "callTool", "case", "catch", "class", "const", "continue",
+    "debugger", "default", "delete", "do", "else", "enum", "eval", "export", "extends", "false", "finally", "for",
+    "function", "if", "implements", "import", "in", "instanceof", "interface", "let", "new", "null", "package",
+    "private", "protected", "public", "return", "static", "super", "switch", "this", "throw", "true", "try", "typeof",
+    "undefined", "var", "void", "while", "with", "yield",
+})  # fmt: skip
 
-_ENUM_WORDS: Final = frozenset({"mro", "name", "value"})
+_ENUM_WORDS: Final = frozenset({"mro", "name", "value", *(word for word in dir(str) if not word.startswith("_"))})
 _HEX_DIGITS: Final = 6
 _NOT_ASCII_WORD: Final = re.compile(r"[^A-Za-z0-9_]")
 _NOT_ALNUM: Final = re.compile(r"[^A-Za-z0-9]+")
@@ -55,12 +56,12 @@ _NOT_ALNUM: Final = re.compile(r"[^A-Za-z0-9]+")
 
 def name_server_modules(server_ids: Iterable[str]) -> dict[str, str]:
     """`google-drive` -> `google_drive`. One rule for both trees; also safe as folder names on any file system."""
-    return allocate(server_ids, lambda name: _NOT_ASCII_WORD.sub("_", name).lower())
+    return allocate(server_ids, str.lower)
 
 
 def name_tool_functions(tool_names: Iterable[str]) -> dict[str, str]:
     """`admin.tools.list` -> `admin_tools_list`; case is kept, because tool names are case-sensitive (H-014, H-015)."""
-    return allocate(tool_names, lambda name: _NOT_ASCII_WORD.sub("_", name), reserved=MODULE_WORDS)
+    return allocate(tool_names, str, reserved=MODULE_WORDS)
 
 
 def name_sync_functions(functions: Mapping[str, str]) -> dict[str, str]:
@@ -99,13 +100,13 @@ def name_files(functions: Mapping[str, str]) -> dict[str, str]:
 
 
 def name_tool_modules(tool_names: Iterable[str]) -> dict[str, str]:
-    """ipybox's rule: other characters become `_`, then lower case (I-023)."""
-    return allocate(tool_names, lambda name: _NOT_ASCII_WORD.sub("_", name).lower())
+    """Ipybox's rule: other characters become `_`, then lower case (I-023)."""
+    return allocate(tool_names, str.lower)
 
 
 def name_parameters(wire_names: Iterable[str]) -> dict[str, str]:
     """Keyword and attribute names of a tool's parameters, or of the members of one of its objects."""
-    return allocate(wire_names, lambda name: _NOT_ASCII_WORD.sub("_", name), reserved=_PARAMETER_WORDS)
+    return allocate(wire_names, str, reserved=_PARAMETER_WORDS)
 
 
 def name_enum_members(values: Iterable[str]) -> dict[str, str]:
@@ -125,6 +126,7 @@ def pascal(name: str) -> str:
 
 def safe_identifier(seed: str, *, original: str, reserved: frozenset[str] = frozenset()) -> str:
     """Turn the outcome of a seed rule into a valid identifier of its own; knows nothing of other names."""
+    seed = _NOT_ASCII_WORD.sub("_", seed)
     if not seed.strip("_"):
         return f"_{_hash(original, 0)}"
     if seed.startswith("__"):  # dunders mean something to Python, and `__x` is mangled in class bodies
@@ -170,7 +172,7 @@ def _hash(original: str, level: int) -> str:
 
 
 def _camel(name: str) -> str:
-    first, *rest = [_NOT_ASCII_WORD.sub("_", part) for part in re.split(r"[._-]+", name)]
+    first, *rest = re.split(r"[._-]+", name)
     return first + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
@@ -179,4 +181,4 @@ def _enum_seed(value: str) -> str:
     return word if word[:1].isalpha() else f"v_{word}"
 
 
-_PARAMETER_WORDS: Final = MODEL_WORDS | frozenset({"alias", "_wire"})
+_PARAMETER_WORDS: Final = MODEL_WORDS | frozenset({"alias", "_fill", "_known", "_wire"})

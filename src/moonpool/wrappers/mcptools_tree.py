@@ -22,7 +22,7 @@ from moonpool.wrappers.python_types import (
     wrapped,
 )
 from moonpool.wrappers.quoting import docstring, literal, one_line, prose, quote
-from moonpool.wrappers.servers_tree import summary
+from moonpool.wrappers.servers_tree import server_title, summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -68,7 +68,9 @@ def render_tool(tool: ToolShape) -> str:
     ]
     body = "\n".join([*types, *functions])
     head = [
-        *docstring([f"Tool {quote(one_line(tool.name))} of the server {quote(one_line(tool.server_id))}. {HEADER}"], ""),
+        *docstring(
+            [f"Tool {quote(one_line(tool.name))} of the server {quote(one_line(tool.server_id))}. {HEADER}"], ""
+        ),
         "",
         "from __future__ import annotations",
         "",
@@ -84,7 +86,7 @@ def render_server(server: ServerNames, tools: Mapping[str, ToolShape]) -> str:
     """`mcptools/<module>/__init__.py`."""
     lines = [f"{server.tools[name].module}: {summary(tool)}" for name, tool in tools.items()]
     about = [
-        f"{one_line(server.title) or one_line(server.server_id)}: each tool is a module with Params, run and, where it is known, Result.",
+        f"{server_title(server)}: each tool is a module with Params, run and, where it is known, Result.",
         "\n".join(lines),
     ]
     modules = sorted(tool.module for tool in server.tools.values())

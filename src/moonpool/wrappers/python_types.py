@@ -12,7 +12,7 @@ from moonpool.wrappers.schema import union_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from moonpool.wrappers.ir import Hints, Member, ObjectShape, ToolShape, TypeExpr
+    from moonpool.wrappers.ir import Hints, Member, ToolShape, TypeExpr
 
 _SCALARS: Final = {
     Scalar.ANY: "Any",
@@ -22,7 +22,7 @@ _SCALARS: Final = {
     Scalar.BOOLEAN: "bool",
     Scalar.NULL: "None",
 }
-HEADER: Final = "Generated from the server's own definition. Read it, do not edit it."
+HEADER: Final = "Generated; do not edit."
 
 
 class ClassNames:
@@ -41,20 +41,20 @@ class ClassNames:
         return name
 
 
-def annotation(
-    expression: TypeExpr, classes: Mapping[str, str], enums: Mapping[TypeExpr, str] | None = None
-) -> str:
+def annotation(expression: TypeExpr, classes: Mapping[str, str], enums: Mapping[TypeExpr, str] | None = None) -> str:
     """The annotation for a type; `classes` names objects by key, `enums` names choices that have a class."""
     match expression:
         case Scalar():
             return _SCALARS[expression]
         case Choice(values):
             named = enums.get(expression) if enums else None
-            return named or "Literal[" + ", ".join(map(literal, values)) + "]"
+            if named:
+                return f"{named} | str"  # plain text is accepted, and is what results hold
+            return "Literal[" + ", ".join(map(literal, values)) + "]"
         case ListOf(item):
             return f"list[{annotation(item, classes, enums)}]"
-        case TupleOf(items, rest):
-            return f"list[{annotation(union_of([*items, *([rest] if rest else [])]), classes, enums)}]"
+        case TupleOf():
+            return f"list[{annotation(one_type_per_place(expression), classes, enums)}]"
         case MapOf(value):
             return f"dict[str, {annotation(value, classes, enums)}]"
         case Ref(key):
@@ -63,8 +63,9 @@ def annotation(
             return " | ".join(dict.fromkeys(annotation(option, classes, enums) for option in options))
 
 
-def or_none(text: str) -> str:
-    return text if text in {"Any", "None"} or text.endswith("| None") else f"{text} | None"
+def one_type_per_place(places: TupleOf) -> TypeExpr:
+    """What any item of a tuple may be: JSON gives lists, and Python's lists have one item type."""
+    return union_of([*places.items, *([places.rest] if places.rest else [])])
 
 
 def member_notes(member: Member) -> str:
@@ -79,7 +80,7 @@ def describe_hints(hints: Hints) -> str:
     """The server's own annotations in words."""
     said = {
         "reads only": hints.read_only,
-        "may destroy": hints.destructive if not hints.read_only else None,
+        "may destroy data": hints.destructive if not hints.read_only else None,
         "is safe to repeat": hints.idempotent if not hints.read_only else None,
         "reaches the outside world": hints.open_world,
     }

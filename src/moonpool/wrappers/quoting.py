@@ -43,7 +43,10 @@ def prose(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\n" not in text:
         return one_line(text)
-    lines = (" " * min(_INDENT_MAX, len(line) - len(line.lstrip(" "))) + one_line(line) for line in cleandoc(text).split("\n"))
+    lines = (
+        " " * min(_INDENT_MAX, len(line) - len(line.lstrip(" "))) + one_line(line)
+        for line in cleandoc(text).split("\n")
+    )
     return _BLANK_LINES.sub("\n\n", "\n".join(line.rstrip() for line in lines)).strip("\n")
 
 

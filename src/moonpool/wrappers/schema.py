@@ -166,7 +166,9 @@ class _Reader:
             if isinstance(options := schema.get(word), list) and options:
                 return self._read_options(options, f"{path}/{word}", hint, depth)
         if isinstance(parts := schema.get("allOf"), list) and parts:
-            read = [self.read(part, f"{path}/allOf/{at}", hint, depth + 1) for at, part in enumerate(parts[:OPTIONS_MAX])]
+            read = [
+                self.read(part, f"{path}/allOf/{at}", hint, depth + 1) for at, part in enumerate(parts[:OPTIONS_MAX])
+            ]
             return next((part for part in read if part is not Scalar.ANY), Scalar.ANY)
         kinds = _strings(schema.get("type")) or list(_guess_type(schema))
         return union_of(self._read_kind(kind, schema, path, hint, depth) for kind in kinds)
@@ -175,7 +177,9 @@ class _Reader:
         if len(options) > OPTIONS_MAX:
             self._warn(f"more than {OPTIONS_MAX} alternatives; untyped")
             return Scalar.ANY
-        return union_of(self.read(option, f"{path}/{at}", _title(option, hint), depth + 1) for at, option in enumerate(options))
+        return union_of(
+            self.read(option, f"{path}/{at}", _title(option, hint), depth + 1) for at, option in enumerate(options)
+        )
 
     def _read_kind(self, kind: str, schema: JsonObject, path: str, hint: str, depth: int) -> TypeExpr:
         if kind == "array":
@@ -205,7 +209,9 @@ class _Reader:
             values = list(patterns.values())[:OPTIONS_MAX]
         if isinstance(extra := schema.get("additionalProperties"), dict):
             values.append(extra)
-        return MapOf(union_of(self.read(v, f"{path}/values/{at}", _singular(hint), depth + 1) for at, v in enumerate(values)))
+        return MapOf(
+            union_of(self.read(v, f"{path}/values/{at}", _singular(hint), depth + 1) for at, v in enumerate(values))
+        )
 
     def _read_reference(self, reference: JsonValue, hint: str, depth: int) -> TypeExpr:
         target = self._find(reference)
@@ -279,7 +285,7 @@ class _Reader:
             self._warn(f"more than {MEMBERS_MAX} members; the others are accepted, but not listed")
         kept = dict(list(found.items())[:MEMBERS_MAX])
         identifiers = name_parameters(kept)
-        extra = schema.get("additionalProperties", True)
+        extra = schema.get("additionalProperties", bool(found) or not isinstance(schema.get("properties"), dict))
         extras = self.read(extra, f"{path}/additionalProperties", hint, depth + 1) if extra is not False else None
         return ObjectShape(
             key=f"{self.document}#{path}",
@@ -395,7 +401,11 @@ def _parts(schema: JsonObject, word: str) -> list[JsonObject]:
 
 
 def _meant(word: str, bound: float) -> bool:
-    return math.isfinite(bound) and abs(bound) != _JSON_INTEGER_LIMIT and not (bound == 0 and word.startswith("min") and word != "minimum")
+    return (
+        math.isfinite(bound)
+        and abs(bound) != _JSON_INTEGER_LIMIT
+        and not (bound == 0 and word.startswith("min") and word != "minimum")
+    )
 
 
 def _read_hints(annotations: JsonObject) -> Hints:

@@ -23,7 +23,7 @@ from moonpool.wrappers.python_types import (
 from moonpool.wrappers.quoting import comment, docstring, literal, one_line, prose, quote, wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence, Sized
 
     from moonpool.wrappers.ir import Member, ObjectShape, ToolShape
     from moonpool.wrappers.names import ServerNames, ToolNames
@@ -60,7 +60,9 @@ def render_tool(tool: ToolShape, names: ToolNames) -> str:
     ]
     body = "\n".join([*types, *constants, *functions])
     head = [
-        *docstring([f"Tool {quote(one_line(tool.name))} of the server {quote(one_line(tool.server_id))}. {HEADER}"], ""),
+        *docstring(
+            [f"Tool {quote(one_line(tool.name))} of the server {quote(one_line(tool.server_id))}. {HEADER}"], ""
+        ),
         "",
         "from __future__ import annotations",
         "",
@@ -73,11 +75,10 @@ def render_tool(tool: ToolShape, names: ToolNames) -> str:
 
 def render_server(server: ServerNames, tools: Mapping[str, ToolShape]) -> str:
     """`servers/<module>/__init__.py`."""
-    title = one_line(server.title) or server.server_id
     lines = [f"{server.tools[name].function}: {summary(tool)}" for name, tool in tools.items()]
     usage = f"import servers.{server.module}; await servers.{server.module}.<tool>(...)"
     about = [
-        f"{title}: {len(lines)} {'tool' if len(lines) == 1 else 'tools'} of the server {quote(one_line(server.server_id))}.",
+        f"{server_title(server)}: {_count(lines)} of the server {quote(one_line(server.server_id))}.",
         usage + ", or <tool>_sync(...) without await.",
         "\n".join(lines),
     ]
@@ -104,15 +105,16 @@ def render_server(server: ServerNames, tools: Mapping[str, ToolShape]) -> str:
 def render_index(server: ServerNames, tools: Mapping[str, ToolShape]) -> str:
     """`servers/<module>/INDEX.md`: one line for each tool."""
     lines = [
-        f"- `{server.tools[name].function}({', '.join(_brief(tool.input))})`: {summary(tool)}" for name, tool in tools.items()
+        f"- `{server.tools[name].function}({', '.join(_brief(tool.input))})`: {summary(tool)}"
+        for name, tool in tools.items()
     ]
-    head = f"# {one_line(server.title) or server.server_id}\n\nPackage `servers.{server.module}`"
-    return "\n".join([f"{head}, {len(lines)} tools. `help(servers.{server.module}.<tool>)` tells more.", "", *lines, ""])
+    head = f"# {server_title(server)}\n\nPackage `servers.{server.module}`"
+    return "\n".join([f"{head}, {_count(lines)}. `help(servers.{server.module}.<tool>)` tells more.", "", *lines, ""])
 
 
 def render_root(servers: Sequence[ServerNames]) -> str:
     """`servers/__init__.py`."""
-    lines = [f"{server.module}: {one_line(server.title) or server.server_id}, {len(server.tools)} tools" for server in servers]
+    lines = [f"{server.module}: {server_title(server)}, {_count(server.tools)}" for server in servers]
     about = ["MCP servers as Python packages.", "\n".join(lines)]
     return "\n".join(
         [
@@ -136,6 +138,14 @@ def summary(tool: ToolShape, chars_max: int = 120) -> str:
         at = text.find(stop, 15)
         text = text if at < 0 else text[: at + 1]
     return text if len(text) <= chars_max else text[:chars_max].rsplit(" ", 1)[0] + "…"
+
+
+def server_title(server: ServerNames) -> str:
+    return one_line(server.title) or one_line(server.server_id)
+
+
+def _count(tools: Sized) -> str:
+    return "1 tool" if len(tools) == 1 else f"{len(tools)} tools"
 
 
 def _paragraphs(tool: ToolShape, classes: Mapping[str, str]) -> Iterator[str]:

@@ -52,7 +52,7 @@ def render_tree(manifest: Manifest) -> WrapperTree:
     names = name_manifest(manifest)
     files: dict[str, str] = {
         "servers/__init__.py": servers_tree.render_root(list(names.servers.values())),
-        "servers/manifest.json": json.dumps({"manifest": manifest.digest, **names.to_json()}, indent=1) + "\n",
+        "servers/manifest.json": json.dumps(names.to_json(), indent=1) + "\n",
         "mcptools/__init__.py": mcptools_tree.render_root(list(names.servers.values())),
     }
     warnings: list[TreeWarning] = []

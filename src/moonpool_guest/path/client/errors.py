@@ -1,7 +1,7 @@
 """Failures of tool calls as exceptions.
 
-Each has `type`, `message` and `retryable`, as in the result contract's `error`. Catch `ToolCallError` for all of them, or
-one class per type: `ToolError` (the tool itself failed), `PolicyDenied`, `Timeout`...
+Each has `type`, `message` and `retryable`, as in the result contract's `error`. Catch `ToolCallError` for all of
+them, or one class per type: `ToolError` (the tool itself failed), `PolicyDenied`, `Timeout`...
 """
 
 from __future__ import annotations

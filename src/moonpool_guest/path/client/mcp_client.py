@@ -105,7 +105,7 @@ def pack(
         if wire_name in packed:
             raise TypeError(f"argument {wire_name!r} is given twice")
         packed[wire_name] = to_wire(value)
-    return packed
+    return packed  # pyright: ignore[reportUnknownVariableType]
 
 
 async def run_tool(*, server_id: str, name: str, arguments: dict[str, Any], result: type[Any] = object) -> Any:

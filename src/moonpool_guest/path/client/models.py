@@ -20,6 +20,7 @@ from enum import Enum
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin
 
 _MISSING: Any = object()
+_PLAIN = (str, int, bool, float)
 _UNIONS = (Union, type(int | str))
 
 
@@ -45,7 +46,7 @@ class Model:
 
     def __init_subclass__(cls) -> None:
         cls.__wire_names__, cls.__defaults__ = {}, {}
-        for name in cls.__dict__.get("__annotations__", {}):
+        for name in cls.__annotations__:
             default = cls.__dict__.get(name, _MISSING)
             if default is not _MISSING:
                 delattr(cls, name)  # so that reading goes through __getattr__ and a default list is never shared
@@ -177,8 +178,7 @@ class Model:
 
 def to_wire(value: Any) -> Any:
     """Models, enum members and tool results inside `value` become plain; everything else stays what it is."""
-    kind: Any = type(value)
-    if kind is str or kind is int or kind is bool or kind is float or value is None:
+    if value is None or type(value) in _PLAIN:
         return value
     if isinstance(value, Model):
         return {name: to_wire(item) for name, item in vars(value)["_wire"].items()}
@@ -188,8 +188,8 @@ def to_wire(value: Any) -> Any:
         return [to_wire(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, Enum):
         return value.value
-    if (plain := getattr(kind, "__moonpool_json__", None)) is not None:
-        return to_wire(plain(value))
+    if hasattr(value, "__moonpool_json__"):  # a tool result: its data, or its error
+        return to_wire(value.__moonpool_json__())
     if (dump := getattr(value, "model_dump", None)) is not None:  # somebody's own pydantic model
         return dump(mode="json", by_alias=True, exclude_unset=True)
     return value
@@ -220,7 +220,7 @@ def _types(cls: type[Model]) -> dict[str, Any]:
     if found is None:
         scope = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
         found = {}
-        for name, text in cls.__dict__.get("__annotations__", {}).items():
+        for name, text in cls.__annotations__.items():
             try:
                 found[cls.__wire_names__[name]] = eval(text, dict(scope)) if isinstance(text, str) else text
             except Exception:

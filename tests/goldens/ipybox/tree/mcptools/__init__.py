@@ -1,0 +1,6 @@
+"""MCP tools as Python modules: mcptools.<server>.<tool> with Params, Result and run."""
+
+__all__ = [
+    "brave_search",
+    "github",
+]

@@ -1,0 +1,17 @@
+"""Tool "no_schema" of the server "odd". Generated; do not edit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from client.mcp_client import Model, ToolCallResult, call_tool, call_tool_sync, pack
+
+
+async def no_schema(arguments: dict[str, Any] | Model | None = None, /, **kwargs: Any) -> ToolCallResult[Any]:
+    """No inputSchema at all."""
+    return await call_tool(server_id="odd", name="no_schema", arguments=pack(arguments, kwargs))
+
+
+def no_schema_sync(arguments: dict[str, Any] | Model | None = None, /, **kwargs: Any) -> ToolCallResult[Any]:
+    """`no_schema` without `await`."""
+    return call_tool_sync(server_id="odd", name="no_schema", arguments=pack(arguments, kwargs))

@@ -1,0 +1,64 @@
+"""Golden trees are real files; the same definitions give the same bytes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from moonpool.wrappers.tree import render_tree
+from wrappers.regenerate import CASES, GOLDENS, load_case, read_golden, render_case
+from wrappers.roundtrip import TESTS
+
+
+@pytest.mark.req("H-013")
+@pytest.mark.parametrize("case", CASES)
+def test_rendered_files_equal_the_golden_ones(case: str) -> None:
+    assert render_case(case) == read_golden(case)
+
+
+@pytest.mark.req("H-013")
+def test_rendering_twice_gives_the_same_digest() -> None:
+    manifest = load_case("schemas")
+    assert render_tree(manifest).digest == render_tree(manifest).digest
+
+
+@pytest.mark.req("H-070")
+def test_no_icon_bytes_are_in_generated_files() -> None:
+    assert not any(b"ICONBYTES" in content for content in render_tree(load_case("hostile")).files.values())
+
+
+def test_the_name_table_holds_names_only() -> None:
+    table = json.loads(render_tree(load_case("guide")).files["servers/manifest.json"])
+    tools = table["servers"][1]["tools"]
+    assert tools[1] == {
+        "name": "admin.tools.list",
+        "function": "admin_tools_list",
+        "sync": "admin_tools_list_sync",
+        "file": "admin_tools_list",
+        "mcptools": "admin_tools_list",
+    }
+
+
+@pytest.mark.parametrize("case", ["guide", "ipybox", "time"])
+def test_generated_code_type_checks(case: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp(case)
+    tree, client = GOLDENS / case / "tree", TESTS.parent / "src" / "moonpool_guest" / "path"
+    config: dict[str, Any] = {
+        "include": [str(tree)],
+        "extraPaths": [str(client), str(tree)],
+        "typeCheckingMode": "standard",
+    }
+    config["reportUnsupportedDunderAll"] = "none"  # tools are loaded when they are asked for
+    (folder / "pyrightconfig.json").write_text(json.dumps(config))
+    done = subprocess.run(
+        [sys.executable, "-m", "basedpyright", "-p", str(folder), "--pythonpath", sys.executable],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,141 @@
+"""The arguments on the wire equal the arguments given: real servers, golden horrors, and schemas nobody thought of."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from moonpool.core.manifest import Manifest
+from moonpool.wrappers.tree import render_tree
+from wrappers.guest_calls import FORMS
+from wrappers.regenerate import CASES, load_case
+from wrappers.roundtrip import load_real_manifest, make_cases, make_listing, run_in_guest, write_tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wrappers.conftest import Bridge
+
+_ROUND_TRIPS = ["real servers", *CASES]
+
+
+@pytest.mark.req("H-012", "H-014", "H-016", "H-017", "H-037", "H-039", "H-040", "H-075", "H-089", "H-095")
+@pytest.mark.parametrize("source", _ROUND_TRIPS)
+def test_every_tool_is_called_with_the_arguments_given(source: str, tmp_path: Path) -> None:
+    manifest = load_real_manifest() if source == "real servers" else load_case(source)
+    tree = render_tree(manifest)
+    cases = make_cases(tree, manifest)
+    received = run_in_guest(write_tree(tree, tmp_path), cases)
+    assert received == [[case["server_id"], case["tool"], case["arguments"]] for case in cases for _ in FORMS]
+
+
+def test_the_recorded_lists_hold_the_tools_they_should() -> None:
+    assert len(list(load_real_manifest().tools())) == 241
+
+
+def test_real_schemas_give_no_warnings() -> None:
+    assert render_tree(load_real_manifest()).warnings == ()
+
+
+_names = st.one_of(
+    st.sampled_from(
+        ["a", "a-b", "a_b", "from", "self", "schema", "copy", "model_dump", "params", "list", "_wire", "__x"]
+    ),
+    st.text(max_size=8),
+)
+_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_names, inner, max_size=3),
+    max_leaves=8,
+)
+_leaf_schemas = st.one_of(
+    st.booleans(),
+    st.sampled_from([{"type": "string"}, {"type": ["integer", "null"]}, {"$ref": "#/$defs/Params"}, {"$ref": "#"}, {}]),
+    st.builds(lambda values: {"enum": values}, st.lists(_values, max_size=4)),
+    st.builds(lambda value: {"type": "integer", "default": value}, _values),
+)
+
+
+def _object_schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.builds(
+        lambda properties, required, extra: {
+            "type": "object",
+            "properties": properties,
+            "required": [name for name in properties if required],
+            "additionalProperties": extra,
+        },
+        st.dictionaries(_names, inner, max_size=4),
+        st.booleans(),
+        inner,
+    )
+
+
+_schemas = st.recursive(
+    _leaf_schemas,
+    lambda inner: st.one_of(
+        _object_schemas(inner),
+        st.builds(lambda items: {"type": "array", "items": items}, inner),
+        st.builds(
+            lambda word, parts: {word: parts}, st.sampled_from(["anyOf", "oneOf", "allOf"]), st.lists(inner, max_size=3)
+        ),
+    ),
+    max_leaves=6,
+)
+_roots = st.builds(
+    lambda root, named: {**root, "$defs": {"Params": named}}, _object_schemas(_schemas), _object_schemas(_schemas)
+)
+
+
+@pytest.mark.anyio
+@pytest.mark.req("H-006", "H-039", "H-095")
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(schema=_roots, data=st.data())
+async def test_any_schema_and_any_arguments_round_trip(schema: Any, data: st.DataObject, bridge: Bridge) -> None:
+    named = st.fixed_dictionaries(
+        dict.fromkeys(schema["required"], _values), optional=dict.fromkeys(schema["properties"], _values)
+    )
+    arguments = {**data.draw(st.dictionaries(st.text(max_size=5), _values, max_size=2)), **data.draw(named)}
+    function, sync, tool = _load_one(schema)
+    identifiers = {wire_name: name for name, wire_name in tool.Params.__wire_names__.items()}
+    keywords = {identifiers.get(name, name): value for name, value in arguments.items()}
+    keywords_are_clear = len(keywords) == len(arguments)  # an extra may be called like another parameter's identifier
+    bridge.calls.clear()
+    await function(arguments)
+    sync(arguments)
+    tool.run(arguments)
+    tool.run(tool.Params(arguments))
+    await function(tool.Params(arguments))
+    if keywords_are_clear and not identifiers.keys() & keywords.keys() - arguments.keys():
+        await function(**keywords)
+        await tool.run_async(tool.Params(**keywords))
+    for call in bridge.calls:
+        assert repr(call) == repr(("s", "t", call[2]))
+        assert _exact(call[2]) == _exact(arguments)
+
+
+def _exact(value: Any) -> str:
+    """A form in which True, 1 and 1.0 differ and the order of an object's members does not matter."""
+    if isinstance(value, dict):
+        return "{" + ",".join(sorted(f"{name!r}:{_exact(item)}" for name, item in value.items())) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_exact, value)) + "]"
+    return repr(value)
+
+
+def _load_one(schema: Any) -> tuple[Any, Any, Any]:
+    """Execute the two generated modules of one tool; `sys.modules` has them only as long as their types are read."""
+    tree = render_tree(Manifest(servers=(make_listing("s", [{"name": "t", "inputSchema": schema}]),)))
+    loaded: list[types.ModuleType] = []
+    for path in ("servers/s/t.py", "mcptools/s/t.py"):
+        module = types.ModuleType(path.removesuffix(".py").replace("/", "_generated_"))
+        sys.modules[module.__name__] = module
+        exec(compile(tree.files[path], path, "exec"), module.__dict__)  # noqa: S102
+        loaded.append(module)
+    return loaded[0].t, loaded[0].t_sync, loaded[1]
