@@ -1,7 +1,7 @@
 """The catalog of one manifest: list, search and read tools. Host utilities, not MCP tools (H-049, H-051).
 
 Faces and the CLI ask here and print with `moonpool.catalog.render`. Ranking is in `moonpool.catalog.search`, the
-names that code uses are in `moonpool.catalog.names`.
+names that code uses are in `moonpool.catalog.names`, stubs are made by `moonpool.wrappers`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from moonpool.catalog.names import PACKAGE, GuestNames
 from moonpool.catalog.patterns import compile_pattern
 from moonpool.catalog.render import NAME_CHARS_MAX, one_line
 from moonpool.catalog.search import answer_in_turn, rank
+from moonpool.wrappers.stubs import render_stub
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +32,6 @@ LIMIT_MAX: Final = 50
 PATH_CHARS_MAX: Final = 1_000
 
 Form: TypeAlias = Literal["stub", "json"]
-StubRenderer: TypeAlias = "Callable[[ToolDefinition], str]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,6 @@ class Catalog:
     """All tools of one manifest. `update` follows a new manifest and re-reads only the servers that changed."""
 
     manifest: Manifest
-    render_stub: StubRenderer
     _index: Index = field(init=False, default_factory=Index)
     _servers: dict[str, ServerListing] = field(init=False, default_factory=dict[str, "ServerListing"])
     _names: GuestNames = field(init=False)
@@ -132,7 +131,7 @@ class Catalog:
     def definition(self, server: str, name: str, as_: Form = "stub") -> str | JsonObject:
         """The whole definition of one tool: as a stub, or the upstream's own JSON member by member (H-047)."""
         tool = self.find(server, name)
-        return tool.raw if as_ == "json" else self.render_stub(tool)
+        return tool.raw if as_ == "json" else render_stub(tool, names=self._names.tree)
 
     def find(self, server: str, name: str) -> ToolDefinition:
         """One tool by its server and its own name, or by the names that code uses. Raises NotInCatalogError."""

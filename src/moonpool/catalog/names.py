@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from moonpool.core.naming import name_server_modules, name_tool_functions
+from moonpool.wrappers.names import name_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,28 +19,28 @@ PACKAGE: Final = "servers."
 
 
 class GuestNames:
-    """Names of one manifest's servers and tools in the `servers` tree."""
+    """Names of one manifest's servers and tools in the `servers` tree, read in both directions."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
-        self._modules = name_server_modules(server.server_id for server in manifest.servers)
-        self._server_ids = {module: server_id for server_id, module in self._modules.items()}
-        self._functions: dict[tuple[str, str], str] = {}
-        self._tool_names: dict[tuple[str, str], str] = {}
-        for server in manifest.servers:
-            for name, function in name_tool_functions(tool.name for tool in server.tools).items():
-                self._functions[server.server_id, name] = function
-                self._tool_names[server.server_id, function] = name
+        self.tree = name_manifest(manifest)
+        self._server_ids = {server.module: server_id for server_id, server in self.tree.servers.items()}
+        self._tool_names = {
+            (server_id, names.function): tool_name
+            for server_id, server in self.tree.servers.items()
+            for tool_name, names in server.tools.items()
+        }
 
     def module(self, server_id: str) -> str:
-        return PACKAGE + self._modules[server_id]
+        return PACKAGE + self.tree.servers[server_id].module
 
     def path(self, server_id: str, tool_name: str) -> str:
-        return f"{self.module(server_id)}.{self._functions[server_id, tool_name]}"
+        server, tool = self.tree.find(server_id, tool_name)
+        return f"{PACKAGE}{server.module}.{tool.function}"
 
     def server_id(self, name: str) -> str | None:
         """The server that `name` means: its id, or its module with or without the package."""
-        if name in self._modules:
+        if name in self.tree.servers:
             return name
         return self._server_ids.get(name.removeprefix(PACKAGE))
 
