@@ -78,6 +78,11 @@ class SandboxSpec:
     limits: SandboxLimits = field(default_factory=SandboxLimits)
     scope: str = "default"  # the tenant; sandboxes of different scopes share neither uid nor zygote nor slots
 
+    @property
+    def key(self) -> tuple[str, str, SandboxLimits]:
+        """Equal for specs whose sandboxes are interchangeable."""
+        return (self.scope, self.image.digest, self.limits)
+
 
 class ExitCause(StrEnum):
     """Why a sandbox ended."""
@@ -126,8 +131,17 @@ class Sandbox(Protocol):
         """Random; names the sandbox in logs and slots."""
         ...
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether no process of it is left."""
+        ...
+
     def attach(self, sink: GuestSink) -> None:
         """Make `sink` the one that hears this sandbox from now on; what came since the last one is delivered first."""
+        ...
+
+    def detach(self) -> None:
+        """Nobody hears this sandbox for now; a little of what comes is kept for the next one."""
         ...
 
     def send(self, message: HostMessage, body: bytes = b"") -> None:

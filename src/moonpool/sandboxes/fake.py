@@ -127,6 +127,10 @@ class FakeSandbox:
     def _hand_over_output(self, stream: Stream, data: bytes) -> None:
         self._sink.on_output(stream, data)
 
+    @property
+    def has_ended(self) -> bool:
+        return self._exited.done()
+
     def attach(self, sink: GuestSink) -> None:
         previous, self._sink = self._sink, sink
         if isinstance(previous, Backlog):

@@ -73,6 +73,10 @@ class ZygoteSandbox:
             return None
         return pid if pid > 0 else None
 
+    @property
+    def has_ended(self) -> bool:
+        return self._exited.done()
+
     def attach(self, sink: GuestSink) -> None:
         self._link.attach(sink)
 

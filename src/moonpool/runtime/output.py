@@ -1,0 +1,129 @@
+"""What is kept of what code prints: three sizes (DESIGN §3).
+
+All of it streams to observers; the envelope keeps the head and the tail; what exceeds that goes to an artifact file as
+a whole. More than the artifact may hold ends the execution.
+
+SECURITY: every byte passes the redactor first; nothing else here sees the text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import BinaryIO
+
+
+class ChunkRedactor(Protocol):
+    """Redacts a stream of chunks; a secret cut in two is held back until it is whole."""
+
+    def feed(self, chunk: bytes) -> bytes: ...
+    def finish(self) -> bytes: ...
+
+
+class StreamKeeper:
+    """Keeps one stream of one execution."""
+
+    def __init__(
+        self,
+        redactor: ChunkRedactor,
+        *,
+        kept_bytes_max: int,
+        artifact: Path,
+        artifact_bytes_max: int,
+        observer: Callable[[bytes], None] | None,
+    ) -> None:
+        self._redactor = redactor
+        self._kept_bytes_max = kept_bytes_max
+        self._artifact_path = artifact
+        self._artifact_bytes_max = artifact_bytes_max
+        self._observer = observer
+        self._artifact: BinaryIO | None = None
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.total_bytes = 0
+        self.overflowed = False
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes as the guest wrote them."""
+        self._keep(self._redactor.feed(data))
+
+    def finish(self) -> None:
+        """Nothing more will come."""
+        self._keep(self._redactor.finish())
+        if self._artifact is not None:
+            self._artifact.close()
+
+    def _keep(self, data: bytes) -> None:
+        if not data:
+            return
+        room = self._artifact_bytes_max - self.total_bytes
+        if len(data) > room:
+            self.overflowed = True
+            data = data[: max(0, room)]
+        self.total_bytes += len(data)
+        if self._observer is not None and data:
+            self._observer(data)
+        if self._artifact is None and self.total_bytes > self._kept_bytes_max:
+            self._artifact_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._artifact = self._artifact_path.open("wb", buffering=0)
+            self._artifact.write(self._head)
+        if self._artifact is not None:
+            self._artifact.write(data)
+        self._keep_ends(data)
+
+    def _keep_ends(self, data: bytes) -> None:
+        room = self._kept_bytes_max - len(self._head)
+        self._head += data[: max(0, room)]
+        rest = data[max(0, room) :]
+        if rest:
+            self._tail += rest
+            if len(self._tail) > self._kept_bytes_max:
+                del self._tail[: len(self._tail) - self._kept_bytes_max]
+
+    def text(self) -> str:
+        """The whole stream, or its head and tail with a note between them; at most `kept_bytes_max` bytes of UTF-8."""
+        if self.total_bytes <= self._kept_bytes_max:
+            return _text(bytes(self._head))
+        note = f"\n[... of {self.total_bytes:,} bytes the middle is left out; all of it: {self._artifact_path} ...]\n"
+        ends = self._kept_bytes_max - len(note.encode())
+        if ends < 2:
+            return note.encode()[: self._kept_bytes_max].decode(errors="ignore")
+        tail = bytes(self._head + self._tail)[-(ends // 2) :]
+        head = bytes(self._head[: ends - ends // 2])
+        return _cut(head) + note + _cut_start(tail)
+
+    def last_line(self) -> bytes | None:
+        """The last line that is not blank, if all of it was kept."""
+        kept = bytes(self._tail or self._head).rstrip()
+        before, newline, line = kept.rpartition(b"\n")
+        del before
+        whole = bool(newline) or self.total_bytes <= self._kept_bytes_max
+        return line.strip() if line.strip() and whole else None
+
+
+def _text(data: bytes) -> str:
+    """UTF-8 with every byte that is none replaced by `?`, which is not longer than the byte it stands for."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode(errors="replace").replace("\N{REPLACEMENT CHARACTER}", "?")
+
+
+def _cut(data: bytes) -> str:
+    """Text of a head that may end inside a character."""
+    for dropped in range(min(4, len(data))):
+        try:
+            return data[: len(data) - dropped].decode()
+        except UnicodeDecodeError:
+            continue
+    return _text(data)
+
+
+def _cut_start(data: bytes) -> str:
+    """Text of a tail that may begin inside a character."""
+    while data and data[0] & 0xC0 == 0x80:
+        data = data[1:]
+    return _text(data)

@@ -1,0 +1,113 @@
+"""From what an execution came to, to its envelope. Pure: a table of endings and the sentences for them.
+
+The types of `error` beyond Python's own exception names: `Timeout`, `Cancelled`, `OutputTooLarge`,
+`ResultNotSerializable`, `KernelExited` (the process ended by itself before it was done), `KernelKilled` (a signal that
+we did not send), `ProtocolViolation` (what came from the sandbox was not the protocol), `SandboxError` (the wall or
+zygote was lost).
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import TYPE_CHECKING
+
+from moonpool.core.envelope import ExecutionError
+from moonpool.runtime.execution import parse_json
+from moonpool.sandboxes.base import ExitCause, ExitOutcome
+
+if TYPE_CHECKING:
+    from moonpool.core.json import JsonValue
+    from moonpool.runtime.execution import ExecutionOutcome, ExecutionSpec
+    from moonpool.runtime.output import StreamKeeper
+
+_ABORT_LIKE = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL})
+_INTERRUPTED = 130
+
+
+def error_of(outcome: ExecutionOutcome, spec: ExecutionSpec) -> ExecutionError | None:
+    """Why the execution failed, or None."""
+    lost = outcome.done is None and not spec.final
+    suffix = "; the variables of this session are lost" if lost else ""
+    if outcome.forced is not None and not _violated(outcome):
+        return _forced_error(outcome.forced, spec, suffix)
+    if outcome.done is not None:
+        error = outcome.done.error
+        return (
+            None if error is None else ExecutionError(type=error.type, message=error.message, retryable=error.retryable)
+        )
+    assert outcome.exit is not None
+    return _exit_error(outcome.exit, suffix)
+
+
+def _violated(outcome: ExecutionOutcome) -> bool:
+    return outcome.exit is not None and outcome.exit.violation is not None
+
+
+def _forced_error(reason: str, spec: ExecutionSpec, suffix: str) -> ExecutionError:
+    if reason == "timeout":
+        message = f"the code did not end within {spec.timeout_s:g} s; do less at a time or ask for a longer timeout"
+        return ExecutionError(type="Timeout", message=message + suffix, retryable=True)
+    if reason == "output":
+        message = "the code printed more than may be kept; print less, or write to a file in /workspace"
+        return ExecutionError(type="OutputTooLarge", message=message + suffix)
+    return ExecutionError(type="Cancelled", message="the execution was cancelled" + suffix)
+
+
+def _exit_error(ended: ExitOutcome, suffix: str) -> ExecutionError:
+    if ended.violation is not None:
+        return ExecutionError(type="ProtocolViolation", message=ended.violation + suffix)
+    if ended.cause is ExitCause.EXITED:
+        message = (
+            f"the process ended with status {ended.exit_code} before the code was done (os._exit, or a crash at exit)"
+        )
+        return ExecutionError(type="KernelExited", message=message + suffix)
+    if ended.signal is not None:
+        name = signal.Signals(ended.signal).name if ended.signal in set(signal.Signals) else f"signal {ended.signal}"
+        what = "crashed" if ended.signal in _ABORT_LIKE else "was killed"
+        hint = "; it may have used more memory than it may" if ended.signal == signal.SIGKILL else ""
+        return ExecutionError(type="KernelKilled", message=f"the process {what} ({name}){hint}{suffix}")
+    return ExecutionError(
+        type="SandboxError", message="the sandbox was lost with its host process" + suffix, retryable=True
+    )
+
+
+def exit_code_of(outcome: ExecutionOutcome) -> int:
+    """As a shell would say it: the status, 128 and a signal's number, 1 for an exception."""
+    if outcome.done is not None:
+        if outcome.done.status == "interrupted":
+            return _INTERRUPTED
+        return outcome.done.exit_code or int(outcome.done.error is not None)
+    assert outcome.exit is not None
+    if outcome.exit.signal is not None:
+        return 128 + outcome.exit.signal
+    return outcome.exit.exit_code if outcome.exit.exit_code is not None else 1
+
+
+def data_of(outcome: ExecutionOutcome, spec: ExecutionSpec, stdout: StreamKeeper) -> JsonValue | ExecutionError:
+    """The value handed over: `result`, else the last line of stdout if it is JSON (H-029), else None."""
+    if outcome.done is None:
+        return None
+    if outcome.done.has_result:
+        if len(outcome.result) > spec.result_bytes_max:
+            return too_large(len(outcome.result), spec.result_bytes_max)
+        try:
+            return parse_json(outcome.result)  # pyright: ignore[reportReturnType]
+        except (ValueError, RecursionError) as error:
+            return ExecutionError(type="ProtocolViolation", message=f"the result is not usable JSON: {error}")
+    line = stdout.last_line()
+    if line is None or len(line) > spec.result_bytes_max:
+        return None
+    try:
+        return json.loads(json.dumps(parse_json(line), allow_nan=False))
+    except (ValueError, RecursionError):
+        return None  # an ordinary line of text
+
+
+def too_large(size: int, limit: int) -> ExecutionError:
+    """The error for a result that may not be handed over."""
+    return ExecutionError(
+        type="OutputTooLarge",
+        message=f"result is {size:,} bytes of JSON, but at most {limit:,} may be handed over; "
+        "return a summary, or write the data to a file in /workspace",
+    )

@@ -1,0 +1,211 @@
+"""The toolbox: which tools there are, as a manifest, and their wrapper trees on disk.
+
+A server's listing comes from the disk cache while it is fresh, so that a start connects to nothing; else the server is
+asked, all servers at once. A server that cannot be reached loses its own tools only: its package is there and says so
+on import. When a server says that its list changed, or a cached one is used for the first time, it is asked again, and
+everybody who follows the toolbox gets the new snapshot.
+
+INVARIANT: a snapshot never changes; a changed list makes another one. Trees are addressed by digest and written once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from moonpool.core.errors import MoonpoolError
+from moonpool.core.json import digest_json
+from moonpool.core.manifest import Manifest, ServerListing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from moonpool.broker.upstreams.base import Upstream
+
+_TREE_FORMAT = 1  # raise it when the same manifest renders to other files
+_LAST_REFRESH_S = 2.0
+
+
+class ListingCache(Protocol):
+    """Keeps listings between processes (`moonpool.store.manifests`)."""
+
+    def load(self, key: str) -> CachedListing | None: ...
+    def save(self, key: str, listing: ServerListing, era: str, listed_at: float) -> None: ...
+
+
+class CachedListing(Protocol):
+    """A kept listing, when it was made (seconds since 1970) and the protocol revision spoken then."""
+
+    @property
+    def listing(self) -> ServerListing: ...
+    @property
+    def listed_at(self) -> float: ...
+
+
+class UpstreamSource(Protocol):
+    """Where upstreams come from (`moonpool.broker.upstreams`)."""
+
+    def get(self, server_id: str) -> Upstream | None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolSnapshot:
+    """The tools at one moment, and the wrapper tree that goes with them."""
+
+    manifest: Manifest = field(default_factory=Manifest)
+    tree: Path
+    digest: str  # of the tree; changes when the manifest or the set of unreachable servers does
+    problems: Mapping[str, str] = field(default_factory=dict[str, str])  # server id -> why its tools are missing
+
+
+class Toolbox:
+    """The tools of a set of servers. One per process and configuration."""
+
+    def __init__(
+        self,
+        keys: Mapping[str, str],
+        upstreams: UpstreamSource,
+        cache: ListingCache,
+        trees: Path,
+        *,
+        ttl_s: float,
+        shows_instructions: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        self._keys, self._upstreams, self._cache, self._trees = dict(keys), upstreams, cache, trees
+        self._ttl_s = ttl_s
+        self._shows_instructions = shows_instructions
+        self._listings: dict[str, ServerListing] = {}
+        self._problems: dict[str, str] = {}
+        self._unverified: set[str] = set()
+        self._snapshot: ToolSnapshot | None = None
+        self._loading = asyncio.Lock()
+        self._followers: set[Callable[[ToolSnapshot], None]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    async def snapshot(self) -> ToolSnapshot:
+        """The current snapshot; the first call loads every listing."""
+        if self._snapshot is not None:
+            return self._snapshot
+        async with self._loading:
+            if self._snapshot is None:
+                await asyncio.gather(*(self._load(server_id) for server_id in self._keys))
+                self._snapshot = await self._make_snapshot()
+        return self._snapshot
+
+    def follow(self, follower: Callable[[ToolSnapshot], None]) -> Callable[[], None]:
+        """Call `follower` with every new snapshot. Returns the function that ends it."""
+        self._followers.add(follower)
+        return lambda: self._followers.discard(follower)
+
+    def upstream(self, server_id: str) -> Upstream | None:
+        """The upstream, for a call. A listing that came from the cache is checked in the background from now on."""
+        if server_id in self._unverified:
+            self._unverified.discard(server_id)
+            self.refresh_soon(server_id)
+        return self._upstreams.get(server_id)
+
+    def refresh_soon(self, server_id: str) -> None:
+        """Ask the server again in the background (it said that its list changed)."""
+        if server_id in self._keys:
+            task = asyncio.ensure_future(self.refresh(server_id))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def refresh(self, server_id: str | None = None) -> ToolSnapshot:
+        """Ask one server, or all, again now."""
+        for one in [server_id] if server_id else list(self._keys):
+            self._unverified.discard(one)
+            await self._ask(one)
+        async with self._loading:
+            snapshot = await self._make_snapshot()
+            changed = self._snapshot is None or snapshot.digest != self._snapshot.digest
+            self._snapshot = snapshot
+        if changed:
+            for follower in tuple(self._followers):
+                follower(snapshot)
+        return snapshot
+
+    async def close(self) -> None:
+        """Let a background check end, so that the next process finds a fresh cache; not for long."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_LAST_REFRESH_S)
+            for task in tuple(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _load(self, server_id: str) -> None:
+        cached = await asyncio.to_thread(self._cache.load, self._keys[server_id])
+        if cached is not None and 0 <= time.time() - cached.listed_at < self._ttl_s:
+            self._listings[server_id] = cached.listing
+            self._unverified.add(server_id)
+        else:
+            await self._ask(server_id)
+
+    async def _ask(self, server_id: str) -> None:
+        upstream = self._upstreams.get(server_id)
+        assert upstream is not None, "a key without an upstream"
+        try:
+            listing = await upstream.list_tools()
+        except MoonpoolError as error:
+            self._problems[server_id] = str(error)
+            return
+        self._problems.pop(server_id, None)
+        self._listings[server_id] = listing
+        key, era = self._keys[server_id], upstream.protocol_version or ""
+        await asyncio.to_thread(self._cache.save, key, listing, era, time.time())
+
+    async def _make_snapshot(self) -> ToolSnapshot:
+        listings = tuple(self._shown(self._listings[one]) for one in self._keys if one in self._listings)
+        manifest = Manifest(servers=listings)
+        missing = sorted(set(self._keys) - set(self._listings))
+        digest = digest_json([_TREE_FORMAT, manifest.digest, list(missing)])
+        tree = self._trees / digest.removeprefix("sha256:")[:32]
+        if not await asyncio.to_thread(tree.exists):
+            await asyncio.to_thread(_write_tree, tree, manifest, missing)
+        return ToolSnapshot(manifest=manifest, tree=tree, digest=digest, problems=dict(self._problems))
+
+    def _shown(self, listing: ServerListing) -> ServerListing:
+        if listing.instructions and not self._shows_instructions(listing.server_id):
+            return ServerListing.from_json({**listing.to_json(), "instructions": ""})
+        return listing
+
+
+def _write_tree(folder: Path, manifest: Manifest, missing: list[str]) -> None:
+    """Render and write a tree, whole or not at all."""
+    from moonpool.wrappers.tree import render_tree  # noqa: PLC0415  only when the tree is not on disk yet
+
+    files = {**render_tree(manifest).files, **_missing_packages(manifest, missing)}
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    os.chmod(folder.parent, 0o755)  # noqa: PTH101, S103  sandbox uids read it
+    building = folder.parent / f".{folder.name}-{secrets.token_hex(4)}"
+    for name, content in files.items():
+        path = building / name
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        path.write_bytes(content)
+        path.chmod(0o644)
+    try:
+        building.rename(folder)
+    except OSError:  # another process was faster; its tree is the same
+        with contextlib.suppress(OSError):
+            shutil.rmtree(building)
+
+
+def _missing_packages(manifest: Manifest, missing: list[str]) -> dict[str, bytes]:
+    """Packages for servers without a listing, so that importing one says what is wrong instead of `No module named`."""
+    from moonpool.core.naming import name_server_modules  # noqa: PLC0415
+
+    present = [listing.server_id for listing in manifest.servers]
+    modules = name_server_modules([*present, *missing])
+    files: dict[str, bytes] = {}
+    for server_id in missing:
+        text = f"server {server_id!r} is configured, but its tools could not be listed; the operator sees why"
+        for root in ("servers", "mcptools"):
+            files[f"{root}/{modules[server_id]}/__init__.py"] = f"raise ImportError({text!r})\n".encode()
+    return files

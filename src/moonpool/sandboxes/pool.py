@@ -1,0 +1,103 @@
+"""A few ready sandboxes per spec, so that callers do not wait for a fork.
+
+`acquire` takes a ready one or opens one; the pool refills itself in the background. There is no release: a used sandbox
+is discarded by whoever used it. The number of sandboxes alive is capped; above the cap callers wait their turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from typing import TYPE_CHECKING
+
+from moonpool.core.errors import MoonpoolError
+from moonpool.sandboxes.base import SandboxStartError
+
+if TYPE_CHECKING:
+    from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxLimits, SandboxSpec
+
+    Key = tuple[str, str, SandboxLimits]
+
+_RETRY_S = 1.0
+
+
+class SandboxPool:
+    """Opens sandboxes ahead of need."""
+
+    def __init__(self, backend: SandboxBackend, *, ready_count: int, alive_count_max: int) -> None:
+        self._backend = backend
+        self._ready_count = ready_count
+        self._slots = asyncio.Semaphore(alive_count_max)
+        self._ready: dict[Key, deque[Sandbox]] = {}
+        self._fillers: dict[Key, asyncio.Task[None]] = {}
+        self._watchers: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def acquire(self, spec: SandboxSpec) -> Sandbox:
+        """A READY sandbox that nobody used. Raises SandboxStartError."""
+        ready = self._ready.setdefault(spec.key, deque())
+        while ready:
+            sandbox = ready.popleft()
+            if not sandbox.has_ended:
+                self._refill(spec)
+                return sandbox
+        sandbox = await self._open(spec)
+        self._refill(spec)
+        return sandbox
+
+    def fill(self, spec: SandboxSpec) -> None:
+        """Start opening the ready ones of `spec` now, before anybody asks."""
+        self._ready.setdefault(spec.key, deque())
+        self._refill(spec)
+
+    def statistics(self) -> dict[str, int]:
+        """How many are ready, per scope and image."""
+        return {f"{scope}/{image}": len(ready) for (scope, image, _), ready in self._ready.items()}
+
+    async def _open(self, spec: SandboxSpec) -> Sandbox:
+        await self._slots.acquire()
+        try:
+            sandbox = await self._backend.open_sandbox(spec)
+        except BaseException:
+            self._slots.release()
+            raise
+        watcher = asyncio.ensure_future(self._give_back_slot(sandbox))
+        self._watchers.add(watcher)
+        watcher.add_done_callback(self._watchers.discard)
+        return sandbox
+
+    async def _give_back_slot(self, sandbox: Sandbox) -> None:
+        try:
+            await sandbox.wait_exited()
+        finally:
+            self._slots.release()
+
+    def _refill(self, spec: SandboxSpec) -> None:
+        running = self._fillers.get(spec.key)
+        if self._closed or self._ready_count == 0 or (running is not None and not running.done()):
+            return
+        self._fillers[spec.key] = asyncio.ensure_future(self._fill(spec))
+
+    async def _fill(self, spec: SandboxSpec) -> None:
+        ready = self._ready[spec.key]
+        while len(ready) < self._ready_count and not self._closed:
+            try:
+                ready.append(await self._open(spec))
+            except SandboxStartError:
+                await asyncio.sleep(_RETRY_S)  # whoever acquires gets the error itself; here it is only tried again
+                return
+
+    async def close(self) -> None:
+        """End the ready ones and stop refilling. Sandboxes in use belong to their users."""
+        self._closed = True
+        for task in self._fillers.values():
+            task.cancel()
+        for task in self._fillers.values():
+            with contextlib.suppress(asyncio.CancelledError, MoonpoolError):
+                await task
+        for ready in self._ready.values():
+            while ready:
+                await ready.popleft().close()
+        for watcher in tuple(self._watchers):
+            watcher.cancel()

@@ -1,0 +1,121 @@
+"""Everything an operator may change, read once and frozen. Unknown names are refused; defaults are the safe ones.
+
+Values come from the environment (`MOONPOOL_...`) and from the command line, which wins. `docs/reference/settings.md`
+lists them; a test compares.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, get_type_hints
+
+from moonpool.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PREFIX = "MOONPOOL_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of one process. Units are in the names."""
+
+    data_dir: Path | None = None
+    """Where environments, caches, the audit journal and run folders live. None: by uid, see `store.paths`."""
+
+    backend: str = "zygote"
+    """`zygote` or `bubblewrap`."""
+
+    environment: str = "base"
+    """The environment that code runs in unless the caller names one."""
+
+    timeout_s: float = 60.0
+    """Wall-clock limit of one execution unless the caller gives one. Waiting for an approval does not count."""
+
+    timeout_s_max: float = 3600.0
+    """The most that a caller may ask for."""
+
+    code_bytes_max: int = 1_000_000
+    result_bytes_max: int = 60 * 1024
+    """JSON of `result.data`. With the rest of the envelope the printed line stays within 64 KiB (H-020)."""
+
+    stdout_bytes_max: int = 64 * 1024
+    stderr_bytes_max: int = 256 * 1024
+    artifact_bytes_max: int = 32 * 1024 * 1024
+    """What one stream may write in all; more ends the execution."""
+
+    tool_calls_max: int = 10_000
+    """Tool calls of one execution."""
+
+    sandboxes_max: int = 64
+    """Sandboxes alive at the same time."""
+
+    pool_size: int = 2
+    """Ready sandboxes kept per environment by processes that serve; `moonpool run` keeps none."""
+
+    session_idle_s: float = 1800.0
+    """A session that is not used for so long is closed."""
+
+    memory_bytes_max: int = 2 * 1024**3
+    """Address space of each process in a sandbox."""
+
+    disk_bytes_max: int = 256 * 1024**2
+    """What a sandbox may write in all."""
+
+    process_count_max: int = 64
+
+    manifest_ttl_s: float = 86_400.0
+    """How long a cached tool list is used without asking the server again."""
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str], **overrides: Any) -> Self:
+        """Read `MOONPOOL_*` from `environ`; `overrides` that are not None win. Raises ConfigError."""
+        known = {field.name for field in fields(cls)}
+        hints = get_type_hints(cls)
+        values: dict[str, Any] = {}
+        for variable, text in environ.items():
+            if not variable.startswith(_PREFIX) or variable in _NOT_SETTINGS:
+                continue
+            name = variable.removeprefix(_PREFIX).lower()
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"; did you mean {_PREFIX}{near[0].upper()}?" if near else ""
+                raise ConfigError(f"{variable} is not a setting of Moonpool{hint}")
+            values[name] = _convert(variable, text, hints[name])
+        values.update({name: value for name, value in overrides.items() if value is not None})
+        settings = cls(**values)
+        settings.check()
+        return settings
+
+    def check(self) -> None:
+        """Raise ConfigError for a value that cannot work."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if (isinstance(value, int | float) and value < 0) or (value == 0 and field.name != "pool_size"):
+                raise ConfigError(f"{field.name} must be positive, but is {value}")
+        if self.backend not in ("zygote", "bubblewrap"):
+            raise ConfigError(f"backend must be zygote or bubblewrap, but is {self.backend!r}")
+        if self.timeout_s > self.timeout_s_max:
+            raise ConfigError(f"timeout_s is {self.timeout_s:g}, but timeout_s_max allows {self.timeout_s_max:g}")
+
+    def with_changes(self, **changes: Any) -> Self:
+        """A copy with other values."""
+        return replace(self, **changes)
+
+
+_NOT_SETTINGS = frozenset({"MOONPOOL_REQUIRE_BACKENDS"})  # of the test suite
+
+
+def _convert(variable: str, text: str, hint: Any) -> Any:
+    try:
+        if hint is int:
+            return int(text.replace("_", ""))
+        if hint is float:
+            return float(text)
+        return Path(os.path.expanduser(text)) if hint == (Path | None) else text  # noqa: PTH111
+    except ValueError:
+        raise ConfigError(f"{variable} must be a number, but is {text!r}") from None
