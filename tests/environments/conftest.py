@@ -9,11 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from blockbuster import blockbuster_ctx
 
 from moonpool.environments.publishing import default_root
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+
+@pytest.fixture(autouse=True)
+def never_block_the_loop() -> Generator[None]:
+    """Whoever resolves an environment may be serving others on the same loop."""
+    with blockbuster_ctx("moonpool.environments"):
+        yield
 
 
 @pytest.fixture(scope="session")

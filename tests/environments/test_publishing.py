@@ -11,6 +11,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from anyio import to_thread
 
 from moonpool.environments.base import EnvironmentBuildError, EnvironmentFolderError
 from moonpool.environments.publishing import (
@@ -19,6 +20,7 @@ from moonpool.environments.publishing import (
     building_lock,
     default_root,
     ensure_root,
+    held_lock,
     remove_stale_builds,
 )
 
@@ -117,7 +119,7 @@ async def test_a_builder_waits_for_another_process_and_clears_up_after_it(tmp_pa
         other.send_signal(signal.SIGKILL)
         with anyio.fail_after(5):
             async with building_lock(tmp_path, "data"):
-                remove_stale_builds(tmp_path / "data")
+                await to_thread.run_sync(remove_stale_builds, tmp_path / "data")
     finally:
         other.kill()
         other.wait()
@@ -172,3 +174,15 @@ def test_a_root_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(EnvironmentFolderError, match="cannot create"):
         ensure_root(tmp_path / "file" / "environments", os.geteuid())
+
+
+def test_a_folder_in_which_we_cannot_build_says_who_can(tmp_path: Path) -> None:
+    (tmp_path / ".lock-guest").symlink_to(tmp_path / "elsewhere")  # refused for root too, unlike a closed folder
+
+    def build() -> None:
+        with held_lock(tmp_path, "guest"):
+            pass
+
+    with pytest.raises(EnvironmentFolderError, match=r"cannot build in .*; its owner has to build guest"):
+        build()
+    assert not (tmp_path / "elsewhere").exists()

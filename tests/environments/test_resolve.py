@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 import pytest
+from anyio import to_thread
 
 from moonpool.core.errors import ConfigError
 from moonpool.environments.access import first_obstacle
@@ -76,7 +77,7 @@ async def test_every_path_of_base_is_readable_and_bound(readable_root: Path, san
     base = await resolve_environment("base", root=readable_root, uid=sandbox_uid)
 
     paths = [base.python, *base.stdlib_paths, *base.libs, *base.binds]
-    assert [path for path in paths if first_obstacle(path, sandbox_uid)] == []
+    assert [path for path in paths if await to_thread.run_sync(first_obstacle, path, sandbox_uid)] == []
     assert [path for path in paths if not any(path.is_relative_to(bind) for bind in base.binds)] == []
 
 

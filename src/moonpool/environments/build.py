@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, cast
@@ -61,21 +62,22 @@ class BuildSpec:
     """Everything a build depends on."""
 
     recipe: EnvironmentRecipe
+    digest: str  # from `environment_digest`
     interpreter: Interpreter
     root: Path
     uid: int  # whose sandboxes will read it
     progress: ProgressSink | None = None
 
-    @property
-    def digest(self) -> str:
-        recipe = self.recipe
-        texts = [packaged_text(recipe.lock), packaged_text(recipe.prepare)]
-        made_of = [self.interpreter.digest, recipe.name, *texts, recipe.preload, dict(recipe.variables)]
-        return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
-
     def report(self, done: int, note: str) -> None:
         if self.progress:
             self.progress(BuildProgress(environment=self.recipe.name, done=done, total=len(_STEPS) - 1, note=note))
+
+
+def environment_digest(recipe: EnvironmentRecipe, interpreter: Interpreter) -> str:
+    """Names what an environment is made of. Blocks: reads the lock."""
+    texts = [packaged_text(recipe.lock), packaged_text(recipe.prepare)]
+    made_of = [interpreter.digest, recipe.name, *texts, recipe.preload, dict(recipe.variables)]
+    return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
 
 
 def packaged_text(name: str | None) -> str:
@@ -86,11 +88,11 @@ def packaged_text(name: str | None) -> str:
 async def built_packages(spec: BuildSpec) -> Path:
     """Return the environment's folder, building it first if it is not there; waits if another process is at it."""
     final = spec.root / spec.recipe.name / spec.digest
-    if final.is_dir():
+    if await to_thread.run_sync(final.is_dir):
         return final
     async with building_lock(spec.root, spec.recipe.name) as lock_fd:
         await to_thread.run_sync(remove_stale_builds, final.parent)
-        if final.is_dir():
+        if await to_thread.run_sync(final.is_dir):
             return final
         try:
             with anyio.fail_after(BUILD_TIMEOUT_S):
@@ -112,13 +114,7 @@ async def _fill(spec: BuildSpec, folder: Path, lock_fd: int) -> None:
 
 
 async def _install(spec: BuildSpec, folder: Path, lock_fd: int) -> None:
-    lock = folder / "requirements.txt"
-    await to_thread.run_sync(lock.write_text, packaged_text(spec.recipe.lock), "utf-8")
-    command = [
-        *(_uv(), "pip", "install", "--python", str(spec.interpreter.python), "--target", str(folder / "site")),
-        *("--require-hashes", "--only-binary", ":all:", "--link-mode", "copy", "--compile-bytecode"),
-        *("--requirements", str(lock)),
-    ]
+    command, variables = await to_thread.run_sync(_install_command, spec, folder)
     spec.report(0, _STEPS[0])
     tail: deque[str] = deque(maxlen=_TAIL_LINES)
     # uv keeps the lock: if we are killed, nobody clears the folder while it still writes.
@@ -127,7 +123,7 @@ async def _install(spec: BuildSpec, folder: Path, lock_fd: int) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         cwd=folder,
-        env=await to_thread.run_sync(_uv_environment, spec.interpreter),
+        env=variables,
         pass_fds=[lock_fd],
     )
     async with process:
@@ -140,11 +136,24 @@ async def _install(spec: BuildSpec, folder: Path, lock_fd: int) -> None:
                 spec.report(step, line if line.startswith("Download") else _STEPS[step])
             status = await process.wait()
         except BaseException:
-            process.kill()
+            with suppress(ProcessLookupError):
+                process.kill()
             raise
     if status != 0:
         raise _failed(spec, "uv could not install its packages", tail)
     await to_thread.run_sync(_add_prepare_module, spec, folder / "site")
+
+
+def _install_command(spec: BuildSpec, folder: Path) -> tuple[list[str], dict[str, str]]:
+    """Write the lock beside what it installs; return uv's command line and variables."""
+    lock = folder / "requirements.txt"
+    lock.write_text(packaged_text(spec.recipe.lock), encoding="utf-8")
+    command = [
+        *(_uv(), "pip", "install", "--python", str(spec.interpreter.python), "--target", str(folder / "site")),
+        *("--require-hashes", "--only-binary", ":all:", "--link-mode", "copy", "--compile-bytecode"),
+        *("--requirements", str(lock)),
+    ]
+    return command, _uv_environment(spec.interpreter)
 
 
 async def _lines(stream: TextReceiveStream) -> AsyncGenerator[str]:

@@ -59,7 +59,11 @@ def _copy(original: Interpreter, target: Interpreter) -> None:
     shutil.copy2(original.python, target.python)
     (target.prefix / "lib").mkdir()
     for library in (original.prefix / "lib").glob("*.so*"):  # libpython, and in a conda prefix what extensions need
-        shutil.copy2(library, target.prefix / "lib" / library.name, follow_symlinks=False)
+        copy = target.prefix / "lib" / library.name
+        if library.is_symlink():
+            copy.symlink_to(library.readlink())
+        else:
+            shutil.copy2(library, copy)
     # Modification times are kept, so that the compiled bytecode beside the sources stays valid.
     shutil.copytree(original.stdlib, target.stdlib, ignore=_left_out, dirs_exist_ok=True)
     os.sync()  # the rename must not outlive the contents on a power cut

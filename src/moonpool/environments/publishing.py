@@ -88,7 +88,11 @@ def held_lock(root: Path, name: str) -> Generator[None]:
 
 @contextmanager
 def _open_lock(root: Path, name: str) -> Generator[int]:
-    lock_fd = os.open(root / f".lock-{name}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    path = root / f".lock-{name}"
+    try:
+        lock_fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as exc:  # a folder that somebody else prepared, and did not prepare completely
+        raise EnvironmentFolderError(f"cannot build in {root}: {exc.strerror}; its owner has to build {name}") from exc
     try:
         yield lock_fd
     finally:

@@ -13,7 +13,7 @@ from anyio import to_thread
 
 from moonpool.environments.access import first_obstacle
 from moonpool.environments.base import Environment
-from moonpool.environments.build import PREPARE_MODULE, BuildSpec, built_packages
+from moonpool.environments.build import PREPARE_MODULE, BuildSpec, built_packages, environment_digest
 from moonpool.environments.interpreter import SYSTEM_PREFIX, Interpreter, describe_interpreter
 from moonpool.environments.interpreter_copy import copied_interpreter
 from moonpool.environments.publishing import ensure_root
@@ -23,18 +23,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.environments.base import ProgressSink
+    from moonpool.environments.recipes import EnvironmentRecipe
 
 
 async def resolve_environment(name: str, *, root: Path, uid: int, progress: ProgressSink | None = None) -> Environment:
     """Return environment `name` as sandboxes of `uid` can use it, building what is missing below `root`."""
     recipe = recipe_named(name)
-    interpreter = await to_thread.run_sync(_readable_interpreter, root, uid)
-    spec = BuildSpec(recipe=recipe, interpreter=interpreter, root=root, uid=uid, progress=progress)
+    interpreter, digest = await to_thread.run_sync(_look_up, recipe, root, uid)
+    spec = BuildSpec(recipe=recipe, digest=digest, interpreter=interpreter, root=root, uid=uid, progress=progress)
     folder = await built_packages(spec) if recipe.lock else None
     own = [path for path in (interpreter.prefix, folder) if path and not path.is_relative_to(SYSTEM_PREFIX)]
     return Environment(
         name=name,
-        digest=spec.digest,
+        digest=digest,
         python=interpreter.python,
         stdlib_paths=interpreter.stdlib_paths,
         site_paths=(folder / "site",) if folder else (),
@@ -46,8 +47,13 @@ async def resolve_environment(name: str, *, root: Path, uid: int, progress: Prog
     )
 
 
-def _readable_interpreter(root: Path, uid: int) -> Interpreter:
+def _look_up(recipe: EnvironmentRecipe, root: Path, uid: int) -> tuple[Interpreter, str]:
     ensure_root(root, uid)
+    interpreter = _readable_interpreter(root, uid)
+    return interpreter, environment_digest(recipe, interpreter)
+
+
+def _readable_interpreter(root: Path, uid: int) -> Interpreter:
     original = describe_interpreter()
     needed = [original.python, original.stdlib / "os.py", *original.libs]
     if original.is_of_the_system and all(first_obstacle(path, uid) is None for path in needed):
