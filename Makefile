@@ -37,7 +37,7 @@ format: setup
 	@$(VENV)/ruff format .
 
 goldens: setup
-	@$(VENV)/python tests/goldens/regenerate.py
+	@$(VENV)/python -m tests.wrappers.regenerate
 
 clean:
 	rm -rf .venv .ruff_cache .import_linter_cache .hypothesis build dist

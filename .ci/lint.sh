@@ -21,5 +21,5 @@ check "ruff format" "$bin/ruff" format --check --quiet .
 check "basedpyright" "$bin/basedpyright"
 check "import layers" "$bin/lint-imports"
 check "requirement locks" "$bin/python" requirements/locks.py check
-check "goldens" "$bin/python" tests/goldens/regenerate.py --check
+check "goldens" "$bin/python" -m pytest -q tests/wrappers/test_goldens.py
 exit "${failed:-0}"
