@@ -1,8 +1,9 @@
-"""Locks a freshly cloned child in, step by step, in the only order that works.
+"""Locks a process in, step by step, in the only order that works.
 
-The child starts as PID 1 of new namespaces with all capabilities over them, on the outer wall's read-only root. It
-ends as uid 1000 with no capability, its own small writable places under one quota, its own /proc and pseudo-terminals,
-no way to make further user namespaces, resource limits, and a system-call filter.
+The process is PID 1 of new namespaces with capabilities over them, on the outer wall's read-only root: a child that a
+zygote cloned (`confine`), or the one process of a wall of its own (`confine_alone`). It ends as uid 1000 with no
+capability, its own small writable places under one quota, its own /proc and pseudo-terminals, no way to make further
+user namespaces, resource limits, and a system-call filter.
 
 INVARIANT: the at-fork hooks have run before the file descriptors are moved (matplotlib's hook closes what it finds);
 the limits are set before the capabilities go; the filter comes last, since it forbids most of what stands here.
@@ -14,6 +15,7 @@ import os
 import resource
 import signal
 import socket
+from collections.abc import Callable
 from typing import Any
 
 from moonpool_guest import linux
@@ -29,6 +31,8 @@ _QUOTA = "/quota"  # where the one tmpfs is mounted until its folders are bound 
 _PLACES = (("workspace", WORKSPACE, 0o755), ("home", HOME, 0o700), ("tmp", "/tmp", 0o1777), ("shm", "/dev/shm", 0o1777))  # noqa: S108
 _FD_MAX = 65536  # close_range(2) in one call; the zygote never holds as many
 _FLAGS = linux.MS_NOSUID | linux.MS_NODEV
+_PTS = "newinstance,ptmxmode=0666,mode=0620,max=32"  # without max, one sandbox can take all that the host has
+_BUDGETS = (("max_user_namespaces", 0), ("max_inotify_instances", 16), ("max_inotify_watches", 4096))
 
 
 class StepFailedError(Exception):
@@ -44,14 +48,34 @@ def confine(spec: "dict[str, Any]", fds: "list[int]", *, outer_uid: int, outer_g
 
     `spec` holds `slot` (name or ""), `tmpfs_bytes`, `tmpfs_inodes`, `limits` (RLIMIT name to value).
     """
-    for step, action in (
+    _take(
         ("descriptors", lambda: _place_descriptors(fds)),
         ("identity", lambda: _map_identity(outer_uid, outer_gid)),
+        *_steps(spec, program),
+    )
+
+
+def confine_alone(spec: "dict[str, Any]", fds: "list[int]", *, program: bytes) -> None:
+    """Turn PID 1 of a wall that has mapped our uid already into a sandbox; otherwise as `confine`."""
+    _take(("descriptors", lambda: _place_descriptors(fds)), *_steps(spec, program))
+
+
+_Step = tuple[str, Callable[[], None]]
+
+
+def _steps(spec: "dict[str, Any]", program: bytes) -> "tuple[_Step, ...]":
+    return (
+        ("session", _lead_session),
+        ("budgets", _bound_budgets),
         ("mounts", lambda: _mount(spec)),
-        ("limits", lambda: _limit(spec)),
+        ("limits", lambda: apply_limits(spec["limits"])),
         ("capabilities", _drop),
         ("filter", lambda: linux.load_seccomp(program)),
-    ):
+    )
+
+
+def _take(*steps: _Step) -> None:
+    for step, action in steps:
         try:
             action()
         except (OSError, ValueError, KeyError) as error:
@@ -74,6 +98,20 @@ def _map_identity(outer_uid: int, outer_gid: int) -> None:
     _write("/proc/self/gid_map", f"{UID_INSIDE} {outer_gid} 1")
 
 
+def _lead_session() -> None:
+    """SECURITY: a cloned child is born into the process group of its zygote, and kill(0, ...) reaches the whole group,
+    across pid namespaces: without a session of its own, one sandbox could end the zygote and every neighbour."""
+    if os.getsid(0) != os.getpid():
+        os.setsid()
+
+
+def _bound_budgets() -> None:
+    """Bound what no rlimit counts: further namespaces, and inotify, which all sandboxes of one uid share."""
+    for name, value in _BUDGETS:
+        _write(f"/proc/sys/user/{name}", str(value))
+    _write("/proc/self/oom_score_adj", "1000")  # when memory runs out, sandboxes go first
+
+
 def _mount(spec: "dict[str, Any]") -> None:
     size, inodes, slot = spec["tmpfs_bytes"], spec["tmpfs_inodes"], spec["slot"]
     linux.mount("tmpfs", _QUOTA, "tmpfs", _FLAGS, f"size={size},nr_inodes={inodes},mode=755")
@@ -88,17 +126,12 @@ def _mount(spec: "dict[str, Any]") -> None:
         os.symlink(f"{WRAPPERS}/current/servers", f"{WORKSPACE}/servers")
         os.symlink(f"{WRAPPERS}/current/mcptools", f"{WORKSPACE}/mcptools")
     linux.mount("tmpfs", SLOTS, "tmpfs", _FLAGS | linux.MS_RDONLY, "size=4k,nr_inodes=2,mode=555")
-    linux.mount("proc", "/proc", "proc", _FLAGS | linux.MS_NOEXEC)
-    linux.mount(
-        "devpts", "/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"
-    )
-    _write("/proc/sys/user/max_user_namespaces", "0")
+    # SECURITY: processes only. The rest of /proc tells about the host (command line, modules) and holds /proc/sys and
+    # the pressure files, which are open for writing.
+    linux.mount("proc", "/proc", "proc", _FLAGS | linux.MS_NOEXEC, "subset=pid")
+    linux.mount("devpts", "/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, _PTS)
     socket.sethostname("sandbox")
     os.chdir(WORKSPACE)
-
-
-def _limit(spec: "dict[str, Any]") -> None:
-    apply_limits(spec["limits"])
 
 
 def apply_limits(limits: "dict[str, int]") -> None:
