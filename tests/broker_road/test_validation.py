@@ -23,6 +23,10 @@ TIME = {
 }
 
 
+def problem_of(definition: ToolDefinition, arguments: Any, checks: SchemaChecks | None = None) -> str:
+    return (checks or SchemaChecks()).arguments(definition).argument_problem(definition, arguments)
+
+
 def tool(schema: Any, name: str = "get_current_time", server: str = "time", output: Any = None) -> ToolDefinition:
     raw: dict[str, Any] = {"name": name, "inputSchema": schema}
     if output is not None:
@@ -49,14 +53,14 @@ def tool(schema: Any, name: str = "get_current_time", server: str = "time", outp
 )
 @pytest.mark.req("X-02")
 def test_a_refusal_names_path_problem_near_names_and_valid_parameters(arguments: Any, problem: str) -> None:
-    assert SchemaChecks().argument_problem(tool(TIME), arguments) == (
+    assert problem_of(tool(TIME), arguments) == (
         f"arguments do not fit time.get_current_time: {problem}. "
         "Valid parameters for time.get_current_time (* = required): timezone*: string, days: integer"
     )
 
 
 def test_fitting_arguments_pass() -> None:
-    assert not SchemaChecks().argument_problem(tool(TIME), {"timezone": "UTC", "days": 2})
+    assert not problem_of(tool(TIME), {"timezone": "UTC", "days": 2})
 
 
 def test_near_names_are_found_behind_a_reference() -> None:
@@ -65,7 +69,7 @@ def test_near_names_are_found_behind_a_reference() -> None:
         "properties": {"where": {"$ref": "#/$defs/Place"}},
         "$defs": {"Place": {"type": "object", "properties": {"city": {}}, "additionalProperties": False}},
     }
-    problem = SchemaChecks().argument_problem(tool(schema), {"where": {"citty": 1}})
+    problem = problem_of(tool(schema), {"where": {"citty": 1}})
     assert "at 'where'" in problem
     assert "did you mean 'city'?" in problem
     assert "where: Place" in problem
@@ -73,7 +77,7 @@ def test_near_names_are_found_behind_a_reference() -> None:
 
 def test_at_most_five_problems_are_listed_and_the_text_is_bounded() -> None:
     schema = {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(100)}}
-    problem = SchemaChecks().argument_problem(tool(schema), {f"p{i}": 1 for i in range(100)} | {"p0": ["x" * 100_000]})
+    problem = problem_of(tool(schema), {f"p{i}": 1 for i in range(100)} | {"p0": ["x" * 100_000]})
     assert problem.count("is not of type") == 5
     assert "; and more." in problem
     assert "and 40 more" in problem
@@ -92,7 +96,7 @@ def test_type_names_are_readable() -> None:
         },
         "required": ["b", "zz"],
     }
-    problem = SchemaChecks().argument_problem(tool(schema), {})
+    problem = problem_of(tool(schema), {})
     assert problem.endswith(
         '(* = required): b*: array of string, a: "x" | 1, c: integer | null, d: string | null, e: any'
     )
@@ -110,16 +114,16 @@ def test_type_names_are_readable() -> None:
 )
 def test_an_unusable_schema_accepts_any_object_with_a_warning(schema: Any, warning: str) -> None:
     checks = SchemaChecks()
-    assert not checks.argument_problem(tool(schema), {"anything": 1})
-    assert warning in checks.warning(tool(schema))
+    assert not problem_of(tool(schema), {"anything": 1}, checks)
+    assert warning in checks.arguments(tool(schema)).warning
 
 
 def test_the_dialect_decides() -> None:
     tuple_items = {"properties": {"a": {"items": [{"type": "string"}]}}}
     draft7 = {"$schema": "http://json-schema.org/draft-07/schema#", **tuple_items}
     checks = SchemaChecks()
-    assert "is not of type" in checks.argument_problem(tool(draft7), {"a": [1]})
-    assert checks.warning(tool(tuple_items))  # a list of items is no 2020-12
+    assert "is not of type" in problem_of(tool(draft7), {"a": [1]}, checks)
+    assert checks.arguments(tool(tuple_items)).warning  # a list of items is no 2020-12
 
 
 @pytest.fixture
@@ -149,8 +153,8 @@ def test_a_reference_is_never_fetched(web: tuple[str, list[str]]) -> None:
     checks = SchemaChecks()
     for reference in (address, "file:///etc/hostname"):
         schema = {"properties": {"a": {"$ref": reference}}}
-        assert not checks.argument_problem(tool(schema), {"a": 1})
-        assert "is not checked" in checks.warning(tool(schema))
+        assert not problem_of(tool(schema), {"a": 1}, checks)
+        assert "is not checked" in checks.arguments(tool(schema)).warning
     assert asked == []
 
 
@@ -158,13 +162,13 @@ def test_a_backtracking_bomb_is_harmless() -> None:
     checks = SchemaChecks()
     for pattern in ("(a+)+$", "^(?=a)(a+)+$"):
         schema = {"properties": {"a": {"pattern": pattern}}}
-        assert checks.argument_problem(tool(schema), {"a": "a" * 5000 + "!"})
+        assert problem_of(tool(schema), {"a": "a" * 5000 + "!"}, checks)
 
 
 def test_validators_are_cached_and_bounded() -> None:
     checks = SchemaChecks(entry_count_max=3)
     for index in range(10):
-        checks.argument_problem(tool({"title": str(index)}), {})
+        problem_of(tool({"title": str(index)}), {}, checks)
     assert len(checks._compiled) == 3
 
 
@@ -172,13 +176,15 @@ def test_validators_are_cached_and_bounded() -> None:
     ("structured", "problem"),
     [
         pytest.param({"n": 1}, "", id="fits"),
-        pytest.param({"n": "x"}, "structuredContent does not fit outputSchema: at 'n': \"x\" is not of type", id="no"),
+        pytest.param(
+            {"n": "x"}, "structuredContent does not fit outputSchema: at 'n': a value is not of type", id="no"
+        ),
     ],
 )
 @pytest.mark.req("H-076")
 def test_structured_content_is_validated(structured: Any, problem: str) -> None:
     definition = tool({}, output={"type": "object", "properties": {"n": {"type": "integer"}}})
-    found = SchemaChecks().result_problem(definition, structured)
+    found = SchemaChecks().result(definition).result_problem(structured)
     assert found.startswith(problem)
     assert bool(found) == bool(problem)
 

@@ -125,3 +125,25 @@ def _type_name(schema: JsonValue, depth: int = 0) -> str:
 
 def _fold(name: str) -> str:
     return "".join(char for char in name[:_NAME_LENGTH_MAX].lower() if char.isalnum())
+
+
+def storable(text: str) -> str:
+    """`text` without half surrogate pairs, which neither UTF-8 nor the audit trail can hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def printable(text: str) -> str:
+    """`text` with every character escaped that a terminal would act on or hide (controls, bidirectional marks)."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char == "\n" else _escape(char) for char in text)
+
+
+def readable_json(value: JsonValue, length_max: int) -> str:
+    """`value` for a person: indented when short, bounded, nothing in it that a terminal would act on."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    return printable(clip(text, length_max))
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape").decode()

@@ -79,7 +79,7 @@ class Redactor:
 
     def json_object(self, value: JsonObject, tally: Tally, *, encoded: bytes | None = None) -> JsonObject:
         redacted = self.json(value, tally, encoded=encoded)
-        assert isinstance(redacted, dict)  # noqa: S101  an object stays an object
+        assert isinstance(redacted, dict)
         return redacted
 
     def stream(self) -> StreamRedactor:

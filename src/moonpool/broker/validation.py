@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 import jsonschema_rs
+import msgspec
 
 from moonpool.broker.phrases import clip, near_names, parameter_list, properties_of
-from moonpool.core.json import JsonObject, JsonValue, canonical_json
+from moonpool.core.json import JsonObject, JsonValue, canonical_json, digest_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,48 +45,48 @@ _DIALECTS: Final[dict[str, type[jsonschema_rs.Validator]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Compiled:
-    validator: jsonschema_rs.Validator | None
-    warning: str = ""
+class SchemaCheck:
+    """One compiled schema. Immutable; may be used on any thread."""
 
-
-class SchemaChecks:
-    """Compiled validators by tool digest, the least recently used ones forgotten. One per broker."""
-
-    def __init__(self, *, entry_count_max: int = 2048) -> None:
-        self._compiled: OrderedDict[tuple[str, str], _Compiled] = OrderedDict()
-        self._entry_count_max = entry_count_max
-
-    def warning(self, tool: ToolDefinition) -> str:
-        """Why arguments of `tool` cannot be checked, or nothing."""
-        return self._get(tool, "inputSchema").warning
+    validator: jsonschema_rs.Validator | None  # None: everything passes
+    warning: str = ""  # why everything passes, where a schema was declared
 
     def argument_problem(self, tool: ToolDefinition, arguments: JsonObject) -> str:
         """What is wrong with `arguments` and what to write instead; nothing when they fit."""
-        validator = self._get(tool, "inputSchema").validator
-        if validator is None or validator.is_valid(arguments):
+        if self.validator is None or self.validator.is_valid(arguments):
             return ""
         schema = tool.input_schema
-        problems = list(_problems(validator.iter_errors(arguments), schema, arguments))
+        problems = list(_problems(self.validator.iter_errors(arguments), schema, arguments))
         name = f"{tool.server_id}.{tool.name}"
         text = f"arguments do not fit {name}: {'; '.join(problems)}. {parameter_list(name, schema)}"
         return clip(text, _MESSAGE_LENGTH_MAX)
 
-    def result_problem(self, tool: ToolDefinition, structured: JsonValue) -> str:
-        """How `structuredContent` deviates from the declared output schema; nothing when it fits or none is declared.
+    def result_problem(self, structured: JsonValue) -> str:
+        """How `structuredContent` deviates from the output schema; nothing when it fits or none is declared.
 
         A deviation is a warning, not a failure: the data came from the server that wrote the schema, and losing it
-        helps nobody (H-076). The warning goes to the audit trail.
+        helps nobody (H-076). The warning goes to the outcome and the audit trail, so it holds no value of the result.
         """
-        if tool.output_schema is None:
-            return ""
-        compiled = self._get(tool, "outputSchema")
-        if compiled.validator is None:
-            return compiled.warning
-        error = next(iter(compiled.validator.iter_errors(structured)), None)
+        if self.validator is None:
+            return self.warning
+        error = next(iter(self.validator.iter_errors(structured)), None)
         return "" if error is None else f"structuredContent does not fit outputSchema: {_sentence(error)}"
 
-    def _get(self, tool: ToolDefinition, member: str) -> _Compiled:
+
+class SchemaChecks:
+    """Compiled schemas by tool digest, the least recently used ones forgotten. One per broker, used on the loop."""
+
+    def __init__(self, *, entry_count_max: int = 2048) -> None:
+        self._compiled: OrderedDict[tuple[str, str], SchemaCheck] = OrderedDict()
+        self._entry_count_max = entry_count_max
+
+    def arguments(self, tool: ToolDefinition) -> SchemaCheck:
+        return self._get(tool, "inputSchema")
+
+    def result(self, tool: ToolDefinition) -> SchemaCheck:
+        return self._get(tool, "outputSchema")
+
+    def _get(self, tool: ToolDefinition, member: str) -> SchemaCheck:
         key = (tool.digest, member)
         compiled = self._compiled.get(key)
         if compiled is None:
@@ -96,6 +97,40 @@ class SchemaChecks:
         else:
             self._compiled.move_to_end(key)
         return compiled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentCheck:
+    """Arguments as they will leave, or the problem with them."""
+
+    encoded: bytes = b""  # canonical JSON
+    digest: str = ""
+    problem: str = ""
+
+
+def encoded_size(value: JsonObject) -> int | None:
+    """Bytes of `value` as JSON, quickly; None when it cannot be JSON or is bottomless."""
+    try:
+        return len(msgspec.json.encode(value))
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def check_arguments(tool: ToolDefinition, arguments: JsonObject, check: SchemaCheck) -> ArgumentCheck:
+    """Every check of arguments: depth, encoding, size, schema. Pure, so large ones are checked in a thread."""
+    name = f"{tool.server_id}.{tool.name}"
+    if depth_exceeds(arguments):
+        return ArgumentCheck(problem=f"arguments of {name} are nested deeper than {DEPTH_MAX} levels; flatten them")
+    try:
+        encoded = canonical_json(arguments)
+    except ValueError:
+        what = "a value that JSON cannot carry (NaN, infinity or half a surrogate pair); replace it"
+        return ArgumentCheck(problem=f"arguments of {name} hold {what}")
+    if len(encoded) > ARGUMENT_BYTES_MAX:
+        limit = f"at most {ARGUMENT_BYTES_MAX} are taken; send less at a time"
+        return ArgumentCheck(problem=f"arguments of {name} are {len(encoded)} bytes; {limit}")
+    problem = check.argument_problem(tool, arguments)
+    return ArgumentCheck(encoded=encoded, digest=digest_bytes(encoded), problem=problem)
 
 
 def depth_exceeds(value: JsonValue, depth_max: int = DEPTH_MAX) -> bool:
@@ -114,20 +149,20 @@ def depth_exceeds(value: JsonValue, depth_max: int = DEPTH_MAX) -> bool:
     return True
 
 
-def _compile(schema: JsonValue, member: str) -> _Compiled:
+def _compile(schema: JsonValue, member: str) -> SchemaCheck:
     if isinstance(schema, bool):
         schema = {} if schema else {"not": {}}
     if not isinstance(schema, dict):
-        return _Compiled(validator=None)
+        return SchemaCheck(validator=None)
     dialect = schema.get("$schema", "https://json-schema.org/draft/2020-12/schema")
     address = str(dialect).partition("://")[2].rstrip("#")
     validator_class = _DIALECTS.get(address)
     if validator_class is None:
-        return _Compiled(
+        return SchemaCheck(
             validator=None, warning=f"{member} is not checked: unknown $schema {clip(str(dialect), 100)!r}"
         )
     if depth_exceeds(schema) or len(canonical_json(schema)) > SCHEMA_BYTES_MAX:
-        return _Compiled(validator=None, warning=f"{member} is not checked: it is too large or too deep")
+        return SchemaCheck(validator=None, warning=f"{member} is not checked: it is too large or too deep")
     linear, bounded = jsonschema_rs.RegexOptions(), jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT)
     why = ""
     for patterns in (linear, bounded):
@@ -135,14 +170,15 @@ def _compile(schema: JsonValue, member: str) -> _Compiled:
             validator = validator_class(
                 cast("dict[str, object]", schema),
                 validate_formats=False,
+                mask="a value" if member == "outputSchema" else None,  # warnings about results reach the audit trail
                 pattern_options=patterns,
                 offline=True,  # SECURITY: without this jsonschema-rs fetches http:// and file:// references
             )
         except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as exc:
             why = str(exc).partition("\n")[0]
         else:
-            return _Compiled(validator=validator)
-    return _Compiled(validator=None, warning=f"{member} is not checked: {clip(why, 200)}")
+            return SchemaCheck(validator=validator)
+    return SchemaCheck(validator=None, warning=f"{member} is not checked: {clip(why, 200)}")
 
 
 def _problems(

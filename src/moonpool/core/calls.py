@@ -80,6 +80,7 @@ class ToolCallOutcome:
     approval: ApprovalState = ApprovalState.NOT_REQUIRED
     duration_ms: float = 0.0
     redactions: int = 0
+    warnings: tuple[str, ...] = ()  # what did not fit but cost no data, e.g. structuredContent against outputSchema
 
     @property
     def ok(self) -> bool:

@@ -1,0 +1,176 @@
+"""Approvals: one question to a person, one answer to exactly that question.
+
+The desk gives out requests and checks answers. An answer counts only for the request it names and the arguments whose
+digest it repeats, once, before it expires; anything else, an approver that fails included, is a rejection. Questions to
+one approver are put one after the other; how many may wait is bounded.
+
+SECURITY: approvers live on the host and are handed over by whoever opened the session. Nothing that code in a sandbox
+can send reaches this module except as the text of a question, which is redacted and bounded before a person sees it.
+An automatic approver never answers a question that policy reserved for a person (X-06).
+
+The stage that asks is in `moonpool.broker.road`; the terminal prompt belongs to the CLI.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+from moonpool.core.calls import ApprovalState
+from moonpool.core.policy import allow_hint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+EXPIRY_S_DEFAULT: Final = 600.0
+OPEN_COUNT_MAX_DEFAULT: Final = 64
+_NOTE_LENGTH_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRequest:
+    """What a person is asked. `arguments` is for reading; `arguments_digest` is what the answer is bound to."""
+
+    request_id: str
+    run_id: str
+    principal: str
+    server_id: str
+    tool_name: str
+    arguments: str  # redacted and bounded
+    arguments_digest: str
+    reason: str
+    human_only: bool = False
+    expires_s: float = EXPIRY_S_DEFAULT  # from the moment the request was made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalAnswer:
+    """An answer to the request named by `request_id`; `state` is APPROVED, REJECTED or EXPIRED."""
+
+    request_id: str
+    arguments_digest: str
+    state: ApprovalState
+    approver: str  # who answered, for the audit trail: `terminal:alice`, `application:auto`
+    note: str = ""  # shown to the code that made the call
+
+
+class Approver(Protocol):
+    """Puts a request to somebody and waits. May be cancelled at any time: the request is then void."""
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer: ...
+
+
+def approve(request: ApprovalRequest, approver: str, note: str = "") -> ApprovalAnswer:
+    return _answer(request, ApprovalState.APPROVED, approver, note)
+
+
+def reject(request: ApprovalRequest, approver: str, note: str = "") -> ApprovalAnswer:
+    return _answer(request, ApprovalState.REJECTED, approver, note)
+
+
+class AutoApprover:
+    """The application answers yes in the caller's name, and the audit trail says so. Never for human-only calls."""
+
+    def __init__(self, name: str = "application:auto") -> None:
+        self._name = name
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        if request.human_only:
+            return reject(request, self._name, "policy wants a person to answer; automatic approval does not count")
+        return approve(request, self._name)
+
+
+class DenyApprover:
+    """Nobody can be asked: says no, names the rule that would allow the call, and reports it to the operator."""
+
+    def __init__(self, report: Callable[[str], None] | None = None, *, why: str = "nobody can be asked here") -> None:
+        self._report = report
+        self._why = why
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        note = f"{self._why}; to allow this tool, {allow_hint(request.server_id, request.tool_name)}"
+        if self._report is not None:
+            self._report(f"{request.server_id}.{request.tool_name} needs approval ({request.reason}): {note}")
+        return reject(request, "application:deny", note)
+
+
+class ScriptedApprover:
+    """Fake for tests: answers in order with the given states, then keeps to the last; remembers the questions."""
+
+    def __init__(self, states: Iterable[ApprovalState], *, approver: str = "scripted") -> None:
+        self._states = list(states)
+        self._approver = approver
+        self.requests: list[ApprovalRequest] = []
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        self.requests.append(request)
+        state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
+        return _answer(request, state, self._approver, "")
+
+
+class ApprovalDesk:
+    """Puts requests to one approver and lets only fitting answers through. One per approver."""
+
+    def __init__(
+        self,
+        approver: Approver,
+        *,
+        expiry_s: float = EXPIRY_S_DEFAULT,
+        open_count_max: int = OPEN_COUNT_MAX_DEFAULT,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._approver = approver
+        self._expiry_s = expiry_s
+        self._open_count_max = open_count_max
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        self.open_count = 0
+
+    async def settle(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Ask, and return an answer that counts. Never raises but for cancellation."""
+        if self.open_count >= self._open_count_max:
+            return reject(
+                request, "application:limit", f"{self.open_count} approvals are open already; answer them first"
+            )
+        request = replace(request, request_id=uuid.uuid4().hex, expires_s=self._expiry_s)
+        deadline = self._clock() + self._expiry_s
+        self.open_count += 1
+        try:
+            async with asyncio.timeout(self._expiry_s):
+                async with self._turn:
+                    answer = await self._approver.ask(replace(request, expires_s=max(0.0, deadline - self._clock())))
+        except TimeoutError:
+            return _expired(request, self._expiry_s)
+        except Exception as exc:  # noqa: BLE001  an approver that fails has not said yes
+            return reject(request, "application:error", f"the approver failed ({type(exc).__name__})")
+        finally:
+            self.open_count -= 1
+        if self._clock() > deadline:
+            return _expired(request, self._expiry_s)
+        return _checked(request, answer)
+
+
+def _checked(request: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalAnswer:
+    """SECURITY: a yes to another question, or to other arguments, is a no to this one."""
+    bound = answer.request_id == request.request_id and answer.arguments_digest == request.arguments_digest
+    final = answer.state in {ApprovalState.APPROVED, ApprovalState.REJECTED, ApprovalState.EXPIRED}
+    if not bound or not final:
+        return reject(request, answer.approver, "the answer does not belong to this call")
+    return replace(answer, note=answer.note[:_NOTE_LENGTH_MAX])
+
+
+def _expired(request: ApprovalRequest, expiry_s: float) -> ApprovalAnswer:
+    return _answer(request, ApprovalState.EXPIRED, "", f"nobody answered within {expiry_s:g} s")
+
+
+def _answer(request: ApprovalRequest, state: ApprovalState, approver: str, note: str) -> ApprovalAnswer:
+    return ApprovalAnswer(
+        request_id=request.request_id,
+        arguments_digest=request.arguments_digest,
+        state=state,
+        approver=approver,
+        note=note,
+    )

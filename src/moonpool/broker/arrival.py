@@ -1,0 +1,64 @@
+"""A result that came back: redacted, read, checked against its schema. Pure, so large ones are handled in a thread.
+
+SECURITY: texts are redacted before they are read, because reading may cut them, and half a secret is found by nobody.
+The schema is checked on what the server sent; a marker in place of a value must not look like the server's fault.
+
+Neighbours: `normalise` says where data lies, `redaction` takes secrets out, `road` calls this between call and record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from moonpool.broker.normalise import read_result
+from moonpool.broker.redaction import Tally
+from moonpool.broker.validation import depth_exceeds
+from moonpool.core.calls import CallError, CallErrorType, DataFrom
+from moonpool.core.json import JsonObject, digest_json
+
+if TYPE_CHECKING:
+    from moonpool.broker.redaction import Redactor
+    from moonpool.broker.validation import SchemaCheck
+    from moonpool.core.manifest import ToolDefinition
+
+RESULT_DEPTH_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """What the guest may have of a result. `raw` is redacted; `digest` is over it."""
+
+    raw: JsonObject | None
+    size_bytes: int
+    digest: str = ""
+    error: CallError | None = None
+    data_from: DataFrom | None = None
+    tally: Tally = field(default_factory=Tally)
+    warnings: tuple[str, ...] = ()
+
+
+def read_arrival(
+    tool: ToolDefinition, raw: JsonObject, encoded: bytes, *, check: SchemaCheck, redactor: Redactor
+) -> Arrival:
+    """Redact and normalise `raw`, whose JSON text is `encoded`."""
+    brackets = encoded.count(b"[") + encoded.count(b"{")  # never fewer than levels
+    if brackets > RESULT_DEPTH_MAX and depth_exceeds(raw, RESULT_DEPTH_MAX):
+        problem = (
+            f"server {tool.server_id!r} answered {tool.name!r} with data nested over {RESULT_DEPTH_MAX} levels deep"
+        )
+        error = CallError(type=CallErrorType.UPSTREAM_ERROR, message=problem)
+        return Arrival(raw=None, size_bytes=len(encoded), error=error)
+    tally = Tally()
+    clean = redactor.json_object(raw, tally, encoded=encoded)
+    reading = read_result(tool.server_id, tool.name, clean)
+    problem = check.result_problem(raw["structuredContent"]) if reading.data_from == "structured" else ""
+    return Arrival(
+        raw=clean,
+        size_bytes=len(encoded),
+        digest=digest_json(clean),
+        error=reading.error,
+        data_from=reading.data_from,
+        tally=tally,
+        warnings=(problem,) if problem else (),
+    )

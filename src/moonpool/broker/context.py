@@ -1,0 +1,99 @@
+"""What one execution brings to its tool calls: identity, manifest, policy, limits, and the running counts.
+
+One `CallContext` per execution. The runtime makes it, hands it to every call of that execution, calls `end()` when the
+execution is over, and reads the counts for the envelope and the end record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from moonpool.core.calls import ApprovalState
+from moonpool.core.policy import Hints, Policy, effective_hints, glob_matches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from moonpool.broker.approval import ApprovalDesk
+    from moonpool.core.manifest import Manifest, ToolDefinition
+
+_SEVERITY: Final = (
+    ApprovalState.NOT_REQUIRED,
+    ApprovalState.APPROVED,
+    ApprovalState.EXPIRED,
+    ApprovalState.REJECTED,
+    ApprovalState.PENDING,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallLimits:
+    """Limits on the tool calls of one execution."""
+
+    calls_max: int = 1000
+    concurrent_max: int = 32  # calls that are at an upstream at the same time; more wait their turn
+    timeout_s: float = 60.0
+    result_bytes_max: int = 64 * 1024**2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerTrust:
+    """What the host says about one server: whether its annotations count, which tools may be repeated, its timeout."""
+
+    trusted: bool = False
+    idempotent: tuple[str, ...] = ()  # globs of tools that the host knows to be repeatable
+    timeout_s: float | None = None  # instead of the execution's
+
+    def hints(self, tool: ToolDefinition) -> Hints:
+        return effective_hints(tool, trusted=self.trusted)
+
+    def repeatable(self, tool: ToolDefinition, hints: Hints) -> bool:
+        """True when a second try does no harm: a trusted hint or the host's own word (X-21)."""
+        return hints.repeatable or any(glob_matches(glob, tool.name) for glob in self.idempotent)
+
+
+UNKNOWN_SERVER: Final = ServerTrust()
+
+
+@dataclass(slots=True, kw_only=True)
+class CallContext:
+    """One execution as the road sees it. Used on one event loop."""
+
+    run_id: str
+    trace_id: str
+    principal: str
+    session_id: str
+    code_digest: str
+    manifest: Callable[[], Manifest]
+    desk: ApprovalDesk
+    policy: Policy = field(default_factory=Policy)
+    trust: Mapping[str, ServerTrust] = field(default_factory=dict[str, ServerTrust])
+    limits: CallLimits = field(default_factory=CallLimits)
+
+    calls: int = 0  # that entered the road
+    refused: int = 0  # that came after the end or above `calls_max`; of each kind only the first is recorded
+    redactions: int = 0
+    failed: int = 0  # calls that gave an error
+    result_bytes: int = 0
+    settled: ApprovalState = ApprovalState.NOT_REQUIRED
+    pending: int = 0  # approvals that wait for an answer now
+    ended: bool = False
+    slots: asyncio.Semaphore = field(init=False)
+    refusals_recorded: set[str] = field(default_factory=set[str])
+
+    def __post_init__(self) -> None:
+        self.slots = asyncio.Semaphore(self.limits.concurrent_max)
+
+    @property
+    def approval_state(self) -> ApprovalState:
+        """The execution's state for its envelope: PENDING while a question is open, else the gravest answer (H-034)."""
+        return ApprovalState.PENDING if self.pending else self.settled
+
+    def settle(self, state: ApprovalState) -> None:
+        self.settled = max(self.settled, state, key=_SEVERITY.index)
+
+    def end(self) -> None:
+        """The execution is over; later calls are refused."""
+        self.ended = True

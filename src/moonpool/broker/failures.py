@@ -1,0 +1,43 @@
+"""What an upstream's failure means to the code that made the call. Pure.
+
+`retryable` needs both a cause that may pass and a call that may be repeated (X-21): a tool that changes something is
+not called again blindly after a lost answer, unless the request certainly never left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from moonpool.broker.upstreams.base import (
+    UpstreamClosedAtOnceError,
+    UpstreamConnectTimeoutError,
+    UpstreamRateLimitedError,
+    UpstreamRestingError,
+    UpstreamUnreachableError,
+)
+from moonpool.core.calls import CallError, CallErrorType
+
+if TYPE_CHECKING:
+    from moonpool.broker.upstreams.base import UpstreamError
+
+PASSING_CAUSES: Final = frozenset({CallErrorType.TIMEOUT, CallErrorType.RATE_LIMIT, CallErrorType.TRANSIENT_NETWORK})
+"""The only error types that may be worth a second try (H-064)."""
+
+_NOT_CARRIED_OUT: Final = (
+    UpstreamClosedAtOnceError,
+    UpstreamConnectTimeoutError,
+    UpstreamRateLimitedError,
+    UpstreamRestingError,
+    UpstreamUnreachableError,
+)
+
+
+def upstream_failure(exc: UpstreamError, *, repeatable: bool) -> CallError:
+    """The typed error for `exc`; `repeatable` says whether doing the call twice does no harm."""
+    kind = exc.call_error_type
+    if kind not in PASSING_CAUSES:
+        return CallError(type=kind, message=str(exc))
+    if repeatable or isinstance(exc, _NOT_CARRIED_OUT):
+        return CallError(type=kind, message=str(exc), retryable=True)
+    message = f"{exc}; the call may have been carried out, so look before you repeat it"
+    return CallError(type=kind, message=message)

@@ -1,0 +1,93 @@
+"""Writes a call's intent and outcome to the audit journal.
+
+INVARIANT: a call has at most one outcome record; `outcome` hands it to the journal before it returns, so that a call
+that is being cancelled is recorded without waiting for the disk.
+SECURITY: records hold digests, sizes and names. Names come from guests and servers, so they are redacted and cut.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from moonpool.broker.phrases import storable
+from moonpool.broker.redaction import Tally
+from moonpool.core.audit import CallIntentRecord, CallOutcomeRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from moonpool.broker.passage import Passage
+    from moonpool.broker.redaction import Redactor
+    from moonpool.core.audit import Journal
+    from moonpool.core.calls import CallError
+
+CANCELLED: Final = "Cancelled"
+_NAME_LENGTH_MAX: Final = 256
+
+
+class CallRecorder:
+    """Turns passages into records."""
+
+    def __init__(self, journal: Journal, redactor: Redactor) -> None:
+        self._journal = journal
+        self._redactor = redactor
+
+    def intent(self, passage: Passage) -> Awaitable[None]:
+        """Record that the call is about to leave; await it before it does."""
+        spec, session, decision = passage.spec, passage.session, passage.decision
+        record = CallIntentRecord(
+            run_id=session.run_id,
+            trace_id=session.trace_id,
+            call_id=spec.call_id,
+            at=now(),
+            code_digest=session.code_digest,
+            server_id=self._name(spec.server_id),
+            tool_name=self._name(spec.tool),
+            tool_digest=passage.tool_digest,
+            arguments_digest=passage.arguments_digest,
+            verdict=decision.verdict if decision else "",
+            rule_id=storable(decision.rule_id) if decision else "",
+            approval=passage.approval,
+            approver=storable(passage.approver),
+        )
+        return self._journal.record(record)
+
+    def outcome(self, passage: Passage, error: CallError | None, *, error_type: str = "") -> Awaitable[None]:
+        """Record what the call came to; `error_type` replaces the type of `error`."""
+        assert not passage.recorded, "a call is recorded once"
+        passage.recorded = True
+        spec, session, decision, arrival = passage.spec, passage.session, passage.decision, passage.arrival
+        record = CallOutcomeRecord(
+            run_id=session.run_id,
+            trace_id=session.trace_id,
+            call_id=spec.call_id,
+            at=now(),
+            principal=storable(session.principal),
+            session_id=session.session_id,
+            code_digest=session.code_digest,
+            server_id=self._name(spec.server_id),
+            tool_name=self._name(spec.tool),
+            tool_digest=passage.tool_digest,
+            arguments_digest=passage.arguments_digest,
+            verdict=decision.verdict if decision else "",
+            rule_id=storable(decision.rule_id) if decision else "",
+            approval=passage.approval,
+            approver=storable(passage.approver),
+            duration_ms=passage.duration_ms,
+            result_bytes=arrival.size_bytes if arrival else 0,
+            result_digest=arrival.digest if arrival else "",
+            error_type=error_type or (error.type if error else ""),
+            retryable=error.retryable if error else False,
+            redactions=passage.tally,
+            warnings=tuple(self._name(warning) for warning in passage.all_warnings),
+        )
+        return self._journal.record(record)
+
+    def _name(self, text: str) -> str:
+        return self._redactor.text(storable(text), Tally())[:_NAME_LENGTH_MAX]
+
+
+def now() -> str:
+    """RFC 3339 in UTC with microseconds."""
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,275 @@
+"""The one road from a sandbox to an upstream: every tool call passes here, and nothing else reaches a server.
+
+Stages in a fixed order, none skipped: resolve (is the tool in this session's manifest?), validate, decide (policy),
+approve (only if policy asks), call (the upstream attaches the credential; it never travels back), normalise and redact,
+record. A stage refuses by raising `Refusal`, which becomes the typed error that the code in the sandbox sees.
+
+INVARIANT: each call that enters the road is recorded exactly once, also when a stage fails or is cancelled. Only calls
+after the end of their execution and calls above its limit are counted instead, after the first of their kind.
+INVARIANT: the intent of a call that may change something is durable before it leaves; the outcome of every call is
+committed before its result is returned. When the journal cannot keep them, the call is refused (fail closed).
+SECURITY: arguments, results and names are hostile data. They are bounded and redacted before anybody sees them;
+nothing here evaluates or logs them.
+
+Policy is `moonpool.core.policy`; who is asked is `approval`; what an execution brings along is `context`; what one
+call gathers on its way is `passage`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+import anyio.to_thread
+import msgspec
+
+from moonpool.broker.approval import ApprovalRequest
+from moonpool.broker.arrival import Arrival, read_arrival
+from moonpool.broker.context import UNKNOWN_SERVER
+from moonpool.broker.failures import upstream_failure
+from moonpool.broker.passage import Passage, Refusal
+from moonpool.broker.phrases import printable, readable_json, storable, unknown_tool
+from moonpool.broker.recording import CANCELLED, CallRecorder
+from moonpool.broker.redaction import Tally
+from moonpool.broker.upstreams.base import UpstreamCallTimeoutError, UpstreamError
+from moonpool.broker.validation import SchemaChecks, check_arguments, encoded_size
+from moonpool.core.audit import JournalError
+from moonpool.core.calls import ApprovalState, CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
+from moonpool.core.policy import Decision, Verdict, decide
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from moonpool.broker.context import CallContext
+    from moonpool.broker.redaction import Redactor
+    from moonpool.broker.upstreams.base import Upstream
+    from moonpool.core.audit import Journal
+    from moonpool.core.json import JsonObject
+
+_log = logging.getLogger(__name__)
+
+LARGE_BYTES: Final = 256 * 1024
+"""From this size on, work on arguments or a result is done in a worker thread, so that the loop goes on."""
+_TIMEOUT_GRACE_S: Final = 5.0  # an upstream keeps its own timeout; this only guards against one that does not
+_ARGUMENTS_SHOWN_MAX: Final = 4000
+
+
+class ToolRoad:
+    """Passes tool calls. One per broker, shared by all executions, used on one event loop."""
+
+    def __init__(self, upstreams: Mapping[str, Upstream], *, journal: Journal, redactor: Redactor) -> None:
+        self._upstreams = upstreams
+        self._redactor = redactor
+        self._recorder = CallRecorder(journal, redactor)
+        self._checks = SchemaChecks()
+
+    async def pass_call(self, spec: ToolCallSpec, session: CallContext) -> ToolCallOutcome:
+        """Carry one call through all stages. Raises nothing but cancellation: every failure is an outcome."""
+        passage = Passage(spec=spec, session=session)
+        if (refused := self._not_admitted(passage)) is not None:
+            return refused
+        try:
+            try:
+                error = await self._travel(passage)
+            except Refusal as refusal:
+                error = refusal.error
+            return await self._record(passage, error)
+        except asyncio.CancelledError:
+            self._record_without_waiting(passage, None, error_type=CANCELLED)
+            raise
+        except Exception as exc:  # noqa: BLE001  a bug of ours must not end the execution without a word
+            return self._broken(passage, exc)
+
+    async def _travel(self, passage: Passage) -> CallError | None:
+        """The stages from resolve to redact."""
+        self._resolve(passage)
+        await self._validate(passage)
+        decision = self._decide(passage)
+        if decision.verdict is not Verdict.ALLOW:
+            await self._approve(passage, decision)
+        raw = await self._call(passage)
+        passage.arrival = await self._arrive(passage, raw)
+        return passage.arrival.error
+
+    def _not_admitted(self, passage: Passage) -> ToolCallOutcome | None:
+        """The limits of the execution, before the road proper."""
+        session = passage.session
+        if session.ended:
+            kind = CallErrorType.EXECUTION_ENDED
+            problem = f"the execution that called {passage.name} is over; await every call before the code ends"
+        elif session.calls >= session.limits.calls_max:
+            kind = CallErrorType.RATE_LIMIT
+            problem = f"an execution may make at most {session.limits.calls_max} tool calls; split the work"
+        else:
+            session.calls += 1
+            return None
+        session.refused += 1
+        error = self._shown(passage, CallError(type=kind, message=problem))
+        if kind not in session.refusals_recorded:  # a loop of refused calls must not fill the disk
+            session.refusals_recorded.add(kind)
+            self._record_without_waiting(passage, error)
+        return ToolCallOutcome(error=error, duration_ms=passage.duration_ms)
+
+    def _resolve(self, passage: Passage) -> None:
+        spec, session = passage.spec, passage.session
+        manifest = session.manifest()
+        tool = manifest.find(spec.server_id, spec.tool)
+        if tool is None:
+            raise Refusal(CallErrorType.UNKNOWN_TOOL, unknown_tool(spec.server_id, spec.tool, manifest))
+        passage.tool, passage.tool_digest = tool, tool.digest
+        passage.trust = session.trust.get(spec.server_id, UNKNOWN_SERVER)
+        passage.hints = passage.trust.hints(tool)
+
+    async def _validate(self, passage: Passage) -> None:
+        tool, arguments = passage.resolved, passage.spec.arguments
+        check = self._checks.arguments(tool)
+        if (encoded_size(arguments) or 0) < LARGE_BYTES:
+            checked = check_arguments(tool, arguments, check)
+        else:
+            checked = await anyio.to_thread.run_sync(check_arguments, tool, arguments, check)
+        passage.arguments_json, passage.arguments_digest = checked.encoded, checked.digest
+        if check.warning:
+            passage.warnings.append(check.warning)
+        if checked.problem:
+            raise Refusal(CallErrorType.VALIDATION_ERROR, checked.problem)
+
+    def _decide(self, passage: Passage) -> Decision:
+        decision = decide(passage.session.policy, passage.resolved, trusted=passage.trust.trusted)
+        passage.decision = decision
+        if decision.verdict is Verdict.DENY:
+            raise Refusal(CallErrorType.POLICY_DENIED, decision.reason)
+        return decision
+
+    async def _approve(self, passage: Passage, decision: Decision) -> None:
+        session = passage.session
+        request = self._request(passage, decision)
+        passage.approval = ApprovalState.PENDING
+        session.pending += 1
+        try:
+            answer = await session.desk.settle(request)
+        finally:
+            session.pending -= 1
+        passage.approval, passage.approver = answer.state, answer.approver
+        session.settle(answer.state)
+        if answer.state is not ApprovalState.APPROVED:
+            expired = answer.state is ApprovalState.EXPIRED
+            kind = CallErrorType.APPROVAL_EXPIRED if expired else CallErrorType.APPROVAL_REJECTED
+            raise Refusal(kind, f"{passage.name} was not approved{': ' if answer.note else ''}{answer.note}")
+
+    async def _call(self, passage: Passage) -> JsonObject:
+        spec, session = passage.spec, passage.session
+        upstream = self._upstreams.get(spec.server_id)
+        if upstream is None:
+            problem = f"server {spec.server_id!r} is not connected any more; start a new session"
+            raise Refusal(CallErrorType.UPSTREAM_ERROR, problem)
+        timeout_s = passage.trust.timeout_s or session.limits.timeout_s
+        async with session.slots:
+            if session.ended:  # it ended while this call waited for its answer or its turn
+                problem = f"the execution that called {passage.name} is over; the call was not made"
+                raise Refusal(CallErrorType.EXECUTION_ENDED, problem)
+            if not passage.hints.read_only:
+                await self._leave_intent(passage)
+            try:
+                async with asyncio.timeout(timeout_s + _TIMEOUT_GRACE_S):
+                    return await upstream.call_tool(spec.tool, spec.arguments, timeout_s=timeout_s)
+            except UpstreamError as exc:
+                failure = upstream_failure(exc, repeatable=passage.repeatable)
+            except TimeoutError:
+                late = UpstreamCallTimeoutError(spec.server_id, f"did not answer {spec.tool!r} within {timeout_s:g} s")
+                failure = upstream_failure(late, repeatable=passage.repeatable)
+        raise Refusal(failure.type, failure.message, retryable=failure.retryable)
+
+    async def _leave_intent(self, passage: Passage) -> None:
+        try:
+            await self._recorder.intent(passage)
+        except JournalError as exc:
+            problem = f"{passage.name} was not called, because the audit trail cannot be written: {exc}"
+            raise Refusal(CallErrorType.INTERNAL, problem) from exc
+
+    async def _arrive(self, passage: Passage, raw: JsonObject) -> Arrival:
+        """Normalise and redact."""
+        tool, size_max = passage.resolved, passage.session.limits.result_bytes_max
+        try:
+            encoded = msgspec.json.encode(raw)
+        except (ValueError, TypeError, RecursionError) as exc:
+            problem = f"server {tool.server_id!r} answered {tool.name!r} with a value that is not JSON"
+            raise Refusal(CallErrorType.UPSTREAM_ERROR, problem) from exc
+        if len(encoded) > size_max:
+            problem = f"the result of {passage.name} is {len(encoded)} bytes and at most {size_max} are taken"
+            raise Refusal(CallErrorType.OUTPUT_TOO_LARGE, f"{problem}; ask the tool for less at a time")
+        check = self._checks.result(tool)
+        if len(encoded) < LARGE_BYTES:
+            return read_arrival(tool, raw, encoded, check=check, redactor=self._redactor)
+        return await anyio.to_thread.run_sync(
+            lambda: read_arrival(tool, raw, encoded, check=check, redactor=self._redactor)
+        )
+
+    async def _record(self, passage: Passage, error: CallError | None) -> ToolCallOutcome:
+        """The last stage: commit the outcome, then give it to the caller."""
+        session, arrival = passage.session, passage.arrival
+        if error is not None:
+            error = self._shown(passage, error)
+            session.failed += 1
+        session.redactions += passage.tally.total()
+        session.result_bytes += arrival.size_bytes if arrival else 0
+        try:
+            await self._recorder.outcome(passage, error)
+        except JournalError as exc:
+            problem = f"the outcome of {passage.name} is withheld, because the audit trail cannot be written: {exc}"
+            return _outcome(passage, CallError(type=CallErrorType.INTERNAL, message=problem), None)
+        return _outcome(passage, error, arrival)
+
+    def _record_without_waiting(self, passage: Passage, error: CallError | None, *, error_type: str = "") -> None:
+        """Hand the record over: whoever cancels, or calls too late, does not wait for a disk."""
+        if passage.recorded:
+            return
+        try:
+            self._recorder.outcome(passage, error, error_type=error_type)
+        except Exception as exc:  # noqa: BLE001  nobody is left to tell but the operator
+            _log.error("the record of a tool call is lost: %s: %s", type(exc).__name__, storable(str(exc)))
+
+    def _broken(self, passage: Passage, exc: Exception) -> ToolCallOutcome:
+        """A bug of ours. The exception's text may hold arguments or results, so only its type is told."""
+        frames = exc.__traceback__
+        while frames is not None and frames.tb_next is not None:
+            frames = frames.tb_next
+        where = f"{frames.tb_frame.f_code.co_qualname}:{frames.tb_lineno}" if frames else "?"
+        _log.error("a tool call failed inside the broker: %s in %s", type(exc).__name__, where)
+        problem = f"the broker failed on {passage.name} ({type(exc).__name__}); this is a bug in Moonpool"
+        error = self._shown(passage, CallError(type=CallErrorType.INTERNAL, message=problem))
+        passage.session.failed += 1
+        self._record_without_waiting(passage, error)
+        return _outcome(passage, error, None)
+
+    def _request(self, passage: Passage, decision: Decision) -> ApprovalRequest:
+        spec, session = passage.spec, passage.session
+        shown = self._redactor.json_object(spec.arguments, Tally(), encoded=passage.arguments_json)
+        return ApprovalRequest(
+            request_id="",  # the desk gives it
+            run_id=session.run_id,
+            principal=session.principal,
+            server_id=spec.server_id,
+            tool_name=spec.tool,
+            arguments=readable_json(shown, _ARGUMENTS_SHOWN_MAX),
+            arguments_digest=passage.arguments_digest,
+            reason=printable(decision.reason),
+            human_only=decision.verdict is Verdict.HUMAN_ONLY,
+        )
+
+    def _shown(self, passage: Passage, error: CallError) -> CallError:
+        """`error` as the guest may see it."""
+        message = self._redactor.text(storable(error.message), passage.message_tally)
+        return CallError(type=error.type, message=message, retryable=error.retryable)
+
+
+def _outcome(passage: Passage, error: CallError | None, arrival: Arrival | None) -> ToolCallOutcome:
+    return ToolCallOutcome(
+        error=error,
+        raw=arrival.raw if arrival else None,
+        data_from=arrival.data_from if arrival and error is None else None,
+        approval=passage.approval,
+        duration_ms=passage.duration_ms,
+        redactions=passage.tally.total(),
+        warnings=passage.all_warnings,
+    )

@@ -1,0 +1,572 @@
+"""Every call passes all stages, fails as an outcome, and is recorded exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from moonpool.broker.approval import ApprovalAnswer, ApprovalDesk, AutoApprover, DenyApprover, ScriptedApprover
+from moonpool.broker.context import CallContext, CallLimits, ServerTrust
+from moonpool.broker.redaction import Redactor
+from moonpool.broker.road import ToolRoad
+from moonpool.broker.upstreams.base import (
+    UpstreamCallTimeoutError,
+    UpstreamDiedError,
+    UpstreamError,
+    UpstreamGarbageError,
+    UpstreamResultTooLargeError,
+    UpstreamUnreachableError,
+)
+from moonpool.core.audit import CallOutcomeRecord, verify_rows
+from moonpool.core.calls import ApprovalState, ToolCallOutcome, ToolCallSpec
+from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
+from moonpool.core.policy import Policy, Rule, Verdict, server_rules
+from moonpool.store.fake import MemoryJournal
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from moonpool.broker.approval import ApprovalRequest, Approver
+    from moonpool.core.json import JsonObject
+    from moonpool.core.manifest import ServerListing as Listing
+
+pytestmark = pytest.mark.anyio
+
+CANARY = "s3cr3t-canary-value"
+OK: JsonObject = {"content": [{"type": "text", "text": "done"}]}
+
+
+class FakeUpstream:
+    """Answers with `answer`, or raises it, or runs it; remembers the calls."""
+
+    server_id = "s"
+    protocol_version = None
+
+    def __init__(self, answer: Any = None) -> None:
+        self.answer = OK if answer is None else answer
+        self.calls: list[tuple[str, JsonObject]] = []
+        self.running = 0
+        self.running_max = 0
+
+    async def list_tools(self) -> Listing:
+        raise NotImplementedError
+
+    async def call_tool(self, name: str, arguments: JsonObject, *, timeout_s: float) -> JsonObject:
+        assert timeout_s > 0
+        self.calls.append((name, arguments))
+        self.running += 1
+        self.running_max = max(self.running_max, self.running)
+        try:
+            if isinstance(self.answer, Exception):
+                raise self.answer
+            return await self.answer() if callable(self.answer) else self.answer
+        finally:
+            self.running -= 1
+
+
+def tool(name: str, **raw: Any) -> ToolDefinition:
+    return ToolDefinition(server_id="s", name=name, raw={"name": name, **raw})
+
+
+READ = tool(
+    "read",
+    annotations={"readOnlyHint": True},
+    inputSchema={"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+    outputSchema={"type": "object", "properties": {"n": {"type": "integer"}}},
+)
+WRITE = tool("write")
+REPEATABLE = tool("put", annotations={"idempotentHint": True})
+ALLOW_ALL = Policy(rules=server_rules("s", [("[rwp]*", "allow")]))
+
+
+class Bench:
+    """A road with fakes at both ends."""
+
+    def __init__(
+        self, answer: Any = None, *, approver: Approver | None = None, policy: Policy = ALLOW_ALL,
+        trusted: bool = True, limits: CallLimits | None = None, expiry_s: float = 600.0, **trust: Any,
+    ) -> None:  # fmt: skip
+        self.upstream = FakeUpstream(answer)
+        self.journal = MemoryJournal()
+        manifest = Manifest(servers=(ServerListing(server_id="s", tools=(READ, WRITE, REPEATABLE)),))
+        redactor = Redactor.of_values({"TOKEN": CANARY})
+        self.road = ToolRoad({"s": self.upstream}, journal=self.journal, redactor=redactor)
+        self.session = CallContext(
+            run_id="run", trace_id="trace", principal="local", session_id="session", code_digest="sha256:c",
+            manifest=lambda: manifest, desk=ApprovalDesk(approver or AutoApprover(), expiry_s=expiry_s),
+            policy=policy, trust={"s": ServerTrust(trusted=trusted, **trust)}, limits=limits or CallLimits(),
+        )  # fmt: skip
+        self.count = 0
+
+    async def call(self, name: str = "read", server: str = "s", **arguments: Any) -> ToolCallOutcome:
+        self.count += 1
+        if name == "read" and not arguments:
+            arguments = {"path": "a"}
+        spec = ToolCallSpec(run_id="run", call_id=self.count, server_id=server, tool=name, arguments=arguments)
+        with anyio.fail_after(10):
+            return await self.road.pass_call(spec, self.session)
+
+    @property
+    def outcomes(self) -> list[CallOutcomeRecord]:
+        return [entry for entry in self.journal.entries if isinstance(entry, CallOutcomeRecord)]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [entry.kind for entry in self.journal.entries]
+
+
+def type_of(outcome: ToolCallOutcome) -> str:
+    return str(outcome.error.type) if outcome.error else ""
+
+
+@pytest.mark.req("H-058", "H-059")
+async def test_a_read_goes_through_and_leaves_one_record() -> None:
+    bench = Bench({"content": [], "structuredContent": {"n": 1}})
+    outcome = await bench.call(path="/x")
+    assert (outcome.ok, outcome.data_from, outcome.raw) == (
+        True, "structured", {"content": [], "structuredContent": {"n": 1}},
+    )  # fmt: skip
+    assert bench.upstream.calls == [("read", {"path": "/x"})]
+    (record,) = bench.outcomes
+    assert bench.kinds == ["call_outcome"]
+    assert (record.server_id, record.tool_name, record.code_digest, record.verdict, record.error_type) == (
+        "s", "read", "sha256:c", "allow", "",
+    )  # fmt: skip
+    assert record.arguments_digest.startswith("sha256:")
+    assert record.result_bytes > 0
+    assert verify_rows(bench.journal.rows).ok
+
+
+async def test_the_intent_of_a_write_is_stored_before_it_leaves() -> None:
+    bench = Bench()
+    seen: list[list[str]] = []
+
+    async def answer() -> JsonObject:
+        seen.append(bench.kinds)
+        return OK
+
+    bench.upstream.answer = answer
+    assert (await bench.call("write")).ok
+    assert seen == [["call_intent"]]
+    assert bench.kinds == ["call_intent", "call_outcome"]
+
+
+async def test_a_hint_of_an_untrusted_server_does_not_spare_the_intent() -> None:
+    bench = Bench(trusted=False)
+    await bench.call()
+    assert bench.kinds == ["call_intent", "call_outcome"]
+
+
+@pytest.mark.parametrize("name", ["read", "write"])
+async def test_when_the_journal_fails_nothing_gets_through(name: str) -> None:
+    bench = Bench()
+    bench.journal.broken = "audit journal cannot grow because the disk is full"
+    outcome = await bench.call(name)
+    assert (type_of(outcome), outcome.raw) == ("Internal", None)
+    assert outcome.error is not None
+    assert "the disk is full" in outcome.error.message
+    assert len(bench.upstream.calls) == (1 if name == "read" else 0)
+
+
+async def test_an_unknown_tool_is_answered_with_near_names() -> None:
+    bench = Bench()
+    outcome = await bench.call("raed")
+    assert (type_of(outcome), outcome.error.message if outcome.error else "") == (
+        "UnknownTool", "there is no tool s.raed; did you mean s.read?",
+    )  # fmt: skip
+    assert [record.error_type for record in bench.outcomes] == ["UnknownTool"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param({"path": 1}, "at 'path': 1 is not of type", id="wrong type"),
+        pytest.param({"pth": "x"}, "\"path\" is a required property (you gave 'pth')", id="misspelt"),
+        pytest.param({"path": "\ud800"}, "a value that JSON cannot carry", id="lone surrogate"),
+        pytest.param({"path": "x", "y": float("nan")}, "a value that JSON cannot carry", id="NaN"),
+        pytest.param({"path": "x" * (17 * 1024**2)}, "at most 16777216 are taken", id="too large"),
+    ],
+)
+@pytest.mark.req("X-02")
+async def test_bad_arguments_never_leave(arguments: dict[str, Any], words: str) -> None:
+    bench = Bench()
+    outcome = await bench.call(**arguments)
+    assert type_of(outcome) == "ValidationError"
+    assert outcome.error is not None
+    assert words in outcome.error.message
+    assert bench.upstream.calls == []
+    assert len(bench.outcomes) == 1
+
+
+async def test_bottomless_arguments_are_refused() -> None:
+    deep: Any = {}
+    for _ in range(500):
+        deep = {"a": deep}
+    outcome = await Bench().call(path="x", deep=deep)
+    assert outcome.error is not None
+    assert outcome.error.message == "arguments of s.read are nested deeper than 64 levels; flatten them"
+
+
+@pytest.mark.req("H-059", "H-074", "H-090")
+async def test_a_denied_call_makes_no_traffic() -> None:
+    bench = Bench(policy=Policy(rules=server_rules("s", [("write", "deny")])))
+    outcome = await bench.call("write")
+    assert type_of(outcome) == "PolicyDenied"
+    assert bench.upstream.calls == []
+    assert [(record.verdict, record.rule_id) for record in bench.outcomes] == [("deny", "s:deny:write")]
+
+
+@pytest.mark.req("H-074", "H-090", "X-06")
+async def test_without_anybody_to_ask_the_call_is_denied_and_the_rule_named() -> None:
+    reports: list[str] = []
+    bench = Bench(policy=Policy(), approver=DenyApprover(reports.append, why="there is no terminal to ask on"))
+    outcome = await bench.call("write")
+    assert type_of(outcome) == "ApprovalRejected"
+    assert outcome.error is not None
+    assert outcome.error.message == (
+        "s.write was not approved: there is no terminal to ask on; to allow this tool, "
+        'add "moonpool": {"allow": ["write"]} to the entry "s" under mcpServers'
+    )
+    assert len(reports) == 1
+    assert bench.upstream.calls == []
+
+
+@pytest.mark.req("X-06")
+async def test_automatic_approval_is_audited_under_its_name() -> None:
+    bench = Bench(policy=Policy())
+    outcome = await bench.call("write")
+    assert outcome.approval is ApprovalState.APPROVED
+    assert [(record.approval, record.approver) for record in bench.outcomes] == [("APPROVED", "application:auto")]
+
+
+@pytest.mark.req("X-06")
+async def test_automatic_approval_never_answers_what_wants_a_person() -> None:
+    rule = Rule(rule_id="h", verdict=Verdict.HUMAN_ONLY, tool="write")
+    bench = Bench(policy=Policy(rules=(rule,)))
+    assert type_of(await bench.call("write")) == "ApprovalRejected"
+    assert bench.upstream.calls == []
+
+
+async def never(request: ApprovalRequest) -> ApprovalAnswer:
+    await anyio.sleep_forever()
+    raise AssertionError
+
+
+async def replayed(request: ApprovalRequest) -> ApprovalAnswer:
+    """A yes that was given to something else."""
+    return ApprovalAnswer(
+        request_id="another", arguments_digest=request.arguments_digest, state=ApprovalState.APPROVED, approver="x"
+    )
+
+
+async def broken(request: ApprovalRequest) -> ApprovalAnswer:
+    raise RuntimeError("window closed")
+
+
+class Asking:
+    def __init__(self, ask: Callable[[ApprovalRequest], Awaitable[ApprovalAnswer]]) -> None:
+        self._ask = ask
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        return await self._ask(request)
+
+
+@pytest.mark.parametrize(
+    ("approver", "error", "state"),
+    [
+        pytest.param(ScriptedApprover([ApprovalState.APPROVED]), "", "APPROVED", id="yes"),
+        pytest.param(ScriptedApprover([ApprovalState.REJECTED]), "ApprovalRejected", "REJECTED", id="no"),
+        pytest.param(Asking(never), "ApprovalExpired", "EXPIRED", id="silence denies"),
+        pytest.param(Asking(replayed), "ApprovalRejected", "REJECTED", id="an answer to another question is a no"),
+        pytest.param(Asking(broken), "ApprovalRejected", "REJECTED", id="a failing approver is a no"),
+        pytest.param(ScriptedApprover([ApprovalState.PENDING]), "ApprovalRejected", "REJECTED", id="no answer is a no"),
+    ],
+)
+@pytest.mark.req("H-034")
+async def test_an_answer_leads_to(approver: Approver, error: str, state: str) -> None:
+    bench = Bench(policy=Policy(), approver=approver, expiry_s=0.05)
+    outcome = await bench.call("write")
+    assert (type_of(outcome), outcome.approval, bench.session.approval_state) == (error, state, state)
+    assert len(bench.upstream.calls) == (0 if error else 1)
+    assert [record.approval for record in bench.outcomes] == [state]
+
+
+async def test_a_question_is_redacted_bounded_and_harmless_to_a_terminal() -> None:
+    approver = ScriptedApprover([ApprovalState.REJECTED])
+    bench = Bench(policy=Policy(), approver=approver)
+    await bench.call("write", a=CANARY, b="\x1b[31m\u202eevil", c="x" * 100_000)
+    (request,) = approver.requests
+    assert CANARY not in request.arguments
+    assert "[REDACTED:TOKEN]" in request.arguments
+    assert all(char.isprintable() or char == "\n" for char in request.arguments)
+    assert len(request.arguments) < 5000
+    assert request.reason == "no rule matches s.write and the server does not declare it read-only"
+
+
+async def test_questions_are_put_one_after_the_other() -> None:
+    open_now = 0
+    most = 0
+
+    async def ask(request: ApprovalRequest) -> ApprovalAnswer:
+        nonlocal open_now, most
+        open_now += 1
+        most = max(most, open_now)
+        await asyncio.sleep(0)
+        open_now -= 1
+        return ApprovalAnswer(
+            request_id=request.request_id, arguments_digest=request.arguments_digest,
+            state=ApprovalState.APPROVED, approver="x",
+        )  # fmt: skip
+
+    bench = Bench(policy=Policy(), approver=Asking(ask))
+    outcomes = await asyncio.gather(*(bench.call("write", n=n) for n in range(20)))
+    assert all(outcome.ok for outcome in outcomes)
+    assert most == 1
+
+
+async def test_open_questions_are_bounded_and_pending_shows() -> None:
+    bench = Bench(policy=Policy(), approver=Asking(never))
+    tasks = [asyncio.ensure_future(bench.call("write", n=n)) for n in range(64)]
+    await asyncio.sleep(0)
+    assert bench.session.approval_state is ApprovalState.PENDING
+    outcome = await bench.call("write")
+    assert outcome.error is not None
+    assert outcome.error.message == "s.write was not approved: 64 approvals are open already; answer them first"
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert bench.session.desk.open_count == 0
+    assert bench.upstream.calls == []
+    assert Counter(record.error_type for record in bench.outcomes) == {"Cancelled": 64, "ApprovalRejected": 1}
+
+
+FAILURES: list[tuple[UpstreamError, str, bool, bool]] = [
+    (UpstreamCallTimeoutError("s", "did not answer"), "Timeout", True, False),
+    (UpstreamDiedError("s", "ended the connection"), "TransientNetwork", True, False),
+    (UpstreamUnreachableError("s", "cannot be reached"), "TransientNetwork", True, True),
+    (UpstreamGarbageError("s", "printed garbage"), "UpstreamError", False, False),
+    (UpstreamResultTooLargeError("s", "sent too much"), "OutputTooLarge", False, False),
+]
+
+
+@pytest.mark.parametrize(("failure", "kind", "read_retryable", "write_retryable"), FAILURES)
+@pytest.mark.req("H-064", "X-21")
+async def test_a_failing_upstream_is_typed_and_retryable_by_cause_and_idempotency(
+    failure: UpstreamError, kind: str, read_retryable: bool, write_retryable: bool
+) -> None:
+    bench = Bench(failure)
+    read, put, write = await bench.call("read"), await bench.call("put"), await bench.call("write")
+    assert [type_of(outcome) for outcome in (read, put, write)] == [kind] * 3
+    retryable = [outcome.error.retryable for outcome in (read, put, write) if outcome.error]
+    assert retryable == [read_retryable, read_retryable, write_retryable]
+
+
+async def test_a_lost_answer_to_a_write_says_to_look_first() -> None:
+    outcome = await Bench(UpstreamDiedError("s", "ended the connection")).call("write")
+    assert outcome.error is not None
+    assert outcome.error.message == (
+        "server 's' ended the connection; the call may have been carried out, so look before you repeat it"
+    )
+
+
+@pytest.mark.req("X-21")
+async def test_the_hosts_word_makes_a_tool_repeatable() -> None:
+    bench = Bench(UpstreamDiedError("s", "died"), trusted=False, idempotent=("wr*",))
+    outcome = await bench.call("write")
+    assert outcome.error is not None
+    assert outcome.error.retryable
+
+
+@pytest.mark.req("H-041", "H-044")
+async def test_an_error_result_is_a_tool_error_with_its_raw_form() -> None:
+    raw: JsonObject = {"isError": True, "content": [{"type": "text", "text": "no such file"}]}
+    outcome = await Bench(raw).call()
+    assert outcome.error is not None
+    assert outcome.error.to_json() == {"type": "ToolError", "message": "no such file", "retryable": False}
+    assert (outcome.raw, outcome.data_from) == (raw, None)
+
+
+@pytest.mark.req("H-076")
+async def test_a_result_that_does_not_fit_its_schema_is_delivered_with_a_warning() -> None:
+    bench = Bench({"content": [], "structuredContent": {"n": CANARY}})
+    outcome = await bench.call()
+    assert outcome.ok
+    assert outcome.warnings == (
+        "structuredContent does not fit outputSchema: at 'n': a value is not of type \"integer\"",
+    )
+    assert bench.outcomes[0].warnings == outcome.warnings
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        pytest.param({}, "UpstreamError", id="no content"),
+        pytest.param({"content": "x"}, "UpstreamError", id="content is a string"),
+        pytest.param({"content": [], "structuredContent": "\ud800"}, "UpstreamError", id="lone surrogate"),
+        pytest.param({"content": [{"type": "text", "text": object()}]}, "UpstreamError", id="not JSON"),
+    ],
+)
+async def test_a_result_that_is_none_is_an_upstream_error(answer: Any, kind: str) -> None:
+    assert type_of(await Bench(answer).call()) == kind
+
+
+async def test_a_bottomless_result_is_an_upstream_error() -> None:
+    deep: Any = []
+    for _ in range(300):
+        deep = [deep]
+    assert type_of(await Bench({"content": [], "structuredContent": deep}).call()) == "UpstreamError"
+
+
+async def test_a_result_above_the_limit_is_an_error_not_a_cut() -> None:
+    bench = Bench({"content": [{"type": "text", "text": "x" * 2000}]}, limits=CallLimits(result_bytes_max=1000))
+    outcome = await bench.call()
+    assert type_of(outcome) == "OutputTooLarge"
+    assert outcome.raw is None
+
+
+@pytest.mark.parametrize("padding", [0, 300_000])
+@pytest.mark.req("H-022")
+async def test_secrets_are_taken_out_of_data_and_errors(padding: int) -> None:
+    text = "x" * padding + CANARY
+    bench = Bench({"content": [{"type": "text", "text": text}], "structuredContent": {CANARY: [text]}})
+    outcome = await bench.call()
+    assert CANARY not in repr(outcome)
+    assert outcome.redactions == 3
+    assert bench.outcomes[0].redactions == {"TOKEN": 3}
+    bench.upstream.answer = {"isError": True, "content": [{"type": "text", "text": "y" * 5980 + CANARY + "y" * 9000}]}
+    assert "canary" not in repr(await bench.call())
+    bench.upstream.answer = UpstreamGarbageError("s", f"printed {CANARY}")
+    outcome = await bench.call()
+    assert outcome.error is not None
+    assert outcome.error.message == "server 's' printed [REDACTED:TOKEN]"
+
+
+@pytest.mark.req("H-058")
+async def test_the_journal_never_holds_values() -> None:
+    bench = Bench({"content": [{"type": "text", "text": "result-value"}]}, policy=Policy())
+    await bench.call("write", secret="argument-value")
+    await bench.call("write" + CANARY)
+    stored = b"".join(row.body for row in bench.journal.rows)
+    assert not any(word in stored for word in (b"result-value", b"argument-value", CANARY.encode()))
+
+
+async def test_hostile_names_are_recorded_cut_and_storable() -> None:
+    bench = Bench()
+    await bench.call("\ud800" * 1000, server="\x00" * 100_000)
+    (record,) = bench.outcomes
+    assert (record.tool_name, len(record.server_id)) == ("?" * 256, 256)
+
+
+async def test_text_that_redaction_turned_into_no_json_is_text() -> None:
+    bench = Bench({"content": [{"type": "text", "text": '{"pin": 12345678}'}]})
+    bench.road = ToolRoad({"s": bench.upstream}, journal=bench.journal, redactor=Redactor.of_values({"P": "12345678"}))
+    assert (await bench.call()).data_from == "text"
+
+
+async def test_a_call_after_the_end_is_refused_and_only_the_first_is_recorded() -> None:
+    bench = Bench()
+    bench.session.end()
+    kinds = [type_of(await bench.call()) for _ in range(3)]
+    assert kinds == ["ExecutionEnded"] * 3
+    assert (bench.session.calls, bench.session.refused, len(bench.outcomes)) == (0, 3, 1)
+    assert bench.upstream.calls == []
+
+
+async def test_an_approval_that_comes_after_the_end_changes_nothing() -> None:
+    bench = Bench(policy=Policy())
+
+    async def ask(request: ApprovalRequest) -> ApprovalAnswer:
+        bench.session.end()
+        return await AutoApprover().ask(request)
+
+    bench.session.desk = ApprovalDesk(Asking(ask))
+    assert type_of(await bench.call("write")) == "ExecutionEnded"
+    assert bench.upstream.calls == []
+
+
+async def test_calls_above_the_limit_are_refused() -> None:
+    bench = Bench(limits=CallLimits(calls_max=2))
+    kinds = [type_of(await bench.call()) for _ in range(5)]
+    assert kinds == ["", "", "RateLimit", "RateLimit", "RateLimit"]
+    assert (bench.session.calls, bench.session.refused, len(bench.outcomes)) == (2, 3, 3)
+
+
+async def test_a_hundred_calls_at_once_respect_the_concurrency_limit() -> None:
+    async def answer() -> JsonObject:
+        await asyncio.sleep(0)
+        return OK
+
+    bench = Bench(answer, limits=CallLimits(concurrent_max=8))
+    outcomes = await asyncio.gather(*(bench.call() for _ in range(100)))
+    assert all(outcome.ok for outcome in outcomes)
+    assert bench.upstream.running_max == 8
+    assert len({record.call_id for record in bench.outcomes}) == len(bench.outcomes) == 100
+
+
+async def test_an_upstream_that_ignores_its_timeout_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moonpool.broker.road._TIMEOUT_GRACE_S", 0.0)
+    bench = Bench(anyio.sleep_forever, timeout_s=0.01)
+    outcome = await bench.call()
+    assert outcome.error is not None
+    assert (outcome.error.type, outcome.error.message) == ("Timeout", "server 's' did not answer 'read' within 0.01 s")
+
+
+@pytest.mark.parametrize("name", ["read", "write"])
+async def test_a_cancelled_call_is_recorded_once_and_stays_cancelled(name: str) -> None:
+    started = asyncio.Event()
+
+    async def answer() -> JsonObject:
+        started.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    bench = Bench(answer)
+    task = asyncio.ensure_future(bench.call(name))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [record.error_type for record in bench.outcomes] == ["Cancelled"]
+    assert bench.upstream.running == 0
+
+
+async def test_cancelling_at_every_step_records_exactly_once() -> None:
+    for steps in range(25):
+        bench = Bench(lambda: _slow(3), policy=Policy())
+        task = asyncio.ensure_future(bench.call("write"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert len(bench.outcomes) == bench.session.calls, steps
+        assert bench.session.pending == 0
+
+
+async def _slow(steps: int) -> JsonObject:
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    return OK
+
+
+async def test_a_bug_of_ours_is_an_outcome_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench(ValueError(CANARY))
+    outcome = await bench.call()
+    assert outcome.error is not None
+    assert (outcome.error.type, outcome.error.message) == (
+        "Internal", "the broker failed on s.read (ValueError); this is a bug in Moonpool",
+    )  # fmt: skip
+    assert [record.error_type for record in bench.outcomes] == ["Internal"]
+    assert CANARY not in caplog.text
+    assert "FakeUpstream.call_tool" in caplog.text
+
+
+async def test_a_server_that_is_gone_is_one_sentence() -> None:
+    bench = Bench()
+    bench.road = ToolRoad({}, journal=bench.journal, redactor=Redactor.of_values({}))
+    outcome = await bench.call()
+    assert outcome.error is not None
+    assert outcome.error.message == "server 's' is not connected any more; start a new session"
