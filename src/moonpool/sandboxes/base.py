@@ -78,6 +78,15 @@ class SandboxSpec:
     limits: SandboxLimits = field(default_factory=SandboxLimits)
     scope: str = "default"  # the tenant; sandboxes of different scopes share neither uid nor zygote nor slots
 
+    def to_confinement(self, slot: str) -> dict[str, object]:
+        """What `moonpool_guest.confine` is told: numbers and a random name, nothing else."""
+        return {
+            "slot": slot,
+            "tmpfs_bytes": self.limits.disk_bytes_max,
+            "tmpfs_inodes": self.limits.disk_inodes_max,
+            "limits": self.limits.to_rlimits(),
+        }
+
     @property
     def key(self) -> tuple[str, str, SandboxLimits]:
         """Equal for specs whose sandboxes are interchangeable."""

@@ -159,28 +159,27 @@ class BubblewrapBackend:
             (info_read, info_write), (out_read, out_write), (err_read, err_write) = (
                 _pipe(ours, theirs) for _ in range(3)
             )
-            filter_at = filter_fd(seccomp.sandbox_filter())
-            theirs.callback(os.close, filter_at)
+            filters = (filter_fd(seccomp.wall_filter()), filter_fd(seccomp.sandbox_filter()))
+            for fd in filters:
+                theirs.callback(os.close, fd)
             parts = WallParts(
                 launcher=launcher,
                 image=spec.image,
                 etc=write_etc(self._folder / "etc"),
                 slots=slots.root / slot,
-                seccomp_fd=filter_at,
+                seccomp_fd=filters[0],
                 merged_usr=has_merged_usr(),
             )
-            statement = (
-                f"from moonpool_guest.python import kernel; kernel.serve_directly({guest.fileno()}, "
-                f"{spec.limits.to_rlimits()!r}, {sorted(spec.image.variables)!r})"
-            )
             command = execution_wall(
-                parts, guest_command(spec.image, statement), limits=spec.limits, info_fd=info_write
+                parts,
+                guest_command(spec.image, _statement(guest.fileno(), filters[1], spec, slot)),
+                info_fd=info_write,
             )
             try:
                 process = await self._starter.start(
                     command,
                     identity,
-                    pass_fds=(guest.fileno(), filter_at, info_write),
+                    pass_fds=(guest.fileno(), *filters, info_write),
                     stdout=out_write,
                     stderr=err_write,
                 )
@@ -220,6 +219,14 @@ class BubblewrapBackend:
             await sandbox.close()
         self._open.clear()
         self._starter.close()
+
+
+def _statement(channel_fd: int, program_fd: int, spec: SandboxSpec, slot: str) -> str:
+    confinement = spec.to_confinement(slot)
+    return (
+        "from moonpool_guest.python import kernel; "
+        f"kernel.serve_alone({channel_fd}, {program_fd}, {confinement!r}, {sorted(spec.image.variables)!r})"
+    )
 
 
 def _pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[int, int]:

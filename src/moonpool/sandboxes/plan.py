@@ -1,7 +1,7 @@
 """Plans an outer wall: the bubblewrap command line, as a pure function. Snapshot-tested; nothing is decided elsewhere.
 
-Two walls. `zygote_wall` holds a zygote, which builds one sandbox after another inside it. `execution_wall` is itself
-the sandbox of one kernel. Both have all namespaces of their own, a read-only root made of /usr and what the interpreter
+Two walls. `zygote_wall` holds a zygote, which builds one sandbox after another inside it. `execution_wall` becomes the
+sandbox of one kernel. Both have all namespaces of their own, a read-only root made of /usr and what the interpreter
 needs, no host file beyond that, an empty environment and a system-call filter.
 
 INVARIANT: the remounts to read-only come last: what stands above them makes folders in the root.
@@ -18,11 +18,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from moonpool.sandboxes.base import ImageSpec, SandboxLimits
+    from moonpool.sandboxes.base import ImageSpec
 
 GUEST_ROOT = Path("/moonpool")
 UID_INSIDE = "1000"
 _SHM, _TMP = "/dev/shm", "/tmp"  # noqa: S108  inside the sandbox
+_SLOTS = Path("/slots")
+_CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETPCAP", "CAP_SYS_RESOURCE")  # mount; empty the bounding set; /proc/sys/user
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_DEVICE_LINKS = {
+    "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
+    "ptmx": "pts/ptmx",
+}  # fmt: skip
 _TMPFS_SMALL = 65_536
 _SHM_BYTES = 1_048_576
 _WALL_TMP_BYTES = 33_554_432
@@ -42,36 +49,36 @@ class WallParts:
 
 def zygote_wall(parts: WallParts, command: Sequence[str]) -> list[str]:
     """The wall around a zygote. Folders that a sandbox mounts over are there, empty."""
+    slots = ["--ro-bind", str(parts.slots), str(_SLOTS)] if parts.slots else ["--dir", str(_SLOTS)]
+    return [*_base(parts), *_places(), *slots, "--chdir", "/", *_seal(parts), "--", *command]
+
+
+def execution_wall(parts: WallParts, command: Sequence[str], *, info_fd: int) -> list[str]:
+    """The wall that becomes one kernel's sandbox. `parts.slots` is its own slot; no other is bound.
+
+    bubblewrap cannot bound inodes or share one quota among folders, so PID 1 keeps the capabilities for that and
+    locks itself in (`moonpool_guest.confine`), with the same steps as a zygote's child.
+    """
+    slots = ["--ro-bind", str(parts.slots), str(_SLOTS / parts.slots.name)] if parts.slots else ["--dir", str(_SLOTS)]
+    capabilities = [word for name in _CAPABILITIES for word in ("--cap-add", name)]
     return [
-        *_base(parts),
-        "--dev", "/dev",
-        "--size", str(_SHM_BYTES), "--tmpfs", _SHM,
-        "--size", str(_WALL_TMP_BYTES), "--tmpfs", _TMP,
-        "--dir", "/quota", "--dir", "/workspace", "--dir", "/home/user", "--dir", "/wrappers",
-        *(["--ro-bind", str(parts.slots), "/slots"] if parts.slots else ["--dir", "/slots"]),
-        "--chdir", "/",
-        *_seal(parts), "--", *command,
+        *_base(parts), *capabilities, "--as-pid-1", "--info-fd", str(info_fd),
+        *_places(), *slots, "--chdir", "/", *_seal(parts), "--", *command,
     ]  # fmt: skip
 
 
-def execution_wall(parts: WallParts, command: Sequence[str], *, limits: SandboxLimits, info_fd: int) -> list[str]:
-    """The wall that is one kernel's sandbox. `parts.slots` is its own slot, bound where wrappers are imported from."""
-    size = ("--size", str(limits.disk_bytes_max))
+def _places() -> list[str]:
+    """Devices, and empty folders to mount over.
+
+    Not bubblewrap's own `--dev`: its devpts makes it add a user namespace, whose capabilities are worth nothing here.
+    """
+    devices = [word for name in _DEVICES for word in ("--dev-bind", f"/dev/{name}", f"/dev/{name}")]
+    links = [word for name, target in _DEVICE_LINKS.items() for word in ("--symlink", target, f"/dev/{name}")]
     return [
-        *_base(parts),
-        "--disable-userns",
-        "--as-pid-1",
-        "--info-fd", str(info_fd),
-        "--dev", "/dev",
+        "--size", str(_TMPFS_SMALL), "--tmpfs", "/dev", *devices, *links, "--dir", "/dev/pts",
         "--size", str(_SHM_BYTES), "--tmpfs", _SHM,
-        *size, "--perms", "1777", "--tmpfs", _TMP,
-        *size, "--perms", "0755", "--tmpfs", "/workspace",
-        *size, "--perms", "0700", "--tmpfs", "/home/user",
-        *(["--ro-bind", str(parts.slots), "/wrappers"] if parts.slots else ["--dir", "/wrappers"]),
-        "--symlink", "/wrappers/current/servers", "/workspace/servers",
-        "--symlink", "/wrappers/current/mcptools", "/workspace/mcptools",
-        "--chdir", "/workspace",
-        *_seal(parts), "--", *command,
+        "--size", str(_WALL_TMP_BYTES), "--tmpfs", _TMP,
+        "--dir", "/quota", "--dir", "/workspace", "--dir", "/home/user", "--dir", "/wrappers",
     ]  # fmt: skip
 
 

@@ -211,14 +211,7 @@ class Zygote:
         return sandbox
 
     def _send_request(self, request_id: int, spec: SandboxSpec, slot: str, fds: list[int]) -> None:
-        request = {
-            "op": "spawn",
-            "id": request_id,
-            "slot": slot,
-            "tmpfs_bytes": spec.limits.disk_bytes_max,
-            "tmpfs_inodes": spec.limits.disk_inodes_max,
-            "limits": spec.limits.to_rlimits(),
-        }
+        request = {"op": "spawn", "id": request_id, **spec.to_confinement(slot)}
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
         self._control.sendmsg([json.dumps(request).encode()], rights)
 

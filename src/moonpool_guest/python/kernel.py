@@ -45,7 +45,7 @@ def main(fd: int) -> None:
 
 def report_failure(fd: int, step: str, message: str) -> None:
     """Tell the host which confinement step failed. The channel may stand at another number if descriptors failed."""
-    channel = Channel(blob_bytes_max=0)
+    channel = Channel(blob_bytes_max=BLOB_BYTES_MAX_TO_GUEST)
     channel.send(json.dumps({"t": "failed", "step": step, "message": message[:1000]}).encode())
     try:
         os.write(fd, channel.data_to_send())
@@ -203,17 +203,18 @@ def _known_children() -> "set[int]":
     return known
 
 
-def serve_directly(fd: int, limits: "dict[str, int]", variables: "list[str]") -> None:
-    """Entry of the `bubblewrap` backend: no zygote; the wall is already up, only the limits are ours to set."""
+def serve_alone(fd: int, program_fd: int, confinement: "dict[str, Any]", variables: "list[str]") -> None:
+    """Entry of the `bubblewrap` backend: PID 1 of a wall of its own locks itself in and becomes the kernel."""
     from moonpool_guest import confine
 
+    with open(program_fd, "rb") as file:
+        program = file.read()
     warm_up()
     keep_environment(variables)
     confine.reset_signals()
-    os.set_inheritable(fd, False)
     try:
-        confine.apply_limits(limits)
-    except (OSError, ValueError) as error:
-        report_failure(fd, "limits", str(error))
+        confine.confine_alone(confinement, [fd, 1, 2], program=program)
+    except confine.StepFailedError as error:
+        report_failure(confine.CHANNEL_FD, error.step, str(error.reason))
         os._exit(71)
-    main(fd)
+    main(confine.CHANNEL_FD)
