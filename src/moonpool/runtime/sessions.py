@@ -49,7 +49,7 @@ _RUNNER = "moonpool.python"
 class Road(Protocol):
     """The broker's road (`moonpool.broker.road`)."""
 
-    async def pass_call(self, spec: ToolCallSpec, context: CallContext) -> ToolCallOutcome: ...
+    async def pass_call(self, spec: ToolCallSpec, context: CallContext, /) -> ToolCallOutcome: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,7 +104,7 @@ class Toolbox:
         self._followers.add(follower)
         return lambda: self._followers.discard(follower)
 
-    def upstream(self, server_id: str) -> Upstream | None:
+    def get(self, server_id: str) -> Upstream | None:
         """The upstream, for a call. A listing that came from the cache is checked in the background from now on."""
         if server_id in self._unverified:
             self._unverified.discard(server_id)

@@ -1,0 +1,267 @@
+"""Composition root: from settings and a server configuration to a running application. Nothing else names adapters.
+
+`assemble` builds every long-lived object in dependency order and closes them in reverse on every way out. A machine
+that cannot isolate code gets an error before anything is started (fail closed).
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from moonpool.broker.approval import ApprovalDesk, ApprovalRequest
+from moonpool.broker.context import CallContext, CallLimits, ServerTrust
+from moonpool.broker.redaction import Redactor
+from moonpool.broker.road import ToolRoad
+from moonpool.core.errors import HostUnfitError
+from moonpool.core.policy import Policy, server_rules
+from moonpool.environments.guest import publish_guest
+from moonpool.environments.resolve import resolve_environment
+from moonpool.runtime.run_folder import run_folder
+from moonpool.runtime.sessions import Runtime, Ticket
+from moonpool.runtime.tools import Toolbox, ToolSnapshot
+from moonpool.sandboxes.base import ImageSpec, SandboxLimits, SandboxSpec
+from moonpool.sandboxes.bubblewrap import BubblewrapBackend
+from moonpool.sandboxes.identity import UID_FIRST
+from moonpool.sandboxes.pool import SandboxPool
+from moonpool.sandboxes.zygote import ZygoteBackend
+from moonpool.store.journal import open_journal
+from moonpool.store.manifests import CachedListing, ManifestCache
+from moonpool.store.paths import data_dir, journal_path, manifest_dir
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping
+    from pathlib import Path
+
+    from moonpool.broker.approval import ApprovalAnswer, Approver
+    from moonpool.broker.config import McpConfig
+    from moonpool.broker.upstreams.base import Upstream
+    from moonpool.core.manifest import ServerListing
+    from moonpool.environments.base import Environment, ProgressSink
+    from moonpool.runtime.deadline import Deadline
+    from moonpool.sandboxes.base import SandboxBackend
+    from moonpool.settings import Settings
+
+BACKENDS: dict[str, Callable[[Path], SandboxBackend]] = {"zygote": ZygoteBackend, "bubblewrap": BubblewrapBackend}
+
+
+@dataclass(frozen=True, kw_only=True)
+class App:
+    """What faces and commands use."""
+
+    settings: Settings
+    runtime: Runtime
+    toolbox: Toolbox
+    backend: SandboxBackend
+    ticket: Ticket
+    data: Path
+
+
+@asynccontextmanager
+async def assemble(
+    settings: Settings,
+    *,
+    config: McpConfig | None,
+    approver: Approver,
+    environ: Mapping[str, str],
+    serving: bool = False,
+    progress: ProgressSink | None = None,
+    upstreams_wanted: bool = True,
+) -> AsyncGenerator[App]:
+    """Build the application. Raises HostUnfitError, ConfigError and what the rooms raise at start.
+
+    `serving` keeps a pool of ready sandboxes; a single command does not. `progress` hears of environments being built.
+    """
+    data = data_folder(settings, environ)
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(run_folder(data / "run"))
+        backend = BACKENDS[settings.backend](folder)
+        if missing := backend.missing_features():
+            raise HostUnfitError(tuple(missing))
+        stack.push_async_callback(backend.close)
+        environment = await resolve_environment(
+            settings.environment, root=data / "environments", uid=sandbox_uid(), progress=progress
+        )
+        spec = sandbox_spec(settings, environment, data)
+        pool = SandboxPool(
+            backend, ready_count=settings.pool_size if serving else 0, alive_count_max=settings.sandboxes_max
+        )
+        stack.push_async_callback(pool.close)
+        journal = await stack.enter_async_context(open_journal(journal_path(data)))
+        toolbox = await _open_toolbox(stack, settings, config, environ, data, wanted=upstreams_wanted)
+        redactor = Redactor.of_values(_secrets(config))
+        runtime = Runtime(
+            settings=settings,
+            pool=pool,
+            toolbox=toolbox,
+            road=ToolRoad(toolbox, journal=journal, redactor=redactor),
+            journal=journal,
+            redactor=redactor,
+            artifacts=data / "private" / "artifacts",
+            sandbox_spec=spec,
+        )
+        stack.push_async_callback(runtime.close)
+        ticket = _ticket(settings, config, approver)
+        yield App(settings=settings, runtime=runtime, toolbox=toolbox, backend=backend, ticket=ticket, data=data)
+
+
+def data_folder(settings: Settings, environ: Mapping[str, str]) -> Path:
+    """The data folder in force."""
+    return settings.data_dir or data_dir(os.geteuid(), environ)
+
+
+def sandbox_uid() -> int:
+    """The uid that must be able to read environments: our own, or the first of the range when we are root."""
+    return os.geteuid() or UID_FIRST
+
+
+def sandbox_spec(settings: Settings, environment: Environment, data: Path) -> SandboxSpec:
+    """The sandbox that `settings` ask for, on `environment`."""
+    libraries = {"LD_LIBRARY_PATH": ":".join(map(str, environment.libs))} if environment.libs else {}
+    image = ImageSpec(
+        name=environment.name,
+        digest=environment.digest,
+        python=environment.python,
+        guest=publish_guest(data / "environments"),
+        binds=tuple(path for path in environment.binds if str(path) != "/usr"),
+        site_paths=environment.site_paths,
+        preload=(*environment.prepare, *environment.preload),
+        variables={**environment.variables, **libraries},
+    )
+    limits = SandboxLimits(
+        address_space_bytes_max=settings.memory_bytes_max,
+        process_count_max=settings.process_count_max,
+        disk_bytes_max=settings.disk_bytes_max,
+        file_bytes_max=settings.disk_bytes_max,
+    )
+    return SandboxSpec(image=image, limits=limits)
+
+
+async def _open_toolbox(
+    stack: AsyncExitStack,
+    settings: Settings,
+    config: McpConfig | None,
+    environ: Mapping[str, str],
+    data: Path,
+    *,
+    wanted: bool,
+) -> Toolbox:
+    from moonpool.broker.config import McpConfig, resolved_key  # noqa: PLC0415
+
+    servers = (config or McpConfig(source="")).servers if wanted else ()
+    keys = {server.server_id: resolved_key(server) for server in servers}
+    shown = {server.server_id for server in servers if server.instructions}
+    cache = _Cache(ManifestCache(manifest_dir(data)))
+    source = _NoUpstreams()
+    boxes: list[Toolbox] = []
+    if config is not None and keys:
+        from moonpool.broker.upstreams import open_upstreams  # noqa: PLC0415
+
+        eras = {one: found.era for one, key in keys.items() if (found := cache.load(key)) is not None and found.era}
+        source = await stack.enter_async_context(
+            open_upstreams(
+                config,
+                environ=environ,
+                known_eras=eras,
+                on_listing_changed=lambda server_id: boxes[0].refresh_soon(server_id) if boxes else None,
+            )
+        )
+    toolbox = Toolbox(
+        keys,
+        source,
+        cache,
+        data / "trees",
+        ttl_s=settings.manifest_ttl_s,
+        shows_instructions=shown.__contains__,
+    )
+    boxes.append(toolbox)
+    stack.push_async_callback(toolbox.close)
+    return toolbox
+
+
+class _NoUpstreams:
+    """No server is configured."""
+
+    def get(self, server_id: str) -> Upstream | None:
+        del server_id
+        return None
+
+
+class _Cache:
+    """The disk cache as the toolbox uses it."""
+
+    def __init__(self, cache: ManifestCache) -> None:
+        self._cache = cache
+
+    def load(self, key: str) -> CachedListing | None:
+        return self._cache.load(key)
+
+    def save(self, key: str, listing: ServerListing, era: str, listed_at: float) -> None:
+        self._cache.save(key, CachedListing(listing=listing, era=era, listed_at=listed_at))
+
+
+def _secrets(config: McpConfig | None) -> dict[str, str]:
+    """Names for known secret values, in an order that does not depend on the set's."""
+    values = sorted(config.secrets) if config is not None else []
+    return {f"SECRET_{index}": value for index, value in enumerate(values, start=1)}
+
+
+def _ticket(settings: Settings, config: McpConfig | None, approver: Approver) -> Ticket:
+    servers = config.servers if config is not None else ()
+    rules = [
+        rule
+        for server in servers
+        for rule in server_rules(server.server_id, ((rule.tool, rule.verdict) for rule in server.rules))
+    ]
+    policy = Policy(rules=tuple(rules))
+    trust = {
+        server.server_id: ServerTrust(trusted=server.trusted, idempotent=server.idempotent, timeout_s=server.timeout_s)
+        for server in servers
+    }
+    principal = f"local:{getpass.getuser()}" if _has_name() else f"local:uid-{os.geteuid()}"
+    desk = ApprovalDesk(approver)
+
+    def make_context(
+        run_id: str,
+        trace_id: str,
+        session_id: str,
+        code_digest: str,
+        snapshot: Callable[[], ToolSnapshot],
+        deadline: Deadline,
+    ) -> CallContext:
+        return CallContext(
+            run_id=run_id,
+            trace_id=trace_id,
+            principal=principal,
+            session_id=session_id,
+            code_digest=code_digest,
+            manifest=lambda: snapshot().manifest,
+            desk=ParkingDesk(desk, deadline),
+            policy=policy,
+            trust=trust,
+            limits=CallLimits(calls_max=settings.tool_calls_max),
+        )
+
+    return Ticket(principal=principal, make_context=make_context)
+
+
+@dataclass(frozen=True, slots=True)
+class ParkingDesk:
+    """An approval desk that stops the execution's clock while somebody is asked."""
+
+    desk: ApprovalDesk
+    deadline: Deadline
+
+    async def settle(self, request: ApprovalRequest) -> ApprovalAnswer:
+        with self.deadline.parked():
+            return await self.desk.settle(request)
+
+
+def _has_name() -> bool:
+    try:
+        return bool(getpass.getuser())
+    except (KeyError, OSError):
+        return False

@@ -1,0 +1,52 @@
+"""The folder of one host process: slots and the small /etc of its sandboxes. Gone when the process is.
+
+Each process holds a lock on its folder. A process that was killed leaves folder and no lock; the next one that starts
+removes it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+_LOCK = "lock"
+
+
+@contextmanager
+def run_folder(parent: Path) -> Generator[Path]:
+    """Make a fresh folder below `parent`, removed on exit; remove what dead processes left."""
+    parent.mkdir(parents=True, exist_ok=True)
+    os.chmod(parent, 0o711)  # noqa: PTH101, S103  sandbox uids pass through; names below are random
+    _remove_abandoned(parent)
+    folder = parent / secrets.token_hex(8)
+    folder.mkdir(mode=0o755)
+    lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _remove_abandoned(parent: Path) -> None:
+    for folder in parent.iterdir():
+        try:
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            continue  # being made right now, or not ours
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except BlockingIOError:
+            pass  # its process lives
+        finally:
+            os.close(lock)
