@@ -7,7 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 import pytest
+from blockbuster import blockbuster_ctx
 
 from moonpool.broker.approval import ApprovalAnswer, ApprovalDesk, AutoApprover, DenyApprover, ScriptedApprover
 from moonpool.broker.context import CallContext, CallLimits, ServerTrust
@@ -26,9 +28,12 @@ from moonpool.core.calls import ApprovalState, ToolCallOutcome, ToolCallSpec
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.core.policy import Policy, Rule, Verdict, server_rules
 from moonpool.store.fake import MemoryJournal
+from moonpool.store.journal import open_journal
+from moonpool.store.journal_file import read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from moonpool.broker.approval import ApprovalRequest, Approver
     from moonpool.core.json import JsonObject
@@ -570,3 +575,16 @@ async def test_a_server_that_is_gone_is_one_sentence() -> None:
     outcome = await bench.call()
     assert outcome.error is not None
     assert outcome.error.message == "server 's' is not connected any more; start a new session"
+
+
+async def test_the_road_with_the_real_journal_never_blocks_the_loop(tmp_path: Path) -> None:
+    bench = Bench({"content": [{"type": "text", "text": "x" * 300_000 + CANARY}]})
+    path = tmp_path / "private" / "audit.sqlite3"
+    with blockbuster_ctx():
+        async with open_journal(path) as journal:
+            bench.road = ToolRoad({"s": bench.upstream}, journal=journal, redactor=Redactor.of_values({"T": CANARY}))
+            outcomes = await asyncio.gather(*(bench.call(name) for name in ("read", "write", "raed") * 5))
+    assert Counter(type_of(outcome) for outcome in outcomes) == {"": 10, "UnknownTool": 5}
+    rows = await anyio.to_thread.run_sync(lambda: list(read_rows(path)))
+    assert Counter(row.kind for row in rows) == {"call_outcome": 15, "call_intent": 5}
+    assert verify_rows(rows).ok

@@ -43,8 +43,9 @@ class ApprovalState(StrEnum):
 
 
 DataFrom = Literal["structured", "json_text", "text", "content"]
-"""Where a call's `data` lies in its raw result: `structuredContent`; the one text block, parsed, because it
-holds a JSON object or array; the text blocks joined by newlines; or the `content` list itself when it holds anything but text."""
+"""Where a call's `data` lies in its raw result: `structuredContent`; the one text block, parsed, because it holds a
+JSON object or array; the text blocks joined by newlines; or the `content` list itself when it holds anything but text.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
