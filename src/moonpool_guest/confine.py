@@ -100,7 +100,8 @@ def _map_identity(outer_uid: int, outer_gid: int) -> None:
 
 def _lead_session() -> None:
     """SECURITY: a cloned child is born into the process group of its zygote, and kill(0, ...) reaches the whole group,
-    across pid namespaces: without a session of its own, one sandbox could end the zygote and every neighbour."""
+    across pid namespaces: without a session of its own, one sandbox could end the zygote and every neighbour.
+    """
     if os.getsid(0) != os.getpid():
         os.setsid()
 

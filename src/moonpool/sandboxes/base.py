@@ -63,7 +63,7 @@ class SandboxLimits:
             "NOFILE": self.open_files_max,
             "FSIZE": self.file_bytes_max,
             "CPU": self.cpu_s_max,
-            "CORE": 0,
+            "CORE": 1,  # not 0: see seccomp._core_limit_checks
             "MEMLOCK": 0,
             "MSGQUEUE": 0,
             "SIGPENDING": 256,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _READ_BYTES = 262_144
 _UNREAD_BYTES_MAX = 160 * 1024 * 1024  # two of the largest results; more means the guest does not read
 _DETACHED_BYTES_MAX = 64 * 1024
+_CLOSED_GRACE_S = 1.0  # between the end of the channel and the end of the process: freeing its memory takes time
 
 
 class Backlog:
@@ -151,6 +152,7 @@ class GuestLink:
             data = b""
         if not data:
             self._close_channel()
+            self._loop.call_later(_CLOSED_GRACE_S, self._expect_end)
             return
         self._drain_pipes()
         try:
@@ -167,6 +169,11 @@ class GuestLink:
         if (wait_s := self._bucket.take(max(1, len(events)), self._loop.time())) > 0 and self._channel_open:
             self._loop.remove_reader(self._fd)  # back-pressure: this guest waits, its neighbours do not notice
             self._loop.call_later(wait_s, self._resume_reading)
+
+    def _expect_end(self) -> None:
+        """A process that ends closes its channel; one that only closes the channel could never be heard again."""
+        if not self._ended:
+            self._violate("it closed the channel and lives on")
 
     def _resume_reading(self) -> None:
         if self._channel_open:

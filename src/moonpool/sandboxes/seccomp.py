@@ -25,6 +25,7 @@ _X32_BIT = 0x4000_0000
 _NAMESPACE_FLAGS = 0x7E02_0000
 _AF_UNIX = 1
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_RLIMIT_CORE = 4
 
 _SINCE_424 = dict(  # noqa: C408  a table. The same numbers on both architectures
     io_uring_setup=425, io_uring_enter=426, io_uring_register=427, open_tree=428, move_mount=429, fsopen=430,
@@ -44,7 +45,8 @@ _X86_64: Final[dict[str, int]] = dict(
     lookup_dcookie=212, vmsplice=278, socket=41, socketpair=53, ioctl=16, memfd_create=319, shmget=29, semget=64,
     msgget=68, mq_open=240, mknod=133, mknodat=259, sethostname=170, setdomainname=171, epoll_ctl_old=214,
     epoll_wait_old=215, getpmsg=181, putpmsg=182, afs_syscall=183, tuxcall=184, security=185, vserver=236,
-    io_setup=206, io_destroy=207, io_submit=209, io_getevents=208, io_pgetevents=333, **_SINCE_424,
+    io_setup=206, io_destroy=207, io_submit=209, io_getevents=208, io_pgetevents=333, setrlimit=160, prlimit64=302,
+    **_SINCE_424,
 )  # fmt: skip
 _AARCH64: Final[dict[str, int]] = dict(
     ptrace=117, clone=220, unshare=97, setns=268, mount=40, umount2=39, pivot_root=41, chroot=51,
@@ -55,7 +57,7 @@ _AARCH64: Final[dict[str, int]] = dict(
     open_by_handle_at=265, fanotify_init=262, fanotify_mark=263, move_pages=239, migrate_pages=238, mbind=235,
     set_mempolicy=237, vhangup=58, vmsplice=75, socket=198, socketpair=199, ioctl=29, memfd_create=279,
     shmget=194, semget=190, msgget=186, mq_open=180, mknodat=33, sethostname=161, setdomainname=162, io_setup=0,
-    io_destroy=1, io_submit=2, io_getevents=4, io_pgetevents=292, **_SINCE_424,
+    io_destroy=1, io_submit=2, io_getevents=4, io_pgetevents=292, setrlimit=164, prlimit64=261, **_SINCE_424,
 )  # fmt: skip
 _ARCHITECTURES: Final = {"x86_64": (_X86_64, 0xC000_003E), "aarch64": (_AARCH64, 0xC000_00B7)}
 
@@ -209,8 +211,26 @@ def _argument_checks(*, namespaces: bool) -> list[tuple[str, list[_Instruction]]
         ("mknodat", _no_devices(2)),
     ]
     if not namespaces:
+        checks += _core_limit_checks()
         checks.append(("clone", [_argument(0), (_JUMP_SET, 0, 1, _NAMESPACE_FLAGS), _fail(errno.EPERM), _allow()]))
     return checks
+
+
+def _core_limit_checks() -> list[tuple[str, list[_Instruction]]]:
+    """SECURITY: a core limit of 1 is the only one that keeps a piped core_pattern (apport, systemd-coredump) from
+    starting its helper, as root on the host, over a crashed sandbox; so the limit must not be lowered to 0 either.
+    """
+    is_core = (_JUMP_EQ, 1, 0, _RLIMIT_CORE)
+    return [
+        ("setrlimit", [_argument(0), is_core, _allow(), _fail(errno.EPERM)]),
+        (
+            "prlimit64",  # without a new limit, in either half of the pointer, it only asks
+            [
+                _argument(1), is_core, _allow(), _argument(2), (_JUMP_EQ, 0, 2, 0), _upper(2), (_JUMP_EQ, 1, 0, 0),
+                _fail(errno.EPERM), _allow(),
+            ],
+        ),
+    ]  # fmt: skip
 
 
 def _no_devices(mode_at: int) -> list[_Instruction]:
@@ -222,6 +242,10 @@ def _no_devices(mode_at: int) -> list[_Instruction]:
 
 def _argument(index: int) -> _Instruction:
     return (_LOAD, 0, 0, 16 + 8 * index)  # the low 32 bits on a little-endian machine
+
+
+def _upper(index: int) -> _Instruction:
+    return (_LOAD, 0, 0, 16 + 8 * index + 4)
 
 
 def _fail(code: int) -> _Instruction:

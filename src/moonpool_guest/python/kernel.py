@@ -214,7 +214,9 @@ def serve_alone(fd: int, program_fd: int, confinement: "dict[str, Any]", variabl
     confine.reset_signals()
     try:
         confine.confine_alone(confinement, [fd, 1, 2], program=program)
+        main(confine.CHANNEL_FD)
     except confine.StepFailedError as error:
         report_failure(confine.CHANNEL_FD, error.step, str(error.reason))
-        os._exit(71)
-    main(confine.CHANNEL_FD)
+    except BaseException as error:
+        report_failure(confine.CHANNEL_FD, "start", repr(error))
+    os._exit(71)
