@@ -10,7 +10,8 @@ announced, a wrong digest: each is a WireError, after which the channel is dead.
 are dropped, because they were on their way already.
 
 INVARIANT: what is buffered is at most one frame and one blob within `blob_bytes_max` coming in, and what the caller
-queued going out.
+queued going out (`unsent_bytes`). A blob that is refused is larger than the window, so the sender, who got no credit,
+still has it: no limit is below the window.
 """
 
 import hashlib
@@ -75,19 +76,25 @@ class _Outgoing:
 
 
 class Channel:
-    """One end of the channel. `blob_bytes_max` is what this end accepts, not what it sends."""
+    """One end of the channel. `blob_bytes_max` is what this end accepts, not what it sends.
+
+    `frames_received` and `unsent_bytes` are for the owner's limits; the first only grows.
+    """
 
     def __init__(self, *, blob_bytes_max: int) -> None:
+        assert blob_bytes_max >= BLOB_WINDOW_BYTES, "a smaller blob could be sent whole before it is refused"
+        self.frames_received = 0
+        self.unsent_bytes = 0  # bodies of blobs that are queued or wait for credits
         self._blob_bytes_max = blob_bytes_max
         self._decoder = FrameDecoder()
         self._incoming: _Incoming | None = None
-        self._refused_id = 0
+        self._refused_id = self._refused_room = 0  # the blob refused last; what of it may still be on its way
         self._last_incoming_id = 0
         self._outgoing: _Outgoing | None = None
-        self._sent_whole: _Outgoing | None = None  # the last one; its refusal may still be on its way
         self._blob_queue: deque[tuple[bytes, bytes]] = deque()
         self._next_blob_id = 1
         self._out: list[bytes] = []
+        self._dead = False
 
     # --- sending
 
@@ -98,6 +105,7 @@ class Channel:
             self._out.append(encode_frame(Kind.MESSAGE, _HEAD_LENGTH.pack(len(head)), head, body))
             return
         self._blob_queue.append((head, body))
+        self.unsent_bytes += len(body)
         self._pump_blob()
 
     def data_to_send(self) -> bytes:
@@ -124,9 +132,10 @@ class Channel:
                 self._out.append(encode_frame(Kind.BLOB_DATA, _ID.pack(blob.blob_id), chunk))
                 blob.sent += len(chunk)
                 blob.credit -= len(chunk)
+                self.unsent_bytes -= len(chunk)
             if blob.sent < len(blob.body):
                 return
-            self._outgoing, self._sent_whole = None, blob
+            self._outgoing = None
 
     # --- receiving
 
@@ -135,11 +144,16 @@ class Channel:
 
         Raises WireError when the peer breaks the protocol; the channel is dead then.
         """
+        if self._dead:
+            raise WireError("the channel is broken")
+        self._dead = True  # until all of `data` has been taken
         events: list[Event] = []
         for kind, payload in self._decoder.feed(data):
+            self.frames_received += 1
             event = self._receive_frame(kind, payload)
             if event is not None:
                 events.append(event)
+        self._dead = False
         return events
 
     def _receive_frame(self, kind: Kind, payload: bytes) -> Event | None:
@@ -154,7 +168,7 @@ class Channel:
                 return self._receive_credit(payload)
             return self._receive_refusal(payload)
         except struct.error:
-            raise WireError(f"a frame of kind {kind.name} is too short") from None
+            raise WireError(f"a frame of kind {kind.name} has the wrong length") from None
 
     def _receive_message(self, payload: bytes) -> Message:
         (length,) = _HEAD_LENGTH.unpack_from(payload)
@@ -172,21 +186,21 @@ class Channel:
             raise WireError(f"blob {blob_id} of {size} bytes should have been sent inline")
         self._last_incoming_id = blob_id
         if size > self._blob_bytes_max:
-            self._refused_id = blob_id
+            self._refused_id, self._refused_room = blob_id, BLOB_WINDOW_BYTES
             self._out.append(encode_frame(Kind.BLOB_REFUSE, _ID.pack(blob_id)))
             return
         self._incoming = _Incoming(blob_id, size, digest, head)
 
     def _receive_data(self, payload: bytes) -> Message | None:
         (blob_id,) = _ID.unpack_from(payload)
-        blob = self._incoming
+        blob, chunk = self._incoming, payload[_ID.size :]
         if blob is None or blob.blob_id != blob_id:
-            if blob_id == self._refused_id:
-                return None
-            raise WireError(f"bytes for blob {blob_id}, which is not open")
-        chunk = payload[_ID.size :]
+            if blob_id != self._refused_id or len(chunk) > self._refused_room:
+                raise WireError(f"bytes for blob {blob_id}, which is not open")
+            self._refused_room -= len(chunk)
+            return None
         blob.received += len(chunk)
-        if not chunk or blob.received > blob.size or blob.received > blob.granted:
+        if not chunk or blob.received > blob.size:
             raise WireError(f"blob {blob_id} sends more or less than it may")
         blob.parts.append(chunk)
         if blob.received == blob.size:
@@ -215,16 +229,12 @@ class Channel:
         blob.credit = min(blob.credit + granted, 4 * BLOB_WINDOW_BYTES)
         self._pump_blob()
 
-    def _receive_refusal(self, payload: bytes) -> BlobRefused | None:
+    def _receive_refusal(self, payload: bytes) -> BlobRefused:
         (blob_id,) = _ID.unpack(payload)
-        for blob in (self._outgoing, self._sent_whole):
-            if blob is not None and blob.blob_id == blob_id:
-                break
-        else:
-            raise WireError(f"blob {blob_id} was refused, but it was not being sent")
-        if blob is self._outgoing:
-            self._outgoing = None
-        else:
-            self._sent_whole = None
+        blob = self._outgoing
+        if blob is None or blob.blob_id != blob_id:
+            raise WireError(f"blob {blob_id} was refused, but it is not being sent")
+        self._outgoing = None
+        self.unsent_bytes -= len(blob.body) - blob.sent
         self._pump_blob()
         return BlobRefused(blob.head, len(blob.body))

@@ -2,13 +2,15 @@
 
 SECURITY: a decoder recurses on depth and allocates per container; both are counted first. Strings are skipped, so
 brackets inside them do not count. The fast path is one pass of `bytes.count`.
+INVARIANT: linear in the text, whatever it is. A string without an end is skipped to the end of the text (else each of
+its escaped quotes would start a new attempt), and counting stops at a bracket that closes nothing, as a decoder does.
 """
 
 import re
 
 from moonpool_wire.limits import CONTAINERS_MAX, DEPTH_MAX
 
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
@@ -22,5 +24,7 @@ def exceeded_bound(text: bytes, *, depth_max: int = DEPTH_MAX, containers_max: i
     depth = deepest = 0
     for bracket in brackets:
         depth += 1 if bracket in b"[{" else -1
+        if depth < 0:
+            break
         deepest = max(deepest, depth)
     return f"more than {depth_max} levels of nesting" if deepest > depth_max else None

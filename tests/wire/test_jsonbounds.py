@@ -1,0 +1,73 @@
+"""Bounds on JSON text: counted as a decoder would meet them, in linear time whatever the text is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moonpool_wire.jsonbounds import exceeded_bound
+
+values = st.recursive(
+    st.none() | st.integers() | st.text(alphabet='[]{}"\\a\u00e9\n'),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(alphabet='[{"\\b'), inner, max_size=4),
+    max_leaves=30,
+)
+
+
+def depth_of(value: object) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(depth_of, value.values()), default=0)
+    if isinstance(value, list):
+        return 1 + max(map(depth_of, value), default=0)
+    return 0
+
+
+def containers_in(value: object) -> int:
+    if isinstance(value, dict):
+        return 1 + sum(map(containers_in, value.values()))
+    if isinstance(value, list):
+        return 1 + sum(map(containers_in, value))
+    return 0
+
+
+@given(value=values, ascii_only=st.booleans())
+def test_the_bounds_are_exact_on_every_json_value(value: object, ascii_only: bool) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only).encode()
+    depth, containers = depth_of(value), containers_in(value)
+
+    assert exceeded_bound(text, depth_max=depth, containers_max=containers) is None
+    if depth:
+        assert exceeded_bound(text, depth_max=depth - 1, containers_max=containers) is not None
+    if containers > depth:
+        assert exceeded_bound(text, depth_max=depth, containers_max=containers - 1) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(b"[" * 64 + b"]" * 64, None, id="as deep as allowed"),
+        pytest.param(b"[" * 65 + b"]" * 65, "more than 64 levels of nesting", id="one level too deep"),
+        pytest.param(b"[" * 1_000_000, "more than 200000 objects and arrays", id="never closed"),
+        pytest.param(b"[" + b",".join([b"{}"] * 200_000) + b"]", "more than 200000 objects and arrays", id="too many"),
+        pytest.param(b'"' + b"[" * 1000 + b'"', None, id="brackets in a string"),
+        pytest.param(b'"\\"' + b"[" * 1000 + b'"', None, id="after an escaped quote"),
+        pytest.param(b'"\\\\"' + b"[" * 1000, "more than 64 levels of nesting", id="after an escaped backslash"),
+        pytest.param(
+            b"]" * 16_000_000 + b"[" * 65, None, id="a decoder stops at the first bracket that closes nothing"
+        ),
+        pytest.param(b"[" * 65 + b"]" * 16_000_000, "more than 64 levels of nesting", id="closed far too often"),
+        pytest.param(b"[" * 65 + b'"' + b'\\"' * 4_000_000, "more than 64 levels of nesting", id="string without end"),
+        pytest.param(b"[" * 65 + b'"' + b"\\" * 4_000_001, "more than 64 levels of nesting", id="only backslashes"),
+    ],
+)
+@pytest.mark.timeout(20)
+def test_texts_at_the_border(text: bytes, expected: str | None) -> None:
+    assert exceeded_bound(text) == expected
+
+
+@given(text=st.binary(max_size=300))
+def test_any_bytes_give_an_answer(text: bytes) -> None:
+    exceeded_bound(text, depth_max=2, containers_max=3)
