@@ -43,7 +43,7 @@ def test_the_name_table_holds_names_only() -> None:
     }
 
 
-@pytest.mark.parametrize("case", ["guide", "ipybox", "time"])
+@pytest.mark.parametrize("case", ["guide", "ipybox"])
 def test_generated_code_type_checks(case: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp(case)
     tree, client = GOLDENS / case / "tree", TESTS.parent / "src" / "moonpool_guest" / "path"

@@ -98,9 +98,9 @@ _roots = st.builds(
 )
 @given(schema=_roots, data=st.data())
 async def test_any_schema_and_any_arguments_round_trip(schema: Any, data: st.DataObject, bridge: Bridge) -> None:
-    named = st.fixed_dictionaries(
-        dict.fromkeys(schema["required"], _values), optional=dict.fromkeys(schema["properties"], _values)
-    )
+    required = schema["required"]
+    optional = {name: _values for name in schema["properties"] if name not in required}
+    named = st.fixed_dictionaries(dict.fromkeys(required, _values), optional=optional)
     arguments = {**data.draw(st.dictionaries(st.text(max_size=5), _values, max_size=2)), **data.draw(named)}
     function, sync, tool = _load_one(schema)
     identifiers = {wire_name: name for name, wire_name in tool.Params.__wire_names__.items()}
@@ -130,7 +130,7 @@ def _exact(value: Any) -> str:
 
 
 def _load_one(schema: Any) -> tuple[Any, Any, Any]:
-    """Execute the two generated modules of one tool; `sys.modules` has them only as long as their types are read."""
+    """Execute the two generated modules of one tool; models read their types from `sys.modules`."""
     tree = render_tree(Manifest(servers=(make_listing("s", [{"name": "t", "inputSchema": schema}]),)))
     loaded: list[types.ModuleType] = []
     for path in ("servers/s/t.py", "mcptools/s/t.py"):

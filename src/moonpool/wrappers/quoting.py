@@ -15,7 +15,7 @@ from inspect import cleandoc
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from moonpool.core.json import JsonValue
 
@@ -81,10 +81,6 @@ def wrap(line: str, used: int, *, hanging: str = "") -> list[str]:
     if len(line) <= width:
         return [line] if line else []
     return textwrap.wrap(line, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
-
-
-def names_tuple(words: Sequence[str]) -> str:
-    return ", ".join(map(quote, words))
 
 
 def _literal(value: JsonValue) -> str:

@@ -43,6 +43,8 @@ NODES_MAX: Final = 5_000
 MEMBERS_MAX: Final = 400
 OPTIONS_MAX: Final = 64
 CHOICES_MAX: Final = 64
+CHOICES_CHARS_MAX: Final = 4_096
+TYPE_PARTS_MAX: Final = 200
 DESCRIPTION_CHARS_MAX: Final = 16_384
 MEMBER_DESCRIPTION_CHARS_MAX: Final = 2_048
 DEFAULT_CHARS_MAX: Final = 512
@@ -75,7 +77,7 @@ def read_tool(tool: ToolDefinition) -> ToolShape:
         output=output,
         objects={**arguments.objects, **results.objects},
         hints=_read_hints(tool.annotations),
-        warnings=tuple(dict.fromkeys(warnings))[:WARNINGS_MAX],
+        warnings=tuple(warnings),
     )
 
 
@@ -101,6 +103,9 @@ def union_of(options: Iterable[TypeExpr]) -> TypeExpr:
                 flat[part] = None
     if Scalar.ANY in flat:
         return Scalar.ANY
+    if len(choices) > CHOICES_MAX or sum(map(len, choices)) > CHOICES_CHARS_MAX:
+        flat = dict.fromkeys(_type_of(json.loads(text)) for text in choices) | flat
+        choices = {}
     parts = [Choice(tuple(choices))] if choices else []
     ordered: list[TypeExpr] = [*parts, *(part for part in flat if part is not Scalar.NULL)]
     if Scalar.NULL in flat:
@@ -151,7 +156,12 @@ class _Reader:
         if reference is not None:
             return self._read_reference(reference, hint, depth)
         expression = self._read_plain(schema, path, hint, depth)
-        return union_of([expression, Scalar.NULL]) if schema.get("nullable") is True else expression
+        if schema.get("nullable") is True:
+            expression = union_of([expression, Scalar.NULL])
+        if _has_more_parts(expression, TYPE_PARTS_MAX):  # shared references multiply where they are written out
+            self._warn("a type is too large to write down; untyped")
+            return Scalar.ANY
+        return expression
 
     def _read_plain(self, schema: JsonObject, path: str, hint: str, depth: int) -> TypeExpr:
         if "const" in schema:
@@ -333,8 +343,9 @@ class _Reader:
         return self._by_content.setdefault(content, Ref(shape.key))
 
     def _warn(self, text: str) -> None:
-        if len(self.warnings) < WARNINGS_MAX:
-            self.warnings.append(f"{self.document}: {text}")
+        warning = f"{self.document}: {text}"
+        if len(self.warnings) < WARNINGS_MAX and warning not in self.warnings:
+            self.warnings.append(warning)
 
 
 def _choice(values: list[JsonValue]) -> TypeExpr:
@@ -367,6 +378,23 @@ def _type_of(value: JsonValue) -> TypeExpr:
             return ListOf(Scalar.ANY)
         case dict():
             return MapOf(Scalar.ANY)
+
+
+def _has_more_parts(expression: TypeExpr, limit: int) -> bool:
+    """Whether a type, written out, has more than `limit` parts; looks at no more of them than that."""
+    waiting, seen = [expression], 0
+    while waiting and seen <= limit:
+        part = waiting.pop()
+        seen += 1
+        if isinstance(part, ListOf):
+            waiting.append(part.item)
+        elif isinstance(part, MapOf):
+            waiting.append(part.value)
+        elif isinstance(part, Union):
+            waiting.extend(part.options)
+        elif isinstance(part, TupleOf):
+            waiting.extend([*part.items, *([part.rest] if part.rest else [])])
+    return seen > limit
 
 
 def _guess_type(schema: JsonObject) -> Iterator[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moonpool.core.json import digest_json
 from moonpool.wrappers import mcptools_tree, servers_tree
@@ -80,12 +80,25 @@ def read_shape(tool: ToolDefinition) -> ToolShape:
     """`read_tool`, or the untyped shape when a definition beats it."""
     try:
         return read_tool(tool)
-    except (RecursionError, ValueError, TypeError, AttributeError, KeyError) as error:
+    except _BEATEN as error:
         return untyped_tool(tool, f"its schema could not be read ({type(error).__name__}); arguments are untyped")
 
 
 def _render(tool: ToolDefinition, names: ToolNames, server: ServerNames) -> tuple[ToolShape, dict[str, str]]:
     shape = read_shape(tool)
-    paths = f"servers/{server.module}/{names.file}.py", f"mcptools/{server.module}/{names.module}.py"
-    sources = servers_tree.render_tool(shape, names), mcptools_tree.render_tool(shape)
-    return shape, dict(zip(paths, sources, strict=True))
+    try:
+        return shape, _render_shape(shape, names, server)
+    except _BEATEN as error:
+        shape = untyped_tool(tool, f"its types could not be written ({type(error).__name__}); arguments are untyped")
+        return shape, _render_shape(shape, names, server)
+
+
+def _render_shape(shape: ToolShape, names: ToolNames, server: ServerNames) -> dict[str, str]:
+    return {
+        f"servers/{server.module}/{names.file}.py": servers_tree.render_tool(shape, names),
+        f"mcptools/{server.module}/{names.module}.py": mcptools_tree.render_tool(shape),
+    }
+
+
+_BEATEN: Final = (RecursionError, ValueError, TypeError, AttributeError, KeyError)
+"""What reading or rendering may raise for a definition nobody thought of."""

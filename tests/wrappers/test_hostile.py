@@ -1,0 +1,79 @@
+"""Names, descriptions, enum members and defaults of a hostile server stay text in generated code."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from moonpool.core.manifest import Manifest
+from moonpool.wrappers.tree import render_tree
+from wrappers.regenerate import CASES, load_case
+from wrappers.roundtrip import make_listing
+
+_CALLS = {
+    "TypedDict", "alias", "call_tool", "call_tool_sync", "extension", "open_server", "open_servers", "pack", "run_tool",
+    "run_tool_sync",
+}  # fmt: skip
+_STATEMENTS = (
+    ast.AnnAssign, ast.Assign, ast.AsyncFunctionDef, ast.ClassDef, ast.Delete, ast.Expr, ast.FunctionDef,
+    ast.ImportFrom, ast.Return,
+)  # fmt: skip
+
+
+def assert_harmless(source: bytes) -> None:
+    """Generated code consists of declarations and of calls to the client, and imports nothing else."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt):
+            assert isinstance(node, _STATEMENTS), ast.dump(node)
+        if isinstance(node, ast.Call):
+            assert isinstance(node.func, ast.Name), ast.dump(node)
+            assert node.func.id in _CALLS
+        if isinstance(node, ast.ImportFrom):
+            assert node.module in {"__future__", "typing", "enum", "client.mcp_client", "client.packages"}
+
+
+@pytest.mark.req("H-006")
+@pytest.mark.parametrize("case", CASES)
+def test_golden_trees_are_harmless(case: str) -> None:
+    for path, content in render_tree(load_case(case)).files.items():
+        if path.endswith(".py"):
+            assert_harmless(content)
+
+
+@pytest.mark.req("H-070")
+def test_a_picture_in_a_description_is_left_out() -> None:
+    picture = "data:image/png;base64," + "QUJD" * 40
+    tool = {"name": "t", "description": f"Shows {picture} as its icon.", "icons": [{"src": picture}]}
+    files = render_tree(Manifest(servers=(make_listing("s", [tool]),))).files
+    assert not any(b"QUJDQUJD" in content for content in files.values())
+
+
+_evil = st.one_of(
+    st.sampled_from(
+        ['"""', "'''", "\\", '"', "'", "\n", "\r", "\x00", "\u2028", "\ud800", "#", "{", "${", "\f", "\x85"]
+    ),
+    st.text(st.characters(), max_size=4),
+    st.just('"""\nimport os\n"""'),
+)
+_text = st.lists(_evil, max_size=5).map("".join)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(text=_text, name=_text, value=_text)
+def test_no_text_becomes_code(text: str, name: str, value: str) -> None:
+    member = {"type": "string", "description": text, "default": value, "enum": [value, name], "pattern": text}
+    inner = {"type": "object", "title": text, "description": text, "properties": {name: member, "n": {"const": value}}}
+    schema = {"type": "object", "properties": {name: member, "inner": inner}, "required": [name, text]}
+    definition: dict[str, Any] = {"name": name, "title": text, "description": text, "inputSchema": schema}
+    listing = make_listing(value, [{**definition, "outputSchema": inner}], title=text)
+    files = render_tree(Manifest(servers=(listing,))).files
+    for path, content in files.items():
+        if path.endswith(".py"):
+            assert_harmless(content)
+            tree = ast.parse(content)
+            names = [kw.value.value for kw in ast.walk(tree) if isinstance(kw, ast.keyword) and kw.arg == "name"]
+            assert set(names) <= {name}

@@ -1,0 +1,171 @@
+"""One result object for every seed's way of reading (X-03); a failure never passes for data."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from typing import Any
+
+import pytest
+from client.errors import PolicyDenied, Timeout, ToolCallError, ToolError
+from client.results import ToolCallResult
+
+
+def structured(data: Any, **raw: Any) -> ToolCallResult[Any]:
+    return ToolCallResult(
+        {"ok": True, "data_from": "structured", "raw": {"structuredContent": data, "content": [], **raw}}
+    )
+
+
+def text(data_from: str, *texts: str) -> ToolCallResult[Any]:
+    blocks = [{"type": "text", "text": each} for each in texts]
+    return ToolCallResult({"ok": True, "data_from": data_from, "raw": {"content": blocks}})
+
+
+def failed(kind: str = "ToolError", **members: Any) -> ToolCallResult[Any]:
+    error = {"type": kind, "message": "no such sheet", "retryable": kind == "Timeout"}
+    return ToolCallResult({"ok": False, "error": error, **members}, "sheets.get_all_rows")
+
+
+@pytest.mark.req("H-042")
+@pytest.mark.parametrize("data", [{}, [], {"rows": []}, "", 0, False, None], ids=repr)
+def test_presence_is_not_truth(data: Any) -> None:
+    result = structured(data)
+    assert result.ok
+    assert result.data == data
+    assert bool(result) is bool(data)
+
+
+@pytest.mark.req("H-044")
+def test_a_success_has_the_normalized_shape() -> None:
+    result = structured({"a": 1})
+    assert (result["ok"], result["data"], result["raw"]["structuredContent"]) == (True, {"a": 1}, {"a": 1})
+    assert result.error is None
+    assert "error" not in result
+    assert all(key in result for key in ("ok", "data", "raw"))
+
+
+@pytest.mark.req("H-044")
+def test_a_failure_has_the_normalized_shape() -> None:
+    result = failed(raw={"content": [{"type": "text", "text": "boom"}], "isError": True})
+    assert result["ok"] is False
+    assert result["error"] == {"type": "ToolError", "message": "no such sheet", "retryable": False}
+    assert [key in result for key in ("ok", "error", "raw", "data")] == [True, True, True, False]
+    assert (result.isError, result.text, result.structuredContent) == (True, "boom", None)
+
+
+@pytest.mark.req("H-045")
+def test_the_guides_reads_work() -> None:
+    rows = text("json_text", '[{"n": 1}, {"n": 2}]')
+    assert len(rows) == 2
+    assert rows[0] == {"n": 1}
+    assert [row["n"] for row in rows] == [1, 2]
+    assert {"n": 2} in rows
+    assert list(reversed(rows)) == [{"n": 2}, {"n": 1}]
+    assert rows == [{"n": 1}, {"n": 2}]
+    document = structured({"content": "x", "ok": "theirs"})
+    assert document.structuredContent == {"content": "x", "ok": "theirs"}
+    assert document["content"] == "x"
+    assert document.get("content") == "x"
+    assert document.get("none", 7) == 7
+    assert sorted(document.keys()) == ["content", "ok"]
+    assert list(document.values()) == ["x", "theirs"]
+    assert dict(document.items()) == {"content": "x", "ok": "theirs"}
+    assert document.data["ok"] == "theirs"
+
+
+def test_text_reads_like_a_string() -> None:
+    result = text("text", "one", "two")
+    assert result == "one\ntwo"
+    assert str(result) == "one\ntwo"
+    assert f"{result:>9}" == "  one\ntwo"
+    assert f"{result}" == "one\ntwo"
+    assert result.splitlines() == ["one", "two"]
+    assert "two" in result
+
+
+def test_content_is_data_where_it_is_more_than_text() -> None:
+    blocks = [{"type": "image", "data": "…"}]
+    assert ToolCallResult({"ok": True, "data_from": "content", "raw": {"content": blocks}}).data == blocks
+
+
+def test_data_that_is_no_container_says_so() -> None:
+    with pytest.raises(TypeError, match=r"result\.data"):
+        len(structured(7))
+    with pytest.raises(TypeError, match=r"result\.data"):
+        structured([1]).keys()
+    assert structured([1]).get("a") is None
+
+
+def test_unknown_attributes_are_named() -> None:
+    with pytest.raises(AttributeError, match=r"use result\['title'\]"):
+        _ = structured({"title": 1}).title
+    with pytest.raises(AttributeError, match="_repr_html_"):
+        _ = failed()._repr_html_
+
+
+@pytest.mark.req("H-041")
+@pytest.mark.parametrize(
+    "read",
+    [
+        pytest.param(lambda result: result.data, id="data"),
+        pytest.param(lambda result: result["data"], id="data by key"),
+        pytest.param(lambda result: result.get("data"), id="data by get"),
+        pytest.param(lambda result: result.unwrap(), id="unwrap"),
+        pytest.param(len, id="len"),
+        pytest.param(list, id="iteration"),
+        pytest.param(bool, id="truth"),
+        pytest.param(lambda result: result[0], id="index"),
+        pytest.param(lambda result: "rows" in result, id="membership"),
+        pytest.param(lambda result: result == [], id="comparison"),
+        pytest.param(lambda result: result.splitlines(), id="a method of the data"),
+        pytest.param(lambda result: result.items(), id="items"),
+        pytest.param(lambda result: result.__moonpool_json__(), id="as a result"),
+    ],
+)
+def test_reading_the_data_of_a_failure_raises_the_typed_error(read: Any) -> None:
+    with pytest.raises(ToolError, match=r"sheets\.get_all_rows: no such sheet") as caught:
+        read(failed())
+    assert (caught.value.type, caught.value.message, caught.value.retryable) == ("ToolError", "no such sheet", False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"), [("Timeout", Timeout), ("PolicyDenied", PolicyDenied), ("New", ToolCallError)]
+)
+def test_errors_have_a_class_per_type(kind: str, error: type[ToolCallError]) -> None:
+    with pytest.raises(ToolCallError) as caught:
+        failed(kind).unwrap()
+    assert type(caught.value) is error
+    assert caught.value.type == kind
+    assert caught.value.retryable is (kind == "Timeout")
+
+
+def test_a_failure_without_a_reason_is_still_one() -> None:
+    assert ToolCallResult({"ok": False}).error == {"type": "Internal", "message": "no reason given", "retryable": False}
+
+
+def test_failures_print_and_compare_without_raising() -> None:
+    assert repr(failed()) == str(failed()) == f"{failed()}"
+    assert "no such sheet" in repr(failed())
+    assert failed() == failed()
+    assert (failed() == None) is False  # noqa: E711
+
+
+def test_results_copy_and_pickle() -> None:
+    for result in (structured({"a": [1]}), failed()):
+        for twin in (copy.copy(result), copy.deepcopy(result), pickle.loads(pickle.dumps(result))):  # noqa: S301
+            assert twin == result
+            assert repr(twin) == repr(result)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(failed())
+
+
+def test_errors_pickle() -> None:
+    error = Timeout("slow", "Timeout", True, "a.b")
+    twin = pickle.loads(pickle.dumps(error))  # noqa: S301
+    assert (type(twin), str(twin), twin.retryable, twin.tool) == (Timeout, "a.b: slow", True, "a.b")
+
+
+def test_the_kernels_hook_gives_plain_data() -> None:
+    assert json.dumps(structured({"a": 1}).__moonpool_json__()) == '{"a": 1}'
