@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from moonpool.core.manifest import ServerListing
     from moonpool.environments.base import Environment, ProgressSink
     from moonpool.runtime.deadline import Deadline
-    from moonpool.sandboxes.base import SandboxBackend
+    from moonpool.sandboxes.base import Sandbox, SandboxBackend
     from moonpool.settings import Settings
 
 BACKENDS: dict[str, Callable[[Path], SandboxBackend]] = {"zygote": ZygoteBackend, "bubblewrap": BubblewrapBackend}
@@ -86,12 +86,15 @@ async def assemble(
             settings.environment, root=data / "environments", uid=sandbox_uid(), progress=progress
         )
         spec = sandbox_spec(settings, environment, data)
-        pool = SandboxPool(
-            backend, ready_count=settings.pool_size if serving else 0, alive_count_max=settings.sandboxes_max
-        )
-        stack.push_async_callback(pool.close)
         journal = await stack.enter_async_context(open_journal(journal_path(data)))
         toolbox = await _open_toolbox(stack, settings, config, environ, data, wanted=upstreams_wanted)
+        pool = SandboxPool(
+            backend,
+            ready_count=settings.pool_size if serving else 0,
+            alive_count_max=settings.sandboxes_max,
+            on_opened=lambda sandbox: _show_tools(sandbox, toolbox),
+        )
+        stack.push_async_callback(pool.close)
         redactor = Redactor.of_values(_secrets(config))
         runtime = Runtime(
             settings=settings,
@@ -106,6 +109,12 @@ async def assemble(
         stack.push_async_callback(runtime.close)
         ticket = _ticket(settings, config, approver)
         yield App(settings=settings, runtime=runtime, toolbox=toolbox, backend=backend, ticket=ticket, data=data)
+
+
+def _show_tools(sandbox: Sandbox, toolbox: Toolbox) -> None:
+    """Publish the wrappers before anybody asks for the sandbox."""
+    if (snapshot := toolbox.current) is not None:
+        sandbox.publish(snapshot.tree, snapshot.digest)
 
 
 def data_folder(settings: Settings, environ: Mapping[str, str]) -> Path:

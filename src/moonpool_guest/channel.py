@@ -94,6 +94,12 @@ class GuestChannel:
         self._control_waiter: Waiter | None = None
         self._closed = False
 
+    def has_input(self) -> bool:
+        """Whether the host has sent something that was not read yet."""
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        return bool(poll.poll(0))
+
     # --- sending
 
     def send(self, head: "dict[str, Any]", body: bytes = b"") -> None:

@@ -111,6 +111,12 @@ class ScriptedApprover:
         return _answer(request, state, self._approver, "")
 
 
+class Desk(Protocol):
+    """Settles requests; `ApprovalDesk` does, and whoever wraps one, e.g. to stop a clock meanwhile."""
+
+    async def settle(self, request: ApprovalRequest) -> ApprovalAnswer: ...
+
+
 class ApprovalDesk:
     """Puts requests to one approver and lets only fitting answers through. One per approver."""
 

@@ -16,7 +16,7 @@ from moonpool.core.policy import Hints, Policy, effective_hints, glob_matches
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from moonpool.broker.approval import ApprovalDesk
+    from moonpool.broker.approval import Desk
     from moonpool.core.manifest import Manifest, ToolDefinition
 
 _SEVERITY: Final = (
@@ -67,7 +67,7 @@ class CallContext:
     session_id: str
     code_digest: str
     manifest: Callable[[], Manifest]
-    desk: ApprovalDesk
+    desk: Desk
     policy: Policy = field(default_factory=Policy)
     trust: Mapping[str, ServerTrust] = field(default_factory=dict[str, ServerTrust])
     limits: CallLimits = field(default_factory=CallLimits)

@@ -39,11 +39,9 @@ from moonpool.core.calls import ApprovalState, CallError, CallErrorType, ToolCal
 from moonpool.core.policy import Decision, Verdict, decide
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from moonpool.broker.context import CallContext
     from moonpool.broker.redaction import Redactor
-    from moonpool.broker.upstreams.base import Upstream
+    from moonpool.broker.upstreams.base import UpstreamSource
     from moonpool.core.audit import Journal
     from moonpool.core.json import JsonObject
 
@@ -58,7 +56,7 @@ _ARGUMENTS_SHOWN_MAX: Final = 4000
 class ToolRoad:
     """Passes tool calls. One per broker, shared by all executions, used on one event loop."""
 
-    def __init__(self, upstreams: Mapping[str, Upstream], *, journal: Journal, redactor: Redactor) -> None:
+    def __init__(self, upstreams: UpstreamSource, *, journal: Journal, redactor: Redactor) -> None:
         self._upstreams = upstreams
         self._redactor = redactor
         self._recorder = CallRecorder(journal, redactor)

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from moonpool.core.calls import CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
-from moonpool.core.json import JsonObject
 from moonpool.runtime.deadline import Deadline
 from moonpool.sandboxes.base import ExitOutcome, SandboxClosedError, Stream
 from moonpool.sandboxes.messages import Display, Done, Execute, GuestMessage, HostMessage, Output, ToolCall, ToolResult
@@ -29,6 +28,7 @@ from moonpool_wire.limits import CALLS_IN_FLIGHT_MAX
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from moonpool.core.json import JsonObject
     from moonpool.runtime.output import StreamKeeper
     from moonpool.sandboxes.base import Sandbox
 
@@ -65,7 +65,7 @@ class ExecutionOutcome:
     done: Done | None = None
     result: bytes = b""
     exit: ExitOutcome | None = None
-    forced: str | None = None  # why the host ended it: `timeout`, `cancelled`, `output`
+    forced: str | None = None  # why the host ended it: `timeout`, `cancelled`, `output`, `journal`
     parked_s: float = 0.0
     duplicate_calls: int = 0
     displays: int = 0

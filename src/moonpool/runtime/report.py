@@ -51,6 +51,8 @@ def _forced_error(reason: str, spec: ExecutionSpec, suffix: str) -> ExecutionErr
     if reason == "output":
         message = "the code printed more than may be kept; print less, or write to a file in /workspace"
         return ExecutionError(type="OutputTooLarge", message=message + suffix)
+    if reason == "journal":
+        return ExecutionError(type="Internal", message="the audit journal cannot be written, so no code runs" + suffix)
     return ExecutionError(type="Cancelled", message="the execution was cancelled" + suffix)
 
 

@@ -84,6 +84,7 @@ class Runtime:
     artifacts: Path
     sandbox_spec: SandboxSpec
     _sessions: set[Session] = field(default_factory=set["Session"], init=False)
+    _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
 
     async def run(self, request: CodeRequest, ticket: Ticket) -> Envelope:
         """Run code in a sandbox of its own and return its envelope. Raises InputError for code that cannot be run."""
@@ -91,7 +92,7 @@ class Runtime:
         try:
             return await session.execute(request)
         finally:
-            await session.close()
+            self._close_soon(session)
 
     def session(self, ticket: Ticket, session_id: str | None = None) -> Session:
         """A session; its sandbox opens at the first execution. Close it."""
@@ -103,10 +104,17 @@ class Runtime:
         """Drop a closed session."""
         self._sessions.discard(session)
 
+    def _close_soon(self, session: Session) -> None:
+        """Discard a sandbox without letting the caller wait for its end."""
+        closing = asyncio.ensure_future(session.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
     async def close(self) -> None:
-        """Close every session."""
+        """Close every session and wait for those that are closing."""
         for session in tuple(self._sessions):
             await session.close()
+        await asyncio.gather(*self._closing)
 
 
 class Session:
@@ -117,7 +125,6 @@ class Session:
         self._runtime, self._ticket, self._final = runtime, ticket, final
         self._sandbox: Sandbox | None = None
         self._snapshot: ToolSnapshot | None = None
-        self._published = ""
         self._turn = asyncio.Lock()
         self._unfollow = runtime.toolbox.follow(self._on_new_tools)
         self._executions = 0
@@ -157,14 +164,14 @@ class Session:
         self._executions += 1
         envelope = await run.on(sandbox, lambda: self._snapshot or snapshot, final=self._final)
         if sandbox.has_ended:
-            self._sandbox, self._published = None, ""
+            self._sandbox = None
         else:
             sandbox.detach()
         return envelope
 
     async def _ready_sandbox(self) -> tuple[Sandbox, ToolSnapshot]:
         if self._sandbox is not None and self._sandbox.has_ended:
-            self._sandbox, self._published = None, ""
+            self._sandbox = None
         if self._sandbox is None:
             acquiring = asyncio.ensure_future(self._runtime.pool.acquire(self._runtime.sandbox_spec))
             try:
@@ -174,18 +181,13 @@ class Session:
                 raise
             self._sandbox = await acquiring
         assert self._snapshot is not None
-        self._publish(self._snapshot)
+        self._sandbox.publish(self._snapshot.tree, self._snapshot.digest)
         return self._sandbox, self._snapshot
-
-    def _publish(self, snapshot: ToolSnapshot) -> None:
-        if self._sandbox is not None and self._published != snapshot.digest:
-            self._sandbox.publish(snapshot.tree, snapshot.digest)
-            self._published = snapshot.digest
 
     def _on_new_tools(self, snapshot: ToolSnapshot) -> None:
         self._snapshot = snapshot
         if self._sandbox is not None and not self._sandbox.has_ended:
-            self._publish(snapshot)
+            self._sandbox.publish(snapshot.tree, snapshot.digest)
 
     async def close(self) -> None:
         """End the kernel. Idempotent."""
@@ -215,7 +217,7 @@ class _Run:
         """Run on `sandbox`, record start and end, return the envelope."""
         tools = snapshot()
         assert tools is not None
-        await self._record_start(tools)
+        recorded = self._record_start(tools)
         settings = self._runtime.settings
         spec = ExecutionSpec(
             run_id=self.run_id,
@@ -231,10 +233,14 @@ class _Run:
         self._context = self._ticket.make_context(
             self.run_id, self.trace_id, self._session_id, self._digest, lambda: snapshot() or tools, execution.deadline
         )
+        # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must
+        # not run.
+        recorded.add_done_callback(lambda done: execution.force_end("journal") if done.exception() else None)
         try:
             outcome = await execution.run()
         finally:
             self._context.end()
+        await recorded
         return await self._finish(outcome, spec, keepers)
 
     async def pass_call(self, spec: ToolCallSpec) -> ToolCallOutcome:
@@ -317,18 +323,20 @@ class _Run:
             extras=extras or {"stdout": "", "stderr": "", "exit_code": 1},
         )
 
-    async def _record_start(self, tools: ToolSnapshot | None) -> None:
-        await self._runtime.journal.record(
-            ExecutionStartRecord(
-                run_id=self.run_id,
-                trace_id=self.trace_id,
-                at=_now(),
-                principal=self._ticket.principal,
-                session_id=self._session_id,
-                language="python",
-                code_digest=self._digest,
-                environment_id=self._image,
-                manifest_digest=tools.manifest.digest if tools else "",
+    def _record_start(self, tools: ToolSnapshot | None) -> asyncio.Future[None]:
+        return asyncio.ensure_future(
+            self._runtime.journal.record(
+                ExecutionStartRecord(
+                    run_id=self.run_id,
+                    trace_id=self.trace_id,
+                    at=_now(),
+                    principal=self._ticket.principal,
+                    session_id=self._session_id,
+                    language="python",
+                    code_digest=self._digest,
+                    environment_id=self._image,
+                    manifest_digest=tools.manifest.digest if tools else "",
+                )
             )
         )
 

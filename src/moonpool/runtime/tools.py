@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from moonpool.broker.upstreams.base import Upstream
+    from moonpool.broker.upstreams.base import Upstream, UpstreamSource
 
 _TREE_FORMAT = 1  # raise it when the same manifest renders to other files
 _LAST_REFRESH_S = 2.0
@@ -47,12 +47,6 @@ class CachedListing(Protocol):
     def listing(self) -> ServerListing: ...
     @property
     def listed_at(self) -> float: ...
-
-
-class UpstreamSource(Protocol):
-    """Where upstreams come from (`moonpool.broker.upstreams`)."""
-
-    def get(self, server_id: str) -> Upstream | None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +91,11 @@ class Toolbox:
             if self._snapshot is None:
                 await asyncio.gather(*(self._load(server_id) for server_id in self._keys))
                 self._snapshot = await self._make_snapshot()
+        return self._snapshot
+
+    @property
+    def current(self) -> ToolSnapshot | None:
+        """The current snapshot, if anything has been loaded yet."""
         return self._snapshot
 
     def follow(self, follower: Callable[[ToolSnapshot], None]) -> Callable[[], None]:

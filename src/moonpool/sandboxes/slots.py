@@ -24,6 +24,7 @@ class SlotFolder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._shown: dict[str, str] = {}  # slot -> digest of the tree it shows
         root.mkdir(parents=True, exist_ok=True, mode=0o755)
 
     def create(self, name: str) -> Path:
@@ -34,6 +35,8 @@ class SlotFolder:
 
     def publish(self, name: str, tree: Path, digest: str) -> None:
         """Show `tree` in slot `name`. A tree that is there already is only pointed at."""
+        if self._shown.get(name) == digest:
+            return
         slot = self.root / name
         target = f"tree-{digest.rpartition(':')[2][:32]}"
         if not (slot / target).exists():
@@ -44,9 +47,11 @@ class SlotFolder:
         link.unlink(missing_ok=True)
         link.symlink_to(target)
         link.rename(slot / _CURRENT)
+        self._shown[name] = digest
 
     def remove(self, name: str) -> None:
         """Delete a slot. The sandbox that saw it is gone."""
+        self._shown.pop(name, None)
         shutil.rmtree(self.root / name, ignore_errors=True)
 
 

@@ -45,8 +45,19 @@ class Interpreter:
     def __init__(self) -> None:
         self.module = type(sys)("__main__")
         self.module.__dict__["__builtins__"] = __builtins__
-        sys.modules["__main__"] = self.module
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    @classmethod
+    def main(cls) -> "Interpreter":
+        """The interpreter whose namespace is `__main__`."""
+        interpreter = cls()
+        sys.modules["__main__"] = interpreter.module
+        return interpreter
+
+    @classmethod
+    def rehearsal(cls) -> "Interpreter":
+        """One whose namespace nobody sees."""
+        return cls()
 
     def run(self, source: bytes, name: str, *, final: bool, result_bytes_max: int) -> Outcome:
         """Run `source` and return its outcome. `final` says that nothing will run here afterwards."""

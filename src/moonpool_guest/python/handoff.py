@@ -66,7 +66,7 @@ def _compound(value: Any, place: str, depth: int, seen: "set[int]") -> object:
 
 
 def _convert(value: Any, place: str) -> object:
-    kind: type[Any] = type(value)
+    kind = cast("type[Any]", type(value))
     if (hook := getattr(kind, "__moonpool_json__", None)) is not None:
         return hook(value)
     if isinstance(value, enum.Enum):

@@ -45,6 +45,12 @@ class Upstream(Protocol):
         ...
 
 
+class UpstreamSource(Protocol):
+    """Where the road finds an upstream by its server id."""
+
+    def get(self, server_id: str, /) -> Upstream | None: ...
+
+
 class UpstreamError(MoonpoolError):
     """An MCP server did not do its part."""
 
