@@ -20,7 +20,15 @@ from mcp import ClientSession, MCPError
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
 from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp.types import CONNECTION_CLOSED, HEADER_MISMATCH, PARSE_ERROR, SERVER_INFO_META_KEY, ToolListChangedNotification
+from mcp.types import (
+    CONNECTION_CLOSED,
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    SERVER_INFO_META_KEY,
+    ToolListChangedNotification,
+)
 
 from moonpool.broker.expansion import conceal
 from moonpool.broker.upstreams.base import (
@@ -55,6 +63,7 @@ if TYPE_CHECKING:
 
 _EXIT_STATUS_S: Final = 0.3
 _RELISTEN_COUNT_MAX: Final = 20
+_ANSWERED_WITH_404: Final = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS})
 GOODBYE_S: Final = 5.0
 """How long a remote server may take to end a session; a process has `StopTimes`."""
 
@@ -236,7 +245,7 @@ class Link:
             return UpstreamResultError(server_id, problem)
         if (fault := exchange.fault(self._config)) is not None:
             return fault
-        if exchange.status == 404 and error.message in {"Session terminated", "Connection closed"}:
+        if exchange.status == 404 and not is_modern(self.protocol_version) and error.code not in _ANSWERED_WITH_404:
             return UpstreamSessionGoneError(
                 server_id, f"no longer knows our session; {doing!r} was not run, call it again"
             )
@@ -266,7 +275,9 @@ class Link:
         """The error for a server that did not finish the handshake in time."""
         if self._garbage:
             return self.garbage_error()
-        words = self._process.last_words(self._config.secrets) if self._process is not None else ""
+        words = ""
+        if self._process is not None:
+            words = self._process.last_words(self._config.secrets, ended_itself=False)
         limit = f"{self._config.connect_timeout_s:g} s"
         problem = f'did not answer the handshake within {limit}{words}; raise "connect_timeout_s" if it starts slowly'
         return UpstreamConnectTimeoutError(self._config.server_id, problem)

@@ -147,9 +147,9 @@ class ServerProcess(asyncio.SubprocessProtocol):
         if patient and not self._writable.is_set():
             await self._writable.wait()
 
-    def last_words(self, secrets: frozenset[str]) -> str:
+    def last_words(self, secrets: frozenset[str], *, ended_itself: bool = True) -> str:
         """` (exit status 1); it last wrote to stderr: …`, redacted and capped; empty when there is nothing to say."""
-        status = self._child.get_returncode()
+        status = self._child.get_returncode() if ended_itself else None
         end = ""
         if status is not None:
             end = f" (killed by {_signal_name(-status)})" if status < 0 else f" (exit status {status})"
@@ -178,7 +178,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
     async def _wait_group_gone(self, timeout_s: float) -> None:
         with anyio.move_on_after(timeout_s):
-            while _signal_group(self.pid, 0):  # noqa: ASYNC110  the kernel has no event for the end of a group
+            while _group_lives(self.pid):  # noqa: ASYNC110  the kernel has no event for the end of a group
                 await anyio.sleep(_POLL_S)
 
     @property
@@ -269,14 +269,24 @@ def _start_problem(config: ServerConfig, exc: Exception) -> str:
 
 
 def _signal_group(group: int, number: int) -> bool:
-    """Whether the group still has members. Only ESRCH proves that it has not."""
+    """Send a signal; False when the group has no member, not even a zombie."""
     try:
         os.killpg(group, number)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):
         return False
-    except PermissionError:
-        return number == 0
     return True
+
+
+def _group_lives(group: int) -> bool:
+    """Whether any member still runs. A zombie does not, and nobody reaps it where PID 1 is not an init."""
+    with os.scandir("/proc") as entries:
+        pids = [entry.name for entry in entries if entry.name.isdigit()]
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            state, _, member_of, *_ = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()
+            if int(member_of) == group and state not in {b"Z", b"X"}:
+                return True
+    return False
 
 
 def _signal_name(number: int) -> str:

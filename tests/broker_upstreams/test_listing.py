@@ -1,0 +1,104 @@
+"""`tools/list`: all pages, raw tools, broken tools, endless pages, and news that the list changed."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from broker_upstreams.peers import HttpServer, command, raw, upstream
+from moonpool.broker.upstreams import UpstreamError
+from moonpool.broker.upstreams.base import said
+from moonpool.broker.upstreams.listing import ListingPages
+
+pytestmark = pytest.mark.anyio
+
+
+# D-001, D-049, D-050, D-051
+async def test_all_pages_are_read_with_their_cursors_unchanged() -> None:
+    with anyio.fail_after(30):
+        async with upstream(raw("pages")) as srv:
+            listing = await srv.list_tools()
+    assert [tool.name for tool in listing.tools] == ["tool0", "tool2", "tool3"]
+
+
+# D-052
+@pytest.mark.parametrize(
+    ("mode", "sentence"), [("repeated-cursor", "repeats a cursor"), ("endless-pages", "more than 1000 pages")]
+)
+async def test_a_listing_that_never_ends_is_an_error(mode: str, sentence: str) -> None:
+    with anyio.fail_after(60):
+        async with upstream(raw(mode)) as srv:
+            with pytest.raises(UpstreamError, match=sentence):
+                await srv.list_tools()
+
+
+async def test_one_broken_tool_never_loses_the_others() -> None:
+    with anyio.fail_after(30):
+        async with upstream(raw("broken-tool")) as srv:
+            listing = await srv.list_tools()
+    assert [tool.name for tool in listing.tools] == ["bare", "odd", "good"]
+    assert list(listing.tools[2].raw) == ["inputSchema", "x-vendor", "name", "description"]
+    assert listing.tools[2].raw["x-vendor"] == {"kept": None}
+    assert len(listing.warnings) == 8
+
+
+async def test_what_the_server_says_about_itself_is_kept() -> None:
+    with anyio.fail_after(30):
+        async with upstream(command("echo.py")) as srv:
+            listing = await srv.list_tools()
+        async with upstream(command("echo.py", moonpool={"instructions": False})) as srv:
+            silent = await srv.list_tools()
+    assert (listing.name, listing.version, listing.instructions) == ("echo", "1.0", "Echoes.")
+    assert silent.instructions == ""
+
+
+# D-003
+@pytest.mark.parametrize(
+    ("path", "kind", "era"),
+    [
+        pytest.param("", "stdio", None, id="stdio 2026-07-28"),
+        pytest.param("", "stdio", "2025-11-25", id="stdio 2025-11-25"),
+        pytest.param("/mcp", "http", None, id="http 2026-07-28"),
+        pytest.param("/sse", "sse", "2025-11-25", id="legacy sse 2025-11-25"),
+    ],
+)
+async def test_a_changed_listing_is_told(own_echo_http: HttpServer, path: str, kind: str, era: str | None) -> None:
+    entry = command("echo.py") if kind == "stdio" else {"url": own_echo_http.url(path), "type": kind}
+    told = anyio.Event()
+    options = {"known_eras": {"srv": era}} if era else {}
+    with anyio.fail_after(30):
+        async with upstream(entry, on_listing_changed=lambda _: told.set(), **options) as srv:
+            before = await srv.list_tools()
+            while not told.is_set():  # the subscription may be acknowledged after the first change
+                await srv.call_tool("list_change", {"name": "new"}, timeout_s=10)
+                with anyio.move_on_after(0.5):
+                    await told.wait()
+            after = await srv.list_tools()
+    assert "new" not in {tool.name for tool in before.tools}
+    assert "new" in {tool.name for tool in after.tools}
+
+
+async def test_a_restarted_server_is_listed_again() -> None:
+    told: list[str] = []
+    with anyio.fail_after(30):
+        async with upstream(command("echo.py"), on_listing_changed=told.append) as srv:
+            with pytest.raises(UpstreamError):
+                await srv.call_tool("crash", {}, timeout_s=20)
+            assert told == []
+            await srv.call_tool("echo", {}, timeout_s=20)
+    assert told == ["srv"]
+
+
+def test_a_tool_list_that_is_none_is_refused() -> None:
+    with pytest.raises(UpstreamError, match='without a list of "tools"'):
+        ListingPages("srv").add({"tools": {}})
+
+
+def test_too_many_tools_are_refused() -> None:
+    with pytest.raises(UpstreamError, match="more than 10000 tools"):
+        ListingPages("srv").add({"tools": [{"name": str(number)} for number in range(10_001)]})
+
+
+def test_what_a_server_says_is_capped_and_printable() -> None:
+    assert said("a\x1b[31m\nb") == "a [31m b"
+    assert len(said("x" * 10_000)) < 2010
