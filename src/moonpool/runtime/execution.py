@@ -119,6 +119,12 @@ class Execution:
         self._sandbox.interrupt()
         self._grace = asyncio.get_running_loop().call_later(GRACE_S, self._sandbox.kill)
 
+    def kill(self, reason: str) -> None:
+        """End the code now, without interrupt and grace."""
+        if not self._ended.done():
+            self._forced = self._forced or reason
+            self._sandbox.kill()
+
     async def _settle(self) -> None:
         self.deadline.cancel()
         if self._grace is not None:

@@ -27,7 +27,7 @@ from moonpool.runtime.output import StreamKeeper
 from moonpool.sandboxes.base import SandboxSpec, Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
 
     from moonpool.broker.context import CallContext
@@ -94,9 +94,9 @@ class Runtime:
         finally:
             self._close_soon(session)
 
-    def session(self, ticket: Ticket, session_id: str | None = None) -> Session:
-        """A session; its sandbox opens at the first execution. Close it."""
-        session = Session(self, ticket, session_id=session_id)
+    def session(self, ticket: Ticket, session_id: str | None = None, *, final: bool = False) -> Session:
+        """A session; its sandbox opens at the first execution. Close it. `final`: it runs one execution only."""
+        session = Session(self, ticket, session_id=session_id, final=final)
         self._sessions.add(session)
         return session
 
@@ -128,12 +128,21 @@ class Session:
         self._turn = asyncio.Lock()
         self._unfollow = runtime.toolbox.follow(self._on_new_tools)
         self._executions = 0
+        self._run: _Run | None = None
 
     async def execute(self, request: CodeRequest) -> Envelope:
         """Run code with the variables and files of earlier executions. Waits for its turn. Raises InputError."""
         self._check(request)
         async with self._turn:
-            return await self._execute(request)
+            try:
+                return await self._execute(request)
+            finally:
+                self._run = None
+
+    def interrupt(self, *, at_once: bool = False) -> None:
+        """End what runs now as `Cancelled`: interrupt, grace, kill; `at_once` kills. Its envelope is made as ever."""
+        if self._run is not None:
+            self._run.interrupt(at_once=at_once)
 
     def _check(self, request: CodeRequest) -> None:
         settings = self._runtime.settings
@@ -154,10 +163,12 @@ class Session:
             raise InputError(f"the timeout must be above 0 and at most {settings.timeout_s_max:g} s")
 
     async def _execute(self, request: CodeRequest) -> Envelope:
-        run = _Run(self._runtime, self._ticket, self.session_id, request, self._runtime.sandbox_spec)
+        run = self._run = _Run(self._runtime, self._ticket, self.session_id, request, self._runtime.sandbox_spec)
         snapshot: ToolSnapshot | None = None
         try:
-            sandbox, snapshot = await self._ready_sandbox()
+            sandbox, snapshot = await run.opening(self._ready_sandbox())
+        except _InterruptedError:
+            return await run.failed_to_start(_CANCELLED, snapshot)
         except MoonpoolError as error:
             failure = ExecutionError(type="SandboxError", message=str(error), retryable=error.retryable)
             return await run.failed_to_start(failure, snapshot)
@@ -198,6 +209,13 @@ class Session:
             self._sandbox = None
 
 
+_CANCELLED = ExecutionError(type="Cancelled", message="the execution was cancelled before its code started")
+
+
+class _InterruptedError(Exception):
+    """The execution was interrupted before its code started."""
+
+
 class _Run:
     """One execution's identity, records and envelope."""
 
@@ -212,6 +230,32 @@ class _Run:
         self._started = asyncio.get_running_loop().time()
         self._tally: Counter[str] = Counter()
         self._context: CallContext | None = None
+        self._execution: Execution | None = None
+        self._opening: asyncio.Future[tuple[Sandbox, ToolSnapshot]] | None = None
+        self._interrupted = False
+
+    async def opening(
+        self, ready: Coroutine[object, object, tuple[Sandbox, ToolSnapshot]]
+    ) -> tuple[Sandbox, ToolSnapshot]:
+        """Wait until the sandbox is ready; raises _InterruptedError when `interrupt` is called meanwhile."""
+        self._opening = asyncio.ensure_future(ready)
+        try:
+            return await self._opening
+        except asyncio.CancelledError:
+            if self._interrupted:
+                raise _InterruptedError from None
+            raise
+
+    def interrupt(self, *, at_once: bool) -> None:
+        """End this run early, wherever it is."""
+        self._interrupted = True
+        if self._execution is None:
+            if self._opening is not None:
+                self._opening.cancel()
+        elif at_once:
+            self._execution.kill("cancelled")
+        else:
+            self._execution.force_end("cancelled")
 
     async def on(self, sandbox: Sandbox, snapshot: Callable[[], ToolSnapshot | None], *, final: bool) -> Envelope:
         """Run on `sandbox`, record start and end, return the envelope."""
@@ -229,7 +273,7 @@ class _Run:
             result_bytes_max=settings.result_bytes_max,
         )
         keepers = {stream: self._keeper(stream) for stream in Stream}
-        execution = Execution(sandbox, spec, self, keepers)
+        execution = self._execution = Execution(sandbox, spec, self, keepers)
         self._context = self._ticket.make_context(
             self.run_id, self.trace_id, self._session_id, self._digest, lambda: snapshot() or tools, execution.deadline
         )
@@ -251,6 +295,9 @@ class _Run:
     async def failed_to_start(self, error: ExecutionError, tools: ToolSnapshot | None) -> Envelope:
         """An execution whose sandbox did not come up ends in an envelope like any other."""
         await self._record_start(tools)
+        return await self._ended_early(error)
+
+    async def _ended_early(self, error: ExecutionError) -> Envelope:
         envelope = self._envelope(error=error)
         await self._record_end(envelope, output_bytes=0)
         return envelope
