@@ -216,6 +216,13 @@ async def test_a_hundred_megabytes_of_stderr_neither_block_nor_stay() -> None:
     assert result["structuredContent"] == {"a": 1}
 
 
+async def test_arguments_that_are_no_json_are_refused_before_they_leave() -> None:
+    with anyio.fail_after(30):
+        async with upstream(raw("good")) as srv:
+            error = await failure(srv, value=float("nan"))
+    assert "cannot be sent this request as JSON" in str(error)
+
+
 async def test_requests_of_a_server_are_denied() -> None:
     with anyio.fail_after(30):
         async with upstream(raw("asks")) as srv:
