@@ -48,8 +48,9 @@ def read_golden(name: str) -> dict[str, bytes]:
 def main() -> None:
     for name in CASES:
         folder = GOLDENS / name
+        rendered = render_case(name)
         shutil.rmtree(folder / "tree", ignore_errors=True)
-        for path, content in render_case(name).items():
+        for path, content in rendered.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             Path(folder / path).write_bytes(content)
 

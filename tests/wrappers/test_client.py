@@ -119,7 +119,7 @@ def test_tools_that_differ_in_case_only_are_both_called(bridge: Bridge, trees: A
     assert [call[1] for call in bridge.calls] == ["getUser", "GetUser", "getuser"]
 
 
-@pytest.mark.req("I-014", "H-042")
+@pytest.mark.req("H-042")
 def test_ipyboxs_image_search_sample_runs(bridge: Bridge, trees: Any) -> None:
     trees("ipybox")
     item = {"title": "t", "properties": {"url": "u", "extra": 1}}
@@ -133,7 +133,7 @@ def test_ipyboxs_image_search_sample_runs(bridge: Bridge, trees: Any) -> None:
     assert bridge.calls == [("brave_search", "brave_image_search", {"query": "neural topic models", "count": 3})]
 
 
-@pytest.mark.req("I-015", "I-025")
+@pytest.mark.req("X-11")
 def test_ipyboxs_github_sample_runs(bridge: Bridge, trees: Any) -> None:
     trees("ipybox")
     from mcptools.github import search_repositories  # pyright: ignore[reportMissingImports]

@@ -157,7 +157,7 @@ def test_pascal_joins_words() -> None:
     assert pascal("get_all-rows.now") == "GetAllRowsNow"
 
 
-@pytest.mark.req("H-017")
+@pytest.mark.req("H-017", "X-05")
 @pytest.mark.parametrize("allocator", [*ALLOCATORS, name_js_functions])
 @given(names=_names)
 def test_allocation_is_injective_and_valid(allocator: Callable[[list[str]], dict[str, str]], names: list[str]) -> None:

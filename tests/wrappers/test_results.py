@@ -28,7 +28,7 @@ def failed(kind: str = "ToolError", **members: Any) -> ToolCallResult[Any]:
     return ToolCallResult({"ok": False, "error": error, **members}, "sheets.get_all_rows")
 
 
-@pytest.mark.req("H-042")
+@pytest.mark.req("H-042", "X-03")
 @pytest.mark.parametrize("data", [{}, [], {"rows": []}, "", 0, False, None], ids=repr)
 def test_presence_is_not_truth(data: Any) -> None:
     result = structured(data)

@@ -13,7 +13,8 @@ from moonpool.core.manifest import Manifest, ToolDefinition
 from moonpool.wrappers import schema as schema_module
 from moonpool.wrappers import tree as tree_module
 from moonpool.wrappers.ir import Choice, Hints, ListOf, MapOf, Ref, Scalar, ToolShape, TupleOf, Union
-from moonpool.wrappers.schema import read_tool, union_of
+from moonpool.wrappers.leaves import union_of
+from moonpool.wrappers.schema import read_tool
 from moonpool.wrappers.stubs import render_stub
 from moonpool.wrappers.tree import render_tree
 from wrappers.roundtrip import make_listing
@@ -160,6 +161,7 @@ def test_constraints_of_an_optional_type_are_found_inside_it() -> None:
     assert member.notes == (">= 1",)
 
 
+@pytest.mark.req("H-036")
 def test_hints_are_read_where_they_are_booleans() -> None:
     shape = read({}, annotations={"readOnlyHint": True, "destructiveHint": "yes"})
     assert shape.hints == Hints(read_only=True)

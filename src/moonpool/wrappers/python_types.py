@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.naming import MODULE_WORDS, pascal, safe_identifier
 from moonpool.wrappers.ir import Choice, ListOf, MapOf, Ref, Scalar, TupleOf, Union
+from moonpool.wrappers.leaves import union_of
 from moonpool.wrappers.quoting import literal, wrap
-from moonpool.wrappers.schema import union_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -79,7 +79,7 @@ def member_notes(member: Member) -> str:
 def describe_hints(hints: Hints) -> str:
     """The server's own annotations in words."""
     said = {
-        "reads only": hints.read_only,
+        "only reads": hints.read_only,
         "may destroy data": hints.destructive if not hints.read_only else None,
         "is safe to repeat": hints.idempotent if not hints.read_only else None,
         "reaches the outside world": hints.open_world,

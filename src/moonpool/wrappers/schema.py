@@ -10,15 +10,11 @@ inside its document only.
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
 
 from moonpool.core.naming import name_parameters
 from moonpool.wrappers.ir import (
-    Choice,
     Hints,
     ListOf,
     MapOf,
@@ -29,11 +25,26 @@ from moonpool.wrappers.ir import (
     ToolShape,
     TupleOf,
     TypeExpr,
-    Union,
 )
+from moonpool.wrappers.leaves import (
+    DEFAULT_CHARS_MAX,
+    NOTE_CHARS_MAX,
+    choice_of,
+    clip,
+    guess_types,
+    has_more_parts,
+    json_text,
+    member_text,
+    notes_of,
+    singular,
+    strings,
+    title_of,
+    union_of,
+)
+from moonpool.wrappers.references import find, follow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.manifest import ToolDefinition
@@ -42,23 +53,12 @@ DEPTH_MAX: Final = 24
 NODES_MAX: Final = 5_000
 MEMBERS_MAX: Final = 400
 OPTIONS_MAX: Final = 64
-CHOICES_MAX: Final = 64
-CHOICES_CHARS_MAX: Final = 4_096
 TYPE_PARTS_MAX: Final = 200
 DESCRIPTION_CHARS_MAX: Final = 16_384
-MEMBER_DESCRIPTION_CHARS_MAX: Final = 2_048
-DEFAULT_CHARS_MAX: Final = 512
-NOTE_CHARS_MAX: Final = 160
 WARNINGS_MAX: Final = 20
 
 _DIALECTS: Final = ("json-schema.org/draft-07/schema", "json-schema.org/draft/2020-12/schema", "draft/2019-09/schema")
 _TYPES: Final = {scalar.value: scalar for scalar in Scalar if scalar is not Scalar.ANY}
-_JSON_INTEGER_LIMIT: Final = 2**53 - 1  # generators write it where they mean "no bound"
-_BOUNDS: Final = (
-    ("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="), ("exclusiveMaximum", "<"),
-    ("multipleOf", "multiple of"), ("minLength", "length >="), ("maxLength", "length <="), ("minItems", "items >="),
-    ("maxItems", "items <="), ("minProperties", "members >="), ("maxProperties", "members <="),
-)  # fmt: skip
 
 
 def read_tool(tool: ToolDefinition) -> ToolShape:
@@ -71,8 +71,8 @@ def read_tool(tool: ToolDefinition) -> ToolShape:
     return ToolShape(
         server_id=tool.server_id,
         name=tool.name,
-        title=_clip(tool.title, NOTE_CHARS_MAX),
-        description=_clip(tool.description, DESCRIPTION_CHARS_MAX),
+        title=clip(tool.title, NOTE_CHARS_MAX),
+        description=clip(tool.description, DESCRIPTION_CHARS_MAX),
         input=root,
         output=output,
         objects={**arguments.objects, **results.objects},
@@ -84,35 +84,11 @@ def read_tool(tool: ToolDefinition) -> ToolShape:
 def untyped_tool(tool: ToolDefinition, reason: str) -> ToolShape:
     """The wrapper of last resort: any arguments, any result."""
     root = ObjectShape(key="input#", hint="Input", members=(), extras=Scalar.ANY)
-    description = _clip(tool.description, DESCRIPTION_CHARS_MAX)
+    description = clip(tool.description, DESCRIPTION_CHARS_MAX)
     return ToolShape(
         server_id=tool.server_id, name=tool.name, title="", description=description, input=root, output=None,
         objects={}, warnings=(reason,),
     )  # fmt: skip
-
-
-def union_of(options: Iterable[TypeExpr]) -> TypeExpr:
-    """The union without duplicates, nested unions or a needless wrapping; null comes last, choices are merged."""
-    flat: dict[TypeExpr, None] = {}
-    choices: dict[str, None] = {}
-    for option in options:
-        for part in option.options if isinstance(option, Union) else (option,):
-            if isinstance(part, Choice):
-                choices.update(dict.fromkeys(part.values))
-            else:
-                flat[part] = None
-    if Scalar.ANY in flat:
-        return Scalar.ANY
-    if len(choices) > CHOICES_MAX or sum(map(len, choices)) > CHOICES_CHARS_MAX:
-        flat = dict.fromkeys(_type_of(json.loads(text)) for text in choices) | flat
-        choices = {}
-    parts = [Choice(tuple(choices))] if choices else []
-    ordered: list[TypeExpr] = [*parts, *(part for part in flat if part is not Scalar.NULL)]
-    if Scalar.NULL in flat:
-        ordered.append(Scalar.NULL)
-    if not ordered:
-        return Scalar.ANY
-    return ordered[0] if len(ordered) == 1 else Union(tuple(ordered))
 
 
 @dataclass(slots=True)
@@ -132,13 +108,13 @@ class _Reader:
         """The arguments as an object, whatever the schema is."""
         dialect = self.root.get("$schema") if isinstance(self.root, dict) else None
         if isinstance(dialect, str) and not dialect.rstrip("#").endswith(_DIALECTS):
-            self._warn(f"unknown $schema {_clip(dialect, 80)!r}, read as 2020-12")
+            self._warn(f"unknown $schema {clip(dialect, 80)!r}, read as 2020-12")
         schema = self._follow(self.root)
         if not isinstance(schema, dict):
             if schema is not True:
                 self._warn("inputSchema is not an object schema")
             schema = {}
-        elif schema.get("type", "object") != "object" and "object" not in _strings(schema.get("type")):
+        elif schema.get("type", "object") != "object" and "object" not in strings(schema.get("type")):
             self._warn("inputSchema does not describe an object")
         return self._object_shape(schema, "", "Input", 0)
 
@@ -150,7 +126,7 @@ class _Reader:
             return Scalar.ANY
         if not isinstance(schema, dict):
             if not isinstance(schema, bool):
-                self._warn(f"no schema at {_clip(path, 80) or 'the root'}")
+                self._warn(f"no schema at {clip(path, 80) or 'the root'}")
             return Scalar.ANY
         reference = schema.get("$ref", schema.get("$dynamicRef"))
         if reference is not None:
@@ -158,19 +134,19 @@ class _Reader:
         expression = self._read_plain(schema, path, hint, depth)
         if schema.get("nullable") is True:
             expression = union_of([expression, Scalar.NULL])
-        if _has_more_parts(expression, TYPE_PARTS_MAX):  # shared references multiply where they are written out
+        if has_more_parts(expression, TYPE_PARTS_MAX):  # shared references multiply where they are written out
             self._warn("a type is too large to write down; untyped")
             return Scalar.ANY
         return expression
 
     def _read_plain(self, schema: JsonObject, path: str, hint: str, depth: int) -> TypeExpr:
         if "const" in schema:
-            return _choice([schema["const"]])
+            return choice_of([schema["const"]])
         if isinstance(values := schema.get("enum"), list):
-            return _choice(values)
+            return choice_of(values)
         if isinstance(schema.get("properties"), dict) or self._merges(schema):
             shape = self._object_shape(schema, path, hint, depth)
-            null = [Scalar.NULL] if "null" in _strings(schema.get("type")) else []
+            null = [Scalar.NULL] if "null" in strings(schema.get("type")) else []
             return union_of([self._keep(shape), *null])
         for word in ("anyOf", "oneOf"):
             if isinstance(options := schema.get(word), list) and options:
@@ -180,7 +156,7 @@ class _Reader:
                 self.read(part, f"{path}/allOf/{at}", hint, depth + 1) for at, part in enumerate(parts[:OPTIONS_MAX])
             ]
             return next((part for part in read if part is not Scalar.ANY), Scalar.ANY)
-        kinds = _strings(schema.get("type")) or list(_guess_type(schema))
+        kinds = strings(schema.get("type")) or list(guess_types(schema))
         return union_of(self._read_kind(kind, schema, path, hint, depth) for kind in kinds)
 
     def _read_options(self, options: list[JsonValue], path: str, hint: str, depth: int) -> TypeExpr:
@@ -188,7 +164,7 @@ class _Reader:
             self._warn(f"more than {OPTIONS_MAX} alternatives; untyped")
             return Scalar.ANY
         return union_of(
-            self.read(option, f"{path}/{at}", _title(option, hint), depth + 1) for at, option in enumerate(options)
+            self.read(option, f"{path}/{at}", title_of(option, hint), depth + 1) for at, option in enumerate(options)
         )
 
     def _read_kind(self, kind: str, schema: JsonObject, path: str, hint: str, depth: int) -> TypeExpr:
@@ -197,14 +173,14 @@ class _Reader:
         if kind == "object":
             return self._read_map(schema, path, hint, depth)
         if kind not in _TYPES:
-            self._warn(f"unknown type {_clip(kind, 40)!r}")
+            self._warn(f"unknown type {clip(kind, 40)!r}")
         return _TYPES.get(kind, Scalar.ANY)
 
     def _read_array(self, schema: JsonObject, path: str, hint: str, depth: int) -> TypeExpr:
         items, prefix = schema.get("items", True), schema.get("prefixItems")
         if isinstance(items, list):  # draft-07 spells a tuple so
             prefix, items = items, schema.get("additionalItems", True)
-        rest = self.read(items, f"{path}/items", _singular(hint), depth + 1) if items is not False else None
+        rest = self.read(items, f"{path}/items", singular(hint), depth + 1) if items is not False else None
         if not isinstance(prefix, list) or not prefix:
             return ListOf(rest or Scalar.ANY)
         places = tuple(
@@ -220,11 +196,11 @@ class _Reader:
         if isinstance(extra := schema.get("additionalProperties"), dict):
             values.append(extra)
         return MapOf(
-            union_of(self.read(v, f"{path}/values/{at}", _singular(hint), depth + 1) for at, v in enumerate(values))
+            union_of(self.read(v, f"{path}/values/{at}", singular(hint), depth + 1) for at, v in enumerate(values))
         )
 
     def _read_reference(self, reference: JsonValue, hint: str, depth: int) -> TypeExpr:
-        target = self._find(reference)
+        target = find(self.root, reference, self._warn)
         if target is None:
             return Scalar.ANY
         pointer = str(reference)
@@ -245,34 +221,8 @@ class _Reader:
             return Ref(f"{self.document}#{pointer[1:]}")
         return Scalar.ANY
 
-    def _find(self, reference: JsonValue) -> JsonValue:
-        """What a reference points at; None, with a warning, when it leaves the document or hits nothing."""
-        if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
-            self._warn(f"$ref {_clip(str(reference), 80)!r} is not followed: it does not point into this schema")
-            return None
-        node: JsonValue = self.root
-        for part in reference.split("/")[1:]:
-            step = unquote(part).replace("~1", "/").replace("~0", "~")
-            if isinstance(node, dict):
-                node = node.get(step)
-            elif isinstance(node, list) and step.isascii() and step.isdigit() and int(step[:9]) < len(node):
-                node = node[int(step[:9])]
-            else:
-                node = None
-        if not isinstance(node, dict | bool):
-            self._warn(f"$ref {_clip(reference, 80)!r} points at nothing")
-            return None
-        return node
-
     def _follow(self, schema: JsonValue) -> JsonValue:
-        """The schema behind a chain of references, with the keywords beside them."""
-        for _ in range(DEPTH_MAX):
-            if not isinstance(schema, dict) or "$ref" not in schema:
-                return schema
-            target = self._find(schema["$ref"])
-            beside = {word: value for word, value in schema.items() if word != "$ref"}
-            schema = {**target, **beside} if isinstance(target, dict) else beside
-        return {}
+        return follow(self.root, schema, self._warn)
 
     def _merges(self, schema: JsonObject) -> bool:
         """Whether `allOf` puts one object together."""
@@ -290,7 +240,7 @@ class _Reader:
             properties = part.get("properties")
             for name, value in properties.items() if isinstance(properties, dict) else ():
                 found.setdefault(name, (f"{part_path}/properties/{name}", value))
-            required.update(_strings(part.get("required")) if certain else ())
+            required.update(strings(part.get("required")) if certain else ())
         if len(found) > MEMBERS_MAX:
             self._warn(f"more than {MEMBERS_MAX} members; the others are accepted, but not listed")
         kept = dict(list(found.items())[:MEMBERS_MAX])
@@ -305,7 +255,7 @@ class _Reader:
                 for name, (at, value) in kept.items()
             ),
             extras=extras,
-            description=_text(schema.get("description")),
+            description=member_text(schema.get("description")),
         )
 
     def _object_parts(self, schema: JsonObject, path: str, depth: int) -> Iterator[tuple[bool, str, JsonObject]]:
@@ -327,9 +277,9 @@ class _Reader:
             identifier=identifier,
             type=self.read(schema, path, name, depth + 1),
             required=required,
-            default=_json_text(words["default"], DEFAULT_CHARS_MAX) if "default" in words else None,
-            description=_text(words.get("description")),
-            notes=tuple(dict.fromkeys(_notes(words))),
+            default=json_text(words["default"], DEFAULT_CHARS_MAX) if "default" in words else None,
+            description=member_text(words.get("description")),
+            notes=tuple(dict.fromkeys(notes_of(words))),
         )
 
     def _keep(self, shape: ObjectShape) -> TypeExpr:
@@ -348,94 +298,6 @@ class _Reader:
             self.warnings.append(warning)
 
 
-def _choice(values: list[JsonValue]) -> TypeExpr:
-    """A choice of scalars; other values, and more of them than help, are told by type only."""
-    if not values:
-        return Scalar.ANY
-    if len(values) > CHOICES_MAX or any(isinstance(value, float | list | dict) for value in values):
-        return union_of(_type_of(value) for value in values)
-    nulls = [Scalar.NULL] if None in values else []
-    texts = [_json_text(value, DEFAULT_CHARS_MAX) for value in values if value is not None]
-    if None in texts:
-        return union_of(_type_of(value) for value in values)
-    choice = Choice(tuple(dict.fromkeys(text for text in texts if text is not None)))
-    return union_of([choice, *nulls] if choice.values else nulls)
-
-
-def _type_of(value: JsonValue) -> TypeExpr:
-    match value:
-        case None:
-            return Scalar.NULL
-        case bool():
-            return Scalar.BOOLEAN
-        case int():
-            return Scalar.INTEGER
-        case float():
-            return Scalar.NUMBER
-        case str():
-            return Scalar.STRING
-        case list():
-            return ListOf(Scalar.ANY)
-        case dict():
-            return MapOf(Scalar.ANY)
-
-
-def _has_more_parts(expression: TypeExpr, limit: int) -> bool:
-    """Whether a type, written out, has more than `limit` parts; looks at no more of them than that."""
-    waiting, seen = [expression], 0
-    while waiting and seen <= limit:
-        part = waiting.pop()
-        seen += 1
-        if isinstance(part, ListOf):
-            waiting.append(part.item)
-        elif isinstance(part, MapOf):
-            waiting.append(part.value)
-        elif isinstance(part, Union):
-            waiting.extend(part.options)
-        elif isinstance(part, TupleOf):
-            waiting.extend([*part.items, *([part.rest] if part.rest else [])])
-    return seen > limit
-
-
-def _guess_type(schema: JsonObject) -> Iterator[str]:
-    """What a schema without `type` speaks of."""
-    if schema.keys() & {"items", "prefixItems", "minItems", "maxItems"}:
-        yield "array"
-    if schema.keys() & {"additionalProperties", "patternProperties"}:
-        yield "object"
-    if schema.keys() & {"minLength", "maxLength", "pattern"}:
-        yield "string"
-
-
-def _notes(schema: JsonObject) -> Iterator[str]:
-    """A member's constraints in few words."""
-    for option in (*_parts(schema, "anyOf"), *_parts(schema, "oneOf")):  # `int | None` keeps its bounds inside
-        if "properties" not in option:
-            yield from _notes({word: value for word, value in option.items() if word not in {"anyOf", "oneOf"}})
-    for word, sign in _BOUNDS:
-        bound = schema.get(word)
-        if isinstance(bound, int | float) and not isinstance(bound, bool) and _meant(word, bound):
-            yield f"{sign} {bound}"
-    for word in ("pattern", "format"):
-        if isinstance(text := schema.get(word), str) and 0 < len(text) <= NOTE_CHARS_MAX:
-            yield f"{word} {text}"
-    if isinstance(items := schema.get("items"), dict) and isinstance(text := items.get("format"), str):
-        yield f"items of format {_clip(text, NOTE_CHARS_MAX)}"
-
-
-def _parts(schema: JsonObject, word: str) -> list[JsonObject]:
-    options = schema.get(word)
-    return [option for option in options[:4] if isinstance(option, dict)] if isinstance(options, list) else []
-
-
-def _meant(word: str, bound: float) -> bool:
-    return (
-        math.isfinite(bound)
-        and abs(bound) != _JSON_INTEGER_LIMIT
-        and not (bound == 0 and word.startswith("min") and word != "minimum")
-    )
-
-
 def _read_hints(annotations: JsonObject) -> Hints:
     def flag(name: str) -> bool | None:
         value = annotations.get(name)
@@ -447,38 +309,3 @@ def _read_hints(annotations: JsonObject) -> Hints:
         idempotent=flag("idempotentHint"),
         open_world=flag("openWorldHint"),
     )
-
-
-def _json_text(value: JsonValue, chars_max: int) -> str | None:
-    """JSON in ASCII, or None when it is too long or no JSON (NaN)."""
-    try:
-        text = json.dumps(value, allow_nan=False)
-    except (ValueError, RecursionError):
-        return None
-    return text if len(text) <= chars_max else None
-
-
-def _strings(value: JsonValue) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
-
-
-def _text(value: JsonValue) -> str:
-    return _clip(value, MEMBER_DESCRIPTION_CHARS_MAX) if isinstance(value, str) else ""
-
-
-def _title(schema: JsonValue, fallback: str) -> str:
-    title = schema.get("title") if isinstance(schema, dict) else None
-    return title if isinstance(title, str) and 0 < len(title) <= 60 else fallback
-
-
-def _singular(hint: str) -> str:
-    """`entities` -> `entity`, `rows` -> `row`: a better name for an item's type."""
-    if hint.endswith("ies") and len(hint) > 4:
-        return hint[:-3] + "y"
-    return hint[:-1] if hint.endswith("s") and not hint.endswith(("ss", "us", "is")) and len(hint) > 3 else hint
-
-
-def _clip(text: str, chars_max: int) -> str:
-    return text if len(text) <= chars_max else text[: chars_max - 1] + "…"

@@ -155,6 +155,11 @@ def _paragraphs(tool: ToolShape, classes: Mapping[str, str]) -> Iterator[str]:
         yield "\n".join([heading, *(line for member in tool.input.members for line in _argument(member, classes))])
     elif tool.input.extras is None:
         yield "Takes no arguments."
+    if tool.output is not None:
+        yield "\n".join(wrap(f"Returns {annotation(tool.output, classes)}", 4, hanging="    "))
+    if tool.objects:
+        objects = (line for shape in tool.objects.values() for line in _object(shape, classes))
+        yield "\n".join(["Objects, as dicts (? marks members that may be left out):", *objects])
     yield describe_hints(tool.hints)
 
 
@@ -162,11 +167,23 @@ def _argument(member: Member, classes: Mapping[str, str]) -> Iterator[str]:
     """`    limit (int, optional, default 30): How many.`, wrapped."""
     facts = ", ".join(filter(None, [annotation(member.type, classes), one_line(member_notes(member))]))
     sent_as = "" if member.identifier == member.wire_name else f", sent as {quote(one_line(member.wire_name))}"
-    text = f"{member.identifier} ({facts}{sent_as})"
-    if member.description:
-        text = f"{text}: {one_line(member.description)}"
+    first, *rest = prose(member.description).split("\n")
+    text = f"{member.identifier} ({facts}{sent_as})" + (f": {first}" if first else "")
     for line in wrap(text, 8, hanging="    "):
         yield f"    {line}"
+    for paragraph in rest:
+        yield from (f"        {line}" for line in wrap(paragraph, 12))
+
+
+def _object(shape: ObjectShape, classes: Mapping[str, str]) -> Iterator[str]:
+    """`    Edit: {oldText: str, newText: str}`, wrapped."""
+    members = (f"{_key(m)}{'' if m.required else '?'}: {annotation(m.type, classes)}" for m in shape.members)
+    for line in wrap(f"{classes[shape.key]}: {{{', '.join(members)}}}", 8, hanging="    "):
+        yield f"    {line}"
+
+
+def _key(member: Member) -> str:
+    return member.wire_name if member.identifier == member.wire_name else quote(member.wire_name)
 
 
 def _typed_dict(shape: ObjectShape, classes: Mapping[str, str]) -> Iterator[str]:
@@ -175,7 +192,8 @@ def _typed_dict(shape: ObjectShape, classes: Mapping[str, str]) -> Iterator[str]
     documented = shape.key != "input#"  # the function documents the root
     if all(member.identifier == member.wire_name for member in shape.members):
         yield f"class {name}(TypedDict):"
-        yield from docstring([wrapped(prose(shape.description), 4)], "    ") if shape.description and documented else ()
+        if shape.description and documented:
+            yield from (*docstring([wrapped(prose(shape.description), 4)], "    "), "")
         for member in shape.members:
             yield from comment(_remark(member), "    ") if documented else ()
             yield f"    {member.wire_name}: {_member_type(member, classes)}"

@@ -26,7 +26,7 @@ class Params(Model):
 def run(params: Params | dict[str, Any] | None = None, /, **kwargs: Any) -> Result | str:
     """Read one document.
 
-    The server says that this tool reads only.
+    The server says that this tool only reads.
 
     Raises ToolRunnerError when the tool fails or is refused.
     """

@@ -30,7 +30,13 @@ async def get_document(
     Arguments, in one dict or as keywords:
         documentId (str): The ID in the document's address.
 
-    The server says that this tool reads only.
+    Returns GetDocumentResult
+
+    Objects, as dicts (? marks members that may be left out):
+        Revision: {id: str, author?: str | None}
+        GetDocumentResult: {title: str, content: str, revisions?: list[Revision]}
+
+    The server says that this tool only reads.
     """
     return await call_tool(server_id="google-drive", name="get_document", arguments=pack(arguments, kwargs))
 

@@ -28,6 +28,9 @@ async def update_rows(arguments: UpdateRowsInput | Model | None = None, /, **kwa
         rows (list[Row], items >= 1)
         mode (Literal["merge", "replace"], optional, default "merge")
 
+    Objects, as dicts (? marks members that may be left out):
+        Row: {index: int, cells: dict[str, str | float | None]}
+
     The server says that this tool may destroy data and is safe to repeat.
     """
     return await call_tool(server_id="sheets", name="update-rows", arguments=pack(arguments, kwargs))

@@ -28,6 +28,13 @@ async def _31m_evil__________N_DIGIT_ONE__x41_x__s______import____os___abort____
     Arguments, in one dict or as keywords:
         x (str, optional): \"\"\""
         y (Any, optional): \\
+
+    Returns _31mEvilNDIGITONEX41XSImportOsAbortResult
+
+    Objects, as dicts (? marks members that may be left out):
+        _31mEvilNDIGITONEX41XSImportOsAbortResult: {'\"\"\"\\nimport os; os.abort()\\n\"\"\"\\\\'?: str,
+            '\\u2028\\u2029\\x00\\x85\\x1b[31m\\u202eevil\\ud800\\r\\n\\'\\'\\'\"\"\"\\\\N{DIGIT ONE}\\\\x41{x}%s" +
+            __import__("os").abort() + "'?: str}
     """
     return await call_tool(server_id="hostile", name='\u2028\u2029\x00\x85\x1b[31m\u202eevil\ud800\r\n\'\'\'"""\\N{DIGIT ONE}\\x41{x}%s" + __import__("os").abort() + "', arguments=pack(arguments, kwargs))
 

@@ -35,6 +35,13 @@ async def brave_image_search(
     Arguments, in one dict or as keywords:
         query (str, length <= 400): The search query.
         count (int, optional, default 50, >= 1, <= 200)
+
+    Returns BraveImageSearchResult
+
+    Objects, as dicts (? marks members that may be left out):
+        Properties: {url: str, width?: int}
+        Item: {title: str, properties: Properties}
+        BraveImageSearchResult: {items: list[Item], might_be_offensive?: bool}
     """
     return await call_tool(server_id="brave_search", name="brave_image_search", arguments=pack(arguments, kwargs))
 

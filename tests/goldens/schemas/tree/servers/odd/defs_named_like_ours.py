@@ -41,6 +41,12 @@ async def defs_named_like_ours(
         r (Result, optional)
         m (Model2, optional)
         a (Any2, optional)
+
+    Objects, as dicts (? marks members that may be left out):
+        Params: {x?: int}
+        Result: {y?: str, z?: Params}
+        Model2: {x?: str}
+        Any2: {q?: str}
     """
     return await call_tool(server_id="odd", name="defs_named_like_ours", arguments=pack(arguments, kwargs))
 

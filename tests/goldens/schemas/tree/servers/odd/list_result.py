@@ -17,6 +17,11 @@ async def list_result(
     """Gives a list.
 
     Takes no arguments.
+
+    Returns list[Result]
+
+    Objects, as dicts (? marks members that may be left out):
+        Result: {a?: int}
     """
     return await call_tool(server_id="odd", name="list_result", arguments=pack(arguments, kwargs))
 

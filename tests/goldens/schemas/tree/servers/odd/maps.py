@@ -26,6 +26,9 @@ async def maps(arguments: MapsInput | Model | None = None, /, **kwargs: Any) -> 
         pattern (dict[str, int], optional)
         free (dict[str, Any], optional)
         of_objects (dict[str, OfObject], optional)
+
+    Objects, as dicts (? marks members that may be left out):
+        OfObject: {n?: int}
     """
     return await call_tool(server_id="odd", name="maps", arguments=pack(arguments, kwargs))
 

@@ -26,6 +26,9 @@ async def nullable(arguments: NullableInput | Model | None = None, /, **kwargs: 
         b (int | None, optional)
         c (None, optional)
         d (D | None, optional)
+
+    Objects, as dicts (? marks members that may be left out):
+        D: {x?: int}
     """
     return await call_tool(server_id="odd", name="nullable", arguments=pack(arguments, kwargs))
 

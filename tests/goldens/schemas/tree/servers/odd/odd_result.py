@@ -21,6 +21,11 @@ async def odd_result(
     """Result members with odd names.
 
     Takes no arguments.
+
+    Returns OddResultResult
+
+    Objects, as dicts (? marks members that may be left out):
+        OddResultResult: {"from"?: str, "a-b"?: int, "model_dump"?: str, result?: list[int]}
     """
     return await call_tool(server_id="odd", name="odd_result", arguments=pack(arguments, kwargs))
 

@@ -28,6 +28,10 @@ async def one_of_members(arguments: OneOfMembersInput | Model | None = None, /, 
     Arguments, in one dict or as keywords:
         target (Target | Target2, optional)
         id (str | int | None, optional)
+
+    Objects, as dicts (? marks members that may be left out):
+        Target: {kind: Literal["page"], page_id: str}
+        Target2: {kind: Literal["db"], db_id: str}
     """
     return await call_tool(server_id="odd", name="one_of_members", arguments=pack(arguments, kwargs))
 

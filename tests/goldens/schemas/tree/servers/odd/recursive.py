@@ -27,6 +27,9 @@ async def recursive(arguments: RecursiveInput | Model | None = None, /, **kwargs
         self (RecursiveInput, optional)
         loop (Any, optional)
         deep (list[Any], optional)
+
+    Objects, as dicts (? marks members that may be left out):
+        Node: {name: str, children?: list[Node]}
     """
     return await call_tool(server_id="odd", name="recursive", arguments=pack(arguments, kwargs))
 

@@ -18,6 +18,11 @@ async def recursive_result(
     """Gives a tree.
 
     Takes no arguments.
+
+    Returns RecursiveResultResult
+
+    Objects, as dicts (? marks members that may be left out):
+        RecursiveResultResult: {name: str, children?: list[RecursiveResultResult]}
     """
     return await call_tool(server_id="odd", name="recursive_result", arguments=pack(arguments, kwargs))
 

@@ -36,7 +36,7 @@ class Params(Model):
 def run(params: Params | dict[str, Any] | None = None, /, **kwargs: Any) -> Result | str:
     """Convert time between timezones
 
-    The server says that this tool reads only.
+    The server says that this tool only reads.
 
     Raises ToolRunnerError when the tool fails or is refused.
     """

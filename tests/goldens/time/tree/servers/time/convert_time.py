@@ -38,7 +38,13 @@ async def convert_time(
         target_timezone (str): Target IANA timezone name (e.g., 'Asia/Tokyo', 'America/San_Francisco'). Use
             'UTC' as local timezone if no target timezone provided by the user.
 
-    The server says that this tool reads only.
+    Returns ConvertTimeResult
+
+    Objects, as dicts (? marks members that may be left out):
+        TimeResult: {timezone: str, datetime: str, day_of_week: str, is_dst: bool}
+        ConvertTimeResult: {source: TimeResult, target: TimeResult, time_difference: str}
+
+    The server says that this tool only reads.
     """
     return await call_tool(server_id="time", name="convert_time", arguments=pack(arguments, kwargs))
 

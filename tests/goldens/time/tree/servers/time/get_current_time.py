@@ -27,7 +27,12 @@ async def get_current_time(
         timezone (str): IANA timezone name (e.g., 'America/New_York', 'Europe/London'). Use 'UTC' as local
             timezone if no timezone provided by the user.
 
-    The server says that this tool reads only.
+    Returns GetCurrentTimeResult
+
+    Objects, as dicts (? marks members that may be left out):
+        GetCurrentTimeResult: {timezone: str, datetime: str, day_of_week: str, is_dst: bool}
+
+    The server says that this tool only reads.
     """
     return await call_tool(server_id="time", name="get_current_time", arguments=pack(arguments, kwargs))
 

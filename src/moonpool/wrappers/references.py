@@ -1,0 +1,46 @@
+"""`$ref`: followed inside its document, never out of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from moonpool.wrappers.leaves import clip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from moonpool.core.json import JsonValue
+
+_CHAIN_MAX: Final = 24
+
+
+def find(root: JsonValue, reference: JsonValue, warn: Callable[[str], None]) -> JsonValue:
+    """What a reference points at; None, with a warning, when it leaves the document or hits nothing."""
+    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+        warn(f"$ref {clip(str(reference), 80)!r} is not followed: it does not point into this schema")
+        return None
+    node: JsonValue = root
+    for part in reference.split("/")[1:]:
+        step = unquote(part).replace("~1", "/").replace("~0", "~")
+        if isinstance(node, dict):
+            node = node.get(step)
+        elif isinstance(node, list) and step.isascii() and step.isdigit() and int(step[:9]) < len(node):
+            node = node[int(step[:9])]
+        else:
+            node = None
+    if not isinstance(node, dict | bool):
+        warn(f"$ref {clip(reference, 80)!r} points at nothing")
+        return None
+    return node
+
+
+def follow(root: JsonValue, schema: JsonValue, warn: Callable[[str], None]) -> JsonValue:
+    """The schema behind a chain of references, with the keywords beside them."""
+    for _ in range(_CHAIN_MAX):
+        if not isinstance(schema, dict) or "$ref" not in schema:
+            return schema
+        target = find(root, schema["$ref"], warn)
+        beside = {word: value for word, value in schema.items() if word != "$ref"}
+        schema = {**target, **beside} if isinstance(target, dict) else beside
+    return {}
