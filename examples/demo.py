@@ -1,8 +1,189 @@
-"""The demo that `make demo` starts.
+# ruff: noqa: T201  a demo prints
+"""`make demo`: code in a sealed sandbox calls two real MCP servers, and nothing else of the host.
 
-A placeholder until the command line exists: it fails, so that nobody takes it for done.
+Read it from `main` downwards. The programs that run in the sandbox are `history.py` and `escape.py` beside this file.
+The demo checks what it shows and exits with 1 when anything is not as it should be.
 """
 
-import sys
+from __future__ import annotations
 
-sys.exit("demo: not written yet")
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sample_repository import EXPECTED, make_repository
+
+from moonpool.bootstrap import App, assemble
+from moonpool.broker.approval import DenyApprover
+from moonpool.broker.config import load_config
+from moonpool.catalog.catalog import Catalog
+from moonpool.catalog.render import hit_lines, manifest_lines
+from moonpool.catalog.tokens import TokenMeter
+from moonpool.core.errors import MoonpoolError
+from moonpool.runtime.sessions import CodeRequest
+from moonpool.settings import Settings
+from moonpool.store.journal_file import read_rows, verify_file
+from moonpool.store.paths import journal_path
+
+if TYPE_CHECKING:
+    from moonpool.core.envelope import Envelope
+    from moonpool.core.json import JsonObject
+
+HERE = Path(__file__).parent
+BIN = Path(sys.executable).parent  # the two servers are installed beside this interpreter
+TOKEN = "demo-7f3a9c51"  # noqa: S105  stands for a real credential: the git server gets it, the sandbox must not
+
+
+async def main() -> None:
+    """Set the scene, run both programs, account for everything."""
+    with tempfile.TemporaryDirectory(prefix="moonpool-demo-") as scratch:
+        repository = Path(scratch) / "repository"
+        make_repository(repository)
+        config = write_config(Path(scratch) / "servers.json", repository)
+        environ = {**os.environ, "DEMO_TOKEN": TOKEN}
+        async with assemble(
+            Settings.load(os.environ),
+            config=load_config(config, environ),
+            approver=DenyApprover(),  # nobody sits here to be asked, so what is not allowed is refused
+            environ=environ,
+        ) as app:
+            meter = await show_tools(app)
+            envelope = await show_history(app, meter)
+            await show_escape(app)
+            show_accounts(app, envelope, meter)
+
+
+def write_config(path: Path, repository: Path) -> Path:
+    """The `mcpServers` file that MCP clients know, with a `moonpool` block that allows the reading tools."""
+    path.write_text(
+        json.dumps(
+            {
+                "mcpServers": {
+                    "time": {"command": str(BIN / "mcp-server-time"), "moonpool": {"allow": ["convert_time"]}},
+                    "git": {
+                        "command": str(BIN / "mcp-server-git"),
+                        "args": ["--repository", str(repository)],
+                        "cwd": str(repository),
+                        "env": {"DEMO_TOKEN": "${DEMO_TOKEN}"},
+                        "moonpool": {"allow": ["git_log", "git_show"]},
+                    },
+                }
+            }
+        ),
+        encoding="utf-8",
+    )
+    return path
+
+
+async def show_tools(app: App) -> TokenMeter:
+    """What a model reads before it writes code, instead of every definition."""
+    snapshot = await app.toolbox.snapshot()
+    check(not snapshot.problems, f"both servers can be listed: {dict(snapshot.problems)}")
+    catalog, meter = Catalog(snapshot.manifest), TokenMeter(snapshot.manifest)
+
+    title("The tools, in a handful of tokens")
+    servers = manifest_lines(catalog.servers())
+    hits = hit_lines(catalog.search(["commit log", "convert time between zones"], limit=2))
+    stubs = "\n".join(
+        catalog.definition(server, name)
+        for server, name in [("git", "git_log"), ("git", "git_show"), ("time", "convert_time")]
+    )
+    for kind, text in [("list", servers), ("search", hits), ("definitions", stubs)]:
+        print(f"{text}\n  [{kind}: {meter.spend(kind, text)} tokens]\n")
+    return meter
+
+
+async def show_history(app: App, meter: TokenMeter) -> Envelope:
+    """The program that does the work."""
+    program = (HERE / "history.py").read_bytes()
+    envelope = await app.runtime.run(CodeRequest(code=program, name="history.py"), app.ticket)
+
+    title("history.py ran in a sandbox; its envelope, one line on stdout of `moonpool run`")
+    print(json.dumps(envelope.to_json(), ensure_ascii=False))
+    print("\nand its result, for people")
+    found = envelope.data if isinstance(envelope.data, dict) else {}
+    for key, value in found.items():
+        print(f"  {key:14}{json.dumps(value)}")
+    check(envelope.ok, f"history.py ends well: {envelope.error}")
+    check(found == EXPECTED, "the history is what was put into the repository, and the time server answered")
+    meter.spend("program", program.decode())  # written by the model, so it costs too
+    meter.spend("result", json.dumps(envelope.result, ensure_ascii=False))
+    return envelope
+
+
+async def show_escape(app: App) -> None:
+    """The program that tries to get out."""
+    program = f"HOST_FILE = {__file__!r}\n" + (HERE / "escape.py").read_text(encoding="utf-8")
+    envelope = await app.runtime.run(CodeRequest(code=program.encode(), name="escape.py"), app.ticket)
+
+    title("escape.py tried to get out")
+    ends = envelope.data if isinstance(envelope.data, dict) else {}
+    for attempt, end in ends.items():
+        print(f"{attempt:28}{end!s:.110}")
+    check(len(ends) == 6, f"every attempt was made: {envelope.error}")
+    check(all("GOT THROUGH" not in str(end) for end in ends.values()), "every attempt failed")
+    check(TOKEN not in json.dumps(envelope.to_json()), "the credential is nowhere")
+
+
+def show_accounts(app: App, envelope: Envelope, meter: TokenMeter) -> None:
+    """What the audit journal says was called, and what a model was spared."""
+    journal = journal_path(app.data)
+    rows = [row.to_json() for row in read_rows(journal, run_id=envelope.run_id)]
+    calls = [row for row in rows if row["kind"] == "call_outcome"]
+
+    title("The calls of history.py, from the audit journal")
+    for call in calls[:4]:
+        print(call_line(call))
+    print(f"... {len(calls)} calls in all")
+    check(len(calls) == EXPECTED["commits"] + 2, "one record per call")
+    check(all(call["error_type"] == "" for call in calls), "every call went well")
+    chain = verify_file(journal)
+    print(f"the journal's hash chain of {chain.rows} records {'verifies' if chain.ok else 'is BROKEN: ' + chain.why}")
+    check(chain.ok, "the chain verifies")
+
+    title("Tokens")
+    report = meter.report()
+    kept = sum(number(call["result_bytes"]) for call in calls)
+    handed = len(json.dumps(envelope.data))
+    kinds = ", ".join(f"{kind} {tokens}" for kind, tokens in report.by_kind)
+    print(f"read and written        {report.spent:>8,} tokens   ({kinds})")
+    print(f"all definitions upfront {report.upfront:>8,} tokens   before the first question is asked")
+    print(f"kept in the sandbox     {kept:>8,} bytes    of tool results, about {kept // 4:,} tokens")
+    print(f"handed over             {handed:>8,} bytes    of result")
+    saved = report.upfront + kept // 4 - report.spent
+    print(f"saved                   {saved:>8,} tokens   (definitions counted; results estimated at 4 bytes a token)")
+    check(saved > 0 and kept > 100 * handed, "the large data stayed inside")
+
+
+def call_line(call: JsonObject) -> str:
+    """One call as the journal keeps it: names, digests and sizes, no values."""
+    name = f"{call['server_id']}.{call['tool_name']}"
+    digest = str(call["arguments_digest"])[:19]
+    return f"{name:22}{call['verdict']} by {call['rule_id']:32}arguments {digest}…  {call['result_bytes']:>7} bytes"
+
+
+def number(value: object) -> int:
+    """A count from the journal."""
+    return value if isinstance(value, int) else 0
+
+
+def title(text: str) -> None:
+    """Start a section."""
+    print(f"\n== {text}")
+
+
+def check(good: bool, what: str) -> None:
+    """Stop with exit code 1 when something is not as it should be."""
+    if not good:
+        sys.exit(f"demo: NOT as it should be: {what}")
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(main())
+    except MoonpoolError as error:
+        sys.exit(f"demo: {error}")
