@@ -83,6 +83,17 @@ def test_objects_that_say_the_same_are_one() -> None:
     assert shape.input.members[1].type == Ref("input#/properties/from")
 
 
+def test_a_slash_in_a_name_does_not_mix_up_objects() -> None:
+    def having(name: str) -> Any:
+        return {"type": "object", "properties": {name: {"type": "string"}}}
+
+    nested = {"type": "object", "properties": {"b": having("inner")}}
+    shape = read({"properties": {"a": nested, "a/properties/b": having("outer")}})
+    assert isinstance(shape.input.members[1].type, Ref)
+    assert shape.objects[shape.input.members[1].type.key].members[0].wire_name == "outer"
+    assert len(shape.objects) == 3
+
+
 def test_a_recursive_object_refers_to_itself() -> None:
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
     shape = read({"type": "object", "properties": {"first": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}})

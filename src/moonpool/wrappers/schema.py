@@ -239,7 +239,7 @@ class _Reader:
         for certain, part_path, part in self._object_parts(schema, path, 0):
             properties = part.get("properties")
             for name, value in properties.items() if isinstance(properties, dict) else ():
-                found.setdefault(name, (f"{part_path}/properties/{name}", value))
+                found.setdefault(name, (f"{part_path}/properties/{_pointer_part(name)}", value))
             required.update(strings(part.get("required")) if certain else ())
         if len(found) > MEMBERS_MAX:
             self._warn(f"more than {MEMBERS_MAX} members; the others are accepted, but not listed")
@@ -296,6 +296,11 @@ class _Reader:
         warning = f"{self.document}: {text}"
         if len(self.warnings) < WARNINGS_MAX and warning not in self.warnings:
             self.warnings.append(warning)
+
+
+def _pointer_part(name: str) -> str:
+    """A name as JSON Pointer writes it; keys of objects are pointers, so two objects never share one."""
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _read_hints(annotations: JsonObject) -> Hints:
