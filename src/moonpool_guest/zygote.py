@@ -35,7 +35,7 @@ def main(control_fd: int, program_fd: int, preload: "list[str]", variables: "lis
     """Preload, say hello, serve until the control socket closes. `variables` are those that kernels keep."""
     with open(program_fd, "rb") as file:
         program = file.read()
-    for name in preload:
+    for name in ("client.mcp_client", *preload):
         importlib.import_module(name)
     kernel.warm_up()
     kernel.keep_environment(variables)

@@ -96,7 +96,7 @@ def sample_instance(schema: Any, root: Any, depth: int = 0) -> Any:
         if not isinstance(schema, dict) or not isinstance(schema.get("$ref"), str):
             break
         schema = _resolve(schema["$ref"], root)
-    if not isinstance(schema, dict) or depth > 6:
+    if not isinstance(schema, dict) or depth > 12:
         return {"any": [1, None]} if schema is True else None
     if "const" in schema:
         return schema["const"]
@@ -119,9 +119,17 @@ def _sample_kind(schema: dict[str, Any], root: Any, depth: int) -> Any:
     if kind == "object":
         extra = schema.get("additionalProperties")
         return {"some key": sample_instance(extra, root, depth + 1)} if isinstance(extra, dict) else {"free": {"x": 1}}
-    return {"string": "tëxt \u2028\"'\\", "integer": 7, "number": 0.5, "boolean": False, "null": None}.get(
-        str(kind), "any"
-    )
+    if kind in ("integer", "number"):
+        return _within(schema, 7 if kind == "integer" else 0.5)
+    return {"string": "tëxt \u2028\"'\\", "boolean": False, "null": None}.get(str(kind), "any")
+
+
+def _within(schema: dict[str, Any], number: float) -> float:
+    """`number`, moved into the range that the schema allows."""
+    if isinstance(lowest := schema.get("exclusiveMinimum"), int | float):
+        number = max(number, lowest + 1)
+    number = max(number, schema.get("minimum", number))
+    return min(number, schema.get("maximum", number))
 
 
 def _sample_object(schema: dict[str, Any], root: Any, depth: int) -> dict[str, Any]:

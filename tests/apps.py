@@ -1,0 +1,57 @@
+"""Whole applications in a test's own process: real sandboxes, real servers, one folder for all test runs.
+
+The folder lies outside pytest's, which is closed to sandbox uids, and is kept, so that environments are built once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from moonpool.bootstrap import App, assemble
+from moonpool.broker.approval import AutoApprover
+from moonpool.broker.config import parse_config
+from moonpool.runtime.sessions import CodeRequest
+from moonpool.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from moonpool.broker.approval import Approver
+    from moonpool.core.envelope import Envelope
+
+SERVERS = Path(__file__).parent / "fixtures" / "servers"
+DATA = Path(f"/var/tmp/moonpool-tests-{os.geteuid()}")
+
+
+def fixture_server(name: str, *arguments: str, **block: Any) -> dict[str, Any]:
+    """The configuration entry of a fixture server. `block` is its `moonpool` block; by default every tool is allowed."""
+    entry: dict[str, Any] = {"command": sys.executable, "args": [str(SERVERS / name), *arguments]}
+    return {**entry, "moonpool": block or {"allow": ["*"]}}
+
+
+@asynccontextmanager
+async def open_app(
+    servers: dict[str, dict[str, Any]] | None = None,
+    *,
+    approver: Approver | None = None,
+    serving: bool = False,
+    **settings: Any,
+) -> AsyncGenerator[App]:
+    """An application over `servers` (name -> configuration entry)."""
+    text = json.dumps({"mcpServers": servers or {}}).encode()
+    config = parse_config(text, source="test", environ=os.environ) if servers else None
+    chosen = Settings.load({}, **{"data_dir": DATA, "manifest_ttl_s": 0.001, **settings})
+    async with assemble(
+        chosen, config=config, approver=approver or AutoApprover(), environ=os.environ, serving=serving
+    ) as app:
+        yield app
+
+
+async def run(app: App, code: str, **request: Any) -> Envelope:
+    """Run code in a sandbox of its own."""
+    return await app.runtime.run(CodeRequest(code=code.encode(), **request), app.ticket)
