@@ -8,6 +8,8 @@ other's way.
 Among waiting threads one is the leader and polls the socket; the others sleep on a lock of their own. A leader that got
 its answer wakes the next. An event descriptor lets another reader, e.g. a loop in another thread, wake the leader.
 
+INVARIANT: a KeyboardInterrupt never falls between two steps that belong together. While the main thread is inside
+(`Guard`), the signal only leaves a note and wakes the wait; it is raised when the thread leaves, with all in order.
 INVARIANT: used only in the process that made it. After a fork the child shares the socket but not the state; mixing the
 two streams would break both, so every call from another pid fails (`ChannelGoneError`).
 """
@@ -45,34 +47,57 @@ class Waiter:
         self.future: asyncio.Future[None] | None = None
 
 
-class Guard:
-    """The channel's lock, which also holds back KeyboardInterrupt in the main thread."""
+class Hold:
+    """Holds back KeyboardInterrupt in the main thread while a `with` block runs. Blocks may nest."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, event_fd: int) -> None:
+        self._event_fd = event_fd
         self._main = threading.main_thread().ident
         self._depth = 0
-        self._interrupted = False
+        self._noted = False
+        self.sleeping_on: threading.Lock | None = None  # what the main thread waits for, if it is a follower
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether this thread should leave, because an interrupt waits for it."""
+        return self._noted and threading.get_ident() == self._main
 
     def interrupt(self) -> None:
-        """Called by the signal handler: raise KeyboardInterrupt now, or when the main thread leaves the lock."""
-        if self._depth:
-            self._interrupted = True
-        else:
+        """Called by the signal handler, in the main thread: raise KeyboardInterrupt now or when the block ends."""
+        if not self._depth:
+            self._noted = False
             raise KeyboardInterrupt
+        self._noted = True
+        os.eventfd_write(self._event_fd, 1)
+        if self.sleeping_on is not None and self.sleeping_on.locked():
+            self.sleeping_on.release()
 
     def __enter__(self) -> None:
         if threading.get_ident() == self._main:
             self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        if threading.get_ident() == self._main:
+            self._depth -= 1
+            if self._noted and not self._depth:
+                self._noted = False
+                raise KeyboardInterrupt
+
+
+class Guard:
+    """The channel's lock. Whoever has it is also held."""
+
+    def __init__(self, hold: Hold) -> None:
+        self._hold = hold
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._hold.__enter__()
         self._lock.acquire()
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
-        if threading.get_ident() == self._main:
-            self._depth -= 1
-            if self._interrupted and not self._depth:
-                self._interrupted = False
-                raise KeyboardInterrupt
+        self._hold.__exit__()
 
 
 class GuestChannel:
@@ -84,11 +109,12 @@ class GuestChannel:
         self._fd = fd
         self._pid = os.getpid()
         self._channel = Channel(blob_bytes_max=blob_bytes_max)
-        self._lock = self.guard = Guard()
+        self._event_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self.hold = Hold(self._event_fd)
+        self._lock = Guard(self.hold)
         self._waiters: dict[int, Waiter] = {}
         self._followers: dict[int, Waiter] = {}
         self._leader: int | None = None  # ident of the thread that polls
-        self._event_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._loops: dict[asyncio.AbstractEventLoop, int] = {}
         self._control: collections.deque[tuple[dict[str, Any], bytes]] = collections.deque()
         self._control_waiter: Waiter | None = None
@@ -146,38 +172,52 @@ class GuestChannel:
 
     def wait(self, waiter: Waiter) -> None:
         """Block this thread until `waiter` is done. Raises ChannelGoneError when the host closes the channel."""
-        while not waiter.done:
-            wake: threading.Lock | None = None
-            try:
-                with self._lock:
-                    if self._closed:
-                        raise ChannelGoneError("the host has closed the channel")
-                    if waiter.done:
-                        return
-                    if self._leader in (None, threading.get_ident()):
-                        self._leader = threading.get_ident()
-                    else:
-                        wake = waiter.wake = threading.Lock()
-                        wake.acquire()
-                        self._followers[id(waiter)] = waiter
-                if wake is None:
-                    self._poll_until(waiter)
-                else:
-                    wake.acquire()
-            finally:
-                with self._lock:
-                    waiter.wake = None
-                    self._followers.pop(id(waiter), None)
-                    if wake is None and self._leader == threading.get_ident():
-                        self._leader = None
-                    if self._leader is None:
-                        self._wake_follower()
+        with self.hold:
+            while not (waiter.done or self.hold.interrupted):
+                self._lead_or_follow(waiter)
+
+    def _lead_or_follow(self, waiter: Waiter) -> None:
+        me = threading.get_ident()
+        wake: threading.Lock | None = None
+        with self._lock:
+            if self._closed:
+                raise ChannelGoneError("the host has closed the channel")
+            if waiter.done:
+                return
+            if self._leader in (None, me):
+                self._leader = me
+            else:
+                wake = waiter.wake = threading.Lock()
+                wake.acquire()
+                self._followers[id(waiter)] = waiter
+        try:
+            if wake is None:
+                self._poll_until(waiter)
+            else:
+                self._sleep_until(wake)
+        finally:
+            with self._lock:
+                waiter.wake = None
+                self._followers.pop(id(waiter), None)
+                if self._leader == me:
+                    self._leader = None
+                if self._leader is None:
+                    self._wake_follower()
+
+    def _sleep_until(self, wake: threading.Lock) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            wake.acquire()
+            return
+        self.hold.sleeping_on = wake
+        if not self.hold.interrupted:  # a signal from here on releases the lock
+            wake.acquire()
+        self.hold.sleeping_on = None
 
     def _poll_until(self, waiter: Waiter) -> None:
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         poll.register(self._event_fd, select.POLLIN)
-        while not (waiter.done or self._closed):
+        while not (waiter.done or self._closed or self.hold.interrupted):
             for fd, _ in poll.poll():
                 if fd == self._event_fd:
                     _drain_event(self._event_fd)
@@ -195,29 +235,35 @@ class GuestChannel:
     async def wait_async(self, waiter: Waiter) -> None:
         """Wait in a running loop until `waiter` is done. Raises ChannelGoneError when the host closes the channel."""
         loop = asyncio.get_running_loop()
-        with self._lock:
-            if waiter.done:
-                return
-            if self._closed:
-                raise ChannelGoneError("the host has closed the channel")
-            waiter.loop, waiter.future = loop, loop.create_future()
-            users = self._loops.get(loop, 0)
-            self._loops[loop] = users + 1
-        if users == 0:
-            loop.add_reader(self._fd, self._read_and_answer)
+        watching = False
         try:
+            with self._lock:
+                if waiter.done:
+                    return
+                if self._closed:
+                    raise ChannelGoneError("the host has closed the channel")
+                waiter.loop, waiter.future = loop, loop.create_future()
+                self._watch(loop)
+                watching = True
             await waiter.future
         finally:
-            with self._lock:
-                users = self._loops[loop] - 1
-                if users:
-                    self._loops[loop] = users
-                else:
-                    del self._loops[loop]
-            if users == 0:
-                loop.remove_reader(self._fd)
+            if watching:
+                with self._lock:
+                    self._unwatch(loop)
         if not waiter.done:
             raise ChannelGoneError("the host has closed the channel")
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        if loop not in self._loops:
+            loop.add_reader(self._fd, self._read_and_answer)
+        self._loops[loop] = self._loops.get(loop, 0) + 1
+
+    def _unwatch(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loops[loop] -= 1
+        if not self._loops[loop]:
+            del self._loops[loop]
+            if not loop.is_closed():
+                loop.remove_reader(self._fd)
 
     def wait_control(self) -> "tuple[dict[str, Any], bytes]":
         """Wait for a message that answers no request: the kernel's own orders.
@@ -316,7 +362,7 @@ class GuestChannel:
 
 
 def _encode(head: "dict[str, Any]") -> bytes:
-    return json.dumps(head, separators=(",", ":")).encode()
+    return json.dumps(head, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def _drain_event(fd: int) -> None:

@@ -11,12 +11,13 @@ import contextlib
 import json
 import os
 import secrets
+import shutil
 import signal
 import socket
 from typing import TYPE_CHECKING
 
 from moonpool.sandboxes import seccomp
-from moonpool.sandboxes.base import ExitOutcome, SandboxClosedError, SandboxStartError, Stream
+from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxClosedError, SandboxStartError, Stream
 from moonpool.sandboxes.identity import Identities
 from moonpool.sandboxes.link import GuestLink, outcome_of
 from moonpool.sandboxes.plan import WallParts, execution_wall, guest_command
@@ -26,7 +27,7 @@ from moonpool.sandboxes.slots import SlotFolder
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from moonpool.sandboxes.base import GuestSink, SandboxSpec
@@ -39,10 +40,17 @@ class WallSandbox:
     """One sandbox that is a wall of its own."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], pidfd: int, link: GuestLink, slots: SlotFolder, slot: str
+        self,
+        process: subprocess.Popen[bytes],
+        pidfd: int,
+        link: GuestLink,
+        slots: SlotFolder,
+        slot: str,
+        on_gone: Callable[[WallSandbox], None],
     ) -> None:
         self._process, self._pidfd, self._link = process, pidfd, link
         self._slots, self._slot = slots, slot
+        self._on_gone = on_gone
         self._killed = False
         self._exited: asyncio.Future[ExitOutcome] = asyncio.get_running_loop().create_future()
         self._wall_fd = os.pidfd_open(process.pid)
@@ -96,13 +104,23 @@ class WallSandbox:
         asyncio.get_running_loop().remove_reader(self._wall_fd)
         os.close(self._wall_fd)
         os.close(self._pidfd)
-        # bubblewrap ends as the kernel did: its exit status, or 128 and the signal's number
-        code = self._process.wait()
-        status = (code - 128) if code > 128 else code << 8
-        outcome = outcome_of(status, killed=self._killed, violation=self._link.violation)
+        outcome = self._outcome(self._process.wait())
         self._exited.set_result(outcome)
         self._slots.remove(self._slot)
+        self._on_gone(self)
         self._link.end(outcome)
+
+    def _outcome(self, code: int) -> ExitOutcome:
+        """Bubblewrap ends as the kernel did: with its exit code, or with 128 and the number of its signal.
+
+        So codes 129 to 192 of a kernel cannot be told from signals 1 to 64.
+        """
+        violation = self._link.violation
+        if code < 0:  # bubblewrap itself was killed
+            cause = ExitCause.KILLED if self._killed or violation else ExitCause.LOST
+            return ExitOutcome(cause=cause, signal=-code, violation=violation)
+        status = code - 128 if 128 < code <= 192 else code << 8
+        return outcome_of(status, killed=self._killed, violation=violation)
 
     async def wait_exited(self) -> ExitOutcome:
         return await asyncio.shield(self._exited)
@@ -131,15 +149,17 @@ class BubblewrapBackend:
         launcher = find_launcher()
         if launcher is None:
             raise SandboxStartError(step="launcher", reason="bubblewrap is not installed: apt-get install bubblewrap")
-        slots = SlotFolder(self._folder / "slots")
         slot = secrets.token_hex(8)
-        slots.create(slot)
+        try:
+            slots = SlotFolder(self._folder / "slots")
+            slots.create(slot)
+        except OSError as error:
+            raise SandboxStartError(step="folder", reason=str(error)) from error
         try:
             sandbox = await self._start(launcher, spec, slots, slot)
         except BaseException:
             slots.remove(slot)
             raise
-        self._open.add(sandbox)
         try:
             await wait_ready(sandbox)
         except BaseException:
@@ -195,7 +215,8 @@ class BubblewrapBackend:
             )
             ours.pop_all()
             os.close(info_read)
-        sandbox = WallSandbox(process, pidfd, link, slots, slot)
+        sandbox = WallSandbox(process, pidfd, link, slots, slot, self._open.discard)
+        self._open.add(sandbox)
         holder.append(sandbox)
         return sandbox
 
@@ -217,8 +238,8 @@ class BubblewrapBackend:
     async def close(self) -> None:
         for sandbox in tuple(self._open):
             await sandbox.close()
-        self._open.clear()
         self._starter.close()
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
 
 def _statement(channel_fd: int, program_fd: int, spec: SandboxSpec, slot: str) -> str:

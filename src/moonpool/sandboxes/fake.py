@@ -83,24 +83,29 @@ class FakeSandbox:
         self._violation: str | None = None
         self._exited: asyncio.Future[ExitOutcome] = asyncio.get_running_loop().create_future()
         self._task = asyncio.ensure_future(self._play(script))
+        self._task.add_done_callback(self._on_played)
 
     @property
     def host_pid(self) -> int | None:
         return None
 
-    async def _play(self, script: GuestScript) -> None:
-        code: int | None = 0
-        signal: int | None = None
+    async def _play(self, script: GuestScript) -> GuestExit:
         try:
             await script(self._guest)
         except GuestExit as end:
-            code, signal = (None, end.signal) if end.signal is not None else (end.code, None)
-        except (asyncio.CancelledError, Interrupted):
-            code, signal = None, 9
+            return end
+        except Interrupted:
+            return GuestExit(signal=9)
+        return GuestExit()
+
+    def _on_played(self, task: asyncio.Task[GuestExit]) -> None:
+        """The script has ended, or was cancelled, perhaps before its first step. What it said is delivered by now."""
+        end = GuestExit(signal=9) if task.cancelled() else task.result()
         if self._killed or self._violation:
             cause, code, signal = ExitCause.KILLED, None, 9
         else:
-            cause = ExitCause.EXITED if signal is None else ExitCause.SIGNALLED
+            cause = ExitCause.EXITED if end.signal is None else ExitCause.SIGNALLED
+            code, signal = (end.code, None) if end.signal is None else (None, end.signal)
         outcome = ExitOutcome(cause=cause, exit_code=code, signal=signal, violation=self._violation)
         self._exited.set_result(outcome)
         self._sink.on_exit(outcome)
@@ -135,9 +140,13 @@ class FakeSandbox:
         previous, self._sink = self._sink, sink
         if isinstance(previous, Backlog):
             previous.replay(sink)
+        elif self._exited.done():
+            sink.on_exit(self._exited.result())
 
     def detach(self) -> None:
         self._sink = Backlog()
+        if self._exited.done():
+            self._sink.ended = self._exited.result()
 
     def send(self, message: HostMessage, body: bytes = b"") -> None:
         if self._exited.done():

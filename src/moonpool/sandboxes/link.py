@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.messages import GuestMessage, HostMessage
 
 _READ_BYTES = 262_144
+_PIPE_BYTES_MAX = 1_048_576  # the Linux kernel's pipe-max-size for an ordinary process
 _UNREAD_BYTES_MAX = 160 * 1024 * 1024  # two of the largest results; more means the guest does not read
+_QUEUED_BYTES_MAX = 512 * 1024 * 1024  # blobs without credit: many calls at once may return much before the guest reads
 _DETACHED_BYTES_MAX = 64 * 1024
 _CLOSED_GRACE_S = 1.0  # between the end of the channel and the end of the process: freeing its memory takes time
 
@@ -87,7 +89,7 @@ class GuestLink:
         self._on_violation = on_violation
         self.violation: str | None = None
         self._channel_open = True
-        self._ended = False
+        self._outcome: ExitOutcome | None = None
         self._loop.add_reader(self._fd, self._on_channel)
         for stream, fd in self._pipes.items():
             os.set_blocking(fd, False)
@@ -98,10 +100,13 @@ class GuestLink:
         previous, self._sink = self._sink, sink
         if isinstance(previous, Backlog):
             previous.replay(sink)
+        elif self._outcome is not None:
+            sink.on_exit(self._outcome)
 
     def detach(self) -> None:
         """Keep what comes for the next owner."""
         self._sink = Backlog()
+        self._sink.ended = self._outcome
 
     # --- to the guest
 
@@ -109,6 +114,8 @@ class GuestLink:
         """Queue a message; a guest that is gone or broken swallows it."""
         self._channel.send(encode(message), body)
         self._write(self._channel.data_to_send())
+        if self._channel.unsent_bytes > _QUEUED_BYTES_MAX:
+            self._violate("it does not read what it is sent")
 
     def _write(self, data: bytes) -> None:
         if not data or not self._channel_open:
@@ -155,6 +162,7 @@ class GuestLink:
             self._loop.call_later(_CLOSED_GRACE_S, self._expect_end)
             return
         self._drain_pipes()
+        frames_before = self._channel.frames_received
         try:
             events = self._channel.receive(data)
             for event in events:
@@ -166,13 +174,14 @@ class GuestLink:
             self._violate(str(error))
             return
         self._write(self._channel.data_to_send())
-        if (wait_s := self._bucket.take(max(1, len(events)), self._loop.time())) > 0 and self._channel_open:
+        frames = max(1, self._channel.frames_received - frames_before)  # also those that are no message
+        if (wait_s := self._bucket.take(frames, self._loop.time())) > 0 and self._channel_open:
             self._loop.remove_reader(self._fd)  # back-pressure: this guest waits, its neighbours do not notice
             self._loop.call_later(wait_s, self._resume_reading)
 
     def _expect_end(self) -> None:
         """A process that ends closes its channel; one that only closes the channel could never be heard again."""
-        if not self._ended:
+        if self._outcome is None:
             self._violate("it closed the channel and lives on")
 
     def _resume_reading(self) -> None:
@@ -180,24 +189,28 @@ class GuestLink:
             self._loop.add_reader(self._fd, self._on_channel)
 
     def _drain_pipes(self) -> None:
+        """Deliver all that was written before now. A pipe holds 64 KiB, or 1 MiB at most if the guest enlarged it."""
         for stream in tuple(self._pipes):
-            self._drain_pipe(stream)
+            for _ in range(_PIPE_BYTES_MAX // _READ_BYTES):
+                if self._drain_pipe(stream) < _READ_BYTES:
+                    break
 
-    def _drain_pipe(self, stream: Stream) -> None:
-        """Read what is there. A pipe holds at most 64 KiB, so one read takes all that was written before it."""
+    def _drain_pipe(self, stream: Stream) -> int:
+        """Read once and deliver. Return how many bytes there were."""
         fd = self._pipes.get(stream)
         if fd is None:
-            return
+            return 0
         try:
             data = os.read(fd, _READ_BYTES)
         except BlockingIOError:
-            return
+            return 0
         except OSError:
             data = b""
         if data:
             self._sink.on_output(stream, data)
         else:
             self._close_pipe(stream)
+        return len(data)
 
     def _violate(self, reason: str) -> None:
         if self.violation is None:
@@ -209,9 +222,9 @@ class GuestLink:
 
     def end(self, outcome: ExitOutcome) -> None:
         """Deliver everything readable, then the end. Called once the process is gone."""
-        if self._ended:
+        if self._outcome is not None:
             return
-        self._ended = True
+        self._outcome = outcome
         if self._channel_open:
             self._read_channel_to_end()
         self._drain_pipes()

@@ -81,9 +81,11 @@ def find_launcher() -> Path | None:
 
 def write_etc(folder: Path) -> Path:
     """Write the few files of /etc that a sandbox sees."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o755)
     for name, text in _ETC.items():
-        (folder / name).write_text(text)
+        (folder / name).write_text(text, encoding="ascii")
+        (folder / name).chmod(0o644)
     return folder
 
 

@@ -25,12 +25,15 @@ class SlotFolder:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._shown: dict[str, str] = {}  # slot -> digest of the tree it shows
-        root.mkdir(parents=True, exist_ok=True, mode=0o755)
+        root.mkdir(parents=True, exist_ok=True)
+        for folder in (root, root.parent):  # ours; sandbox uids pass through, whatever the umask is
+            folder.chmod(0o755)
 
     def create(self, name: str) -> Path:
         """Make an empty slot."""
         slot = self.root / name
-        slot.mkdir(mode=0o755)
+        slot.mkdir()
+        slot.chmod(0o755)
         return slot
 
     def publish(self, name: str, tree: Path, digest: str) -> None:
@@ -41,6 +44,7 @@ class SlotFolder:
         target = f"tree-{digest.rpartition(':')[2][:32]}"
         if not (slot / target).exists():
             staging = slot / f".{target}"
+            shutil.rmtree(staging, ignore_errors=True)  # left by a failed attempt
             _link_tree(str(tree), str(staging))
             staging.rename(slot / target)
         link = slot / f".{_CURRENT}"
@@ -56,7 +60,8 @@ class SlotFolder:
 
 
 def _link_tree(source: str, target: str) -> None:
-    os.mkdir(target, 0o755)  # noqa: PTH102  os.scandir's strings: this runs once per sandbox
+    os.mkdir(target)  # noqa: PTH102  os.scandir's strings: this runs once per sandbox
+    os.chmod(target, 0o755)  # noqa: PTH101, S103  read by sandbox uids, whatever the umask is
     with os.scandir(source) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

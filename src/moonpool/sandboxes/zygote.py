@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import secrets
+import shutil
 import signal
 import socket
 from typing import TYPE_CHECKING, cast
@@ -47,6 +48,7 @@ _HELLO_TIMEOUT_S = 30.0  # preloading numpy, pandas, matplotlib and IPython took
 _SPAWN_TIMEOUT_S = 5.0
 _STATUS_TIMEOUT_S = 1.0
 _PACKET_BYTES_MAX = 65_536
+_SPAWNS_AT_ONCE_MAX = 16  # a zygote forks one after the other; more packets would only fill its socket
 
 
 class ZygoteSandbox:
@@ -148,6 +150,7 @@ class Zygote:
         self._hello: asyncio.Future[dict[str, object]] = self._loop.create_future()
         self._spawns: dict[int, asyncio.Future[int]] = {}
         self._statuses: dict[int, asyncio.Future[int]] = {}
+        self._turns = asyncio.Semaphore(_SPAWNS_AT_ONCE_MAX)
         self._sandboxes: set[ZygoteSandbox] = set()
         self.alive = True
         self._loop.add_reader(control.fileno(), self._on_control)
@@ -159,12 +162,16 @@ class Zygote:
     async def spawn(self, spec: SandboxSpec) -> ZygoteSandbox:
         """Fork one sandbox and wait until it is READY."""
         slot = secrets.token_hex(8)
-        self.slots.create(slot)
-        try:
-            sandbox = await self._request(spec, slot)
-        except BaseException:
-            self.slots.remove(slot)
-            raise
+        async with self._turns:
+            try:
+                self.slots.create(slot)
+            except OSError as error:
+                raise SandboxStartError(step="folder", reason=str(error)) from error
+            try:
+                sandbox = await self._request(spec, slot)
+            except BaseException:
+                self.slots.remove(slot)
+                raise
         try:
             await wait_ready(sandbox)
         except BaseException:
@@ -282,12 +289,13 @@ class Zygote:
         self.process.kill()
 
     async def close(self) -> None:
-        """End every sandbox, then the zygote, and wait for both."""
+        """End every sandbox, then the zygote, wait for both, and remove the folder."""
         for sandbox in tuple(self._sandboxes):
             await sandbox.close()
         self._on_gone()
         self.process.kill()
         await asyncio.to_thread(self.process.wait)
+        await asyncio.to_thread(shutil.rmtree, self.slots.root.parent, ignore_errors=True)
 
 
 class ZygoteBackend:
@@ -315,6 +323,8 @@ class ZygoteBackend:
         async with self._starting.setdefault(key, asyncio.Lock()):
             zygote = self._zygotes.get(key)
             if zygote is None or not zygote.alive:
+                if zygote is not None:
+                    await zygote.close()
                 zygote = self._zygotes[key] = await self._start(scope, image)
             return zygote
 
@@ -326,34 +336,42 @@ class ZygoteBackend:
             identity = self._identities.of(scope)
         except ValueError as error:
             raise SandboxStartError(step="identity", reason=str(error)) from error
-        folder = self._state_dir / secrets.token_hex(4)
-        slots = SlotFolder(folder / "slots")
-        parts_fds = (filter_fd(seccomp.wall_filter()), filter_fd(seccomp.sandbox_filter()))
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        parts = WallParts(
-            launcher=launcher,
-            image=image,
-            etc=write_etc(folder / "etc"),
-            slots=slots.root,
-            seccomp_fd=parts_fds[0],
-            merged_usr=has_merged_usr(),
-        )
-        command = zygote_wall(parts, guest_command(image, self._statement(theirs.fileno(), parts_fds[1], image)))
-        errors_read, errors_write = os.pipe2(os.O_CLOEXEC)
-        try:
-            process = await self._starter.start(
-                command, identity, pass_fds=(theirs.fileno(), *parts_fds), stdout=errors_write, stderr=errors_write
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+            folder = self._state_dir / secrets.token_hex(4)
+            ours.callback(shutil.rmtree, folder, ignore_errors=True)
+            try:
+                slots, etc = SlotFolder(folder / "slots"), write_etc(folder / "etc")
+            except OSError as error:
+                raise SandboxStartError(step="folder", reason=str(error)) from error
+            filters = (filter_fd(seccomp.wall_filter()), filter_fd(seccomp.sandbox_filter()))
+            errors_read, errors_write = os.pipe2(os.O_CLOEXEC)
+            control, guest_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            ours.callback(control.close)
+            theirs.callback(guest_end.close)
+            ours.callback(os.close, errors_read)
+            for fd in (*filters, errors_write):
+                theirs.callback(os.close, fd)
+            parts = WallParts(
+                launcher=launcher,
+                image=image,
+                etc=etc,
+                slots=slots.root,
+                seccomp_fd=filters[0],
+                merged_usr=has_merged_usr(),
             )
-        except OSError as error:
-            ours.close()
-            os.close(errors_read)
-            raise SandboxStartError(step="wall", reason=f"{launcher}: {error.strerror}") from error
-        finally:
-            theirs.close()
-            os.close(errors_write)
-            for fd in parts_fds:
-                os.close(fd)
-        return await self._greet(process, ours, slots, errors_read)
+            command = zygote_wall(parts, guest_command(image, _statement(guest_end.fileno(), filters[1], image)))
+            try:
+                process = await self._starter.start(
+                    command,
+                    identity,
+                    pass_fds=(guest_end.fileno(), *filters),
+                    stdout=errors_write,
+                    stderr=errors_write,
+                )
+            except OSError as error:
+                raise SandboxStartError(step="wall", reason=f"{launcher}: {error.strerror}") from error
+            ours.pop_all()
+        return await self._greet(process, control, slots, errors_read)
 
     async def _greet(
         self, process: subprocess.Popen[bytes], control: socket.socket, slots: SlotFolder, errors_fd: int
@@ -372,16 +390,16 @@ class ZygoteBackend:
             os.close(errors_fd)
         return zygote
 
-    @staticmethod
-    def _statement(control_fd: int, program_fd: int, image: ImageSpec) -> str:
-        arguments = f"{control_fd}, {program_fd}, {list(image.preload)!r}, {sorted(image.variables)!r}"
-        return f"from moonpool_guest import zygote; zygote.main({arguments})"
-
     async def close(self) -> None:
         for zygote in self._zygotes.values():
             await zygote.close()
         self._zygotes.clear()
         self._starter.close()
+
+
+def _statement(control_fd: int, program_fd: int, image: ImageSpec) -> str:
+    arguments = f"{control_fd}, {program_fd}, {list(image.preload)!r}, {sorted(image.variables)!r}"
+    return f"from moonpool_guest import zygote; zygote.main({arguments})"
 
 
 def _read_complaint(fd: int) -> str:

@@ -2,23 +2,27 @@
 
 The code is compiled unchanged, so line numbers, multi-line strings and `from __future__` stay right (H-031). Code with
 top-level `await` becomes a coroutine and runs on the kernel's loop; other code runs without a loop, so that
-`asyncio.run(main())` works as in any script (H-030). Tracebacks go to stderr and start at the code's own frames.
+`asyncio.run(main())` works as in any script (H-030). Tracebacks go to stderr and show the code's own frames only.
 """
 
 import ast
 import asyncio
 import inspect
 import linecache
+import os
 import sys
 import threading
 import traceback
-from types import CodeType, TracebackType
+from asyncio import events
+from types import CodeType
 from typing import Any
 
 from moonpool_guest.python import handoff
 
 RESULT = "result"
-_MESSAGE_CHARS_MAX = 4000
+_GUEST_ROOT = os.path.dirname(os.path.dirname(__file__)) + "/"
+_ASYNCIO_ROOT = os.path.dirname(asyncio.__file__) + "/"
+_TYPE_CHARS_MAX, _MESSAGE_CHARS_MAX = 200, 2000  # a head holds 16 KiB; one character takes up to six bytes in JSON
 _MISSING = object()
 
 
@@ -34,7 +38,11 @@ class Outcome:
     def fail(self, kind: str, message: str, *, retryable: bool = False) -> "Outcome":
         """Make this outcome an error and return it."""
         self.status = "error" if self.status == "ok" else self.status
-        self.error = {"type": kind, "message": _clean(message), "retryable": retryable}
+        self.error = {
+            "type": _clean(kind, _TYPE_CHARS_MAX),
+            "message": _clean(message, _MESSAGE_CHARS_MAX),
+            "retryable": retryable,
+        }
         self.result = None
         return self
 
@@ -66,29 +74,29 @@ class Interpreter:
         try:
             code = _compile(source, name)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            _print_exception(error, None)
+            _print_exception(error)
             return Outcome("ok").fail(type(error).__name__, _describe_syntax(error))
-        try:
-            self._execute(code, namespace)
-            if final:
-                self._finish()
-        except SystemExit as error:
-            if final:
-                self._finish_quietly()
-            outcome = self._exited(error)
-        except KeyboardInterrupt as error:
-            _print_exception(error, _own_frames(error))
-            outcome = Outcome("interrupted").fail("KeyboardInterrupt", "the execution was interrupted")
-        except BaseException as error:
-            _print_exception(error, _own_frames(error))
-            outcome = _failed(error)
-        else:
-            outcome = Outcome("ok")
+        outcome = self._run_code(code, namespace)
+        if final and outcome.status != "interrupted":  # whoever interrupts wants an end, not a wait for threads
+            self._finish_quietly()
         if outcome.error is None:
             value = namespace.get(RESULT, _MISSING)
             if value is not _MISSING and (value is not before or _stores_result(code)):
                 _attach_result(outcome, value, result_bytes_max)
         return outcome
+
+    def _run_code(self, code: CodeType, namespace: "dict[str, Any]") -> Outcome:
+        try:
+            self._execute(code, namespace)
+        except SystemExit as error:
+            return _exited(error)
+        except KeyboardInterrupt as error:
+            _print_exception(error)
+            return Outcome("interrupted").fail("KeyboardInterrupt", "the execution was interrupted")
+        except BaseException as error:
+            _print_exception(error)
+            return _failed(error)
+        return Outcome("ok")
 
     def _execute(self, code: CodeType, namespace: "dict[str, Any]") -> None:
         if not code.co_flags & inspect.CO_COROUTINE:
@@ -107,8 +115,9 @@ class Interpreter:
             raise
 
     def loop(self) -> "asyncio.AbstractEventLoop":
-        """The kernel's event loop, which lives as long as the session."""
-        if self._loop is None or self._loop.is_closed():
+        """The kernel's event loop, which lives as long as the session; another if an interrupt broke it."""
+        events._set_running_loop(None)
+        if self._loop is None or self._loop.is_closed() or self._loop.is_running():
             self._loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self._loop)
         return self._loop
@@ -130,24 +139,28 @@ class Interpreter:
     def _finish_quietly(self) -> None:
         try:
             self._finish()
+        except KeyboardInterrupt:
+            raise
         except BaseException as error:
-            _print_exception(error, _own_frames(error))
+            _print_exception(error)
 
-    def _exited(self, error: SystemExit) -> Outcome:
-        outcome = Outcome("exit")
-        code = error.code
-        if code is None or code == 0:
-            return outcome
-        if isinstance(code, int):
-            outcome.exit_code = code & 0xFF
-            return outcome.fail("SystemExit", f"the code exited with status {code}")
-        outcome.exit_code = 1
-        _write_stderr(f"{code}\n")
-        return outcome.fail("SystemExit", str(code))
+
+def _exited(error: SystemExit) -> Outcome:
+    outcome = Outcome("exit")
+    code = error.code
+    if code is None or (isinstance(code, int) and code == 0):
+        return outcome
+    if isinstance(code, int):
+        outcome.exit_code = code & 0xFF
+        return outcome.fail("SystemExit", f"the code exited with status {code}")
+    outcome.exit_code = 1
+    text = _text_of(code)
+    _write_stderr(f"{text}\n")
+    return outcome.fail("SystemExit", text)
 
 
 def _compile(source: bytes, name: str) -> CodeType:
-    text = source.decode("utf-8")
+    text = source.decode("utf-8-sig")
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     return compile(text, name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
 
@@ -168,8 +181,10 @@ def _attach_result(outcome: Outcome, value: object, result_bytes_max: int) -> No
         encoded = handoff.encode_result(value)
     except handoff.NotSerializableError as error:
         outcome.fail("ResultNotSerializable", str(error))
+    except KeyboardInterrupt:
+        raise
     except BaseException as error:
-        _print_exception(error, _own_frames(error))
+        _print_exception(error)
         failed = _failed(error)
         outcome.status, outcome.error = "error", failed.error
     else:
@@ -192,48 +207,59 @@ def _failed(error: BaseException) -> Outcome:
             return Outcome("ok").fail(kind, message, retryable=bool(described.get("retryable")))
         except Exception:
             pass
-    return Outcome("ok").fail(type(error).__name__, _message(error))
+    return Outcome("ok").fail(type(error).__name__, _text_of(error))
 
 
-def _message(error: BaseException) -> str:
+def _text_of(value: object) -> str:
     try:
-        return str(error)
+        return str(value)
+    except KeyboardInterrupt:
+        raise
     except BaseException:
-        return f"<{type(error).__name__} whose text cannot be shown>"
+        return f"<{type(value).__name__} whose text cannot be shown>"
 
 
 def _describe_syntax(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.lineno:
         return f"{error.msg} (line {error.lineno})"
-    return _message(error)
+    return _text_of(error)
 
 
-def _clean(message: str) -> str:
-    text = message.encode("utf-8", "replace").decode()
-    return text if len(text) <= _MESSAGE_CHARS_MAX else text[: _MESSAGE_CHARS_MAX - 20] + "... (cut)"
+def _clean(text: str, chars_max: int) -> str:
+    text = text[: chars_max + 1].encode("utf-8", "replace").decode()
+    return text if len(text) <= chars_max else text[: chars_max - 20] + "... (cut)"
 
 
-def _own_frames(error: BaseException) -> "TracebackType | None":
-    """The traceback without the kernel's own frames at its start."""
-    frame = error.__traceback__
-    while frame is not None and _is_kernel(frame):
-        frame = frame.tb_next
-    return frame
-
-
-def _is_kernel(frame: TracebackType) -> bool:
-    return str(frame.tb_frame.f_globals.get("__name__", "")).startswith(("moonpool_guest.", "asyncio."))
-
-
-def _print_exception(error: BaseException, frames: "TracebackType | None") -> None:
+def _print_exception(error: BaseException) -> None:
     try:
-        _write_stderr("".join(traceback.format_exception(type(error), error, frames)))
+        shown = traceback.TracebackException.from_exception(error, compact=True)
+        while shown.stack and shown.stack[0].filename.startswith((_GUEST_ROOT, _ASYNCIO_ROOT)):
+            del shown.stack[0]
+        _hide_own_frames(shown)
+        text = "".join(shown.format())
+    except KeyboardInterrupt:
+        raise
     except BaseException:
-        _write_stderr(f"{type(error).__name__}: {_message(error)}\n")
+        text = f"{type(error).__name__}: {_text_of(error)}\n"
+    _write_stderr(text)
+
+
+def _hide_own_frames(shown: traceback.TracebackException) -> None:
+    """Leave the code's own frames, in causes, contexts and groups too."""
+    waiting, seen = [shown], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            one.stack[:] = [frame for frame in one.stack if not frame.filename.startswith(_GUEST_ROOT)]
+            waiting += [other for other in (one.__cause__, one.__context__) if other is not None]
+            waiting += one.exceptions or []
 
 
 def _write_stderr(text: str) -> None:
     try:
         sys.stderr.write(text)
+    except KeyboardInterrupt:
+        raise
     except BaseException:
         pass

@@ -14,6 +14,7 @@ import math
 import os
 from typing import Any, cast
 
+_Place = tuple[Any, object]  # the place around this one, and the key or index in it; () is `result` itself
 _DEPTH_MAX = 60  # the host refuses JSON deeper than 64
 
 
@@ -24,7 +25,7 @@ class NotSerializableError(Exception):
 def encode_result(value: Any) -> bytes:
     """Return `value` as compact UTF-8 JSON. Raises NotSerializableError."""
     try:
-        return _dump(_plain(value, "result", 0, set()))
+        return _dump(_plain(value, (), 0, set()))
     except RecursionError:
         raise NotSerializableError("result is nested too deeply; return a flatter value") from None
     except ValueError as error:  # CPython's own limit on the digits of an integer
@@ -35,7 +36,7 @@ def _dump(plain: object) -> bytes:
     return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _plain(value: Any, place: str, depth: int, seen: "set[int]") -> object:
+def _plain(value: Any, place: "_Place | tuple[()]", depth: int, seen: "set[int]") -> object:
     if value is None or (isinstance(value, bool | int) and type(value) in (bool, int)):
         return value
     if type(value) is str:
@@ -44,10 +45,10 @@ def _plain(value: Any, place: str, depth: int, seen: "set[int]") -> object:
         return _number(value, place)
     if depth > _DEPTH_MAX:
         raise NotSerializableError(
-            f"{_short(place)} is nested more than {_DEPTH_MAX} levels deep; return a flatter value"
+            f"{_name(place)} is nested more than {_DEPTH_MAX} levels deep; return a flatter value"
         )
     if id(value) in seen:
-        raise NotSerializableError(f"{_short(place)} contains itself; JSON cannot hold a cycle")
+        raise NotSerializableError(f"{_name(place)} contains itself; JSON cannot hold a cycle")
     seen.add(id(value))
     try:
         return _compound(value, place, depth, seen)
@@ -55,17 +56,20 @@ def _plain(value: Any, place: str, depth: int, seen: "set[int]") -> object:
         seen.discard(id(value))
 
 
-def _compound(value: Any, place: str, depth: int, seen: "set[int]") -> object:
+def _compound(value: Any, place: "_Place | tuple[()]", depth: int, seen: "set[int]") -> object:
     if isinstance(value, dict):
         value = cast("dict[Any, Any]", value)
-        return {_key(k, place): _plain(v, f"{place}[{k!r}]", depth + 1, seen) for k, v in value.items()}
+        plain = {_key(k, place): _plain(v, (place, k), depth + 1, seen) for k, v in value.items()}
+        if len(plain) != len(value):
+            raise NotSerializableError(f"{_name(place)} has keys that are the same as text; JSON keys are strings")
+        return plain
     if isinstance(value, list | tuple):
         items = cast("list[Any]", value)
-        return [_plain(item, f"{place}[{index}]", depth + 1, seen) for index, item in enumerate(items)]
+        return [_plain(item, (place, index), depth + 1, seen) for index, item in enumerate(items)]
     return _plain(_convert(value, place), place, depth + 1, seen)
 
 
-def _convert(value: Any, place: str) -> object:
+def _convert(value: Any, place: "_Place | tuple[()]") -> object:
     kind = cast("type[Any]", type(value))
     if (hook := getattr(kind, "__moonpool_json__", None)) is not None:
         return hook(value)
@@ -85,9 +89,7 @@ def _convert(value: Any, place: str) -> object:
         return dump(value)
     if kind.__module__ == "numpy" and hasattr(value, "tolist"):
         return getattr(value, "tolist")()  # noqa: B009  numpy is not there to be typed
-    raise NotSerializableError(
-        f"{_short(place)} is {_article(kind.__name__)}, which JSON cannot hold; {_remedy(value)}"
-    )
+    raise NotSerializableError(f"{_name(place)} is {_article(kind.__name__)}, which JSON cannot hold; {_remedy(value)}")
 
 
 def _remedy(value: Any) -> str:
@@ -106,17 +108,15 @@ def _remedy(value: Any) -> str:
     return "convert it to a dict, list, string or number"
 
 
-def _key(key: Any, place: str) -> str:
-    if type(key) is str:
-        return _text(key, f"a key of {place}")
+def _key(key: Any, place: "_Place | tuple[()]") -> str:
     if key is None or isinstance(key, bool):
         return json.dumps(key)
     if isinstance(key, str | int | float):
-        return str(key.value) if isinstance(key, enum.Enum) else str(key)
-    raise NotSerializableError(f"{_short(place)} has a key {key!r:.80}, but JSON keys are strings; use str(...)")
+        return _text(str(key.value) if isinstance(key, enum.Enum) else str(key), place, "a key of ")
+    raise NotSerializableError(f"{_name(place)} has a key {_shown(key)}, but JSON keys are strings; use str(...)")
 
 
-def _text(value: str, place: str) -> str:
+def _text(value: str, place: "_Place | tuple[()]", what: str = "") -> str:
     if value.isascii():
         return value
     try:
@@ -124,20 +124,33 @@ def _text(value: str, place: str) -> str:
     except UnicodeEncodeError as error:
         character = value[error.start]
         raise NotSerializableError(
-            f"{_short(place)} holds a lone surrogate ({character!r}), which is not text; "
+            f"{what}{_name(place)} holds a lone surrogate ({character!r}), which is not text; "
             'use .encode("utf-8", "replace").decode()'
         ) from None
     return value
 
 
-def _number(value: float, place: str) -> float:
+def _number(value: float, place: "_Place | tuple[()]") -> float:
     if not math.isfinite(value):
-        raise NotSerializableError(f"{_short(place)} is {value}, which JSON cannot hold; use None or a string")
+        raise NotSerializableError(f"{_name(place)} is {value}, which JSON cannot hold; use None or a string")
     return value
 
 
-def _short(place: str) -> str:
-    return place if len(place) <= 200 else place[:120] + "..." + place[-60:]
+def _name(place: "_Place | tuple[()]") -> str:
+    """`result["rows"][3]`. Made only when there is something to say about the place."""
+    keys: list[str] = []
+    while place:
+        place, key = place
+        keys.append(f"[{_shown(key)}]")
+    name = "result" + "".join(reversed(keys))
+    return name if len(name) <= 200 else name[:120] + "..." + name[-60:]
+
+
+def _shown(key: object) -> str:
+    try:
+        return f"{key!r:.80}"
+    except Exception:
+        return "..."
 
 
 def _article(name: str) -> str:

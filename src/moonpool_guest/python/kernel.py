@@ -10,6 +10,7 @@ import linecache
 import os
 import signal
 import sys
+from types import FrameType
 from typing import Any
 
 from moonpool_guest import toolcalls
@@ -71,7 +72,7 @@ class Kernel:
         _prepare_process()
         self._channel = GuestChannel(fd, blob_bytes_max=BLOB_BYTES_MAX_TO_GUEST)
         self._interpreter = Interpreter.main()
-        self._running: str | None = None
+        self._pid = os.getpid()
         self._manifest: object = None
         signal.signal(signal.SIGINT, self._on_interrupt)
 
@@ -91,37 +92,36 @@ class Kernel:
         while True:
             try:
                 head, body = self._channel.wait_control()
+                if head["t"] == "execute":
+                    self._execute(head, body)
+                    _reap_orphans()
+                elif head["t"] == "close":
+                    return
             except ChannelGoneError:
-                return
-            except KeyboardInterrupt:
-                continue  # meant for an execution that has just ended
-            if head["t"] == "execute":
-                self._execute(head, body)
-                _reap_orphans()
-            elif head["t"] == "close":
                 return
 
     def _execute(self, head: "dict[str, Any]", source: bytes) -> None:
         self._forget_old_wrappers(head.get("manifest"))
         _restore_streams()
         toolcalls.install(self._channel)
-        run = str(head["run"])
         try:
-            self._running = run
             outcome = self._interpreter.run(
                 source,
                 str(head["name"]),
                 final=bool(head["final"]),
                 result_bytes_max=int(head["result_bytes_max"]),  # pyright: ignore[reportArgumentType]
             )
-        except KeyboardInterrupt:  # between the end of the code and here
+        except KeyboardInterrupt:  # after the end of the code, e.g. while its result was made into JSON
             outcome = Outcome("interrupted").fail("KeyboardInterrupt", "the execution was interrupted")
-        self._running = None
+        except BaseException as error:  # out of memory in our own code
+            outcome = Outcome("ok").fail(type(error).__name__, "the kernel could not finish the execution")
         toolcalls.install(None)
         _flush()
+        if os.getpid() != self._pid:  # a child that the code forked and that ran to the end of the code
+            os._exit(outcome.exit_code or int(outcome.error is not None))
         done: dict[str, Any] = {
             "t": "done",
-            "run": run,
+            "run": head["run"],
             "status": outcome.status,
             "exit_code": outcome.exit_code,
             "error": outcome.error,
@@ -129,9 +129,17 @@ class Kernel:
         }
         self._channel.send(done, outcome.result or b"")
 
-    def _on_interrupt(self, _number: int, _frame: object) -> None:
-        if self._running is not None:
-            self._channel.guard.interrupt()
+    def _on_interrupt(self, _number: int, frame: "FrameType | None") -> None:
+        """Interrupt the code, if that is what runs.
+
+        INVARIANT: KeyboardInterrupt is raised inside `Interpreter.run` only, whose caller catches it. A flag that is
+        set around the call would leave gaps in which an interrupt ends the kernel.
+        """
+        while frame is not None:
+            if frame.f_code is Interpreter.run.__code__:
+                self._channel.hold.interrupt()
+                return
+            frame = frame.f_back
 
     def _forget_old_wrappers(self, manifest: object) -> None:
         """Import wrappers afresh when the host has published another tree (the tools changed)."""
@@ -139,7 +147,8 @@ class Kernel:
             self._manifest = manifest
             for name in [n for n in sys.modules if n.partition(".")[0] in ("servers", "mcptools")]:
                 del sys.modules[name]
-            sys.path_importer_cache.pop(_IMPORT_ROOTS[0], None)
+            for path in [p for p in sys.path_importer_cache if p.startswith(_IMPORT_ROOTS)]:
+                del sys.path_importer_cache[path]
 
 
 def _prepare_process() -> None:
@@ -172,7 +181,7 @@ def _restore_streams(*, fresh: bool = False) -> None:
     """
     for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         stream = getattr(sys, name, None)
-        if fresh or stream is None or getattr(stream, "closed", False):
+        if fresh or getattr(stream, "closed", False) or not hasattr(stream, "readline" if mode == "r" else "write"):
             buffering = 1 if mode == "w" else -1
             opened = open(  # noqa: SIM115  lives as long as the process
                 fd, mode, buffering, encoding="utf-8", errors="backslashreplace", closefd=False
@@ -185,24 +194,36 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         try:
             stream.flush()  # pyright: ignore[reportOptionalMemberAccess]
-        except Exception:
-            pass
+        except BaseException:
+            pass  # code may have put anything there
 
 
 def _reap_orphans() -> None:
     """Collect zombies that nobody in this process waits for; leave the children of `subprocess` to their owners."""
-    known: set[int] | None = None
-    while True:
+    try:
+        if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            return
+    except ChildProcessError:
+        return
+    for pid in _children_in_proc() - _known_children():
         try:
-            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            os.waitpid(pid, os.WNOHANG)
         except ChildProcessError:
-            return
-        if ended is None:
-            return
-        known = _known_children() if known is None else known
-        if ended.si_pid in known:
-            return
-        os.waitpid(ended.si_pid, 0)
+            pass  # a thread of the code was faster
+
+
+def _children_in_proc() -> "set[int]":
+    """Our children. The sandbox has its own /proc, whose processes are few (RLIMIT_NPROC)."""
+    children: set[int] = set()
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    if int(file.read().rpartition(b")")[2].split()[1]) == os.getpid():
+                        children.add(int(name))
+            except OSError:
+                pass
+    return children
 
 
 def _known_children() -> "set[int]":
@@ -212,7 +233,7 @@ def _known_children() -> "set[int]":
     if (subprocess := sys.modules.get("subprocess")) is not None:
         import gc
 
-        known.update(o.pid for o in gc.get_objects() if isinstance(o, subprocess.Popen) and o.returncode is None)
+        known.update(o.pid for o in gc.get_objects() if issubclass(type(o), subprocess.Popen) and o.returncode is None)
     return known
 
 

@@ -1,0 +1,247 @@
+"""The contract of every sandbox backend. `zygote` and `bubblewrap` run programs, `fake` plays a script for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxClosedError, SandboxSpec, SandboxStartError, Stream
+from moonpool.sandboxes.fake import FakeBackend
+from moonpool.sandboxes.messages import Done, Execute, ToolCall
+from sandboxes.conftest import REAL
+from sandboxes.images import REQUIRED
+from sandboxes.probe import Probe
+from sandboxes.scripts import (
+    ADD,
+    BOTH_STREAMS,
+    BREAKS_THE_PROTOCOL,
+    CALLS_A_TOOL,
+    FLOODS,
+    IS_BUSY,
+    TALKS_BETWEEN_CALLS,
+    echoes,
+    ends,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from pathlib import Path
+
+    from moonpool.sandboxes.base import ImageSpec, SandboxBackend
+    from sandboxes.probe import Run
+    from sandboxes.scripts import Program
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class Subject:
+    """A backend under test, and how it is told to run a program."""
+
+    name: str
+    image: ImageSpec
+    backend: SandboxBackend | None  # None: the fake, of which each program gets its own
+    fakes: list[FakeBackend] = field(default_factory=list)
+
+    async def open(self, program: Program) -> Probe:
+        backend = self.backend
+        if backend is None:
+            backend = FakeBackend(program.play)
+            self.fakes.append(backend)
+        with anyio.fail_after(20):
+            return Probe(await backend.open_sandbox(SandboxSpec(image=self.image)))
+
+    async def run(self, program: Program) -> tuple[Probe, Run]:
+        probe = await self.open(program)
+        return probe, await probe.run(program.code)
+
+
+@pytest.fixture(params=["bubblewrap", "fake", "zygote"])
+async def subject(request: pytest.FixtureRequest, state_dir: Path, image: ImageSpec) -> AsyncGenerator[Subject]:
+    name = request.param
+    backend = REAL[name](state_dir) if name in REAL else None
+    if backend is not None and (missing := backend.missing_features()):
+        if name in REQUIRED:
+            pytest.fail(f"{name} is required here, but: {missing}")
+        pytest.skip(f"{name}: {missing}")
+    request.node.user_properties.append(("sandbox backend", name))
+    subject = Subject(name, image, backend)
+    yield subject
+    with anyio.fail_after(20):
+        for one in (*subject.fakes, *([backend] if backend else [])):
+            await one.close()
+
+
+@pytest.mark.parametrize("name", sorted(REQUIRED))
+def test_a_required_backend_is_there(name: str, state_dir: Path) -> None:
+    assert REAL[name](state_dir).missing_features() == []
+
+
+# --- executions
+
+
+async def test_an_open_sandbox_runs_one_execution_after_the_other(subject: Subject) -> None:
+    probe = await subject.open(ADD)
+    assert [(await probe.run(ADD.code)).result for _ in range(3)] == [2, 2, 2]
+
+
+async def test_stdout_and_stderr_stay_apart_and_in_order(subject: Subject) -> None:
+    _, run = await subject.run(BOTH_STREAMS)
+    assert run.stdout == "".join(f"o{n}\n" for n in range(100))
+    assert run.stderr == "".join(f"e{n}\n" for n in range(100))
+
+
+async def test_output_comes_before_the_message_that_was_sent_after_it(subject: Subject) -> None:
+    probe, _ = await subject.run(TALKS_BETWEEN_CALLS)
+    said = b""
+    for item, body in probe.heard:
+        if item is Stream.STDOUT:
+            said += body or b""
+        elif isinstance(item, ToolCall):
+            assert said.endswith(b"before %d\n" % item.id)
+
+
+async def test_all_output_comes_before_done(subject: Subject) -> None:
+    probe, run = await subject.run(FLOODS)
+    assert len(run.stdout) == 64 * 65_536
+    assert isinstance(probe.heard[-1][0], Done)
+
+
+async def test_a_tool_call_goes_out_and_its_reply_comes_back(subject: Subject) -> None:
+    _, run = await subject.run(CALLS_A_TOOL)
+    assert run.calls == [ToolCall(id=1, server="srv", tool="t.o-ol")]
+    assert run.result == {
+        "ok": True,
+        "data_from": "structured",
+        "raw": {"structuredContent": {"server": "srv", "tool": "t.o-ol", "arguments": {"text": "ä\0"}}},
+    }
+
+
+@pytest.mark.parametrize("size", [65_500, 1 << 20, 10 << 20])
+async def test_bodies_of_any_size_travel_both_ways(subject: Subject, size: int) -> None:
+    _, run = await subject.run(echoes(size))
+    assert run.result is True
+
+
+async def test_what_comes_while_nobody_is_attached_is_kept_for_the_next(subject: Subject) -> None:
+    probe = await subject.open(ADD)
+    probe.sandbox.detach()
+    probe.start(ADD.code)
+    with anyio.fail_after(10):
+        while not (waiting := Probe(probe.sandbox)).heard:
+            waiting.sandbox.detach()
+            await anyio.sleep(0.01)
+    assert isinstance(waiting.heard[0][0], Done)
+
+
+# --- the end
+
+
+async def test_an_interrupt_ends_the_code_and_the_sandbox_goes_on(subject: Subject) -> None:
+    probe = await subject.open(IS_BUSY)
+    for _ in range(3):
+        probe.start(IS_BUSY.code)
+        await probe.said("busy")
+        probe.sandbox.interrupt()
+        run = await probe.finish()
+        assert run.done is not None
+        assert run.done.status == "interrupted"
+
+
+async def test_kill_ends_it_and_says_who_did(subject: Subject) -> None:
+    probe = await subject.open(IS_BUSY)
+    probe.start(IS_BUSY.code)
+    await probe.said("busy")
+    probe.sandbox.kill()
+    run = await probe.exited()
+    assert run.exit == ExitOutcome(cause=ExitCause.KILLED, signal=9)
+    assert probe.sandbox.has_ended
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        pytest.param(ends(code=0, how="os._exit(0)"), ExitOutcome(cause=ExitCause.EXITED, exit_code=0), id="_exit(0)"),
+        pytest.param(ends(code=7, how="os._exit(7)"), ExitOutcome(cause=ExitCause.EXITED, exit_code=7), id="_exit(7)"),
+        pytest.param(
+            ends(signal=11, how="ctypes.string_at(0)"),
+            ExitOutcome(cause=ExitCause.SIGNALLED, signal=11),
+            id="segmentation fault",
+        ),
+    ],
+)
+async def test_an_end_is_reported_with_its_cause_after_the_last_words(
+    subject: Subject, program: Program, expected: ExitOutcome
+) -> None:
+    probe = await subject.open(program)
+    run = await probe.run_to_exit(program.code)
+    assert run.exit == expected
+    assert run.stdout == "last words\n"
+    assert await probe.sandbox.wait_exited() == expected
+    assert isinstance(probe.heard[-1][0], ExitOutcome)
+
+
+async def test_a_broken_protocol_discards_the_sandbox_and_says_why(subject: Subject) -> None:
+    probe = await subject.open(BREAKS_THE_PROTOCOL)
+    run = await probe.run_to_exit(BREAKS_THE_PROTOCOL.code)
+    assert run.exit is not None
+    assert run.exit.cause is ExitCause.KILLED
+    assert "broke the channel's protocol" in (run.exit.violation or "")
+
+
+async def test_whoever_attaches_after_the_end_hears_of_it(subject: Subject) -> None:
+    probe = await subject.open(ADD)
+    outcome = await probe.sandbox.close()
+    assert Probe(probe.sandbox).heard == [(outcome, None)]
+    probe.sandbox.detach()
+    assert Probe(probe.sandbox).heard == [(outcome, None)]
+
+
+async def test_closing_twice_gives_the_same_outcome(subject: Subject) -> None:
+    probe = await subject.open(ADD)
+    with anyio.fail_after(10):
+        first, second = await probe.sandbox.close(), await probe.sandbox.close()
+    assert first == second
+    assert first.cause is ExitCause.KILLED
+
+
+async def test_closing_right_after_opening_ends(subject: Subject) -> None:
+    with anyio.fail_after(10):
+        probe = await subject.open(IS_BUSY)
+        outcome = await probe.sandbox.close()
+    assert outcome.cause is ExitCause.KILLED
+
+
+async def test_the_end_is_told_once(subject: Subject) -> None:
+    probe = await subject.open(ADD)
+    probe.sandbox.kill()
+    probe.sandbox.kill()
+    await probe.sandbox.close()
+    assert [isinstance(item, ExitOutcome) for item, _ in probe.heard].count(True) == 1
+
+
+async def test_sending_after_the_end_raises_instead_of_hanging(subject: Subject) -> None:
+    probe = await subject.open(ADD)
+    await probe.sandbox.close()
+    with pytest.raises(SandboxClosedError, match=probe.sandbox.sandbox_id):
+        probe.sandbox.send(Execute(run="r", name="c", manifest="", final=False, result_bytes_max=1), b"")
+
+
+async def test_interrupting_after_the_end_does_nothing(subject: Subject) -> None:
+    probe = await subject.open(ADD)
+    await probe.sandbox.close()
+    probe.sandbox.interrupt()
+    probe.sandbox.kill()
+
+
+async def test_sandbox_ids_are_random(subject: Subject) -> None:
+    assert (await subject.open(ADD)).sandbox.sandbox_id != (await subject.open(ADD)).sandbox.sandbox_id
+
+
+async def test_a_start_error_of_the_fake_is_typed() -> None:
+    backend = FakeBackend(ADD.play, start_error="on purpose")
+    with pytest.raises(SandboxStartError, match="on purpose"):
+        await backend.open_sandbox(SandboxSpec(image=None))  # pyright: ignore[reportArgumentType]
