@@ -1,0 +1,244 @@
+"""The doctor: attacks real sandboxes of a backend on this machine and reports what held.
+
+A probe passes only when the attack was tried and blocked. One that fails, takes too long or cannot be judged counts as
+not held (fail closed). What the host lacks comes first, with its remedy; nothing is opened then.
+
+The attacks are data in `moonpool.runtime.probes`; the claims they attack stand in THREAT_MODEL.md. Only the seam of
+`moonpool.sandboxes.base` is used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from moonpool.runtime.probes.catalogue import CATALOGUE
+from moonpool.runtime.probes.listening import Listener
+from moonpool.runtime.probes.prelude import compose
+from moonpool.runtime.probes.record import Expected, Finding, Scene
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from moonpool.runtime.probes.record import AnyProbe, Heard, Probe
+    from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
+
+_WORKERS = 4  # sandboxes under attack at the same time
+_DISK_BYTES = 16 * 1024**2  # what is filled to the brim in memory; the mechanism is the same at any size
+_DISK_INODES = 2048
+_PROCESSES = 32
+
+
+class ProbeStatus(StrEnum):
+    """What came of a probe."""
+
+    PASSED = "passed"  # tried, and blocked
+    FAILED = "failed"  # the attack got through
+    ERROR = "error"  # could not be judged; counts as not held
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeOutcome:
+    """One probe's line in the report."""
+
+    probe_id: str
+    claim: str
+    title: str
+    status: ProbeStatus
+    detail: str
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorReport:
+    """What the doctor found out about one backend on this machine."""
+
+    backend: str
+    environment: str
+    missing: tuple[str, ...]  # each with its remedy
+    outcomes: tuple[ProbeOutcome, ...]
+    duration_ms: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether code may run here: nothing is missing and every attack was blocked."""
+        held = all(outcome.status is ProbeStatus.PASSED for outcome in self.outcomes)
+        return not self.missing and bool(self.outcomes) and held
+
+    @property
+    def broken_claims(self) -> tuple[str, ...]:
+        """Claims of THREAT_MODEL.md that do not hold, in order."""
+        return tuple(sorted({o.claim for o in self.outcomes if o.status is not ProbeStatus.PASSED}))
+
+    def rows(self) -> tuple[tuple[str, str, str, str, str], ...]:
+        """For a table: id, claim, what was tried, status, detail."""
+        return tuple((o.probe_id, o.claim, o.title, o.status.value, o.detail) for o in self.outcomes)
+
+    def summary(self) -> str:
+        """One line."""
+        if self.missing:
+            return f"{self.backend}: cannot isolate code on this machine: " + "; ".join(self.missing)
+        counts = Counter(outcome.status for outcome in self.outcomes)
+        words = ", ".join(f"{counts[status]} {status.value}" for status in ProbeStatus if counts[status])
+        return f"{self.backend}: {len(self.outcomes)} probes in {self.duration_ms / 1000:.1f} s: {words or 'none ran'}"
+
+    def to_json(self) -> dict[str, object]:
+        """The report as plain JSON values."""
+        return {"ok": self.ok, "broken_claims": list(self.broken_claims), **dataclasses.asdict(self)}
+
+
+async def run_doctor(
+    backend: SandboxBackend, spec: SandboxSpec, *, probes: Sequence[AnyProbe] = CATALOGUE
+) -> DoctorReport:
+    """Attack sandboxes that `backend` opens for `spec`, with the disk and process limits lowered to be filled fast."""
+    started = time.monotonic()
+    missing = tuple(backend.missing_features())
+    outcomes = () if missing else await _attack(backend, _lowered(spec), probes)
+    return DoctorReport(
+        backend=backend.name,
+        environment=spec.image.name,
+        missing=missing,
+        outcomes=outcomes,
+        duration_ms=_since(started),
+    )
+
+
+def _lowered(spec: SandboxSpec) -> SandboxSpec:
+    limits = dataclasses.replace(
+        spec.limits,
+        disk_bytes_max=min(spec.limits.disk_bytes_max, _DISK_BYTES),
+        disk_inodes_max=min(spec.limits.disk_inodes_max, _DISK_INODES),
+        process_count_max=min(spec.limits.process_count_max, _PROCESSES),
+    )
+    return dataclasses.replace(spec, limits=limits)
+
+
+async def _attack(backend: SandboxBackend, spec: SandboxSpec, probes: Sequence[AnyProbe]) -> tuple[ProbeOutcome, ...]:
+    first = await _judged(_OPENING, lambda: _first_sandbox(backend, spec))
+    if first.status is not ProbeStatus.PASSED:
+        return (first,)
+    queue = list(enumerate(probes))[::-1]
+    outcomes: dict[int, ProbeOutcome] = {}
+
+    async def work() -> None:
+        attacker = _Attacker(backend, spec)
+        try:
+            while queue:
+                index, probe = queue.pop()
+                outcomes[index] = await attacker.attack(probe)
+        finally:
+            await attacker.close()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(_WORKERS, len(queue)) or 1):
+            group.create_task(work())
+    return (first, *(outcomes[index] for index in sorted(outcomes)))
+
+
+async def _opens(stage: object) -> Finding:  # pragma: no cover  names the first line of a report; never played
+    raise NotImplementedError(stage)
+
+
+_OPENING = Scene(probe_id="open", claim="C-ID-1", title="open a sandbox", play=_opens, time_limit_s=40)
+
+
+async def _first_sandbox(backend: SandboxBackend, spec: SandboxSpec) -> Finding:
+    sandbox = await backend.open_sandbox(spec)
+    await sandbox.close()
+    return Finding(blocked=True, detail="opened and closed")
+
+
+class _Attacker:
+    """Plays probes one after another, with one shared sandbox for those that leave it as it was."""
+
+    def __init__(self, backend: SandboxBackend, spec: SandboxSpec) -> None:
+        self._backend, self._spec = backend, spec
+        self._shared: Sandbox | None = None
+        self._opened: list[Sandbox] = []
+
+    async def attack(self, probe: AnyProbe) -> ProbeOutcome:
+        outcome = await _judged(probe, lambda: self._play(probe))
+        if outcome.status is not ProbeStatus.PASSED and self._shared is not None:
+            self._opened.append(self._shared)  # its state is unknown
+            self._shared = None
+        await self._close_opened()
+        return outcome
+
+    async def _play(self, probe: AnyProbe) -> Finding:
+        if isinstance(probe, Scene):
+            return await probe.play(self)
+        sandbox = await self.open_sandbox() if probe.fresh else await self._shared_sandbox()
+        heard = await self.run(sandbox, probe.program)
+        return _finding_of(probe, heard)
+
+    async def open_sandbox(self) -> Sandbox:
+        """A sandbox of its own for the probe that is being played."""
+        sandbox = await self._backend.open_sandbox(self._spec)
+        self._opened.append(sandbox)
+        return sandbox
+
+    async def run(self, sandbox: Sandbox, program: str) -> Heard:
+        """Run an attack program and hear it out."""
+        return await Listener().hear(sandbox, compose(program, self._spec))
+
+    async def _shared_sandbox(self) -> Sandbox:
+        if self._shared is None:
+            self._shared = await self._backend.open_sandbox(self._spec)
+        return self._shared
+
+    async def _close_opened(self) -> None:
+        while self._opened:
+            await self._opened.pop().close()
+
+    async def close(self) -> None:
+        await self._close_opened()
+        if self._shared is not None:
+            await self._shared.close()
+
+
+def _finding_of(probe: Probe, heard: Heard) -> Finding:
+    if probe.expected is Expected.DISCARDED:
+        violation = heard.outcome.violation if heard.outcome else None
+        return Finding(blocked=violation is not None, detail=violation or heard.error or "the sandbox lives on")
+    if heard.finding is not None:
+        return heard.finding
+    raise _NotJudgedError(heard.error or f"the sandbox ended: {heard.outcome}")
+
+
+class _NotJudgedError(Exception):
+    """The attack could not be carried out as planned."""
+
+
+async def _judged(probe: AnyProbe, play: Callable[[], Awaitable[Finding]]) -> ProbeOutcome:
+    """Play and classify. Whatever goes wrong counts against the sandbox."""
+    started = time.monotonic()
+    try:
+        finding = await asyncio.wait_for(play(), probe.time_limit_s)
+        status = ProbeStatus.PASSED if finding.blocked else ProbeStatus.FAILED
+        detail = finding.detail
+    except TimeoutError:
+        status, detail = ProbeStatus.ERROR, f"not over after {probe.time_limit_s:g} s"
+    except Exception as error:  # noqa: BLE001  fail closed: a probe that breaks has not shown that anything holds
+        status, detail = ProbeStatus.ERROR, f"{type(error).__name__}: {error}"
+    return ProbeOutcome(
+        probe_id=probe.probe_id,
+        claim=probe.claim,
+        title=probe.title,
+        status=status,
+        detail=_printable(detail),
+        duration_ms=_since(started),
+    )
+
+
+def _printable(text: str) -> str:
+    """SECURITY: a detail may hold the guest's text; nothing in it may steer a terminal."""
+    return "".join(character if character.isprintable() else "?" for character in text)[:2000]
+
+
+def _since(started: float) -> int:
+    return round((time.monotonic() - started) * 1000)

@@ -1,0 +1,22 @@
+"""All probes, in the order in which a report shows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from moonpool.runtime.probes.channel import CHANNEL
+from moonpool.runtime.probes.files import FILES
+from moonpool.runtime.probes.identity import IDENTITY
+from moonpool.runtime.probes.limits import LIMITS
+from moonpool.runtime.probes.network import NETWORK
+from moonpool.runtime.probes.processes import PROCESSES
+from moonpool.runtime.probes.residue import RESIDUE
+from moonpool.runtime.probes.scenes import SCENES
+from moonpool.runtime.probes.surface import SURFACE
+
+if TYPE_CHECKING:
+    from moonpool.runtime.probes.record import AnyProbe
+
+CATALOGUE: Final[tuple[AnyProbe, ...]] = (
+    *FILES, *IDENTITY, *PROCESSES, *SURFACE, *NETWORK, *LIMITS, *RESIDUE, *CHANNEL, *SCENES,
+)  # fmt: skip

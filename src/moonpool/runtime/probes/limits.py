@@ -1,0 +1,132 @@
+"""Attacks on memory, disk and descriptors. All bounded: a limit that is missing costs the host little."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moonpool.runtime.probes.record import AnyProbe, Probe
+
+LIMITS: Final[tuple[AnyProbe, ...]] = (
+    Probe(
+        probe_id="lim-address-space",
+        claim="C-LIM-2",
+        title="map more memory than promised (nothing is touched)",
+        program="""
+import mmap
+attempt("one mapping", lambda: mmap.mmap(-1, ADDRESS_SPACE + (1 << 20)), "ENOMEM")
+attempt("mapping without reserve", lambda: mmap.mmap(-1, 64 << 30, flags=mmap.MAP_PRIVATE | 0x4000), "ENOMEM")
+held = []
+try:
+    for _ in range(80):
+        held.append(mmap.mmap(-1, ADDRESS_SPACE // 64))
+    note("many small mappings exceed the limit")
+except OSError:
+    seen("ENOMEM")
+held.clear()
+try:
+    bytearray(ADDRESS_SPACE)
+    note("an object as large as the limit")
+except MemoryError:
+    seen("MemoryError")
+""",
+    ),
+    Probe(
+        probe_id="lim-unaccounted-memory",
+        claim="C-LIM-2",
+        title="hold memory that no limit counts (memfd, locked, secret)",
+        program="""
+attempt("memfd", lambda: os.close(syscall("memfd_create", ctypes.c_char_p(b"probe"), 0)), "EPERM")
+attempt("memfd_secret", lambda: os.close(syscall("memfd_secret", 0)), "ENOSYS")
+page = ctypes.create_string_buffer(16384)
+attempt("mlock", lambda: syscall("mlock", page, 16384), "EPERM", "ENOMEM")
+""",
+    ),
+    Probe(
+        probe_id="lim-disk",
+        claim="C-LIM-3",
+        title="write more than the disk quota, in all folders together",
+        program="""
+written, block = 0, bytes(1 << 20)
+for folder in ("/tmp", "/workspace", "/home/user", "/dev/shm"):
+    try:
+        with open(f"{folder}/fill", "wb", buffering=0) as file:
+            while written <= DISK_BYTES + (8 << 20) and (count := file.write(block)):
+                written += count
+    except OSError as error:
+        seen(errno.errorcode[error.errno])
+if written > DISK_BYTES:
+    note(f"{written} bytes fit, {DISK_BYTES} were promised")
+for folder in ("/tmp", "/workspace", "/home/user", "/dev/shm"):
+    os.unlink(f"{folder}/fill")
+open("/workspace/again", "wb").write(block)
+""",
+        fresh=True,
+    ),
+    Probe(
+        probe_id="lim-inodes",
+        claim="C-LIM-3",
+        title="make more files than promised",
+        program="""
+made = 0
+for folder in ("/tmp", "/workspace", "/home/user", "/dev/shm"):
+    try:
+        while made <= DISK_INODES + 256:
+            os.symlink("x", f"{folder}/f{made}")
+            made += 1
+    except OSError as error:
+        seen(errno.errorcode[error.errno])
+if made > DISK_INODES:
+    note(f"{made} files exist, {DISK_INODES} were promised")
+""",
+        fresh=True,
+    ),
+    Probe(
+        probe_id="lim-file-size",
+        claim="C-LIM-3",
+        title="make one file larger than promised",
+        program="""
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with open("/tmp/large", "wb") as file:
+    attempt("truncate", lambda: file.truncate(FILE_BYTES + 1), "EFBIG", "ENOSPC")
+    attempt("write", lambda: os.pwrite(file.fileno(), b"x", FILE_BYTES + 1), "EFBIG", "ENOSPC")
+""",
+    ),
+    Probe(
+        probe_id="lim-descriptors",
+        claim="C-LIM-4",
+        title="open files, pipes and terminals without end",
+        program="""
+def exhaust(name, make, most):
+    made = []
+    try:
+        while len(made) <= most:
+            made.append(make())
+        note(f"{len(made)} {name}")
+    except OSError as error:
+        seen(errno.errorcode[error.errno])
+    for fd in made:
+        for one in fd if isinstance(fd, tuple) else (fd,):
+            os.close(one)
+exhaust("files", lambda: os.open("/dev/null", os.O_RDONLY), OPEN_FILES)
+exhaust("pipes", os.pipe, OPEN_FILES // 2)
+exhaust("terminals", lambda: os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY), 64)
+""",
+        fresh=True,
+    ),
+    Probe(
+        probe_id="lim-inotify",
+        claim="C-LIM-4",
+        title="take the inotify instances that all sandboxes of a uid share",
+        program="""
+made = []
+while len(made) <= 16 and (fd := _libc.inotify_init1(0)) >= 0:
+    made.append(fd)
+seen(f"{len(made)} instances")
+if len(made) > 16:
+    note("more than 16 instances")
+for fd in made:
+    os.close(fd)
+""",
+        fresh=True,
+    ),
+)
