@@ -6,6 +6,7 @@ that cannot isolate code gets an error before anything is started (fail closed).
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import os
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -22,7 +23,7 @@ from moonpool.environments.guest import publish_guest
 from moonpool.environments.resolve import resolve_environment
 from moonpool.runtime.run_folder import run_folder
 from moonpool.runtime.sessions import Runtime, Ticket
-from moonpool.runtime.tools import Toolbox, ToolSnapshot
+from moonpool.runtime.tools import Toolbox, ToolSnapshot, show
 from moonpool.sandboxes.base import ImageSpec, SandboxLimits, SandboxSpec
 from moonpool.sandboxes.bubblewrap import BubblewrapBackend
 from moonpool.sandboxes.identity import UID_FIRST
@@ -111,10 +112,10 @@ async def assemble(
         yield App(settings=settings, runtime=runtime, toolbox=toolbox, backend=backend, ticket=ticket, data=data)
 
 
-def _show_tools(sandbox: Sandbox, toolbox: Toolbox) -> None:
+async def _show_tools(sandbox: Sandbox, toolbox: Toolbox) -> None:
     """Publish the wrappers before anybody asks for the sandbox."""
     if (snapshot := toolbox.current) is not None:
-        sandbox.publish(snapshot.tree, snapshot.digest)
+        await show(sandbox, snapshot)
 
 
 def data_folder(settings: Settings, environ: Mapping[str, str]) -> Path:
@@ -169,7 +170,7 @@ async def _open_toolbox(
     if config is not None and keys:
         from moonpool.broker.upstreams import open_upstreams  # noqa: PLC0415
 
-        eras = {one: found.era for one, key in keys.items() if (found := cache.load(key)) is not None and found.era}
+        eras = await asyncio.to_thread(_known_eras, keys, cache)
         source = await stack.enter_async_context(
             open_upstreams(
                 config,
@@ -189,6 +190,12 @@ async def _open_toolbox(
     boxes.append(toolbox)
     stack.push_async_callback(toolbox.close)
     return toolbox
+
+
+def _known_eras(keys: Mapping[str, str], cache: _Cache) -> dict[str, str]:
+    """The protocol revision that each server spoke last; saves the probe."""
+    found = {server_id: cache.load(key) for server_id, key in keys.items()}
+    return {server_id: cached.era for server_id, cached in found.items() if cached is not None and cached.era}
 
 
 class _NoUpstreams:

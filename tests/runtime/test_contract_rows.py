@@ -97,7 +97,8 @@ async def test_a_tool_that_appears_is_importable_at_the_next_execution() -> None
         session = app.runtime.session(app.ticket)
         first = await session.execute(
             CodeRequest(
-                code=b"import servers.echo as e\nbefore = set(dir(e))\nr = await e.list_change(name='brand_new')\nresult = r.ok"
+                code=b"import servers.echo as e\nbefore = set(dir(e))\n"
+                b"result = (await e.list_change(name='brand_new')).ok"
             )
         )
         assert first.data is True

@@ -24,6 +24,7 @@ from moonpool.core.json import JsonValue, canonical_json, digest_bytes, digest_j
 from moonpool.runtime import report
 from moonpool.runtime.execution import Execution, ExecutionSpec
 from moonpool.runtime.output import StreamKeeper
+from moonpool.runtime.tools import Toolbox, ToolSnapshot, show
 from moonpool.sandboxes.base import SandboxSpec, Stream
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
     from moonpool.runtime.deadline import Deadline
     from moonpool.runtime.execution import ExecutionOutcome
-    from moonpool.runtime.tools import Toolbox, ToolSnapshot
     from moonpool.sandboxes.base import Sandbox
     from moonpool.sandboxes.pool import SandboxPool
     from moonpool.settings import Settings
@@ -125,6 +125,7 @@ class Session:
         self._runtime, self._ticket, self._final = runtime, ticket, final
         self._sandbox: Sandbox | None = None
         self._snapshot: ToolSnapshot | None = None
+        self._showing: set[asyncio.Future[None]] = set()
         self._turn = asyncio.Lock()
         self._unfollow = runtime.toolbox.follow(self._on_new_tools)
         self._executions = 0
@@ -192,13 +193,15 @@ class Session:
                 raise
             self._sandbox = await acquiring
         assert self._snapshot is not None
-        self._sandbox.publish(self._snapshot.tree, self._snapshot.digest)
+        await show(self._sandbox, self._snapshot)
         return self._sandbox, self._snapshot
 
     def _on_new_tools(self, snapshot: ToolSnapshot) -> None:
         self._snapshot = snapshot
         if self._sandbox is not None and not self._sandbox.has_ended:
-            self._sandbox.publish(snapshot.tree, snapshot.digest)
+            showing = asyncio.ensure_future(show(self._sandbox, snapshot))
+            self._showing.add(showing)
+            showing.add_done_callback(self._showing.discard)
 
     async def close(self) -> None:
         """End the kernel. Idempotent."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.broker.upstreams.base import Upstream, UpstreamSource
+    from moonpool.sandboxes.base import Sandbox
 
 _TREE_FORMAT = 1  # raise it when the same manifest renders to other files
 _LAST_REFRESH_S = 2.0
@@ -59,6 +60,12 @@ class ToolSnapshot:
     problems: Mapping[str, str] = field(default_factory=dict[str, str])  # server id -> why its tools are missing
 
 
+async def show(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:
+    """Publish a snapshot's wrappers in a sandbox, unless they are there."""
+    if not sandbox.shows(snapshot.digest):
+        await asyncio.to_thread(sandbox.publish, snapshot.tree, snapshot.digest)
+
+
 class Toolbox:
     """The tools of a set of servers. One per process and configuration."""
 
@@ -82,6 +89,11 @@ class Toolbox:
         self._loading = asyncio.Lock()
         self._followers: set[Callable[[ToolSnapshot], None]] = set()
         self._tasks: set[asyncio.Task[object]] = set()
+
+    @property
+    def server_ids(self) -> tuple[str, ...]:
+        """Every configured server, whether its tools are known or not."""
+        return tuple(self._keys)
 
     async def snapshot(self) -> ToolSnapshot:
         """The current snapshot; the first call loads every listing."""

@@ -157,6 +157,10 @@ class Sandbox(Protocol):
         """Queue a message to the guest without blocking. Raises SandboxClosedError when the sandbox is gone."""
         ...
 
+    def shows(self, digest: str) -> bool:
+        """Whether the tree with this digest is the published one."""
+        ...
+
     def publish(self, tree: Path, digest: str) -> None:
         """Show the wrapper tree at `tree` (a host folder) in the sandbox, replacing the last one at once."""
         ...

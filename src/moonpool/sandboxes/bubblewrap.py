@@ -85,6 +85,9 @@ class WallSandbox:
             raise SandboxClosedError(self.sandbox_id)
         self._link.send(message, body)
 
+    def shows(self, digest: str) -> bool:
+        return self._slots.shows(self._slot, digest)
+
     def publish(self, tree: Path, digest: str) -> None:
         self._slots.publish(self._slot, tree, digest)
 

@@ -153,6 +153,9 @@ class FakeSandbox:
             raise SandboxClosedError(self.sandbox_id)
         self._guest.inbox.put_nowait((message, body))
 
+    def shows(self, digest: str) -> bool:
+        return bool(self.published) and self.published[-1][1] == digest
+
     def publish(self, tree: Path, digest: str) -> None:
         self.published.append((tree, digest))
 

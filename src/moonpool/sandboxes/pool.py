@@ -15,7 +15,7 @@ from moonpool.core.errors import MoonpoolError
 from moonpool.sandboxes.base import SandboxStartError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxLimits, SandboxSpec
 
@@ -34,7 +34,7 @@ class SandboxPool:
         *,
         ready_count: int,
         alive_count_max: int,
-        on_opened: Callable[[Sandbox], None] | None = None,
+        on_opened: Callable[[Sandbox], Awaitable[None]] | None = None,
     ) -> None:
         self._backend = backend
         self._ready_count = ready_count
@@ -75,7 +75,7 @@ class SandboxPool:
             self._slots.release()
             raise
         if self._on_opened is not None:
-            self._on_opened(sandbox)
+            await self._on_opened(sandbox)
         watcher = asyncio.ensure_future(self._give_back_slot(sandbox))
         self._watchers.add(watcher)
         watcher.add_done_callback(self._watchers.discard)

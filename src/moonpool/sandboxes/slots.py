@@ -9,6 +9,7 @@ SECURITY: the host writes here and never reads back; nothing in a sandbox can wr
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -24,8 +25,10 @@ class SlotFolder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._doomed = root.parent / "doomed"  # slots on their way out; no wall sees them
         self._shown: dict[str, str] = {}  # slot -> digest of the tree it shows
         root.mkdir(parents=True, exist_ok=True)
+        self._doomed.mkdir(exist_ok=True, mode=0o700)
         for folder in (root, root.parent):  # ours; sandbox uids pass through, whatever the umask is
             folder.chmod(0o755)
 
@@ -36,9 +39,13 @@ class SlotFolder:
         slot.chmod(0o755)
         return slot
 
+    def shows(self, name: str, digest: str) -> bool:
+        """Whether the slot shows the tree of this digest already."""
+        return self._shown.get(name) == digest
+
     def publish(self, name: str, tree: Path, digest: str) -> None:
         """Show `tree` in slot `name`. A tree that is there already is only pointed at."""
-        if self._shown.get(name) == digest:
+        if self.shows(name, digest):
             return
         slot = self.root / name
         target = f"tree-{digest.rpartition(':')[2][:32]}"
@@ -54,9 +61,14 @@ class SlotFolder:
         self._shown[name] = digest
 
     def remove(self, name: str) -> None:
-        """Delete a slot. The sandbox that saw it is gone."""
+        """Delete a slot. The sandbox that saw it is gone. Its files are unlinked on a worker thread."""
         self._shown.pop(name, None)
-        shutil.rmtree(self.root / name, ignore_errors=True)
+        doomed = self._doomed / name
+        try:
+            (self.root / name).rename(doomed)
+        except OSError:
+            return  # it was never made, or the whole folder is gone already
+        asyncio.get_running_loop().run_in_executor(None, shutil.rmtree, doomed, True)
 
 
 def _link_tree(source: str, target: str) -> None:

@@ -90,6 +90,9 @@ class ZygoteSandbox:
             raise SandboxClosedError(self.sandbox_id)
         self._link.send(message, body)
 
+    def shows(self, digest: str) -> bool:
+        return self._zygote.slots.shows(self._slot, digest)
+
     def publish(self, tree: Path, digest: str) -> None:
         self._zygote.slots.publish(self._slot, tree, digest)
 

@@ -1,0 +1,32 @@
+"""Tests here run the host's event loop; whatever blocks it is a failure of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from blockbuster import blockbuster_ctx
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# A few look-ups and folders on a local disk, 20 us each: a worker thread would cost more than it saves.
+_BRIEF = {
+    "moonpool/runtime/run_folder.py": {"run_folder", "_remove_abandoned"},  # once, at start and end
+    "moonpool/sandboxes/process.py": {"write_etc", "find_launcher", "has_merged_usr", "filter_fd", "missing_on_host"},
+    "moonpool/sandboxes/slots.py": {"__init__", "create", "remove"},
+    "moonpool/sandboxes/zygote.py": {"_start", "_greet"},  # once per zygote
+    "moonpool/sandboxes/bubblewrap.py": {"_start"},
+    "moonpool/environments/guest.py": {"publish_guest", "_read_sources", "_package_folder"},
+    "moonpool/runtime/output.py": {"_keep", "finish"},  # writes to the page cache, bounded by the artifact's limit
+}
+
+
+@pytest.fixture(autouse=True)
+def blocking_calls_fail() -> Iterator[None]:
+    """A blocking call on the loop, made by our own code, raises."""
+    with blockbuster_ctx(scanned_modules=["moonpool"]) as watch:
+        for function in watch.functions.values():
+            for filename, names in _BRIEF.items():
+                function.can_block_in(filename, names)
+        yield
