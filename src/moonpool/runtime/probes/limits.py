@@ -24,7 +24,7 @@ except OSError:
     seen("ENOMEM")
 held.clear()
 try:
-    bytearray(ADDRESS_SPACE)
+    bytes(ADDRESS_SPACE)  # zeroed pages that nobody touches
     note("an object as large as the limit")
 except MemoryError:
     seen("MemoryError")
