@@ -29,7 +29,7 @@ DATA = Path(f"/var/tmp/moonpool-tests-{os.geteuid()}")
 
 
 def fixture_server(name: str, *arguments: str, **block: Any) -> dict[str, Any]:
-    """The configuration entry of a fixture server. `block` is its `moonpool` block; by default all tools are allowed."""
+    """A fixture server's configuration entry. `block` is its `moonpool` block; by default all tools are allowed."""
     entry: dict[str, Any] = {"command": sys.executable, "args": [str(SERVERS / name), *arguments]}
     return {**entry, "moonpool": block or {"allow": ["*"]}}
 

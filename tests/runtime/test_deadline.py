@@ -1,0 +1,48 @@
+"""A deadline stands still while it is parked."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from moonpool.runtime.deadline import Deadline
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_it_expires_once() -> None:
+    expired: list[int] = []
+    gone = anyio.Event()
+
+    def note() -> None:
+        expired.append(1)
+        gone.set()
+
+    Deadline(0.01, note)
+    with anyio.fail_after(5):
+        await gone.wait()
+    assert expired == [1]
+
+
+async def test_parked_time_does_not_count_and_is_reported() -> None:
+    gone = anyio.Event()
+    deadline = Deadline(0.02, gone.set)
+    with deadline.parked(), deadline.parked():
+        with anyio.move_on_after(0.1):
+            await gone.wait()
+        parked = not gone.is_set()
+    with anyio.fail_after(5):
+        await gone.wait()
+    assert parked
+    assert deadline.parked_s > 0
+
+
+async def test_a_cancelled_deadline_never_expires() -> None:
+    gone = anyio.Event()
+    deadline = Deadline(0.0, gone.set)
+    deadline.cancel()
+    with deadline.parked():
+        pass
+    with anyio.move_on_after(0.05):
+        await gone.wait()
+    assert not gone.is_set()

@@ -1,0 +1,88 @@
+"""What is kept of a stream: within its bytes, whole characters, the rest in an artifact."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moonpool.runtime.output import StreamKeeper
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Plain:
+    """A redactor that finds nothing."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        return chunk
+
+    def finish(self) -> bytes:
+        return b""
+
+
+def keeper(folder: Path, *, kept: int = 400, artifact: int = 10_000) -> StreamKeeper:
+    return StreamKeeper(
+        Plain(), kept_bytes_max=kept, artifact=folder / "stdout", artifact_bytes_max=artifact, observer=None
+    )
+
+
+@given(chunks=st.lists(st.text(max_size=80), max_size=40), kept=st.integers(1, 600))
+def test_kept_text_fits_and_is_text(tmp_path_factory: pytest.TempPathFactory, chunks: list[str], kept: int) -> None:
+    stream = keeper(tmp_path_factory.mktemp("output"), kept=kept, artifact=100_000)
+    for chunk in chunks:
+        stream.feed(chunk.encode())
+    stream.finish()
+    whole = "".join(chunks)
+    text = stream.text()
+    assert len(text.encode()) <= kept
+    assert stream.total_bytes == len(whole.encode())
+    if len(whole.encode()) <= kept:
+        assert text == whole
+
+
+def test_the_artifact_holds_everything(tmp_path: Path) -> None:
+    stream = keeper(tmp_path)
+    stream.feed(b"a" * 300)
+    stream.feed(b"b" * 300)
+    stream.finish()
+    text = stream.text()
+    assert (tmp_path / "stdout").read_bytes() == b"a" * 300 + b"b" * 300
+    assert text.startswith("aaa")
+    assert text.endswith("bbb")
+    assert str(tmp_path / "stdout") in text
+
+
+def test_little_output_makes_no_file(tmp_path: Path) -> None:
+    stream = keeper(tmp_path)
+    stream.feed(b"a" * 400)
+    stream.finish()
+    assert not (tmp_path / "stdout").exists()
+
+
+def test_too_much_is_noticed_and_cut(tmp_path: Path) -> None:
+    stream = keeper(tmp_path, artifact=1000)
+    stream.feed(b"x" * 1001)
+    stream.finish()
+    assert stream.overflowed
+    assert (tmp_path / "stdout").stat().st_size == 1000
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        pytest.param(b"a\nb\n\n", b"b", id="blank lines at the end do not count"),
+        pytest.param(b"only", b"only", id="no newline"),
+        pytest.param(b"", None, id="nothing"),
+        pytest.param(b"x" * 500, None, id="a line that was cut is no line"),
+        pytest.param(b"x" * 500 + b"\n{}", b"{}", id="a whole line after a cut"),
+    ],
+)
+def test_last_line(tmp_path: Path, data: bytes, line: bytes | None) -> None:
+    stream = keeper(tmp_path)
+    stream.feed(data)
+    stream.finish()
+    assert stream.last_line() == line
