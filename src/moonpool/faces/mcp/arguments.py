@@ -1,0 +1,100 @@
+"""Arguments of our own three tools: from JSON to frozen requests, or to a sentence that says what to write (X-02).
+
+The schemas of `definitions` are checked by the same validator as upstream tools', so messages read alike: the problem,
+near names, the valid parameters. One string where a list of strings is wanted counts as a list of one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
+
+from moonpool.broker.validation import SchemaChecks
+from moonpool.core.errors import InputError
+from moonpool.faces.mcp.definitions import DEFINE, DEFINITIONS, EXECUTE, PATHS_MAX, SEARCH
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from moonpool.catalog.catalog import Form
+    from moonpool.core.json import JsonObject, JsonValue
+
+LIMIT_DEFAULT: Final = 10
+SESSION_NAME_CHARS_MAX: Final = 100
+_LISTS: Final = {SEARCH: "queries", DEFINE: "paths"}
+_CHECKS: Final = SchemaChecks()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """Arguments of `search_tools`."""
+
+    queries: tuple[str, ...]
+    server: str | None
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefinitionRequest:
+    """Arguments of `get_tool_definition`."""
+
+    paths: tuple[str, ...]
+    form: Form
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecuteRequest:
+    """Arguments of `execute_code`."""
+
+    code: bytes
+    session: str | None
+    timeout_s: float | None
+
+
+ToolRequest = SearchRequest | DefinitionRequest | ExecuteRequest
+
+
+def read_arguments(tool: str, arguments: Mapping[str, JsonValue]) -> ToolRequest:
+    """The request in `arguments`. Raises InputError with everything the caller needs to do better."""
+    given: JsonObject = dict(arguments)
+    wanted = _LISTS.get(tool)
+    if wanted is not None and isinstance(single := given.get(wanted), str):
+        given[wanted] = [single]
+    definition = DEFINITIONS[tool]
+    if problem := _CHECKS.arguments(definition).argument_problem(definition, given):
+        raise InputError(problem.replace(f"{definition.server_id}.{tool}", tool))
+    return _READERS[tool](given)
+
+
+def _search(given: JsonObject) -> SearchRequest:
+    return SearchRequest(
+        queries=_strings(given["queries"]),
+        server=cast("str | None", given.get("server")) or None,
+        limit=int(cast("int", given.get("limit", LIMIT_DEFAULT))),
+    )
+
+
+def _define(given: JsonObject) -> DefinitionRequest:
+    paths = _strings(given["paths"])
+    if not 1 <= len(paths) <= PATHS_MAX:
+        raise InputError(f"paths names {len(paths)} tools; ask for 1 to {PATHS_MAX} at a time")
+    return DefinitionRequest(paths=paths, form=cast("Form", given.get("form", "stub")))
+
+
+def _execute(given: JsonObject) -> ExecuteRequest:
+    name = cast("str | None", given.get("session")) or None
+    if name is not None and len(name) > SESSION_NAME_CHARS_MAX:
+        raise InputError(f"the session's name has {len(name)} characters; at most {SESSION_NAME_CHARS_MAX}")
+    timeout = cast("float | None", given.get("timeout_s"))
+    try:
+        code = cast("str", given["code"]).encode()
+    except UnicodeEncodeError:
+        raise InputError("the code holds half a surrogate pair, which UTF-8 cannot carry; remove it") from None
+    return ExecuteRequest(code=code, session=name, timeout_s=None if timeout is None else float(timeout))
+
+
+def _strings(value: JsonValue) -> tuple[str, ...]:
+    return tuple(cast("list[str]", value))
+
+
+_READERS: Final = {SEARCH: _search, DEFINE: _define, EXECUTE: _execute}

@@ -1,0 +1,109 @@
+"""The three tools as a model sees them, and the prompt `code_mode`.
+
+They are the whole price of Moonpool in a model's context, so every word counts: together at most 600 o200k tokens, and
+the same with one upstream tool as with two hundred (H-052). A test counts them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from moonpool.core.manifest import ToolDefinition
+
+if TYPE_CHECKING:
+    from moonpool.core.json import JsonObject, JsonValue
+
+SEARCH: Final = "search_tools"
+DEFINE: Final = "get_tool_definition"
+EXECUTE: Final = "execute_code"
+PATHS_MAX: Final = 20
+
+_STRINGS: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
+
+
+def _object(required: str, properties: JsonObject) -> JsonObject:
+    return {"type": "object", "properties": properties, "required": [required], "additionalProperties": False}
+
+
+_SEARCH: Final[JsonObject] = {
+    "name": SEARCH,
+    "description": (
+        "Find tools that code can call. Each query: 3-6 words that name the service and the action, such as "
+        '"github list open issues"; ask for all you need in one call. One line per tool: its path and what it does.'
+    ),
+    "inputSchema": _object(
+        "queries",
+        {
+            "queries": _STRINGS,
+            "server": {"type": "string", "description": "Only this server"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 50, "description": "Tools per query, default 10"},
+        },
+    ),
+    "annotations": {"readOnlyHint": True},
+}
+_DEFINE: Final[JsonObject] = {
+    "name": DEFINE,
+    "description": "Signature, parameters and result of tools, to read before you call them.",
+    "inputSchema": _object(
+        "paths",
+        {
+            "paths": {**_STRINGS, "description": 'As search_tools shows them, or "server.tool"'},
+            "form": {
+                "type": "string",
+                "enum": ["stub", "json"],
+                "description": "stub (default) or full JSON",
+            },
+        },
+    ),
+    "annotations": {"readOnlyHint": True},
+}
+_EXECUTE: Final[JsonObject] = {
+    "name": EXECUTE,
+    "description": (
+        "Run Python 3 in a sandbox without network. Tools are async functions:\n"
+        "import servers.time as t\n"
+        'result = await t.get_current_time(timezone="UTC")\n'
+        "A call returns {ok, data, error}; other keys and len() reach into data. "
+        "Set `result` to JSON: it comes back as `data`; what you print comes back too. "
+        "Loop, filter and combine here, keep big data inside, return summaries. Files go to /workspace."
+    ),
+    "inputSchema": _object(
+        "code",
+        {
+            "code": {"type": "string"},
+            "session": {
+                "type": "string",
+                "description": "Any name: later calls with it keep variables and files; else each call is fresh",
+            },
+            "timeout_s": {"type": "number", "exclusiveMinimum": 0, "description": "Default 60"},
+        },
+    ),
+    "outputSchema": {
+        "type": "object",
+        "properties": {"ok": {"type": "boolean"}, "data": {}, "error": {"type": "object"}},
+        "required": ["ok"],
+    },
+}
+
+TOOLS: Final[tuple[JsonObject, ...]] = (_SEARCH, _DEFINE, _EXECUTE)
+DEFINITIONS: Final = {
+    str(raw["name"]): ToolDefinition(server_id="moonpool", name=str(raw["name"]), raw=raw) for raw in TOOLS
+}
+
+PROMPT_NAME: Final = "code_mode"
+PROMPT_DESCRIPTION: Final = "Work in code mode: find tools, write code that calls them, return summaries"
+PROMPT_TEXT: Final = """\
+You solve tasks by writing Python code that runs in a sandbox.
+
+Rules:
+- Do not call MCP tools directly; call them from code through the wrappers in `servers.<module>`.
+- Disclose tools progressively: 1) `search_tools` with short queries; 2) `get_tool_definition` when you need \
+parameters or results; 3) `execute_code`.
+- Hand over exactly one JSON value: set `result`. What you print is a log, not the result.
+- Keep large intermediate data inside the sandbox; return only summaries and aggregates.
+"""
+
+
+def model_view(tool: JsonObject) -> dict[str, JsonValue]:
+    """A definition as a model's API takes it."""
+    return {"name": tool["name"], "description": tool["description"], "input_schema": tool["inputSchema"]}

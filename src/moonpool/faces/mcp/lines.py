@@ -1,0 +1,210 @@
+"""Lines of bytes over two file descriptors, many MiB long if need be, without blocking the loop.
+
+Reading waits for readiness and then reads what is there, so no flag of a shared descriptor is changed (a terminal stays
+as it was). Writing is a thread's work, because a descriptor that says it is writable may still block on a long line;
+one line is written whole before the next begins.
+
+Everything has a cap: a line that is too long is thrown away while it arrives and reported once; reading pauses while
+too much waits to be taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LINE_BYTES_MAX: Final = 32 * 1024**2
+QUEUED_BYTES_MAX: Final = 64 * 1024**2
+_CHUNK_BYTES: Final = 256 * 1024
+
+
+class TooLong:
+    """Stands for a line that was thrown away."""
+
+
+class LineSplitter:
+    """Bytes in, lines out. Line ends are LF or CRLF and are not part of a line; blank lines are left out."""
+
+    def __init__(self, line_bytes_max: int = LINE_BYTES_MAX) -> None:
+        self._line_bytes_max = line_bytes_max
+        self._partial = bytearray()
+        self._skipping = False
+
+    def feed(self, data: bytes) -> list[bytes | TooLong]:
+        """The lines that `data` completes."""
+        lines: list[bytes | TooLong] = []
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            self._keep(data[start:end])
+            lines.extend(self._end())
+            start = end + 1
+        self._keep(data[start:])
+        return lines
+
+    def finish(self) -> list[bytes | TooLong]:
+        """The last line, when it has no line end."""
+        return self._end()
+
+    def _keep(self, piece: bytes) -> None:
+        if self._skipping:
+            return
+        if len(self._partial) + len(piece) > self._line_bytes_max:
+            self._skipping = True
+            self._partial = bytearray()
+        else:
+            self._partial += piece
+
+    def _end(self) -> list[bytes | TooLong]:
+        line, too_long = bytes(self._partial).strip(), self._skipping
+        self._partial, self._skipping = bytearray(), False
+        if too_long:
+            return [TooLong()]
+        return [line] if line else []
+
+
+class LineReader:
+    """Lines from a descriptor. One caller at a time."""
+
+    def __init__(self, fd: int, *, line_bytes_max: int = LINE_BYTES_MAX) -> None:
+        self._fd = fd
+        self._loop = asyncio.get_running_loop()
+        self._splitter = LineSplitter(line_bytes_max)
+        self._lines: deque[bytes | TooLong] = deque()
+        self._queued_bytes = 0
+        self._ended = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._reading = False
+        self._polled = True  # False for what cannot be polled, because it is always ready: files
+        self._resume()
+
+    async def receive(self) -> bytes | TooLong | None:
+        """The next line; None at the end."""
+        while not self._lines:
+            if self._ended:
+                return None
+            self._waiter = self._loop.create_future()
+            await self._waiter
+        line = self._lines.popleft()
+        if isinstance(line, bytes):
+            self._queued_bytes -= len(line)
+        if self._queued_bytes <= QUEUED_BYTES_MAX // 2:
+            self._resume()
+        return line
+
+    def close(self) -> None:
+        """Read no more; whoever waits gets the end."""
+        self._pause()
+        self._ended = True
+        self._wake()
+
+    def _on_readable(self) -> None:
+        if not self._reading:
+            return
+        try:
+            data = os.read(self._fd, _CHUNK_BYTES)
+        except (BlockingIOError, InterruptedError):
+            data = None
+        except OSError:
+            data = b""  # the other end is gone
+        if data is not None:
+            self._take(data)
+        if self._reading and not self._polled:
+            self._loop.call_soon(self._on_readable)
+
+    def _take(self, data: bytes) -> None:
+        lines = self._splitter.feed(data) if data else self._splitter.finish()
+        self._lines.extend(lines)
+        self._queued_bytes += sum(len(line) for line in lines if isinstance(line, bytes))
+        if not data:
+            self.close()
+        elif self._queued_bytes > QUEUED_BYTES_MAX:
+            self._pause()
+        if lines:
+            self._wake()
+
+    def _resume(self) -> None:
+        if self._reading or self._ended:
+            return
+        self._reading = True
+        if self._polled:
+            try:
+                self._loop.add_reader(self._fd, self._on_readable)
+            except PermissionError:  # epoll takes no files
+                self._polled = False
+        if not self._polled:
+            self._loop.call_soon(self._on_readable)
+
+    def _pause(self) -> None:
+        if self._reading and self._polled:
+            self._loop.remove_reader(self._fd)
+        self._reading = False
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class LineWriter:
+    """Lines to a descriptor, whole and in order. `on_broken` is called once when nobody reads any more."""
+
+    def __init__(self, fd: int, *, on_broken: Callable[[], None]) -> None:
+        self._fd = fd
+        self._loop = asyncio.get_running_loop()
+        self._on_broken = on_broken
+        self._orders: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]] | None] = queue.SimpleQueue()
+        self._broken = False
+        self._thread = threading.Thread(target=self._write_all, name="mcp-stdout", daemon=True)
+        self._thread.start()
+
+    async def send(self, line: bytes) -> None:
+        """Return when `line` was written, or nobody reads any more. A cancelled wait does not cut the line."""
+        written: asyncio.Future[None] = self._loop.create_future()
+        self._orders.put((line, written))
+        await written
+
+    async def close(self, timeout_s: float) -> None:
+        """Write what waits; give up after `timeout_s` when the other end does not read."""
+        self._orders.put(None)
+        await asyncio.to_thread(self._thread.join, timeout_s)
+
+    def _write_all(self) -> None:
+        while (order := self._orders.get()) is not None:
+            line, written = order
+            if not self._broken:
+                self._write(line)
+            try:
+                self._loop.call_soon_threadsafe(_settle, written)
+            except RuntimeError:  # the loop is closed
+                return
+
+    def _write(self, line: bytes) -> None:
+        rest = memoryview(line)
+        try:
+            while rest:
+                try:
+                    rest = rest[os.write(self._fd, rest) :]
+                except BlockingIOError:  # somebody else made the shared description non-blocking
+                    _wait_writable(self._fd)
+        except OSError:
+            self._broken = True
+            self._loop.call_soon_threadsafe(self._on_broken)
+
+
+def _settle(written: asyncio.Future[None]) -> None:
+    if not written.done():
+        written.set_result(None)
+
+
+def _wait_writable(fd: int) -> None:
+    import select  # noqa: PLC0415  needed on this rare path only
+
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT)
+    poll.poll()

@@ -1,0 +1,66 @@
+"""Output of running code as progress notifications: the first at once, then at most ten a second (A-081 to A-088).
+
+`progress` is the number of bytes printed so far, so it only grows; `message` is the newest text. What is not sent is
+not lost: the result has the output too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+INTERVAL_S: Final = 0.1
+MESSAGE_CHARS_MAX: Final = 4_000
+
+
+class Report(Protocol):
+    """Sends one progress notification."""
+
+    async def __call__(self, progress: float, total: float | None = None, message: str | None = None) -> None: ...
+
+
+class OutputProgress:
+    """Collects output and reports it. `hear` is what a `CodeRequest` takes as observer."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._decoders: dict[object, codecs.IncrementalDecoder] = {}
+        self._text = ""
+        self._bytes = self._reported = 0
+        self._heard = asyncio.Event()
+
+    def hear(self, stream: object, data: bytes) -> None:
+        """Take redacted output."""
+        if stream not in self._decoders:
+            self._decoders[stream] = codecs.getincrementaldecoder("utf-8")("replace")
+        self._text = (self._text + self._decoders[stream].decode(data))[-MESSAGE_CHARS_MAX:]
+        self._bytes += len(data)
+        self._heard.set()
+
+    @asynccontextmanager
+    async def reporting(self) -> AsyncGenerator[None]:
+        """Report until the block ends well, then once more what is left. Nothing is reported after it (A-087)."""
+        pump = asyncio.ensure_future(self._pump())
+        try:
+            yield
+        finally:
+            pump.cancel()
+            await asyncio.wait({pump})
+        await self._send()
+
+    async def _pump(self) -> None:
+        while True:
+            await self._heard.wait()
+            self._heard.clear()
+            await self._send()
+            await asyncio.sleep(INTERVAL_S)
+
+    async def _send(self) -> None:
+        if self._bytes > self._reported:
+            self._reported, text, self._text = self._bytes, self._text, ""
+            await self._report(self._reported, message=text)

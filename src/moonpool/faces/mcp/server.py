@@ -1,0 +1,195 @@
+"""The SDK's low-level server with our handlers: tools, the prompt, the handshake's instructions.
+
+One object serves every revision; the SDK shapes what it returns for the revision that was negotiated (no
+`structuredContent` before 2025-06-18, `resultType` and cache hints from 2026-07-28). The lists never change, so
+`listChanged` is false and no subscription is offered: that is the truth (X-08, C-002).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Final
+
+import mcp_types as types
+from mcp.server import Server
+from mcp.server.caching import CacheHint
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+import moonpool
+from moonpool.broker.phrases import near_names
+from moonpool.catalog.render import one_line
+from moonpool.faces.mcp.definitions import (
+    DEFINITIONS,
+    EXECUTE,
+    PROMPT_DESCRIPTION,
+    PROMPT_NAME,
+    PROMPT_TEXT,
+    TOOLS,
+)
+from moonpool.faces.mcp.progress import OutputProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+
+    from moonpool.core.json import JsonObject
+    from moonpool.faces.mcp.answers import Answer
+    from moonpool.faces.mcp.approver import Asker, ElicitingApprover
+    from moonpool.faces.mcp.progress import Report
+    from moonpool.faces.mcp.tools import CodeTools
+
+    Context = ServerRequestContext[Any, Any]
+
+NAME: Final = "moonpool"
+LISTING_WAIT_S: Final = 2.0
+"""How long the handshake waits for servers to list their tools. Clients wait ten seconds for an answer."""
+_ELICITING: Final = frozenset({"2025-06-18", "2025-11-25"})
+_UNTIL_RESTART_MS: Final = 3_600_000
+_log = logging.getLogger(__name__)
+
+
+def build_server(tools: CodeTools, approver: ElicitingApprover | None) -> Server[Any]:
+    """The server of one connection."""
+    handlers = _Handlers(tools, approver)
+    server: Server[Any] = Server(
+        NAME,
+        version=moonpool.__version__,
+        title="Moonpool",
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
+        get_tool_input_schema=_input_schema,
+        cache_hints={
+            "tools/list": CacheHint(ttl_ms=_UNTIL_RESTART_MS, scope="public"),
+            "prompts/list": CacheHint(ttl_ms=_UNTIL_RESTART_MS, scope="public"),
+        },
+    )
+    server.middleware[:] = [_hide_bugs, handlers.add_instructions]
+    return server
+
+
+class _Handlers:
+    """What the server calls, one method per request."""
+
+    def __init__(self, tools: CodeTools, approver: ElicitingApprover | None) -> None:
+        self._tools, self._approver = tools, approver
+        self._list = types.ListToolsResult.model_validate({"tools": list(TOOLS)})
+
+    async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        del ctx
+        _refuse_cursor(params)
+        return self._list
+
+    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        if params.name not in DEFINITIONS:
+            near = near_names([params.name], list(DEFINITIONS))
+            hint = f"did you mean {near[0]}?" if near else "upstream tools are called from code; use execute_code"
+            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {one_line(params.name, 100)}; {hint}")
+        async with AsyncExitStack() as stack:
+            if self._approver is not None:
+                stack.enter_context(self._approver.asking(_asker(ctx)))
+            observer = None
+            if params.name == EXECUTE and _wants_progress(ctx.params):
+                progress = OutputProgress(_report(ctx))
+                await stack.enter_async_context(progress.reporting())
+                observer = progress.hear
+            answer = await self._tools.call(params.name, params.arguments or {}, observer)
+        return _tool_result(answer)
+
+    async def list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+        del ctx
+        _refuse_cursor(params)
+        return types.ListPromptsResult(prompts=[types.Prompt(name=PROMPT_NAME, description=PROMPT_DESCRIPTION)])
+
+    async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        del ctx
+        if params.name != PROMPT_NAME:
+            raise MCPError(
+                types.INVALID_PARAMS, f"Unknown prompt: {one_line(params.name, 100)}; there is {PROMPT_NAME}"
+            )
+        message = types.PromptMessage(role="user", content=types.TextContent(text=PROMPT_TEXT))
+        return types.GetPromptResult(description=PROMPT_DESCRIPTION, messages=[message])
+
+    async def add_instructions(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Put the servers of this moment into the answer to the handshake."""
+        result = await call_next(ctx)
+        if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
+            result["instructions"] = await self._instructions()
+        return result
+
+    async def _instructions(self) -> str:
+        try:
+            async with asyncio.timeout(LISTING_WAIT_S):
+                return await self._tools.instructions()
+        except TimeoutError:
+            return self._tools.instructions_now()
+
+
+async def _hide_bugs(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """A bug is -32603 without its text (A-062); the SDK would send the text, with the code 0."""
+    try:
+        return await call_next(ctx)
+    except (MCPError, ValidationError):
+        raise
+    except Exception:  # noqa: BLE001  whatever it is, the client must not see it
+        _log.exception("a bug while answering %s", ctx.method)
+        raise MCPError(types.INTERNAL_ERROR, "Internal error; the server's log says more") from None
+
+
+def _tool_result(answer: Answer) -> types.CallToolResult:
+    return types.CallToolResult(
+        content=[types.TextContent(text=answer.text)],
+        is_error=answer.is_error,
+        structured_content=answer.structured,
+        _meta=answer.meta,
+    )
+
+
+def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
+    if params is not None and params.cursor is not None:
+        raise MCPError(types.INVALID_PARAMS, "Invalid cursor: there is one page, and none was given out")
+
+
+def _input_schema(name: str) -> Mapping[str, Any] | None:
+    definition = DEFINITIONS.get(name)
+    schema = definition.input_schema if definition is not None else None
+    return schema if isinstance(schema, dict) else None
+
+
+def _wants_progress(params: Mapping[str, Any] | None) -> bool:
+    meta = (params or {}).get("_meta")
+    return isinstance(meta, dict) and "progressToken" in meta
+
+
+def _report(ctx: Context) -> Report:
+    """Progress of this request; without `message` in 2024-11-05, which does not know it (A-083)."""
+    if ctx.protocol_version != HANDSHAKE_PROTOCOL_VERSIONS[0]:
+        return ctx.session.report_progress
+
+    async def report(progress: float, total: float | None = None, message: str | None = None) -> None:
+        del message
+        await ctx.session.report_progress(progress, total)
+
+    return report
+
+
+def _asker(ctx: Context) -> Asker | None:
+    """The way to this client's user, or None where the client or the revision has none."""
+    capabilities = ctx.session.client_capabilities
+    elicitation = capabilities.elicitation if capabilities is not None else None
+    if elicitation is None or ctx.protocol_version not in _ELICITING:
+        return None
+    if elicitation.form is None and elicitation.url is not None:
+        return None  # it declared URLs only
+
+    async def ask(message: str, form: JsonObject) -> tuple[str, Mapping[str, object]]:
+        answer = await ctx.session.elicit_form(message, form)
+        return answer.action, answer.content or {}
+
+    return ask

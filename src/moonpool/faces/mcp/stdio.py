@@ -1,0 +1,154 @@
+"""MCP over the process's standard streams.
+
+Nothing but MCP is written to stdout, whatever kernels, upstream servers, libraries or a stray `print` write
+(B-004): `claim_stdio` moves the real stdin and stdout to private descriptors that no child inherits, points descriptor
+1 at stderr and descriptor 0 at nothing. Claim before anything else is started, then assemble, then serve.
+
+The end comes by EOF on stdin, by SIGTERM, SIGINT or SIGHUP, or when nobody reads stdout any more. Requests in flight
+get a short grace at EOF, so that `printf ... | moonpool mcp` is answered; then everything is cancelled.
+
+INVARIANT: when `serve` returns, no code of this connection runs and no sandbox of it is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import sys
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from moonpool.faces.mcp.lines import LineReader, LineWriter
+from moonpool.faces.mcp.tools import CodeTools, ServedApp
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+    from mcp.shared.message import SessionMessage
+
+    from moonpool.faces.mcp.approver import ElicitingApprover
+    from moonpool.faces.mcp.gate import Gate
+
+EOF_GRACE_S: Final = 1.0
+FLUSH_S: Final = 1.0
+_WAITING_MESSAGES_MAX: Final = 512
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StdioWire:
+    """The client's two descriptors, close-on-exec."""
+
+    read_fd: int
+    write_fd: int
+
+
+def claim_stdio() -> StdioWire:
+    """Take stdin and stdout away from everything else in this process and its children."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+    wire = StdioWire(read_fd=_duplicate(0), write_fd=_duplicate(1))
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(null, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # no stderr either
+        os.dup2(null, 1)
+    os.close(null)
+    return wire
+
+
+async def serve(app: ServedApp, *, wire: StdioWire | None = None, approver: ElicitingApprover | None = None) -> None:
+    """Serve one client until it leaves. `approver` is the one that `app` was assembled with, if it elicits."""
+    from moonpool.faces.mcp.gate import Gate  # noqa: PLC0415  the SDK costs a second
+    from moonpool.faces.mcp.server import build_server  # noqa: PLC0415
+
+    wire = wire or claim_stdio()
+    stop = asyncio.Event()
+    tools = CodeTools(app, app.ticket if approver is None else approver.ticket(app.ticket))
+    server = build_server(tools, approver)
+    reader, writer = LineReader(wire.read_fd), LineWriter(wire.write_fd, on_broken=stop.set)
+    to_server, from_gate = anyio.create_memory_object_stream["SessionMessage"](_WAITING_MESSAGES_MAX)
+    to_gate, from_server = anyio.create_memory_object_stream["SessionMessage"](0)
+    gate = Gate(
+        to_server=to_server.send,
+        to_client=writer.send,
+        serves=lambda method: server.get_request_handler(method) is not None,
+    )
+    tools.prepare()
+    try:
+        async with _stopping_on_signals(stop), anyio.create_task_group() as tasks:
+            tasks.start_soon(_close_on, stop, reader)
+            tasks.start_soon(_take_lines, gate, reader, stop, to_server)
+            tasks.start_soon(_pass_out, gate, from_server)
+            await server.run(from_gate, to_gate, server.create_initialization_options())
+            stop.set()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await tools.close()
+            await writer.close(FLUSH_S)
+
+
+async def _take_lines(
+    gate: Gate, reader: LineReader, stop: asyncio.Event, to_server: MemoryObjectSendStream[SessionMessage]
+) -> None:
+    """Feed the gate until the client leaves; then let what is in flight end, for a moment, and end the server."""
+    async with to_server:
+        while (line := await reader.receive()) is not None:
+            await gate.take_line(line)
+        if not stop.is_set():
+            with anyio.move_on_after(EOF_GRACE_S):
+                await _first_of(gate.idle, stop)
+
+
+async def _pass_out(gate: Gate, from_server: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    async with from_server:
+        async for message in from_server:
+            await gate.pass_out(message)
+
+
+async def _close_on(stop: asyncio.Event, reader: LineReader) -> None:
+    await stop.wait()
+    reader.close()
+
+
+async def _first_of(*events: asyncio.Event) -> None:
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+@asynccontextmanager
+async def _stopping_on_signals(stop: asyncio.Event) -> AsyncGenerator[None]:
+    loop = asyncio.get_running_loop()
+    taken: list[signal.Signals] = []
+    for number in _SIGNALS:
+        with suppress(NotImplementedError, RuntimeError, ValueError):  # not on the main thread: the caller's matter
+            loop.add_signal_handler(number, stop.set)
+            taken.append(number)
+    try:
+        yield
+    finally:
+        for number in taken:
+            loop.remove_signal_handler(number)
+
+
+def _duplicate(fd: int) -> int:
+    """A private duplicate above the standard range; /dev/null where the descriptor is closed."""
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    except OSError:
+        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            return fcntl.fcntl(null, fcntl.F_DUPFD_CLOEXEC, 3)
+        finally:
+            os.close(null)

@@ -1,0 +1,135 @@
+"""The three tools: each decodes its arguments, makes one call into catalog or runtime, and encodes the answer.
+
+Refusals are tool errors, which a model can read and act on (2025-11-25; X-02): bad arguments, an unknown server or tool
+with its near names, code that is too large. Anything else that goes wrong is a bug and leaves as -32603.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final, Protocol
+
+from moonpool.catalog.render import hit_lines, one_line
+from moonpool.core.errors import InputError, MoonpoolError
+from moonpool.faces.mcp.answers import Answer, execution_answer, problem_answer, text_answer
+from moonpool.faces.mcp.arguments import DefinitionRequest, ExecuteRequest, SearchRequest, read_arguments
+from moonpool.faces.mcp.catalogs import CurrentCatalog
+from moonpool.faces.mcp.definitions import DEFINITIONS, EXECUTE
+from moonpool.faces.mcp.instructions import instructions
+from moonpool.faces.mcp.sessions import FaceSessions
+from moonpool.runtime.sessions import CodeRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from moonpool.catalog.catalog import Catalog
+    from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.runtime.sessions import Runtime, Ticket
+    from moonpool.runtime.tools import Toolbox
+    from moonpool.sandboxes.base import Stream
+    from moonpool.settings import Settings
+
+    Observer = Callable[[Stream, bytes], None]
+
+ANSWER_CHARS_MAX: Final = 8 * 1024**2
+
+
+class ServedApp(Protocol):
+    """What this face needs of the application (`moonpool.bootstrap.App`)."""
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def runtime(self) -> Runtime: ...
+    @property
+    def toolbox(self) -> Toolbox: ...
+    @property
+    def ticket(self) -> Ticket: ...
+
+
+class CodeTools:
+    """The tools of one connection."""
+
+    def __init__(self, app: ServedApp, ticket: Ticket) -> None:
+        self._ticket = ticket
+        self._runtime, self._toolbox = app.runtime, app.toolbox
+        self._catalog = CurrentCatalog(app.toolbox)
+        self._sessions = FaceSessions(app.runtime, idle_s=app.settings.session_idle_s)
+
+    def prepare(self) -> None:
+        """List tools and open sandboxes now, before anybody asks."""
+        self._catalog.load_soon()
+        self._runtime.pool.fill(self._runtime.sandbox_spec)
+
+    async def close(self) -> None:
+        """End every session of this connection."""
+        await self._catalog.close()
+        await self._sessions.close()
+
+    async def call(self, name: str, arguments: Mapping[str, JsonValue], observer: Observer | None) -> Answer:
+        """Call one of the three tools. `observer` hears output of code."""
+        assert name in DEFINITIONS
+        try:
+            match read_arguments(name, arguments):
+                case SearchRequest() as search:
+                    return await self._search(search)
+                case DefinitionRequest() as define:
+                    return await self._define(define)
+                case ExecuteRequest() as execute:
+                    return await self._execute(execute, observer)
+        except MoonpoolError as error:
+            return problem_answer(error, structured=name == EXECUTE)
+
+    async def instructions(self) -> str:
+        """The handshake's text; lists every server's tools first, so it may take as long as the slowest server."""
+        catalog = await self._catalog.get()
+        known = catalog.servers()
+        return instructions(known, self._missing(catalog))
+
+    def instructions_now(self) -> str:
+        """The same without asking any server."""
+        return instructions((), self._toolbox.server_ids)
+
+    async def _search(self, request: SearchRequest) -> Answer:
+        catalog = await self._catalog.get()
+        hits = catalog.search(request.queries, server=request.server, limit=request.limit)
+        lines = [hit_lines(hits)]
+        if missing := self._missing(catalog):
+            lines.append(f"Not available now: {', '.join(one_line(name, 60) for name in missing)}")
+        return text_answer("\n".join(lines))
+
+    async def _define(self, request: DefinitionRequest) -> Answer:
+        catalog = await self._catalog.get()
+        found, refused = _definitions(catalog, request)
+        if not found:
+            raise refused[0]
+        if request.form == "json":
+            whole = found[0] if len(request.paths) == 1 else [*found, *({"error": str(error)} for error in refused)]
+            text = json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
+        else:
+            text = "\n\n".join([*map(str, found), *(f"# {error}" for error in refused)])
+        if len(text) > ANSWER_CHARS_MAX:
+            raise InputError(f"the definitions are {len(text):,} characters long; ask for fewer at a time")
+        return text_answer(text)
+
+    async def _execute(self, request: ExecuteRequest, observer: Observer | None) -> Answer:
+        code = CodeRequest(code=request.code, timeout_s=request.timeout_s, observer=observer)
+        return execution_answer(await self._sessions.execute(code, self._ticket, request.session))
+
+    def _missing(self, catalog: Catalog) -> list[str]:
+        known = {server.server_id for server in catalog.servers()}
+        return sorted(set(self._toolbox.server_ids) - known)
+
+
+def _definitions(catalog: Catalog, request: DefinitionRequest) -> tuple[list[str | JsonObject], list[MoonpoolError]]:
+    found: list[str | JsonObject] = []
+    refused: list[MoonpoolError] = []
+    for path in request.paths:
+        try:
+            tool = catalog.find_path(path)
+        except MoonpoolError as error:
+            refused.append(error)
+        else:
+            key = tool.server_id, tool.name
+            found.append(catalog.definition(*key, "json") if request.form == "json" else catalog.definition(*key))
+    return found, refused
