@@ -1,0 +1,65 @@
+"""Group `memory`: private bytes of a session's kernel between executions, as the Linux kernel counts them."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from bench.sampling import Case, take_turns
+from bench.world import ONE_PLUS_ONE, timed_execute
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from bench.sampling import Measured
+    from bench.sizes import Sizes
+    from bench.world import World
+    from moonpool.bootstrap import App
+    from moonpool.sandboxes.base import Sandbox, SandboxSpec
+    from moonpool.sandboxes.pool import SandboxPool
+
+
+@dataclass(slots=True)
+class _WatchedPool:
+    """A pool that remembers what it handed out."""
+
+    pool: SandboxPool
+    handed_out: list[Sandbox] = field(default_factory=list["Sandbox"])
+
+    async def acquire(self, spec: SandboxSpec) -> Sandbox:
+        self.handed_out.append(await self.pool.acquire(spec))
+        return self.handed_out[-1]
+
+
+async def measure(world: World, sizes: Sizes) -> Measured:
+    async with AsyncExitStack() as stack:
+        apps = {name: await stack.enter_async_context(world.app(name)) for name in world.environments}
+        cases = [Case(name=f"memory.{name}", take=_idle(app), per_round=sizes.idle) for name, app in apps.items()]
+        return await take_turns("memory", cases, rounds=min(2, sizes.rounds), warm_ups=0)
+
+
+def _idle(app: App) -> Callable[[int], Awaitable[list[float]]]:
+    async def take(count: int) -> list[float]:
+        pool = _WatchedPool(app.runtime.pool)
+        runtime = replace(app.runtime, pool=cast("Any", pool))
+        sessions = [runtime.session(app.ticket) for _ in range(count)]
+        try:
+            for session in sessions:
+                for _ in range(3):
+                    await timed_execute(session, ONE_PLUS_ONE, 2)
+            pids = [getattr(sandbox, "host_pid", None) for sandbox in pool.handed_out]
+            assert len(pids) == count
+            return [private_megabytes(pid) for pid in pids if pid is not None]
+        finally:
+            await runtime.close()
+
+    return take
+
+
+def private_megabytes(pid: int) -> float:
+    """Pages that no other process has, in 10^6 bytes."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    kilobytes = [int(line.split()[1]) for line in text.splitlines() if line.startswith("Private_")]
+    return sum(kilobytes[:2]) * 1024 / 1e6

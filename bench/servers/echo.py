@@ -1,0 +1,50 @@
+"""The server that tool calls are measured with: two tools that answer with the number after the one given.
+
+It writes a line to $BENCH_STARTED, if set, when it starts, so that a benchmark can prove that it was not started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp.types as t
+from mcp.server import Server
+from mcp.server.stdio import stdio_server
+
+_NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+_TOOLS = [
+    t.Tool(
+        name=name,
+        description=f"Answer with the next number ({name}).",
+        input_schema=_NUMBER,
+        output_schema=_NUMBER,
+        annotations=t.ToolAnnotations(read_only_hint=reads, destructive_hint=not reads, open_world_hint=False),
+    )
+    for name, reads in (("read_only", True), ("writing", False))
+]
+
+
+async def _list(_ctx: Any, _params: Any) -> t.ListToolsResult:
+    return t.ListToolsResult(tools=_TOOLS)
+
+
+async def _call(_ctx: Any, params: Any) -> t.CallToolResult:
+    answer = {"n": params.arguments["n"] + 1}
+    return t.CallToolResult(content=[t.TextContent(text=json.dumps(answer))], structured_content=answer)
+
+
+async def _serve() -> None:
+    server = Server("bench", version="1.0", on_list_tools=_list, on_call_tool=_call)
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+if __name__ == "__main__":
+    if started := os.environ.get("BENCH_STARTED"):
+        with Path(started).open("a") as marks:
+            marks.write("started\n")
+    anyio.run(_serve)

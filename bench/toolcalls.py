@@ -1,0 +1,104 @@
+"""Group `tools`: tool calls from guest code through the broker, beside a direct client of the same server.
+
+What Moonpool adds is, round by round, the median that guest code sees less the median of the direct client's calls.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.sampling import Case, median, take_turns
+from bench.world import without_pool
+from moonpool.broker.config import load_config
+from moonpool.runtime.sessions import CodeRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench.sampling import Measured
+    from bench.sizes import Sizes
+    from bench.world import World
+    from moonpool.broker.config import McpConfig
+
+SERVER = Path(__file__).parent / "servers" / "echo.py"
+
+_GUEST_CODE = """\
+import time
+from servers.bench import {tool} as tool
+times = []
+for n in range({count}):
+    started = time.perf_counter()
+    answer = await tool(n=n)
+    times.append(time.perf_counter() - started)
+    assert answer["n"] == n + 1, answer
+result = times
+"""
+
+
+def write_config(folder: Path, names: tuple[str, ...] = ("bench",), env: Mapping[str, str] | None = None) -> Path:
+    """A configuration in which each of `names` is the echo server, with every tool allowed."""
+    entry = {
+        "command": sys.executable,
+        "args": [str(SERVER)],
+        "env": dict(env or {}),
+        "moonpool": {"trusted": True, "allow": ["*"]},
+    }
+    path = folder / "servers.json"
+    path.write_text(json.dumps({"mcpServers": dict.fromkeys(names, entry)}))
+    return path
+
+
+def read_config(path: Path) -> McpConfig:
+    return load_config(path, {})
+
+
+async def measure(world: World, sizes: Sizes) -> Measured:
+    from mcp import Client, StdioServerParameters  # noqa: PLC0415  costs a second
+    from mcp.client.stdio import stdio_client  # noqa: PLC0415
+
+    async with AsyncExitStack() as stack:
+        app = await stack.enter_async_context(world.app("base", config=read_config(write_config(world.folder))))
+        runtime = without_pool(app)
+        session = runtime.session(app.ticket)
+        stack.push_async_callback(runtime.close)
+        server = StdioServerParameters(command=sys.executable, args=[str(SERVER)])
+        client = await stack.enter_async_context(Client(stdio_client(server)))
+
+        async def from_guest(tool: str, count: int) -> list[float]:
+            code = _GUEST_CODE.format(tool=tool, count=count)
+            envelope = await session.execute(CodeRequest(code=code.encode()))
+            assert envelope.error is None, envelope.error
+            assert envelope.metrics["tool_calls"] == count, envelope.metrics
+            times: Any = envelope.data
+            return [1000 * seconds for seconds in times]
+
+        async def direct(count: int) -> list[float]:
+            samples: list[float] = []
+            for n in range(count):
+                started = time.perf_counter()
+                answer = await client.call_tool("read_only", {"n": n})
+                samples.append(1000 * (time.perf_counter() - started))
+                assert answer.structured_content == {"n": n + 1}
+            return samples
+
+        cases = [
+            Case(name="tool.guest.read_only", take=lambda n: from_guest("read_only", n), per_round=sizes.calls),
+            Case(name="tool.guest.writing", take=lambda n: from_guest("writing", n), per_round=sizes.calls),
+            Case(name="tool.direct", take=direct, per_round=sizes.calls),
+        ]
+        return with_added(await take_turns("tools", cases, rounds=sizes.rounds))
+
+
+def with_added(measured: Measured) -> Measured:
+    """Add what Moonpool adds: one sample per round."""
+    rounds = dict(measured.rounds)
+    for kind in ("read_only", "writing"):
+        pairs = zip(rounds[f"tool.guest.{kind}"], rounds["tool.direct"], strict=True)
+        rounds[f"tool.added.{kind}"] = [[median(guest) - median(direct)] for guest, direct in pairs]
+    return replace(measured, rounds=rounds)

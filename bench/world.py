@@ -1,0 +1,117 @@
+"""Applications to measure, put together as `moonpool` itself does, in a data folder of their own.
+
+The folder's `environments` is a link to the real ones, so that nothing is built twice; journal, caches and run folders
+are new, so that a benchmark leaves no trace in anybody's audit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from moonpool.bootstrap import App, assemble, data_folder, sandbox_uid
+from moonpool.broker.approval import AutoApprover
+from moonpool.environments.resolve import resolve_environment
+from moonpool.runtime.sessions import CodeRequest
+from moonpool.sandboxes.pool import SandboxPool
+from moonpool.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Generator
+
+    from moonpool.broker.config import McpConfig
+    from moonpool.environments.base import ProgressSink
+    from moonpool.runtime.sessions import Runtime, Session
+
+ONE_PLUS_ONE = CodeRequest(code=b"result = 1+1")
+POOL_SIZE = 2
+PACE_S = 0.05
+_FULL_TIMEOUT_S = 30.0
+_QUIET_S = 0.02  # a sandbox that has been let go needs 1 to 3 ms to end; a refill begins after 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Where a run keeps its files, and which environments it measures."""
+
+    folder: Path
+    environments: tuple[str, ...]
+
+    def settings(self, environment: str) -> Settings:
+        data = self.folder / environment
+        data.mkdir(exist_ok=True)
+        data.chmod(0o755)
+        link = data / "environments"
+        if not link.is_symlink():
+            link.symlink_to(_real_environments())
+        return Settings.load(os.environ, data_dir=data, environment=environment, pool_size=POOL_SIZE)
+
+    @asynccontextmanager
+    async def app(self, environment: str, *, config: McpConfig | None = None) -> AsyncGenerator[App]:
+        """An application that serves; nothing is pooled until somebody asks `pooled`."""
+        settings = self.settings(environment)
+        opening = assemble(settings, config=config, approver=AutoApprover(), environ=os.environ, serving=True)
+        async with opening as app:
+            yield app
+
+
+@contextmanager
+def open_world(environments: tuple[str, ...]) -> Generator[World]:
+    """A folder that every sandbox uid can reach, removed afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="moonpool-bench-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    try:
+        yield World(folder=folder, environments=environments)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _real_environments() -> Path:
+    return data_folder(Settings.load(os.environ), os.environ) / "environments"
+
+
+async def prepare_environment(name: str, progress: ProgressSink | None = None) -> None:
+    """Build what is missing before anything is measured."""
+    await resolve_environment(name, root=_real_environments(), uid=sandbox_uid(), progress=progress)
+
+
+def without_pool(app: App) -> Runtime:
+    """The same runtime, opening a sandbox for each execution."""
+    pool = SandboxPool(app.backend, ready_count=0, alive_count_max=app.settings.sandboxes_max)
+    return replace(app.runtime, pool=pool)
+
+
+async def fill_pool(app: App) -> None:
+    """Wait until the pool is full and the machine is not busy with our own leftovers."""
+    app.runtime.pool.fill(app.runtime.sandbox_spec)
+    async with asyncio.timeout(_FULL_TIMEOUT_S):
+        while min(app.runtime.pool.statistics().values(), default=0) < POOL_SIZE:  # noqa: ASYNC110  the pool tells nobody
+            await asyncio.sleep(0.002)
+    await asyncio.sleep(_QUIET_S)
+
+
+async def timed_run(runtime: Runtime, app: App) -> float:
+    """One fresh execution, host call to outcome, in ms."""
+    started = time.perf_counter()
+    envelope = await runtime.run(ONE_PLUS_ONE, app.ticket)
+    ended = time.perf_counter()
+    assert envelope.error is None, envelope.error
+    assert envelope.data == 2
+    return 1000 * (ended - started)
+
+
+async def timed_execute(session: Session, request: CodeRequest, expected: Any) -> float:
+    """One more execution of a session, in ms."""
+    started = time.perf_counter()
+    envelope = await session.execute(request)
+    ended = time.perf_counter()
+    assert envelope.error is None, envelope.error
+    assert envelope.data == expected
+    return 1000 * (ended - started)

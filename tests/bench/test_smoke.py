@@ -1,0 +1,67 @@
+"""The harness works: every group runs with next to no samples, and its work was checked. Nothing here judges time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench.budgets import ROWS
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.xdist_group("bench")  # one run serves all tests of this module
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """One run of everything that does not need the data environment, which takes minutes to build."""
+    path = tmp_path_factory.mktemp("bench") / "out.json"
+    command = [sys.executable, "-m", "bench", "--tiny", "--env", "base", "--json", str(path)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False, env=_env())
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    assert "first execution of a new tenant, base" in ended.stdout
+    assert "Exception" not in ended.stderr, ended.stderr[-4000:]
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _env() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("MOONPOOL_")}
+
+
+def test_every_row_without_the_data_environment_is_measured(document: dict[str, Any]) -> None:
+    expected = {name for name in ROWS if not name.endswith((".data", ".imports"))}
+
+    assert {row["name"] for row in document["rows"]} | document["skipped"].keys() == expected
+
+
+def test_rows_hold_figures_and_their_samples(document: dict[str, Any]) -> None:
+    for row in document["rows"]:
+        samples = [sample for one in document["samples"][row["name"]] for sample in one]
+        assert row["n"] == len(samples) > 0
+        assert row["min"] <= row["p50"] <= row["max"]
+        assert row["unit"] in {"ms", "per s", "MB", "×"}
+
+
+def test_the_document_says_where_and_how_it_was_measured(document: dict[str, Any]) -> None:
+    assert document["schema"] == 1
+    assert document["command"].startswith("python -m bench --tiny --env base")
+    assert {"cores", "cpu", "linux", "python", "uid", "date"} <= document["machine"].keys()
+    assert all({"name", "load_before", "load_after", "seconds"} == group.keys() for group in document["groups"])
+
+
+def test_the_wrappers_benchmark_runs_alone_on_any_folder_of_lists(tmp_path: Path) -> None:
+    tool = {"name": "go", "inputSchema": {"type": "object", "properties": {"where": {"type": "string"}}}}
+    (tmp_path / "array.json").write_text(json.dumps([tool]), encoding="utf-8")
+    recorded = {"result": {"tools": [tool, {**tool, "name": "stop"}]}}
+    (tmp_path / "recorded.json").write_text(json.dumps(recorded), encoding="utf-8")
+    command = [sys.executable, "-m", "bench.wrappers", "--toollists", str(tmp_path), "--rounds", "1", "--json"]
+
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+
+    found = json.loads(ended.stdout)
+    assert (found["tools"], found["servers"]) == (3, 2)
+    assert found["ms_min"] <= found["ms_p50"] <= found["ms_p95"]
