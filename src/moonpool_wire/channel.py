@@ -55,11 +55,11 @@ Event = Message | BlobRefused
 class _Incoming:
     """A blob that is being received."""
 
-    __slots__ = ("blob_id", "digest", "granted", "head", "parts", "received", "size")
+    __slots__ = ("blob_id", "digest", "granted", "head", "received", "size", "taken")
 
     def __init__(self, blob_id: int, size: int, digest: bytes, head: bytes) -> None:
         self.blob_id, self.size, self.digest, self.head = blob_id, size, digest, head
-        self.parts: list[bytes] = []
+        self.taken = bytearray()  # SECURITY: not a list of chunks: a peer may send them two bytes at a time
         self.received = 0
         self.granted = BLOB_WINDOW_BYTES
 
@@ -202,7 +202,7 @@ class Channel:
         blob.received += len(chunk)
         if not chunk or blob.received > blob.size:
             raise WireError(f"blob {blob_id} sends more or less than it may")
-        blob.parts.append(chunk)
+        blob.taken += chunk
         if blob.received == blob.size:
             return self._finish(blob)
         if blob.granted - blob.received <= BLOB_WINDOW_BYTES // 2 and blob.granted < blob.size:
@@ -212,7 +212,7 @@ class Channel:
 
     def _finish(self, blob: _Incoming) -> Message:
         self._incoming = None
-        body = b"".join(blob.parts)
+        body = bytes(blob.taken)
         if hashlib.sha256(body).digest() != blob.digest:
             raise WireError(f"blob {blob.blob_id} does not match its digest")
         return Message(blob.head, body)
