@@ -118,6 +118,31 @@ async def _show_tools(sandbox: Sandbox, toolbox: Toolbox) -> None:
         await show(sandbox, snapshot)
 
 
+@asynccontextmanager
+async def assemble_tools(
+    settings: Settings, *, config: McpConfig | None, environ: Mapping[str, str]
+) -> AsyncGenerator[Toolbox]:
+    """The tools alone, for commands that run no code: no sandbox, no journal, no environment."""
+    async with AsyncExitStack() as stack:
+        yield await _open_toolbox(stack, settings, config, environ, data_folder(settings, environ), wanted=True)
+
+
+@asynccontextmanager
+async def assemble_backend(
+    settings: Settings, *, environ: Mapping[str, str], progress: ProgressSink | None = None
+) -> AsyncGenerator[tuple[SandboxBackend, SandboxSpec]]:
+    """The sandboxes alone, not asked what they lack: `moonpool doctor` tells that itself."""
+    data = data_folder(settings, environ)
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(run_folder(data / "run"))
+        backend = BACKENDS[settings.backend](folder)
+        stack.push_async_callback(backend.close)
+        environment = await resolve_environment(
+            settings.environment, root=data / "environments", uid=sandbox_uid(), progress=progress
+        )
+        yield backend, sandbox_spec(settings, environment, data)
+
+
 def data_folder(settings: Settings, environ: Mapping[str, str]) -> Path:
     """The data folder in force."""
     return settings.data_dir or data_dir(os.geteuid(), environ)

@@ -107,7 +107,8 @@ class Settings:
         return replace(self, **changes)
 
 
-_NOT_SETTINGS = frozenset({"MOONPOOL_REQUIRE_BACKENDS"})  # of the test suite
+_NOT_SETTINGS = frozenset({"MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS"})
+"""`MOONPOOL_DEBUG=1` shows tracebacks of ours (it changes nothing else); the other one is of the test suite."""
 
 
 def _convert(variable: str, text: str, hint: Any) -> Any:

@@ -1,0 +1,85 @@
+"""Reading the audit journal for people and programs."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import typer
+
+from moonpool.cli.config_choice import data_folder
+from moonpool.core.errors import InputError
+from moonpool.settings import Settings
+from moonpool.store.journal_file import read_rows, verify_file
+from moonpool.store.paths import journal_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from moonpool.core.audit import AuditRow
+    from moonpool.core.json import JsonObject
+
+
+def _journal() -> Path:
+    return journal_path(data_folder(Settings.load(os.environ)))
+
+
+def print_rows(run: str | None, tail: int, *, as_json: bool) -> int:
+    """Print records; 1 when `run` names none."""
+    rows = list(read_rows(_journal(), run_id=run, tail=tail))
+    if as_json:
+        for row in rows:
+            typer.echo(json.dumps(row.to_json()))
+    elif rows:
+        _print_table(rows)
+    if not rows:
+        what = f"no record of {run!r}; `moonpool audit show` lists the newest" if run else "the audit journal is empty"
+        typer.echo(f"moonpool: {what}", err=True)
+    return int(not rows and run is not None)
+
+
+def verify_journal(anchor: str | None) -> int:
+    """Verify the chain and say what was found; 1 when it is broken."""
+    path = _journal()
+    outcome = verify_file(path, anchor=_anchor(anchor))
+    if outcome.ok:
+        typer.echo(f"{path}: {outcome.rows} records, chain whole; head {outcome.rows}:{outcome.head}")
+        return 0
+    typer.echo(
+        f"{path}: broken at record {outcome.broken_seq}: {outcome.why}; {outcome.rows} records before it are whole. "
+        "Keep the file as evidence"
+    )
+    return 1
+
+
+def _anchor(text: str | None) -> tuple[int, str] | None:
+    if text is None:
+        return None
+    seq, _, digest = text.partition(":")
+    if not seq.isdecimal() or len(digest) != 64:
+        raise InputError(f"{text[:80]!r} is no anchor; give SEQ:HASH as `moonpool audit verify` printed it")
+    return int(seq), digest
+
+
+def _print_table(rows: list[AuditRow]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("seq", "at", "run", "what", "decision", "outcome", "ms")
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in _cells(row.seq, row.to_json())))
+    Console().print(table)
+
+
+def _cells(seq: int, record: JsonObject) -> tuple[str, ...]:
+    kind = str(record.get("kind", ""))
+    what = f"{record.get('server_id', '')}.{record.get('tool_name', '')}" if kind.startswith("call_") else kind
+    what = f"{what} (intent)" if kind == "call_intent" else what
+    decision = " ".join(str(record[name]) for name in ("verdict", "approval") if record.get(name))
+    outcome = "" if kind in {"execution_start", "call_intent"} else str(record.get("error_type") or "ok")
+    duration = record.get("duration_ms")
+    shown = f"{duration:.0f}" if isinstance(duration, int | float) else ""
+    cells = (str(seq), str(record.get("at", "")), str(record.get("run_id", ""))[:12], what, decision, outcome, shown)
+    return tuple("".join(char if char.isprintable() else "?" for char in cell) for cell in cells)

@@ -1,0 +1,149 @@
+"""Where MCP clients keep their servers, and how to read them: Claude Desktop, Claude Code, VS Code and Cursor.
+
+Entries come out as they stand in the file. What cannot be used is named, with the reason, never repaired.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
+
+from moonpool.broker.config import CONFIG_BYTES_MAX, parse_config
+from moonpool.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from moonpool.core.json import JsonObject, JsonValue
+
+_PLACEHOLDER: Final = "https://placeholder.invalid"
+_STRING_OR_COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING_COMMA: Final = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
+_INPUT: Final = "${input:"
+
+Entry: TypeAlias = "dict[str, JsonValue]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundServer:
+    """One entry of one client. `problem` says why it cannot be used."""
+
+    server_id: str
+    entry: Entry
+    source: str
+    problem: str = ""
+
+
+def client_paths(environ: Mapping[str, str], here: Path) -> list[Path]:
+    """Where the clients keep their configurations on Linux and macOS, most personal first."""
+    home = Path(environ.get("HOME") or "/")
+    xdg = environ.get("XDG_CONFIG_HOME", "")
+    config = Path(xdg) if xdg.startswith("/") else home / ".config"
+    support = home / "Library" / "Application Support"
+    return [
+        config / "Claude" / "claude_desktop_config.json",
+        support / "Claude" / "claude_desktop_config.json",
+        home / ".claude.json",
+        here / ".mcp.json",
+        config / "Code" / "User" / "mcp.json",
+        support / "Code" / "User" / "mcp.json",
+        here / ".vscode" / "mcp.json",
+        home / ".cursor" / "mcp.json",
+        here / ".cursor" / "mcp.json",
+    ]
+
+
+def read_servers(path: Path, environ: Mapping[str, str]) -> list[FoundServer]:
+    """Every server in a client's file, those of projects included. Raises ConfigError for a file that is none."""
+    document = _load(path)
+    found: list[FoundServer] = []
+    for source, entries in _sections(document, str(path)):
+        for server_id, entry in entries.items():
+            found.append(_judged(server_id, entry, source, environ))
+    return found
+
+
+def _load(path: Path) -> JsonObject:
+    try:
+        with path.open("rb") as file:
+            text = file.read(64 * CONFIG_BYTES_MAX + 1).decode("utf-8-sig")  # ~/.claude.json also holds histories
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8; save it as UTF-8") from None
+    try:
+        document: JsonValue = json.loads(text or "{}")
+    except RecursionError:
+        raise ConfigError(f"{path}: is nested too deeply") from None
+    except ValueError:
+        document = _load_with_comments(text, path)
+    if not isinstance(document, dict):
+        raise ConfigError(f"{path}: holds no JSON object")
+    return document
+
+
+def _load_with_comments(text: str, path: Path) -> JsonValue:
+    """VS Code allows comments and trailing commas."""
+    bare = _STRING_OR_COMMENT.sub(lambda match: match[1] or " ", text)
+    try:
+        return json.loads(_TRAILING_COMMA.sub(lambda match: match[1] or "", bare))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: is not JSON: {error}") from None
+
+
+def _sections(document: JsonObject, path: str) -> Iterator[tuple[str, Entry]]:
+    """Maps of servers in a document: its own, and those of Claude Code's projects."""
+    for key in ("mcpServers", "servers"):
+        if isinstance(entries := document.get(key), dict):
+            yield path, entries
+            break
+    projects = document.get("projects")
+    for project, state in projects.items() if isinstance(projects, dict) else ():
+        entries = state.get("mcpServers") if isinstance(state, dict) else None
+        if isinstance(entries, dict):
+            yield f"{path}, project {project}", entries
+
+
+def _judged(server_id: str, entry: JsonValue, source: str, environ: Mapping[str, str]) -> FoundServer:
+    if not isinstance(entry, dict):
+        return FoundServer(server_id=server_id, entry={}, source=source, problem="it is not an object")
+    if is_moonpool(entry):
+        return FoundServer(server_id=server_id, entry=entry, source=source, problem="it is Moonpool itself")
+    if _INPUT in json.dumps(entry):
+        problem = "it asks for ${input:…} when it starts; put the value into a variable and write ${NAME}"
+        return FoundServer(server_id=server_id, entry=entry, source=source, problem=problem)
+    text = json.dumps({"mcpServers": {server_id: entry}}).encode()
+    try:
+        parse_config(text, source="", environ=_Defaulting(environ))
+    except ConfigError as error:
+        _, _, problem = str(error).partition(f"server {server_id!r}: ")
+        return FoundServer(server_id=server_id, entry=entry, source=source, problem=problem or str(error).lstrip(": "))
+    return FoundServer(server_id=server_id, entry=entry, source=source)
+
+
+def is_moonpool(entry: Entry) -> bool:
+    """Whether an entry starts Moonpool's own MCP face, which must not become a server behind itself."""
+    command, args = entry.get("command"), entry.get("args")
+    words = [command, *(cast("list[object]", args) if isinstance(args, list) else [])]
+    names = [Path(word).name.partition("==")[0] for word in words if isinstance(word, str)]
+    return "moonpool" in names and "mcp" in names[names.index("moonpool") :]
+
+
+class _Defaulting(Mapping[str, str]):
+    """An environment in which every variable is set: an entry is judged by its form, not by today's variables."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    def __getitem__(self, name: str) -> str:
+        return self._environ.get(name) or _PLACEHOLDER
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._environ)
+
+    def __len__(self) -> int:
+        return len(self._environ)

@@ -1,0 +1,71 @@
+"""Where the code of `moonpool run` comes from: a file, `-c`, or standard input. Bytes as they are, bounded."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from moonpool.core.errors import InputError
+
+_STDIN = 0
+
+
+class SourceCode(NamedTuple):
+    """Code and what tracebacks call it."""
+
+    code: bytes
+    name: str
+
+
+def read_code(file: str | None, inline: str | None, *, bytes_max: int) -> SourceCode:
+    """Read the code. Raises InputError in one sentence."""
+    if inline is not None:
+        if file is not None:
+            raise InputError(f"give either -c CODE or the file {file!r}, not both")
+        return SourceCode(_checked(os.fsencode(inline), "the code given with -c", bytes_max), "<code>")
+    if file == "-" or (file is None and not os.isatty(_STDIN)):
+        with open(_STDIN, "rb", closefd=False) as stdin:
+            return SourceCode(
+                _checked(_read(stdin, bytes_max, "standard input"), "standard input", bytes_max), "<stdin>"
+            )
+    if file is None:
+        raise InputError("there is no code to run; give a file, -c CODE, or code on standard input")
+    return SourceCode(_checked(_read_file(file, bytes_max), file, bytes_max), file)
+
+
+def _read_file(name: str, bytes_max: int) -> bytes:
+    try:
+        with Path(name).open("rb") as opened:
+            return _read(opened, bytes_max, name)
+    except FileNotFoundError:
+        raise InputError(f"{name}: there is no such file; give a file, -c CODE, or `-` for standard input") from None
+    except IsADirectoryError:
+        raise InputError(f"{name} is a folder; name a file with Python code") from None
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except ValueError:
+        raise InputError(f"{name!r} cannot be a file's name") from None
+
+
+def _read(stream: BinaryIO, bytes_max: int, what: str) -> bytes:
+    try:
+        return stream.read(bytes_max + 1)
+    except IsADirectoryError:
+        raise
+    except OSError as error:
+        raise InputError(f"{what}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+
+
+def _checked(code: bytes, what: str, bytes_max: int) -> bytes:
+    if not code.strip():
+        raise InputError(f"{what}: there is no code to run, it is empty; put Python code there")
+    if len(code) > bytes_max:
+        raise InputError(
+            f"{what}: the code is larger than {bytes_max:,} bytes; move data into files or fetch it through a tool"
+        )
+    try:
+        code.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what}: the code is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+    return code

@@ -1,0 +1,49 @@
+"""Where a command finds things: its server configuration and its data folder.
+
+The configuration is `--config`, else `./moonpool.json`, else the file that `moonpool init` writes, else none.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moonpool.store.paths import data_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from moonpool.broker.config import McpConfig
+    from moonpool.settings import Settings
+
+LOCAL_NAME = "moonpool.json"
+
+
+def user_config_path(environ: Mapping[str, str]) -> Path:
+    """`$XDG_CONFIG_HOME/moonpool/servers.json` or `~/.config/moonpool/servers.json`."""
+    xdg = environ.get("XDG_CONFIG_HOME", "")
+    base = Path(xdg) if xdg.startswith("/") else Path(environ.get("HOME") or "/") / ".config"
+    return base / "moonpool" / "servers.json"
+
+
+def chosen_path(given: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """The configuration file in force, or None: no servers."""
+    if given is not None:
+        return given
+    return next((path for path in (Path(LOCAL_NAME), user_config_path(environ)) if path.is_file()), None)
+
+
+def read_config(given: Path | None) -> McpConfig | None:
+    """Read the configuration in force. Raises ConfigError."""
+    path = chosen_path(given, os.environ)
+    if path is None:
+        return None
+    from moonpool.broker.config import load_config
+
+    return load_config(path, os.environ)
+
+
+def data_folder(settings: Settings) -> Path:
+    """The data folder in force, without importing the composition root."""
+    return settings.data_dir or data_dir(os.geteuid(), os.environ)

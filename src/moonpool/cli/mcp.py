@@ -1,0 +1,30 @@
+"""`moonpool mcp`: the stdio MCP server. Nothing but MCP goes to stdout."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003  typer reads the annotations
+from typing import Annotated
+
+import typer
+
+from moonpool.cli.approvers import Approve
+
+
+def mcp(
+    *,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Servers (mcpServers JSON). Default: ./moonpool.json, else what `moonpool init` wrote."),
+    ] = None,
+    env: Annotated[str | None, typer.Option(help="Environment: base or data.", metavar="NAME")] = None,
+    approve: Annotated[
+        Approve, typer.Option(help="When policy says ask: the client's user, yes, or no.")
+    ] = Approve.ASK,
+    backend: Annotated[str | None, typer.Option(help="Sandbox: zygote or bubblewrap.", metavar="NAME")] = None,
+) -> None:
+    """Serve MCP on standard input and output: three tools in front of all configured servers."""
+    import asyncio
+
+    from moonpool.cli.mcp_service import serve_stdio
+
+    asyncio.run(serve_stdio(config, env, backend, approve))

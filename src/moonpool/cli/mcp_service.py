@@ -1,0 +1,42 @@
+"""Assembling the application behind `moonpool mcp`. The protocol itself: `moonpool.faces.mcp.stdio`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from moonpool.bootstrap import assemble
+from moonpool.broker.approval import AutoApprover, DenyApprover
+from moonpool.cli.approvers import Approve
+from moonpool.cli.config_choice import read_config
+from moonpool.environments.progress import stderr_progress
+from moonpool.faces.mcp.approver import ElicitingApprover
+from moonpool.faces.mcp.stdio import claim_stdio, serve
+from moonpool.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+async def serve_stdio(config_path: Path | None, environment: str | None, backend: str | None, choice: Approve) -> None:
+    """Serve one client until it leaves. Raises MoonpoolError before anything was written to it."""
+    wire = claim_stdio()  # first, so that no upstream and no sandbox ever holds the client's descriptors
+    settings = Settings.load(os.environ, environment=environment, backend=backend)
+    config = read_config(config_path)
+    eliciting = ElicitingApprover(_report) if choice is Approve.ASK else None
+    answering = AutoApprover() if choice is Approve.AUTO else DenyApprover(_report, why="--approve deny was given")
+    with stderr_progress() as progress:
+        async with assemble(
+            settings,
+            config=config,
+            approver=eliciting or answering,
+            environ=os.environ,
+            serving=True,
+            progress=progress,
+        ) as app:
+            await serve(app, wire=wire, approver=eliciting)
+
+
+def _report(text: str) -> None:
+    sys.stderr.write(f"moonpool: {text}\n")

@@ -1,0 +1,81 @@
+"""What the sandboxed program prints, on our stderr while it prints it (H-019); our own remarks go the same way.
+
+A thread writes, so that a reader that is slow, or stuck, never stops the event loop with its time limits. What waits
+is bounded by what an execution may print in all.
+
+SECURITY: on a terminal every control character except tab and line ends is shown as a visible sign, because escape
+sequences of a program could redraw the screen, an approval question included. While a question is open nothing of the
+program is shown.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import queue
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from moonpool.cli.standard_streams import write_all
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from enum import IntEnum
+
+_STDERR = 2
+_CONTROLS = [code for code in (*range(0x20), 0x7F, *range(0x80, 0xA0)) if chr(code) not in "\t\n\r"]
+_BIDIRECTIONAL = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_VISIBLE = {
+    **{code: chr(0x2400 + code) if code < 0x20 else "\N{REPLACEMENT CHARACTER}" for code in _CONTROLS},
+    **dict.fromkeys(_BIDIRECTIONAL, "\N{REPLACEMENT CHARACTER}"),
+}
+
+
+class ProgramOutput:
+    """Writes to stderr in the order of the calls. Close it: then everything is written."""
+
+    def __init__(self, fd: int = _STDERR) -> None:
+        self._fd = fd
+        self._decoders: dict[int, codecs.IncrementalDecoder] | None = {} if os.isatty(fd) else None
+        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._may_write = threading.Event()
+        self._may_write.set()
+        self._thread = threading.Thread(target=self._write, name="moonpool-stderr", daemon=True)
+        self._thread.start()
+
+    def show(self, stream: IntEnum, data: bytes) -> None:
+        """A piece of what the program wrote."""
+        if self._decoders is not None:
+            decoder = self._decoders.setdefault(stream, codecs.getincrementaldecoder("utf-8")("replace"))
+            data = decoder.decode(data).translate(_VISIBLE).encode()
+        self._queue.put(data)
+
+    def say(self, text: str) -> None:
+        """A remark of ours, on a line of its own."""
+        self._queue.put(f"moonpool: {text}\n".encode("utf-8", "replace"))
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Show nothing for the length of a `with` block; what comes meanwhile is shown afterwards."""
+        self._may_write.clear()
+        try:
+            yield
+        finally:
+            self._may_write.set()
+
+    def close(self) -> None:
+        """Write what is left. Idempotent."""
+        self._may_write.set()
+        self._queue.put(None)
+        self._thread.join()
+
+    def _write(self) -> None:
+        gone = False
+        while (data := self._queue.get()) is not None:
+            self._may_write.wait()
+            try:
+                if not gone:
+                    write_all(self._fd, data)
+            except OSError:
+                gone = True  # nobody reads any more; the envelope is still owed

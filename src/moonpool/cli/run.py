@@ -1,0 +1,47 @@
+"""`moonpool run`: one piece of code, one JSON line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path  # noqa: TC003  typer reads the annotations
+from typing import Annotated
+
+import typer
+
+from moonpool.cli.approvers import Approve
+
+
+def run(  # noqa: PLR0913, PLR0917  one parameter per option
+    file: Annotated[
+        str | None, typer.Argument(help="Python file; `-` reads standard input.", show_default=False, metavar="[FILE]")
+    ] = None,
+    code: Annotated[str | None, typer.Option("-c", "--code", help="Code to run instead of a file.")] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Servers (mcpServers JSON). Default: ./moonpool.json, else what `moonpool init` wrote."),
+    ] = None,
+    session: Annotated[
+        str | None, typer.Option(help="Keep variables and files under this name between runs.", metavar="NAME")
+    ] = None,
+    timeout: Annotated[float | None, typer.Option(help="Seconds of wall clock; waiting for approval is free.")] = None,
+    env: Annotated[str | None, typer.Option(help="Environment: base or data.", metavar="NAME")] = None,
+    approve: Annotated[Approve, typer.Option(help="Who answers when policy says ask.")] = Approve.ASK,
+    backend: Annotated[str | None, typer.Option(help="Sandbox: zygote or bubblewrap.", metavar="NAME")] = None,
+) -> None:
+    """Run Python in a sealed sandbox. Prints exactly one JSON line; everything else goes to stderr.
+
+    Exit code 0 when the code succeeded, 1 when it did not, 2 when it could not be run at all.
+    """
+    from moonpool.cli.run_order import RunOrder, answer_in_one_line
+
+    order = RunOrder(
+        file=file,
+        inline=code,
+        config=config,
+        session=session,
+        timeout_s=timeout,
+        environment=env,
+        backend=backend,
+        approve=approve,
+    )
+    sys.exit(answer_in_one_line(order))

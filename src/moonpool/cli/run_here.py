@@ -1,0 +1,44 @@
+"""`moonpool run` without `--session`: assemble, run in a sandbox of its own, print, close."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from moonpool.cli.approvers import open_approver
+from moonpool.cli.config_choice import read_config
+from moonpool.cli.interrupts import Interrupts
+
+if TYPE_CHECKING:
+    from moonpool.cli.run_order import RunParts
+
+
+async def run_here(parts: RunParts) -> None:
+    """Run the code and print its line. Raises MoonpoolError before there is an envelope."""
+    from moonpool.bootstrap import assemble
+    from moonpool.environments.progress import stderr_progress
+    from moonpool.runtime.envelope_line import envelope_line
+    from moonpool.runtime.missing_tools import tell_missing_tools
+    from moonpool.runtime.sessions import CodeRequest
+
+    interrupts = Interrupts()
+    config = read_config(parts.order.config)
+    request = CodeRequest(
+        code=parts.source.code,
+        name=parts.source.name,
+        timeout_s=parts.order.timeout_s,
+        observer=parts.output.show,
+    )
+    with open_approver(parts.order.approve, parts.output) as approver, stderr_progress() as progress:
+        async with assemble(
+            parts.settings, config=config, approver=approver, environ=os.environ, progress=progress
+        ) as app:
+            session = app.runtime.session(app.ticket, final=True)
+            warning = asyncio.create_task(tell_missing_tools(app.toolbox, parts.output.say))
+            interrupts.aim(session)
+            envelope = await session.execute(request)
+            interrupts.aim(None)
+            warning.cancel()
+            parts.output.close()
+            parts.answer(envelope_line(envelope), envelope.ok)

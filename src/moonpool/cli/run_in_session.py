@@ -1,0 +1,137 @@
+"""`moonpool run --session NAME`: find or start the session's process, run there, print here.
+
+The session keeps what it was started with: configuration, environment and backend. A later run may leave them out;
+one that names others is refused. Who approves is up to each run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from moonpool.cli.approvers import open_approver
+from moonpool.cli.config_choice import chosen_path, data_folder
+from moonpool.cli.interrupts import Interrupts
+from moonpool.cli.session_process import SessionStart, StartReport
+from moonpool.core.json import digest_json
+from moonpool.runtime.session_client import SessionRun
+from moonpool.runtime.session_files import SessionFolder, checked_name
+from moonpool.runtime.session_wire import Run, SessionError, SessionLostError
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from moonpool.cli.run_order import RunParts
+
+_TRIES_MAX: Final = 3
+
+
+async def run_in_session(parts: RunParts, name: str) -> None:
+    """Run the code in session `name` and print its line. Raises MoonpoolError before there is an envelope."""
+    interrupts = Interrupts()
+    folder = SessionFolder(data_folder(parts.settings))
+    checked_name(name)
+    order = parts.order
+    request = Run(
+        code=parts.source.code,
+        name=parts.source.name,
+        timeout_s=order.timeout_s,
+        environment=order.environment,
+        backend=order.backend,
+        config_digest=_config_digest(order.config) if order.config is not None else None,
+    )
+    with open_approver(order.approve, parts.output) as approver:
+        for _ in range(_TRIES_MAX):
+            connection = folder.connect(name) or await _start(folder, parts, name)
+            run = SessionRun(connection, show=parts.output.show, say=parts.output.say, approver=approver)
+            interrupts.aim(run)
+            finished = await run.execute(request)
+            interrupts.aim(None)
+            if finished is not None:
+                parts.output.close()
+                parts.answer(finished.line, finished.ok)
+                return
+    raise SessionLostError(f"session {name!r} ends as often as it is started; see {folder.log(name)}")
+
+
+async def _start(folder: SessionFolder, parts: RunParts, name: str) -> socket.socket:
+    """Start the session's process unless another client was faster; return a connection to it."""
+    async with folder.starting(name):
+        if (connection := folder.connect(name)) is not None:
+            return connection
+        if folder.has_socket(name):
+            parts.output.say(f"the process of session {name!r} had been killed; the session starts afresh")
+        path = chosen_path(parts.order.config, os.environ)
+        reading, writing = os.pipe()
+        start = SessionStart(
+            name=name,
+            config=str(path.absolute()) if path is not None else None,
+            config_digest=_config_digest(path),
+            environment=parts.settings.environment,
+            backend=parts.settings.backend,
+            ready_fd=3,
+        )
+        try:
+            _spawn(start, folder.log(name), writing)
+        finally:
+            os.close(writing)
+        await _wait_ready(reading, folder.log(name), name, parts.output.say)
+        connection = folder.connect(name)
+    if connection is None:
+        raise SessionLostError(f"session {name!r} ended as soon as it had started; see {folder.log(name)}")
+    return connection
+
+
+def _spawn(start: SessionStart, log: Path, ready_fd: int) -> None:
+    """Start the process in a session of its own, with the log as its output. It outlives us."""
+    command = [sys.executable, "-P", "-m", "moonpool.cli.session_process", msgspec.json.encode(start).decode()]
+    os.posix_spawn(
+        sys.executable,
+        command,
+        os.environ,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+            (os.POSIX_SPAWN_DUP2, ready_fd, start.ready_fd),
+        ],
+        setsid=True,
+        setsigdef=(),
+    )
+
+
+async def _wait_ready(reading: int, log: Path, name: str, say: Callable[[str], None]) -> None:
+    """Hear the process out until it is ready. Raises SessionError with its own words when it cannot start."""
+    pipe = os.fdopen(reading, "rb", buffering=0)
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    try:
+        while line := await reader.readline():
+            report = msgspec.json.decode(line, type=StartReport)
+            if report.kind == "ready":
+                return
+            if report.kind == "error":
+                raise SessionError(report.text)
+            say(report.text)
+    finally:
+        transport.close()
+    raise SessionLostError(f"the process of session {name!r} ended while it started; see {log}")
+
+
+def _config_digest(path: Path | None) -> str:
+    """Names the servers and rules of a configuration, with variables as they are now."""
+    if path is None:
+        return ""
+    from moonpool.broker.config import load_config, resolved_key
+
+    config = load_config(path, os.environ)
+    return digest_json(
+        {server.server_id: [resolved_key(server), repr(server.rules), server.trusted] for server in config.servers}
+    )

@@ -1,0 +1,106 @@
+"""From the command line of `moonpool run` to its one line and exit code.
+
+INVARIANT: either exactly one line goes to stdout, or (exit code 2) nothing does.
+The code runs here (`run_here`) or in the process of a session (`run_in_session`); both give a line and an outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from moonpool.cli.code_source import SourceCode, read_code
+from moonpool.cli.program_output import ProgramOutput
+from moonpool.cli.standard_streams import claim_stdout, one_sentence, write_all
+from moonpool.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from moonpool.cli.approvers import Approve
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_UNUSABLE: Final = 2
+EXIT_INTERRUPTED: Final = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOrder:
+    """What the command line asks for."""
+
+    file: str | None
+    inline: str | None
+    config: Path | None
+    session: str | None
+    timeout_s: float | None
+    environment: str | None
+    backend: str | None
+    approve: Approve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParts:
+    """What both ways of running need."""
+
+    order: RunOrder
+    settings: Settings
+    source: SourceCode
+    output: ProgramOutput
+    answer: Callable[[bytes, bool], None]  # the line, and whether the code succeeded; called at most once
+
+
+class _Answer:
+    """Writes the line as soon as there is one; what is closed afterwards cannot spoil it."""
+
+    def __init__(self, fd: int, output: ProgramOutput) -> None:
+        self._fd, self._output = fd, output
+        self.exit_code: int | None = None
+
+    def __call__(self, line: bytes, ok: bool) -> None:
+        assert self.exit_code is None, "one execution, one line"
+        self.exit_code = EXIT_OK if ok else EXIT_FAILED
+        try:
+            write_all(self._fd, line)
+            os.close(self._fd)
+        except OSError as error:
+            self._output.say(f"standard output is gone ({error.strerror}); the envelope could not be handed over")
+            self.exit_code = EXIT_UNUSABLE
+
+
+def answer_in_one_line(order: RunOrder) -> int:
+    """Run the code, print the line, return the exit code. Raises MoonpoolError when nothing could be run."""
+    settings = Settings.load(os.environ, environment=order.environment, backend=order.backend)
+    source = read_code(order.file, order.inline, bytes_max=settings.code_bytes_max)
+    stdout = claim_stdout()
+    output = ProgramOutput()
+    answer = _Answer(stdout, output)
+    parts = RunParts(order=order, settings=settings, source=source, output=output, answer=answer)
+    try:
+        asyncio.run(_run(parts))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        if answer.exit_code is None:
+            output.say("interrupted before the code started")
+            return EXIT_INTERRUPTED
+    except Exception as error:
+        if answer.exit_code is None:
+            raise
+        output.say(f"after the run: {one_sentence(error)}")
+    finally:
+        output.close()
+    assert answer.exit_code is not None, "no error and no envelope"
+    return answer.exit_code
+
+
+async def _run(parts: RunParts) -> None:
+    if parts.order.session is not None:
+        from moonpool.cli.run_in_session import run_in_session
+
+        await run_in_session(parts, parts.order.session)
+    else:
+        from moonpool.cli.run_here import run_here
+
+        await run_here(parts)

@@ -1,0 +1,131 @@
+"""Writing the servers that clients have into a file of ours.
+
+INVARIANT: an existing file keeps every byte of meaning it has: without `--add` it is not touched, with it only names
+that are not there yet are added. A new file is made with O_EXCL and mode 0600, because entries may hold credentials.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from moonpool.broker.config import load_config
+from moonpool.cli.client_configs import FoundServer, client_paths, read_servers
+from moonpool.cli.config_choice import user_config_path
+from moonpool.core.errors import ConfigError
+from moonpool.store.private_files import replace_private_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from moonpool.core.json import JsonObject, JsonValue
+
+
+def import_servers(sources: Sequence[Path] | None, to: Path | None, *, add: bool, dry_run: bool) -> int:
+    """Import, say what was done and what comes next; return the exit code."""
+    target = to or user_config_path(os.environ)
+    chosen = _choose(_found(sources))
+    existing = _existing(target)
+    if existing is not None and not add:
+        typer.echo(f"{target} exists and is not overwritten; --add adds only what it does not have yet:")
+        for server in chosen:
+            typer.echo(f"  {'has' if server.server_id in existing[1] else 'would add'} {server.server_id}")
+        return 1
+    new = [server for server in chosen if existing is None or server.server_id not in existing[1]]
+    if not new:
+        typer.echo("no server to import was found" + (f"; {target} is unchanged" if existing else ""))
+        return 0 if existing else 1
+    if dry_run:
+        typer.echo(f"would write {len(new)} servers to {target}: {', '.join(server.server_id for server in new)}")
+        return 0
+    _write(target, existing, new)
+    typer.echo(f"wrote {len(new)} servers to {target}")
+    _say_next(target)
+    return 0
+
+
+def _found(sources: Sequence[Path] | None) -> list[FoundServer]:
+    """Servers of all sources. A file that was named must be there; of the usual places those that are."""
+    found: list[FoundServer] = []
+    for path in sources or client_paths(os.environ, Path()):
+        if sources is None and not path.is_file():
+            continue
+        try:
+            found += read_servers(path, os.environ)
+        except ConfigError as error:
+            if sources is not None:
+                raise
+            typer.echo(f"moonpool: {error}; skipped", err=True)
+    return found
+
+
+def _choose(found: Sequence[FoundServer]) -> list[FoundServer]:
+    """Usable servers, the first of each name; says of every other one why not."""
+    chosen: dict[str, FoundServer] = {}
+    for server in found:
+        first = chosen.get(server.server_id)
+        if server.problem:
+            typer.echo(f"skipped {server.server_id} ({server.source}): {server.problem}")
+        elif first is None:
+            chosen[server.server_id] = server
+            typer.echo(f"found {server.server_id} ({server.source})")
+        elif first.entry != server.entry:
+            typer.echo(f"skipped {server.server_id} ({server.source}): the name is taken by another server")
+    return list(chosen.values())
+
+
+def _existing(target: Path) -> tuple[JsonObject, JsonObject] | None:
+    """The document in `target` and its map of servers; None when there is no such file."""
+    if not os.path.lexists(target):
+        return None
+    try:
+        document: JsonValue = json.loads(target.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"{target}: exists and cannot be read ({error}); move it away or choose another --to"
+        ) from None
+    servers = document.get("mcpServers", document.get("servers", {})) if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(servers, dict):
+        raise ConfigError(f"{target}: exists and is no server configuration; move it away or choose another --to")
+    return document, servers
+
+
+def _write(target: Path, existing: tuple[JsonObject, JsonObject] | None, new: Sequence[FoundServer]) -> None:
+    added: JsonObject = {server.server_id: dict(server.entry) for server in new}
+    if existing is None:
+        content = _encode({"mcpServers": added})
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:  # noqa: PTH123
+                file.write(content)
+        except OSError as error:
+            raise ConfigError(f"{target}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+        return
+    document, servers = existing
+    key = "mcpServers" if "mcpServers" in document or "servers" not in document else "servers"
+    content = _encode({**document, key: {**servers, **added}})
+    try:
+        replace_private_file(target.resolve(), content)
+    except OSError as error:
+        raise ConfigError(f"{target}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+
+
+def _encode(document: JsonObject) -> bytes:
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+
+
+def _say_next(target: Path) -> None:
+    try:
+        load_config(target, os.environ)
+    except ConfigError as error:
+        typer.echo(f"moonpool: before it can be used: {error}", err=True)
+    command = shutil.which("moonpool") or str(Path(sys.executable).with_name("moonpool"))
+    entry = {"mcpServers": {"moonpool": {"command": command, "args": ["mcp", "--config", str(target.absolute())]}}}
+    typer.echo("in the client, replace these servers by this one:")
+    typer.echo(json.dumps(entry, indent=2))

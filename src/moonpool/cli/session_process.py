@@ -1,0 +1,106 @@
+"""The process that holds a session: `python -P -m moonpool.cli.session_process START`. Not for people.
+
+It is started by the first `moonpool run --session NAME`, detached from its terminal, and tells it over a pipe what it
+is doing (`note`), that it is `ready`, or why it cannot be (`error`). Nobody there to hear `ready`: it ends.
+Its stdout and stderr are the session's log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from moonpool.cli.standard_streams import one_sentence
+from moonpool.settings import Settings
+
+if TYPE_CHECKING:
+    from moonpool.environments.base import BuildProgress
+
+
+class SessionStart(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session is started with."""
+
+    name: str
+    config: str | None
+    config_digest: str
+    environment: str
+    backend: str
+    ready_fd: int
+
+
+class StartReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One line on the pipe to whoever started us."""
+
+    kind: str  # note, ready or error
+    text: str = ""
+
+
+async def _hold(start: SessionStart) -> None:
+    from moonpool.bootstrap import assemble, data_folder
+    from moonpool.broker.config import load_config
+    from moonpool.runtime.session_files import SessionFolder
+    from moonpool.runtime.session_host import ClientApprover, SessionHost, SessionIdentity
+
+    settings = Settings.load(os.environ, environment=start.environment, backend=start.backend)
+    config = load_config(Path(start.config), os.environ) if start.config is not None else None
+    folder = SessionFolder(data_folder(settings, os.environ))
+    approver = ClientApprover()
+    async with assemble(
+        settings, config=config, approver=approver, environ=os.environ, progress=lambda step: _note(start, step)
+    ) as app:
+        identity = SessionIdentity(
+            name=start.name,
+            environment=start.environment,
+            backend=start.backend,
+            config=start.config or "",
+            config_digest=start.config_digest,
+        )
+        session = app.runtime.session(app.ticket)
+        host = SessionHost(session, app.toolbox, approver, identity, idle_s=settings.session_idle_s)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, host.stop)
+        listener = folder.listen(start.name)
+        try:
+            _report(start, StartReport(kind="ready"))
+            await host.serve(listener)
+        finally:
+            folder.remove_socket(start.name)
+    folder.tidy(start.name)
+
+
+def _note(start: SessionStart, step: BuildProgress) -> None:
+    _report(start, StartReport(kind="note", text=f"environment {step.environment}: {step.note}"))
+
+
+def _report(start: SessionStart, report: StartReport) -> None:
+    os.write(start.ready_fd, msgspec.json.encode(report) + b"\n")
+    if report.kind == "ready":
+        os.close(start.ready_fd)
+
+
+def main() -> None:
+    """Hold the session described by the one argument."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    start = msgspec.json.decode(sys.argv[1], type=SessionStart)
+    try:
+        asyncio.run(_hold(start))
+    except BrokenPipeError:
+        sys.exit(1)  # whoever wanted this session is gone
+    except Exception as error:
+        if os.environ.get("MOONPOOL_DEBUG") == "1":
+            raise
+        sys.stderr.write(f"moonpool: {one_sentence(error)}\n")
+        with suppress(OSError):
+            _report(start, StartReport(kind="error", text=one_sentence(error)))
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""The three standard streams: who may write what, and what happens when one of them is gone.
+
+RULE: stdout carries a command's answer and nothing else. `claim_stdout` moves the real one out of everybody's reach, so
+that a stray print of a library, or of a child process, ends up on stderr.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+
+_MESSAGE_CHARS_MAX = 4000
+
+
+def fill_closed_streams() -> None:
+    """Open /dev/null where a standard stream is closed, so that no file of ours ever gets its number."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != fd:
+                os.dup2(null, fd)
+                os.close(null)
+
+
+def claim_stdout() -> int:
+    """Return a descriptor of the real stdout; descriptor 1 leads to stderr from now on."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+    answer = os.dup(1)
+    os.dup2(2, 1)
+    return answer
+
+
+def write_all(fd: int, content: bytes) -> None:
+    """Write everything, however small the pieces that the other end takes. Raises OSError."""
+    rest = memoryview(content)
+    while rest:
+        try:
+            rest = rest[os.write(fd, rest) :]
+        except BlockingIOError:  # somebody else made the shared description non-blocking
+            wait_writable(fd)
+
+
+def wait_writable(fd: int) -> None:
+    """Wait until `fd` takes more."""
+    import select
+
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT)
+    poll.poll()
+
+
+def one_sentence(error: BaseException) -> str:
+    """What went wrong, for a person. A bug says how to see where it is."""
+    from moonpool.core.errors import MoonpoolError
+
+    if isinstance(error, MoonpoolError):
+        return str(error)[:_MESSAGE_CHARS_MAX]
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror.lower()}; set MOONPOOL_DEBUG=1 to see where"
+    what = f"{type(error).__name__}: {error}"[:_MESSAGE_CHARS_MAX]
+    return f"this is a bug in Moonpool ({what}); run it again with MOONPOOL_DEBUG=1 and report what it prints"

@@ -1,0 +1,104 @@
+"""The catalog of a configuration, as `moonpool tools` prints it. No sandbox is opened.
+
+SECURITY: what servers wrote is printed by `moonpool.catalog.render` or as escaped JSON: no control characters reach the
+terminal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from moonpool.bootstrap import assemble_tools
+from moonpool.catalog.catalog import Catalog
+from moonpool.catalog.render import LINE_CHARS_MAX, first_sentence, hit_lines, manifest_lines, one_line
+from moonpool.cli.config_choice import read_config
+from moonpool.core.errors import ConfigError
+from moonpool.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from pathlib import Path
+
+    from moonpool.broker.config import McpConfig
+    from moonpool.catalog.entries import Hit
+    from moonpool.core.json import JsonObject
+    from moonpool.runtime.tools import ToolSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTools:
+    """The catalog, and the exit code that goes with it: 1 when no server could be reached."""
+
+    catalog: Catalog
+    exit_code: int
+
+
+@contextmanager
+def open_catalog(path: Path | None, *, refresh: bool) -> Generator[FoundTools]:
+    """Yield the catalog; name servers that are missing on stderr. Raises ConfigError."""
+    config = read_config(path)
+    if config is None:
+        raise ConfigError("no servers are configured; pass --config FILE or run `moonpool init`")
+    snapshot = asyncio.run(_snapshot(config, refresh=refresh))
+    for problem in snapshot.problems.values():
+        sys.stderr.write(f"moonpool: {problem}; its tools are missing\n")
+    for server in snapshot.manifest.servers:
+        for warning in server.warnings:
+            sys.stderr.write(f"moonpool: server {server.server_id!r}: {warning}\n")
+    nothing = bool(snapshot.problems) and not snapshot.manifest.servers
+    yield FoundTools(catalog=Catalog(snapshot.manifest), exit_code=int(nothing))
+
+
+async def _snapshot(config: McpConfig, *, refresh: bool) -> ToolSnapshot:
+    settings = Settings.load(os.environ)
+    async with assemble_tools(settings, config=config, environ=os.environ) as toolbox:
+        return await (toolbox.refresh() if refresh else toolbox.snapshot())
+
+
+def print_tools(catalog: Catalog, server: str | None, *, as_json: bool) -> None:
+    """Servers with their tool counts, or tools when one server or JSON is wanted."""
+    if as_json:
+        for entry in catalog.list(server):
+            _print_json(entry.to_json())
+    elif server is None:
+        _print(manifest_lines(catalog.servers()))
+    else:
+        for entry in catalog.list(server):
+            path = catalog.path(catalog.find(server, entry.tool_name))
+            _print(one_line(f"{path} — {first_sentence(entry.description)}", LINE_CHARS_MAX))
+
+
+def print_hits(hits: Sequence[Hit], *, as_json: bool) -> None:
+    """One line per hit."""
+    if not as_json:
+        _print(hit_lines(hits))
+        return
+    for hit in hits:
+        _print_json(hit.to_json())
+
+
+def print_definition(catalog: Catalog, path: str, *, as_json: bool) -> None:
+    """The stub, or the raw definition."""
+    tool = catalog.find_path(path)
+    if as_json:
+        _print(json.dumps(tool.raw, indent=2))
+    else:
+        stub = catalog.definition(tool.server_id, tool.name)
+        _print("".join(char if char == "\n" or char.isprintable() else "?" for char in stub))
+
+
+def _print_json(members: JsonObject) -> None:
+    _print(json.dumps(members))
+
+
+def _print(text: str) -> None:
+    if text:
+        typer.echo(text)

@@ -1,0 +1,74 @@
+"""`moonpool tools list|search|show`: what the configured servers offer, without running any code."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from moonpool.cli.command_group import command_group
+
+app = command_group("The tools of the configured servers.")
+
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", help="Servers (mcpServers JSON). Default: ./moonpool.json, else what `init` wrote."),
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
+Refresh = Annotated[bool, typer.Option("--refresh", help="Ask the servers again, whatever is cached.")]
+
+
+@app.command(name="list")
+def list_(
+    server: Annotated[str | None, typer.Argument(help="Only this server.", show_default=False)] = None,
+    *,
+    config: Config = None,
+    json: Json = False,
+    refresh: Refresh = False,
+) -> None:
+    """List the servers and how many tools each has; with SERVER or --json, its tools."""
+    from moonpool.cli.tool_catalog import open_catalog, print_tools
+
+    with open_catalog(config, refresh=refresh) as found:
+        print_tools(found.catalog, server, as_json=json)
+    sys.exit(found.exit_code)
+
+
+@app.command()
+def search(
+    queries: Annotated[
+        list[str], typer.Argument(help="What the tool should do; several questions are answered in turn.")
+    ],
+    *,
+    config: Config = None,
+    server: Annotated[list[str] | None, typer.Option(help="Only this server; repeatable.")] = None,
+    limit: Annotated[int, typer.Option(help="Tools per question.")] = 10,
+    detail: Annotated[Literal["name", "name+description"], typer.Option(help="What is shown.")] = "name+description",
+    json: Json = False,
+    refresh: Refresh = False,
+) -> None:
+    """Find tools by words, best first."""
+    from moonpool.cli.tool_catalog import open_catalog, print_hits
+
+    with open_catalog(config, refresh=refresh) as found:
+        hits = found.catalog.search(queries, server=server or None, detail=detail, limit=limit)
+        print_hits(hits, as_json=json)
+    sys.exit(found.exit_code)
+
+
+@app.command()
+def show(
+    path: Annotated[str, typer.Argument(help="As `search` prints it (servers.time.get_current_time) or server.tool.")],
+    *,
+    config: Config = None,
+    json: Annotated[bool, typer.Option("--json", help="The server's own definition, member by member.")] = False,
+    refresh: Refresh = False,
+) -> None:
+    """Show one tool: how code calls it and what it gives."""
+    from moonpool.cli.tool_catalog import open_catalog, print_definition
+
+    with open_catalog(config, refresh=refresh) as found:
+        print_definition(found.catalog, path, as_json=json)
+    sys.exit(found.exit_code)

@@ -1,0 +1,43 @@
+"""The one line in which `moonpool run` answers: compact JSON, one physical line, at most 64 KiB (H-018, H-020, H-021).
+
+Line breaks that JSON leaves alone (U+0085, U+2028, U+2029) are escaped, because readers split lines at them. A line
+that would be too long is replaced by one whose result is an `OutputTooLarge` error; JSON is never cut.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from moonpool.core.envelope import ExecutionError
+
+if TYPE_CHECKING:
+    from moonpool.core.envelope import Envelope
+
+LINE_BYTES_MAX: Final = 64 * 1024
+_LINE_BREAKS: Final = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+_MESSAGE_CHARS_MAX: Final = 4000
+
+
+def envelope_line(envelope: Envelope) -> bytes:
+    """Encode `envelope` with its line end."""
+    line = _encode(envelope)
+    if len(line) <= LINE_BYTES_MAX:
+        return line
+    if envelope.error is None:
+        message = (
+            f"the envelope is {len(line):,} bytes, but a line has at most {LINE_BYTES_MAX:,}; "
+            "return a summary, or write the data to a file in /workspace"
+        )
+        return _encode(replace(envelope, data=None, error=ExecutionError(type="OutputTooLarge", message=message)))
+    shorter = replace(
+        envelope.error, type=envelope.error.type[:200], message=envelope.error.message[:_MESSAGE_CHARS_MAX]
+    )
+    return _encode(replace(envelope, error=shorter))
+
+
+def _encode(envelope: Envelope) -> bytes:
+    members = envelope.to_json(extras=False)
+    text = json.dumps(members, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return (text.translate(_LINE_BREAKS) + "\n").encode("utf-8", "backslashreplace")

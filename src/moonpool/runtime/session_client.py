@@ -1,0 +1,112 @@
+"""A client's side of a session's process: one request, its events, its envelope."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from moonpool.broker.approval import ApprovalRequest
+from moonpool.runtime import session_wire as wire
+from moonpool.sandboxes.base import Stream
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from moonpool.broker.approval import Approver
+
+
+class SessionRun:
+    """Code on its way through a session. One per connection."""
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        *,
+        show: Callable[[Stream, bytes], None],
+        say: Callable[[str], None],
+        approver: Approver,
+    ) -> None:
+        self._connection, self._show, self._say, self._approver = connection, show, say, approver
+        self._writer: asyncio.StreamWriter | None = None
+        self._questions: dict[str, asyncio.Task[None]] = {}
+
+    def interrupt(self, *, at_once: bool = False) -> None:
+        """Ask the host to end the code; its envelope still comes."""
+        self._send(wire.Interrupt(at_once=at_once))
+
+    async def execute(self, run: wire.Run) -> wire.Finished | None:
+        """Run and wait. None: the host ended before it took the request. Raises SessionError, SessionLostError."""
+        reader, self._writer = await asyncio.open_unix_connection(sock=self._connection, limit=wire.LINE_BYTES_MAX)
+        try:
+            self._send(run)
+            accepted = False
+            while (message := await wire.receive_from_host(reader)) is not None:
+                accepted = accepted or isinstance(message, wire.Accepted)
+                if isinstance(message, wire.Finished):
+                    return message
+                if isinstance(message, wire.Refused):
+                    raise wire.SessionError(message.message)
+                self._on_event(message)
+            if not accepted:
+                return None
+            raise wire.SessionLostError(
+                "the process of this session ended while the code ran; its variables and files are gone, run again to "
+                "start afresh"
+            )
+        finally:
+            await self._close()
+
+    def _on_event(self, message: wire.HostMessage) -> None:
+        if isinstance(message, wire.Output):
+            self._show(Stream(message.stream), message.data)
+        elif isinstance(message, wire.Remark):
+            self._say(message.text)
+        elif isinstance(message, wire.Question):
+            self._questions[message.request_id] = asyncio.create_task(self._answer(message))
+        elif (
+            isinstance(message, wire.Withdrawn) and (task := self._questions.pop(message.request_id, None)) is not None
+        ):
+            task.cancel()
+
+    async def _answer(self, question: wire.Question) -> None:
+        request = ApprovalRequest(**{name: getattr(question, name) for name in question.__struct_fields__})
+        answer = await self._approver.ask(request)
+        self._send(
+            wire.Answer(
+                request_id=answer.request_id,
+                arguments_digest=answer.arguments_digest,
+                state=str(answer.state),
+                approver=answer.approver,
+                note=answer.note,
+            )
+        )
+
+    def _send(self, message: wire.ClientMessage) -> None:
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.write(wire.encode(message))
+
+    async def _close(self) -> None:
+        for task in self._questions.values():
+            task.cancel()
+        await asyncio.gather(*self._questions.values(), return_exceptions=True)
+        if self._writer is not None:
+            self._writer.close()
+            with suppress(OSError):
+                await self._writer.wait_closed()
+
+
+async def ask_host(connection: socket.socket, message: wire.Status | wire.Close) -> wire.HostMessage | None:
+    """One question to a session's process, one answer; None when it is gone."""
+    reader, writer = await asyncio.open_unix_connection(sock=connection, limit=wire.LINE_BYTES_MAX)
+    try:
+        writer.write(wire.encode(message))
+        async with asyncio.timeout(10):
+            return await wire.receive_from_host(reader)
+    except (OSError, TimeoutError):
+        return None
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()

@@ -1,0 +1,289 @@
+"""Holds one session for clients that come and go: `moonpool run --session NAME` in separate processes.
+
+Clients queue; one execution runs at a time, and what it prints and asks goes to the client that sent it. A client that
+vanishes takes its execution with it: an open question is refused and the code interrupted. The host ends when it is
+asked to, or when nobody used it for `idle_s`.
+
+INVARIANT: `serve` returns with no execution under way. A request is run at most once, and only after `Accepted`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from moonpool.broker.approval import ApprovalAnswer, reject
+from moonpool.core.calls import ApprovalState
+from moonpool.core.errors import MoonpoolError
+from moonpool.runtime import session_wire as wire
+from moonpool.runtime.envelope_line import envelope_line
+from moonpool.runtime.missing_tools import tell_missing_tools
+from moonpool.runtime.session_files import peer_of
+from moonpool.runtime.sessions import CodeRequest
+
+if TYPE_CHECKING:
+    import socket
+
+    from moonpool.broker.approval import ApprovalRequest
+    from moonpool.runtime.sessions import Session
+    from moonpool.runtime.tools import Toolbox
+    from moonpool.sandboxes.base import Stream
+
+_CLIENTS_MAX: Final = 64
+_FIRST_LINE_S: Final = 10.0
+_LAST_WORDS_S: Final = 5.0
+_APPROVER_CHARS_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionIdentity:
+    """What a session was started with and keeps for its life."""
+
+    name: str
+    environment: str
+    backend: str
+    config: str  # the file, for people; empty: no servers
+    config_digest: str
+
+    def misfit(self, run: wire.Run) -> str | None:
+        """Why `run` asks for another session, or None."""
+        wanted = {
+            "environment": (run.environment, self.environment),
+            "backend": (run.backend, self.backend),
+        }
+        for what, (given, own) in wanted.items():
+            if given is not None and given != own:
+                return self._sentence(f"{what} {own!r}, not {given!r}")
+        if run.config_digest is not None and run.config_digest != self.config_digest:
+            return self._sentence(f"other servers ({self.config or 'no configuration'})")
+        return None
+
+    def _sentence(self, difference: str) -> str:
+        return (
+            f"session {self.name!r} was started with {difference}; close it (moonpool session close {self.name}) "
+            "or use another name"
+        )
+
+
+class Client:
+    """One connection whose code runs, or waits for its turn."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._questions: dict[str, tuple[ApprovalRequest, asyncio.Future[ApprovalAnswer]]] = {}
+        self.gone = False
+
+    def send(self, message: wire.HostMessage) -> None:
+        if not self.gone:
+            self._writer.write(wire.encode(message))
+
+    def show(self, stream: Stream, data: bytes) -> None:
+        for start in range(0, len(data), wire.OUTPUT_PIECE_BYTES_MAX):
+            self.send(wire.Output(stream=stream, data=data[start : start + wire.OUTPUT_PIECE_BYTES_MAX]))
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        if self.gone:
+            return _nobody(request)
+        answer: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
+        self._questions[request.request_id] = (request, answer)
+        self.send(wire.Question(**{name: getattr(request, name) for name in wire.Question.__struct_fields__}))
+        try:
+            return await answer
+        finally:
+            del self._questions[request.request_id]
+            if not answer.done() or answer.cancelled():
+                self.send(wire.Withdrawn(request_id=request.request_id))
+
+    def take(self, answer: wire.Answer) -> None:
+        """Match an answer to its question. The desk checks what it is bound to."""
+        _, waiting = self._questions.get(answer.request_id, (None, None))
+        if waiting is None or waiting.done():
+            return
+        state = ApprovalState.APPROVED if answer.state == ApprovalState.APPROVED else ApprovalState.REJECTED
+        waiting.set_result(
+            ApprovalAnswer(
+                request_id=answer.request_id,
+                arguments_digest=answer.arguments_digest,
+                state=state,
+                approver=answer.approver[:_APPROVER_CHARS_MAX],
+                note=answer.note,
+            )
+        )
+
+    def vanish(self) -> None:
+        """Nobody is at the other end any more."""
+        self.gone = True
+        for request, waiting in tuple(self._questions.values()):
+            if not waiting.done():
+                waiting.set_result(_nobody(request))
+
+
+class ClientApprover:
+    """The `Approver` of a session's process: asks the client whose code is running."""
+
+    def __init__(self) -> None:
+        self.client: Client | None = None
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        return _nobody(request) if self.client is None else await self.client.ask(request)
+
+
+def _nobody(request: ApprovalRequest) -> ApprovalAnswer:
+    return reject(request, "application:session", "the client that ran this code is gone; nobody can be asked")
+
+
+class SessionHost:
+    """Serves one session on one socket."""
+
+    def __init__(
+        self, session: Session, toolbox: Toolbox, approver: ClientApprover, identity: SessionIdentity, *, idle_s: float
+    ) -> None:
+        self._session, self._toolbox, self._approver = session, toolbox, approver
+        self._identity, self._idle_s = identity, idle_s
+        self._turn = asyncio.Lock()
+        self._over = asyncio.Event()
+        self._requests = 0  # connected clients that run code or wait
+        self._executions = 0
+        self._loop = asyncio.get_running_loop()
+        self._started_at = self._used_at = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def stop(self) -> None:
+        """Let `serve` end. Clients under way get their envelope first."""
+        self._over.set()
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Serve until `stop`, a client's `Close` or the idle time. The caller removes the socket afterwards."""
+        server = await asyncio.start_unix_server(self._connected, sock=listener, limit=wire.LINE_BYTES_MAX)
+        self._rest()
+        try:
+            await self._over.wait()
+        finally:
+            server.close()
+            await self._finish()
+
+    async def _finish(self) -> None:
+        self._session.interrupt(at_once=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_LAST_WORDS_S)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """SECURITY: strangers and clients beyond the bound are cut off without a word."""
+        _, uid = peer_of(writer.get_extra_info("socket"))
+        if uid != os.geteuid() or len(self._tasks) >= _CLIENTS_MAX:
+            writer.transport.abort()
+            return
+        task = self._loop.create_task(self._serve_client(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = Client(writer)
+        try:
+            async with asyncio.timeout(_FIRST_LINE_S):
+                first = await wire.receive_from_client(reader)
+            if isinstance(first, wire.Run):
+                await self._serve_run(first, client, reader)
+            elif isinstance(first, wire.Status):
+                client.send(self._state())
+            elif isinstance(first, wire.Close):
+                client.send(wire.Closing())
+                self.stop()
+            await writer.drain()
+        except (TimeoutError, OSError):
+            pass
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    async def _serve_run(self, run: wire.Run, client: Client, reader: asyncio.StreamReader) -> None:
+        if (misfit := self._identity.misfit(run)) is not None:
+            client.send(wire.Refused(message=misfit))
+            return
+        if self._over.is_set():
+            return  # the client sees the end before `Accepted` and starts the session anew
+        client.send(wire.Accepted())
+        self._wake()
+        running = self._loop.create_task(self._take_turn(run, client))
+        listening = self._loop.create_task(self._listen(client, reader, running))
+        try:
+            await asyncio.wait({running})
+        finally:
+            listening.cancel()
+            running.cancel()
+            await asyncio.gather(listening, running, return_exceptions=True)
+            self._rest()
+        if running.cancelled():
+            client.send(wire.Refused(message="interrupted while it waited for its turn; nothing was run"))
+
+    async def _take_turn(self, run: wire.Run, client: Client) -> None:
+        request = CodeRequest(code=run.code, name=run.name, timeout_s=run.timeout_s, observer=client.show)
+        async with self._turn:
+            if self._over.is_set():
+                client.send(wire.Refused(message="the session was closed before its turn came; nothing was run"))
+                return
+            self._approver.client = client
+            telling = self._loop.create_task(
+                tell_missing_tools(self._toolbox, lambda text: client.send(wire.Remark(text=text)))
+            )
+            try:
+                envelope = await self._session.execute(request)
+            except MoonpoolError as error:
+                client.send(wire.Refused(message=str(error)))
+                return
+            finally:
+                telling.cancel()
+                self._approver.client = None
+            self._executions += 1
+            client.send(wire.Finished(line=envelope_line(envelope), ok=envelope.ok))
+
+    async def _listen(self, client: Client, reader: asyncio.StreamReader, running: asyncio.Task[None]) -> None:
+        while (message := await wire.receive_from_client(reader)) is not None:
+            if isinstance(message, wire.Answer):
+                client.take(message)
+            elif isinstance(message, wire.Interrupt):
+                self._interrupt(client, running, at_once=message.at_once)
+        client.vanish()
+        self._interrupt(client, running, at_once=False)
+
+    def _interrupt(self, client: Client, running: asyncio.Task[None], *, at_once: bool) -> None:
+        """End what this client asked for, and nobody else's."""
+        if self._approver.client is client:
+            self._session.interrupt(at_once=at_once)
+        else:
+            running.cancel()
+
+    def _state(self) -> wire.State:
+        identity, now = self._identity, self._loop.time()
+        return wire.State(
+            name=identity.name,
+            pid=os.getpid(),
+            environment=identity.environment,
+            backend=identity.backend,
+            config=identity.config,
+            age_s=now - self._started_at,
+            idle_s=0.0 if self._requests else now - self._used_at,
+            executions=self._executions,
+            busy=self._requests > 0,
+        )
+
+    def _wake(self) -> None:
+        self._requests += 1
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _rest(self) -> None:
+        """Count down to the idle end unless somebody still runs code."""
+        self._requests = max(0, self._requests - 1)
+        self._used_at = self._loop.time()
+        if self._requests == 0 and self._timer is None:
+            self._timer = self._loop.call_later(self._idle_s, self.stop)

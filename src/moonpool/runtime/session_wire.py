@@ -1,0 +1,184 @@
+"""Messages between a client and the process that holds a session: one JSON object per line, both ways.
+
+The first line of a client says what it wants: `Run`, `Status` or `Close`. After `Run` it may send answers and
+interrupts; the host sends output, questions and remarks, and last the envelope's line or a refusal.
+
+Both ends belong to one user (peer credentials are checked). Lines are bounded and typed all the same: a wrong line ends
+the connection. Neighbours: `session_host`, `session_client`, `session_files`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+import msgspec
+
+from moonpool.core.errors import Fault, MoonpoolError
+
+if TYPE_CHECKING:
+    import asyncio
+
+_T = TypeVar("_T")
+
+LINE_BYTES_MAX: Final = 4 * 1024 * 1024
+OUTPUT_PIECE_BYTES_MAX: Final = 256 * 1024
+
+
+class SessionError(MoonpoolError):
+    """A session cannot do what was asked. The message says what to do instead."""
+
+    code = "session_unusable"
+    fault = Fault.CALLER
+
+
+class SessionLostError(MoonpoolError):
+    """The process that held the session ended under the request. Its variables and files are gone."""
+
+    code = "session_lost"
+    fault = Fault.HOST
+    retryable = True
+
+
+class _Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class Run(_Message, frozen=True, tag="run"):
+    """Run code. What is None is whatever the session was started with."""
+
+    code: bytes
+    name: str
+    timeout_s: float | None = None
+    environment: str | None = None
+    backend: str | None = None
+    config_digest: str | None = None
+
+
+class Answer(_Message, frozen=True, tag="answer"):
+    """A person's answer to one question."""
+
+    request_id: str
+    arguments_digest: str
+    state: str
+    approver: str
+    note: str = ""
+
+
+class Interrupt(_Message, frozen=True, tag="interrupt"):
+    """End the running code, by force when `at_once`."""
+
+    at_once: bool = False
+
+
+class Status(_Message, frozen=True, tag="status"):
+    """Say who you are."""
+
+
+class Close(_Message, frozen=True, tag="close"):
+    """End the session."""
+
+
+class Accepted(_Message, frozen=True, tag="accepted"):
+    """The request is taken: it will run, at most once."""
+
+
+class Output(_Message, frozen=True, tag="output"):
+    """A redacted piece of what the program printed."""
+
+    stream: int
+    data: bytes
+
+
+class Question(_Message, frozen=True, tag="question"):
+    """Policy says ask. The members of `ApprovalRequest`."""
+
+    request_id: str
+    run_id: str
+    principal: str
+    server_id: str
+    tool_name: str
+    arguments: str
+    arguments_digest: str
+    reason: str
+    human_only: bool
+    expires_s: float
+
+
+class Withdrawn(_Message, frozen=True, tag="withdrawn"):
+    """The question no longer needs an answer."""
+
+    request_id: str
+
+
+class Remark(_Message, frozen=True, tag="remark"):
+    """A line for the person who watches."""
+
+    text: str
+
+
+class Finished(_Message, frozen=True, tag="finished"):
+    """The envelope's line, and whether the code succeeded."""
+
+    line: bytes
+    ok: bool
+
+
+class Refused(_Message, frozen=True, tag="refused"):
+    """Nothing was run, and why."""
+
+    message: str
+
+
+class State(_Message, frozen=True, tag="state"):
+    """What `moonpool session list` shows."""
+
+    name: str
+    pid: int
+    environment: str
+    backend: str
+    config: str
+    age_s: float
+    idle_s: float
+    executions: int
+    busy: bool
+
+
+class Closing(_Message, frozen=True, tag="closing"):
+    """The session ends now."""
+
+
+ClientMessage: TypeAlias = Run | Answer | Interrupt | Status | Close
+HostMessage: TypeAlias = Accepted | Output | Question | Withdrawn | Remark | Finished | Refused | State | Closing
+
+_encoder = msgspec.json.Encoder()
+_client_decoder = msgspec.json.Decoder(ClientMessage)
+_host_decoder = msgspec.json.Decoder(HostMessage)
+
+
+def encode(message: ClientMessage | HostMessage) -> bytes:
+    """One line."""
+    return _encoder.encode(message) + b"\n"
+
+
+async def receive_from_client(reader: asyncio.StreamReader) -> ClientMessage | None:
+    """The next message; None when the client is gone or sent something that is none."""
+    return _decoded(_client_decoder, await _line(reader))
+
+
+async def receive_from_host(reader: asyncio.StreamReader) -> HostMessage | None:
+    """The next message; None when the host is gone or sent something that is none."""
+    return _decoded(_host_decoder, await _line(reader))
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readline()
+    except (ValueError, OSError):  # too long, or reset
+        return b""
+
+
+def _decoded(decoder: msgspec.json.Decoder[_T], line: bytes) -> _T | None:
+    try:
+        return decoder.decode(line) if line.endswith(b"\n") else None
+    except msgspec.DecodeError:
+        return None
