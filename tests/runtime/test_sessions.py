@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import anyio
 import pytest
 
@@ -9,6 +11,8 @@ from apps import open_app, run
 from moonpool.core.errors import InputError
 from moonpool.runtime.sessions import CodeRequest
 from moonpool.sandboxes.base import Stream
+from moonpool.store.journal_file import read_rows
+from moonpool.store.paths import journal_path
 
 pytestmark = pytest.mark.anyio
 
@@ -140,3 +144,21 @@ async def test_the_audit_journal_holds_start_and_end_of_every_execution() -> Non
 
         rows = await anyio.to_thread.run_sync(lambda: list(read_rows(journal_path(app.data), run_id=envelope.run_id)))
     assert [row.kind for row in rows] == ["execution_start", "execution_end"]
+
+
+async def test_a_cancelled_execution_has_its_end_on_record() -> None:
+    name = f"cancelled-{uuid.uuid4().hex}"
+    async with open_app() as app:
+        session = app.runtime.session(app.ticket, name)
+        started = anyio.Event()
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                request = code("print('go', flush=True)\nwhile True: pass", observer=lambda *_: started.set())
+                tasks.start_soon(session.execute, request)
+                await started.wait()
+                tasks.cancel_scope.cancel()
+        await session.close()
+        rows = await anyio.to_thread.run_sync(lambda: [row.to_json() for row in read_rows(journal_path(app.data))])
+    run_id = next(row["run_id"] for row in rows if row.get("session_id") == name)
+    end = next(row for row in rows if row["run_id"] == run_id and row["kind"] == "execution_end")
+    assert end["error_type"] == "Cancelled"

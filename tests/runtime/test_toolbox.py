@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 import pytest
+
 from apps import fixture_server, open_app, run
 
 if TYPE_CHECKING:

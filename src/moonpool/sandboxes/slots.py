@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class SlotFolder:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._doomed = root.parent / "doomed"  # slots on their way out; no wall sees them
+        self._publishing = threading.Lock()  # worker threads publish
         self._shown: dict[str, str] = {}  # slot -> digest of the tree it shows
         root.mkdir(parents=True, exist_ok=True)
         self._doomed.mkdir(exist_ok=True, mode=0o700)
@@ -45,8 +47,12 @@ class SlotFolder:
 
     def publish(self, name: str, tree: Path, digest: str) -> None:
         """Show `tree` in slot `name`. A tree that is there already is only pointed at."""
-        if self.shows(name, digest):
-            return
+        with self._publishing:
+            if not self.shows(name, digest):
+                self._swap(name, tree, digest)
+                self._shown[name] = digest
+
+    def _swap(self, name: str, tree: Path, digest: str) -> None:
         slot = self.root / name
         target = f"tree-{digest.rpartition(':')[2][:32]}"
         if not (slot / target).exists():
@@ -58,7 +64,6 @@ class SlotFolder:
         link.unlink(missing_ok=True)
         link.symlink_to(target)
         link.rename(slot / _CURRENT)
-        self._shown[name] = digest
 
     def remove(self, name: str) -> None:
         """Delete a slot. The sandbox that saw it is gone. Its files are unlinked on a worker thread."""

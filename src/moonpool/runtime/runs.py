@@ -1,0 +1,268 @@
+"""One run: an execution with its identity, its records in the journal and its envelope.
+
+`Run` is what stands around an `Execution`: it records the start, gives the execution its keepers and its context on the
+road, makes the envelope whatever happened, and records the end before it hands the envelope out.
+
+INVARIANT: every start on record gets an end on record, also when the run is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import uuid
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import moonpool
+from moonpool.core.audit import ExecutionEndRecord, ExecutionStartRecord
+from moonpool.core.envelope import Envelope, ExecutionError
+from moonpool.core.json import JsonValue, digest_bytes, digest_json
+from moonpool.runtime import report
+from moonpool.runtime.execution import Execution, ExecutionSpec
+from moonpool.runtime.output import StreamKeeper
+from moonpool.sandboxes.base import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from moonpool.broker.context import CallContext
+    from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
+    from moonpool.runtime.deadline import Deadline
+    from moonpool.runtime.execution import ExecutionOutcome
+    from moonpool.runtime.sessions import Runtime
+    from moonpool.runtime.tools import ToolSnapshot
+    from moonpool.sandboxes.base import Sandbox
+
+    Observer = Callable[[Stream, bytes], None]
+
+_RUNNER = "moonpool.python"
+
+
+class Road(Protocol):
+    """The broker's road (`moonpool.broker.road`)."""
+
+    async def pass_call(self, spec: ToolCallSpec, context: CallContext, /) -> ToolCallOutcome: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeRequest:
+    """What a caller asks to run."""
+
+    code: bytes
+    timeout_s: float | None = None
+    name: str = "<code>"
+    observer: Observer | None = None  # hears redacted output as it comes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """Who runs code here, and how their calls are judged: what a context is made of for each execution."""
+
+    principal: str
+    make_context: Callable[[str, str, str, str, Callable[[], ToolSnapshot], Deadline], CallContext]
+    """run id, trace id, session id, code digest, current snapshot, the execution's clock -> the road's context."""
+
+
+CANCELLED = ExecutionError(type="Cancelled", message="the execution was cancelled")
+CANCELLED_EARLY = ExecutionError(type="Cancelled", message="the execution was cancelled before its code started")
+
+
+class InterruptedRunError(Exception):
+    """The execution was interrupted before its code started."""
+
+
+class Run:
+    """One execution's identity, records and envelope."""
+
+    def __init__(self, runtime: Runtime, ticket: Ticket, session_id: str, request: CodeRequest) -> None:
+        self._runtime, self._ticket, self._session_id, self._request = runtime, ticket, session_id, request
+        image = runtime.sandbox_spec.image
+        self._image = f"{image.name}@{image.digest}"
+        self.run_id = f"run_{uuid.uuid4().hex}"
+        self.trace_id = uuid.uuid4().hex
+        self._digest = digest_bytes(request.code)
+        self._started = asyncio.get_running_loop().time()
+        self._tally: Counter[str] = Counter()
+        self._context: CallContext | None = None
+        self._execution: Execution | None = None
+        self._opening: asyncio.Future[tuple[Sandbox, ToolSnapshot]] | None = None
+        self._interrupted = False
+
+    async def opening(
+        self, ready: Coroutine[object, object, tuple[Sandbox, ToolSnapshot]]
+    ) -> tuple[Sandbox, ToolSnapshot]:
+        """Wait until the sandbox is ready; raises InterruptedRunError when `interrupt` is called meanwhile."""
+        self._opening = asyncio.ensure_future(ready)
+        try:
+            return await self._opening
+        except asyncio.CancelledError:
+            if self._interrupted:
+                raise InterruptedRunError from None
+            raise
+
+    def interrupt(self, *, at_once: bool) -> None:
+        """End this run early, wherever it is."""
+        self._interrupted = True
+        if self._execution is None:
+            if self._opening is not None:
+                self._opening.cancel()
+        elif at_once:
+            self._execution.kill("cancelled")
+        else:
+            self._execution.force_end("cancelled")
+
+    async def on(self, sandbox: Sandbox, snapshot: Callable[[], ToolSnapshot | None], *, final: bool) -> Envelope:
+        """Run on `sandbox`, record start and end, return the envelope."""
+        tools = snapshot()
+        assert tools is not None
+        recorded = self._record_start(tools)
+        settings = self._runtime.settings
+        spec = ExecutionSpec(
+            run_id=self.run_id,
+            code=self._request.code,
+            name=self._request.name,
+            manifest_digest=tools.digest,
+            final=final,
+            timeout_s=self._request.timeout_s or settings.timeout_s,
+            result_bytes_max=settings.result_bytes_max,
+        )
+        keepers = {stream: self._keeper(stream) for stream in Stream}
+        execution = self._execution = Execution(sandbox, spec, self, keepers)
+        self._context = self._ticket.make_context(
+            self.run_id, self.trace_id, self._session_id, self._digest, lambda: snapshot() or tools, execution.deadline
+        )
+        # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must
+        # not run.
+        recorded.add_done_callback(lambda done: execution.force_end("journal") if done.exception() else None)
+        try:
+            outcome = await execution.run()
+        except asyncio.CancelledError:
+            await asyncio.shield(self._ended_early(CANCELLED))
+            raise
+        finally:
+            self._context.end()
+        await recorded
+        return await self._finish(outcome, spec, keepers)
+
+    async def pass_call(self, spec: ToolCallSpec) -> ToolCallOutcome:
+        """The road, bound to this execution."""
+        assert self._context is not None
+        return await self._runtime.road.pass_call(spec, self._context)
+
+    async def failed_to_start(self, error: ExecutionError, tools: ToolSnapshot | None) -> Envelope:
+        """An execution whose sandbox did not come up ends in an envelope like any other."""
+        await self._record_start(tools)
+        return await self._ended_early(error)
+
+    async def _ended_early(self, error: ExecutionError) -> Envelope:
+        envelope = self._envelope(error=error)
+        await self._record_end(envelope, output_bytes=0)
+        return envelope
+
+    def _keeper(self, stream: Stream) -> StreamKeeper:
+        settings, observer = self._runtime.settings, self._request.observer
+        kept = settings.stdout_bytes_max if stream is Stream.STDOUT else settings.stderr_bytes_max
+        return StreamKeeper(
+            self._runtime.redactor.stream(),
+            kept_bytes_max=kept,
+            artifact=self._runtime.artifacts / self.run_id / stream.name.lower(),
+            artifact_bytes_max=settings.artifact_bytes_max,
+            observer=None if observer is None else lambda data: observer(stream, data),
+        )
+
+    async def _finish(
+        self, outcome: ExecutionOutcome, spec: ExecutionSpec, keepers: dict[Stream, StreamKeeper]
+    ) -> Envelope:
+        data: JsonValue = None
+        error = report.error_of(outcome, spec)
+        if error is None:
+            found = report.data_of(outcome, spec, keepers[Stream.STDOUT])
+            error, data = (found, None) if isinstance(found, ExecutionError) else (None, found)
+        if error is None:
+            data = self._runtime.redactor.json(data, self._tally)
+        else:
+            message = self._runtime.redactor.text(error.message, self._tally)
+            error = ExecutionError(type=error.type, message=message, retryable=error.retryable)
+        envelope = self._envelope(
+            data=data,
+            error=error,
+            extras={
+                "stdout": keepers[Stream.STDOUT].text(),
+                "stderr": keepers[Stream.STDERR].text(),
+                "exit_code": report.exit_code_of(outcome),
+            },
+            metrics={
+                "stdout_bytes": keepers[Stream.STDOUT].total_bytes,
+                "stderr_bytes": keepers[Stream.STDERR].total_bytes,
+                "parked_ms": round(outcome.parked_s * 1000),
+            },
+        )
+        await self._record_end(envelope, output_bytes=sum(keeper.total_bytes for keeper in keepers.values()))
+        return envelope
+
+    def _envelope(
+        self,
+        *,
+        error: ExecutionError | None,
+        data: JsonValue = None,
+        extras: dict[str, JsonValue] | None = None,
+        metrics: dict[str, JsonValue] | None = None,
+    ) -> Envelope:
+        context = self._context
+        calls: dict[str, JsonValue] = {"tool_calls": context.calls if context else 0}
+        return Envelope(
+            run_id=self.run_id,
+            trace_id=self.trace_id,
+            tool_name=_RUNNER,
+            tool_version=moonpool.__version__,
+            input_digest=self._digest,
+            sandbox_image=self._image,
+            duration_ms=round((asyncio.get_running_loop().time() - self._started) * 1000),
+            **({"approval_state": context.approval_state} if context else {}),
+            data=data,
+            error=error,
+            metrics={**calls, **(metrics or {})},
+            extras=extras or {"stdout": "", "stderr": "", "exit_code": 1},
+        )
+
+    def _record_start(self, tools: ToolSnapshot | None) -> asyncio.Future[None]:
+        return asyncio.ensure_future(
+            self._runtime.journal.record(
+                ExecutionStartRecord(
+                    run_id=self.run_id,
+                    trace_id=self.trace_id,
+                    at=_now(),
+                    principal=self._ticket.principal,
+                    session_id=self._session_id,
+                    language="python",
+                    code_digest=self._digest,
+                    environment_id=self._image,
+                    manifest_digest=tools.manifest.digest if tools else "",
+                )
+            )
+        )
+
+    async def _record_end(self, envelope: Envelope, *, output_bytes: int) -> None:
+        context = self._context
+        await self._runtime.journal.record(
+            ExecutionEndRecord(
+                run_id=self.run_id,
+                trace_id=self.trace_id,
+                at=_now(),
+                code_digest=self._digest,
+                duration_ms=envelope.duration_ms,
+                calls=context.calls if context else 0,
+                calls_refused=context.refused if context else 0,
+                approval=str(envelope.approval_state),
+                error_type=envelope.error.type if envelope.error else "",
+                output_digest=digest_json(envelope.data if envelope.error is None else envelope.error.to_json()),
+                output_bytes=output_bytes,
+                redactions=dict(self._tally),
+            )
+        )
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
