@@ -21,7 +21,15 @@ from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxClosedError, 
 from moonpool.sandboxes.identity import Identities
 from moonpool.sandboxes.link import GuestLink, outcome_of
 from moonpool.sandboxes.plan import WallParts, execution_wall, guest_command
-from moonpool.sandboxes.process import WallStarter, filter_fd, find_launcher, has_merged_usr, missing_on_host, write_etc
+from moonpool.sandboxes.process import (
+    WallStarter,
+    end_wall,
+    filter_fd,
+    find_launcher,
+    has_merged_usr,
+    missing_on_host,
+    write_etc,
+)
 from moonpool.sandboxes.ready import wait_ready
 from moonpool.sandboxes.slots import SlotFolder
 
@@ -225,24 +233,42 @@ class BubblewrapBackend:
 
     @staticmethod
     async def _child_pidfd(process: subprocess.Popen[bytes], info_fd: int, errors_fd: int) -> int:
-        def read() -> int:
-            with open(info_fd, "rb", closefd=False) as file:
-                return os.pidfd_open(int(json.loads(file.read())["child-pid"]))
-
         try:
-            return await asyncio.wait_for(asyncio.to_thread(read), _INFO_TIMEOUT_S)
-        except (OSError, ValueError, KeyError, TimeoutError) as error:
-            process.kill()
-            await asyncio.to_thread(process.wait)
-            words = await asyncio.to_thread(os.read, errors_fd, 4096)
-            reason = words.decode(errors="replace").strip() or "bubblewrap did not start"
-            raise SandboxStartError(step="wall", reason=reason[:600]) from error
+            said = await asyncio.wait_for(_read_to_end(info_fd), _INFO_TIMEOUT_S)
+            return os.pidfd_open(int(json.loads(said)["child-pid"]))
+        except BaseException as error:
+            await end_wall(process)
+            if not isinstance(error, OSError | ValueError | KeyError | TimeoutError):
+                raise
+            os.set_blocking(errors_fd, False)
+            words = ""
+            with contextlib.suppress(BlockingIOError):  # somebody inside still holds the other end
+                words = os.read(errors_fd, 4096).decode(errors="replace").strip()
+            raise SandboxStartError(step="wall", reason=words[:600] or "bubblewrap did not start") from error
 
     async def close(self) -> None:
         for sandbox in tuple(self._open):
             await sandbox.close()
         self._starter.close()
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+
+async def _read_to_end(fd: int) -> bytes:
+    """Read a pipe on the loop: a thread could not be taken back when the wait is cancelled."""
+    loop = asyncio.get_running_loop()
+    os.set_blocking(fd, False)
+    data = b""
+    while True:
+        readable = asyncio.Event()
+        loop.add_reader(fd, readable.set)
+        try:
+            await readable.wait()
+        finally:
+            loop.remove_reader(fd)
+        chunk = os.read(fd, 4096)
+        if not chunk:
+            return data
+        data += chunk
 
 
 def _statement(channel_fd: int, program_fd: int, spec: SandboxSpec, slot: str) -> str:

@@ -46,7 +46,10 @@ class WallStarter:
         stdout: int | None,
         stderr: int | None,
     ) -> subprocess.Popen[bytes]:
-        """Start `command` with nothing inherited but `pass_fds`. SECURITY: never as kernel uid 0."""
+        """Start `command` with nothing inherited but `pass_fds`. A cancelled start leaves no process.
+
+        SECURITY: never as kernel uid 0.
+        """
         uid = identity.uid if identity.uid is not None else os.geteuid()
         assert uid != 0, "a wall must not run as kernel uid 0"
 
@@ -64,11 +67,22 @@ class WallStarter:
                 extra_groups=None if identity.uid is None else (),
             )
 
-        return await asyncio.get_running_loop().run_in_executor(self._thread, spawn)
+        starting = asyncio.get_running_loop().run_in_executor(self._thread, spawn)
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await end_wall(await starting)
+            raise
 
     def close(self) -> None:
         """Let the thread go. Every wall must have ended before, since they end with it."""
         self._thread.shutdown(wait=False)
+
+
+async def end_wall(process: subprocess.Popen[bytes]) -> None:
+    """Kill a wall; everything inside ends with it."""
+    process.kill()
+    await asyncio.to_thread(process.wait)
 
 
 def find_launcher() -> Path | None:
