@@ -26,6 +26,7 @@ _NAMESPACE_FLAGS = 0x7E02_0000
 _AF_UNIX = 1
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _RLIMIT_CORE = 4
+_SOL_SOCKET, _SO_SNDBUF, _SO_SNDBUFFORCE = 1, 7, 32
 
 _SINCE_424 = dict(  # noqa: C408  a table. The same numbers on both architectures
     io_uring_setup=425, io_uring_enter=426, io_uring_register=427, open_tree=428, move_mount=429, fsopen=430,
@@ -46,7 +47,7 @@ _X86_64: Final[dict[str, int]] = dict(
     msgget=68, mq_open=240, mknod=133, mknodat=259, sethostname=170, setdomainname=171, epoll_ctl_old=214,
     epoll_wait_old=215, getpmsg=181, putpmsg=182, afs_syscall=183, tuxcall=184, security=185, vserver=236,
     io_setup=206, io_destroy=207, io_submit=209, io_getevents=208, io_pgetevents=333, setrlimit=160, prlimit64=302,
-    **_SINCE_424,
+    setsockopt=54, **_SINCE_424,
 )  # fmt: skip
 _AARCH64: Final[dict[str, int]] = dict(
     ptrace=117, clone=220, unshare=97, setns=268, mount=40, umount2=39, pivot_root=41, chroot=51,
@@ -57,7 +58,8 @@ _AARCH64: Final[dict[str, int]] = dict(
     open_by_handle_at=265, fanotify_init=262, fanotify_mark=263, move_pages=239, migrate_pages=238, mbind=235,
     set_mempolicy=237, vhangup=58, vmsplice=75, socket=198, socketpair=199, ioctl=29, memfd_create=279,
     shmget=194, semget=190, msgget=186, mq_open=180, mknodat=33, sethostname=161, setdomainname=162, io_setup=0,
-    io_destroy=1, io_submit=2, io_getevents=4, io_pgetevents=292, setrlimit=164, prlimit64=261, **_SINCE_424,
+    io_destroy=1, io_submit=2, io_getevents=4, io_pgetevents=292, setrlimit=164, prlimit64=261,
+    setsockopt=208, **_SINCE_424,
 )  # fmt: skip
 _ARCHITECTURES: Final = {"x86_64": (_X86_64, 0xC000_003E), "aarch64": (_AARCH64, 0xC000_00B7)}
 
@@ -212,6 +214,7 @@ def _argument_checks(*, namespaces: bool) -> list[tuple[str, list[_Instruction]]
     ]
     if not namespaces:
         checks += _core_limit_checks()
+        checks.append(("setsockopt", _no_larger_buffers()))
         checks.append(("clone", [_argument(0), (_JUMP_SET, 0, 1, _NAMESPACE_FLAGS), _fail(errno.EPERM), _allow()]))
     return checks
 
@@ -230,6 +233,14 @@ def _core_limit_checks() -> list[tuple[str, list[_Instruction]]]:
                 _fail(errno.EPERM), _allow(),
             ],
         ),
+    ]  # fmt: skip
+
+
+def _no_larger_buffers() -> list[_Instruction]:
+    """Socket buffers are memory that no rlimit counts: one process held 490 MB with buffers of the largest size."""
+    return [
+        _argument(1), (_JUMP_EQ, 1, 0, _SOL_SOCKET), _allow(), _argument(2),
+        (_JUMP_EQ, 2, 0, _SO_SNDBUF), (_JUMP_EQ, 1, 0, _SO_SNDBUFFORCE), _allow(), _fail(errno.EPERM),
     ]  # fmt: skip
 
 

@@ -42,6 +42,24 @@ attempt("mlock", lambda: syscall("mlock", page, 16384), "EPERM", "ENOMEM")
 """,
     ),
     Probe(
+        probe_id="lim-socket-buffers",
+        claim="C-LIM-2",
+        title="hold kernel memory in large socket buffers",
+        program="""
+one, other = socket.socketpair()
+attempt("SO_SNDBUF", lambda: one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 24), "EPERM")
+attempt("SO_SNDBUFFORCE", lambda: one.setsockopt(socket.SOL_SOCKET, 32, 1 << 24), "EPERM")
+one.setblocking(False)
+held = 0
+try:
+    while held < 16 << 20:
+        held += one.send(bytes(65536))
+    note(f"{held} bytes in one socket")
+except BlockingIOError:
+    seen("EAGAIN")
+""",
+    ),
+    Probe(
         probe_id="lim-disk",
         claim="C-LIM-3",
         title="write more than the disk quota, in all folders together",
