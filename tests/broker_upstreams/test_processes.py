@@ -167,3 +167,12 @@ def test_lines_are_joined_across_chunks_and_capped() -> None:
     assert lines[:3] == [b"abc", b"d", b""]
     assert lines[3] == OversizedLine(b"0123456789a", b"0123456789abcdefgh}")
     assert lines[4] == b"next"
+
+
+async def test_a_plain_name_that_path_does_not_know_is_looked_for_beside_the_interpreter(tmp_path: Path) -> None:
+    name = Path(sys.executable).name
+    environ = {"PATH": str(tmp_path)}
+    config = configure({"srv": {"command": name, "args": ["-c", "input()"]}}).servers[0]
+    with anyio.fail_after(30):
+        async with open_process(config, environ, times=QUICK) as process:
+            assert alive(process.pid)

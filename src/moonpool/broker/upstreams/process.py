@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 from collections import deque
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -237,14 +238,7 @@ async def open_process(
     process = ServerProcess(line_bytes_max)
     with anyio.CancelScope(shield=True):  # a cancellation between fork and the `try` below would leak the child
         try:
-            await asyncio.get_running_loop().subprocess_exec(
-                lambda: process,
-                config.command,
-                *config.args,
-                env={**env, **config.env},
-                cwd=config.cwd,
-                start_new_session=True,
-            )
+            await _start(process, config, {**env, **config.env})
         except (OSError, ValueError) as exc:
             raise UpstreamStartError(config.server_id, _start_problem(config, exc)) from None
     try:
@@ -252,6 +246,25 @@ async def open_process(
     finally:
         with anyio.CancelScope(shield=True):
             await process.stop(times)
+
+
+async def _start(process: ServerProcess, config: ServerConfig, env: Mapping[str, str]) -> None:
+    """Start the command; one that PATH does not know may lie beside our interpreter, in the same virtual environment.
+
+    PATH comes first: a server that was installed with Moonpool must not hide the one that a person chose.
+    """
+
+    async def start(command: str) -> None:
+        await asyncio.get_running_loop().subprocess_exec(
+            lambda: process, command, *config.args, env=env, cwd=config.cwd, start_new_session=True
+        )
+
+    try:
+        await start(config.command)
+    except FileNotFoundError:
+        if "/" in config.command:
+            raise
+        await start(str(Path(sys.executable).parent / config.command))
 
 
 def _start_problem(config: ServerConfig, exc: Exception) -> str:
