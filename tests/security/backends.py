@@ -46,6 +46,8 @@ async def opened(
 def weakened(image: ImageSpec, folder: Path, changes: dict[str, str]) -> ImageSpec:
     """`image` with a copy of the guest whose confinement was changed; the compiled files go, or they would be used."""
     shutil.copytree(image.guest, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755)  # a published guest is read-only, and so would be its copy
     source = folder / "moonpool_guest" / "confine.py"
     text = source.read_text(encoding="utf-8")
     for old, new in changes.items():
