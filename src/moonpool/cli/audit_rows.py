@@ -17,8 +17,10 @@ from moonpool.store.paths import journal_path
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from moonpool.core.audit import AuditRow
     from moonpool.core.json import JsonObject
+
+
+_COLUMNS = ("seq", "at", "run", "what", "decision", "outcome", "ms")
 
 
 def _journal() -> Path:
@@ -32,7 +34,9 @@ def print_rows(run: str | None, tail: int, *, as_json: bool) -> int:
         for row in rows:
             typer.echo(json.dumps(row.to_json()))
     elif rows:
-        _print_table(rows)
+        from moonpool.cli.tables import print_table
+
+        print_table(_COLUMNS, (_cells(row.seq, row.to_json()) for row in rows))
     if not rows:
         what = f"no record of {run!r}; `moonpool audit show` lists the newest" if run else "the audit journal is empty"
         typer.echo(f"moonpool: {what}", err=True)
@@ -62,17 +66,6 @@ def _anchor(text: str | None) -> tuple[int, str] | None:
     return int(seq), digest
 
 
-def _print_table(rows: list[AuditRow]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table("seq", "at", "run", "what", "decision", "outcome", "ms")
-    for row in rows:
-        table.add_row(*(escape(cell) for cell in _cells(row.seq, row.to_json())))
-    Console().print(table)
-
-
 def _cells(seq: int, record: JsonObject) -> tuple[str, ...]:
     kind = str(record.get("kind", ""))
     what = f"{record.get('server_id', '')}.{record.get('tool_name', '')}" if kind.startswith("call_") else kind
@@ -81,5 +74,4 @@ def _cells(seq: int, record: JsonObject) -> tuple[str, ...]:
     outcome = "" if kind in {"execution_start", "call_intent"} else str(record.get("error_type") or "ok")
     duration = record.get("duration_ms")
     shown = f"{duration:.0f}" if isinstance(duration, int | float) else ""
-    cells = (str(seq), str(record.get("at", "")), str(record.get("run_id", ""))[:12], what, decision, outcome, shown)
-    return tuple("".join(char if char.isprintable() else "?" for char in cell) for cell in cells)
+    return (str(seq), str(record.get("at", "")), str(record.get("run_id", "")), what, decision, outcome, shown)

@@ -17,11 +17,8 @@ from moonpool.settings import Settings
 if TYPE_CHECKING:
     from moonpool.runtime.doctor import DoctorReport
 
-_MARKS = {
-    ProbeStatus.PASSED: "[green]blocked[/]",
-    ProbeStatus.FAILED: "[bold red]GOT THROUGH[/]",
-    ProbeStatus.ERROR: "[bold yellow]not judged[/]",
-}
+_DETAIL_CHARS_MAX = 60
+_WORDS = {ProbeStatus.PASSED: "blocked", ProbeStatus.FAILED: "GOT THROUGH", ProbeStatus.ERROR: "not judged"}
 
 
 def examine(backend: str | None, environment: str | None, *, every: bool) -> list[DoctorReport]:
@@ -38,31 +35,27 @@ async def _examine(backend: str | None, environment: str | None) -> DoctorReport
 
 
 def print_report(report: DoctorReport, *, as_json: bool) -> None:
-    """Print to stdout."""
+    """Print to stdout: what to do first, then what got through, then every probe."""
     if as_json:
         typer.echo(json.dumps(report.to_json()))
         return
     for remedy in report.missing:
         typer.echo(f"missing: {remedy}")
+    for outcome in report.outcomes:
+        if outcome.status is not ProbeStatus.PASSED:
+            typer.echo(
+                f"{_WORDS[outcome.status]}: {outcome.probe_id} ({outcome.claim}): {outcome.title}: {outcome.detail}"
+            )
     if report.outcomes:
-        _print_table(report)
+        from moonpool.cli.tables import print_table
+
+        columns = ("probe", "claim", "attack", "outcome", "what it met")
+        rows = ((o.probe_id, o.claim, o.title, _WORDS[o.status], _clip(o.detail)) for o in report.outcomes)
+        print_table(columns, rows, title=f"{report.backend}, environment {report.environment}")
     typer.echo(report.summary())
     if report.broken_claims:
         typer.echo(f"claims that do not hold on this machine: {', '.join(report.broken_claims)}; do not run code here")
 
 
-def _print_table(report: DoctorReport) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table("probe", "claim", "attack", "outcome", "detail", title=f"{report.backend}, {report.environment}")
-    for outcome in sorted(report.outcomes, key=lambda one: one.status is ProbeStatus.PASSED):
-        table.add_row(
-            escape(outcome.probe_id),
-            escape(outcome.claim),
-            escape(outcome.title),
-            _MARKS[outcome.status],
-            escape(outcome.detail),
-        )
-    Console().print(table)
+def _clip(detail: str) -> str:
+    return detail if len(detail) <= _DETAIL_CHARS_MAX else detail[: _DETAIL_CHARS_MAX - 1] + "…"

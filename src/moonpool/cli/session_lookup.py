@@ -45,18 +45,23 @@ async def print_sessions(*, as_json: bool) -> None:
 
 
 def _print_table(states: list[State]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    from moonpool.cli.tables import print_table
 
     if not states:
         typer.echo("no sessions; `moonpool run --session NAME` starts one")
         return
-    table = Table("name", "environment", "backend", "servers", "runs", "age", "state", "pid")
-    for state in states:
-        use = "running" if state.busy else f"idle {state.idle_s:.0f} s"
-        cells = (state.name, state.environment, state.backend, state.config or "none", str(state.executions))
-        table.add_row(*cells, f"{state.age_s:.0f} s", use, str(state.pid))
-    Console().print(table)
+    print_table(
+        ("name", "environment", "backend", "servers", "runs", "age", "state", "pid"),
+        [
+            (
+                *(state.name, state.environment, state.backend, state.config or "none", str(state.executions)),
+                f"{state.age_s:.0f} s",
+                "running" if state.busy else f"idle {state.idle_s:.0f} s",
+                str(state.pid),
+            )
+            for state in states
+        ],
+    )
 
 
 async def close_sessions(name: str | None) -> None:
