@@ -8,6 +8,7 @@ top-level `await` becomes a coroutine and runs on the kernel's loop; other code 
 import ast
 import asyncio
 import inspect
+import itertools
 import linecache
 import os
 import sys
@@ -161,8 +162,16 @@ def _exited(error: SystemExit) -> Outcome:
 
 def _compile(source: bytes, name: str) -> CodeType:
     text = source.decode("utf-8-sig")
+    name = _free_name(name)
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     return compile(text, name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+
+
+def _free_name(name: str) -> str:
+    """`<code>`, then `<code 2>`, ...: what an earlier execution defined keeps its source lines in tracebacks."""
+    stem, end = (name[:-1], ">") if name.endswith(">") else (name, "")
+    names = itertools.chain([name], (f"{stem} {number}{end}" for number in itertools.count(2)))
+    return next(one for one in names if one not in linecache.cache)
 
 
 def _stores_result(code: CodeType) -> bool:

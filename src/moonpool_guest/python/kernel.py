@@ -6,7 +6,6 @@ It is PID 1 of its sandbox, so it reaps orphans between executions. It ends when
 import faulthandler
 import importlib
 import json
-import linecache
 import os
 import signal
 import sys
@@ -37,16 +36,6 @@ def warm_up() -> None:
         importlib.import_module(name)
 
     nesting.allow_nested_run()
-
-
-def rehearse() -> None:
-    """Run nothing once, so that the pages an execution touches are this process's own before anybody waits for it.
-
-    A freshly forked process pays some hundred page faults (2 us each) at its first execution. Nobody waits for a
-    sandbox in a pool, so it pays there.
-    """
-    Interpreter.rehearsal().run(b"result = 1 + 1", "<rehearsal>", final=False, result_bytes_max=1024)
-    linecache.cache.pop("<rehearsal>", None)
 
 
 def main(fd: int) -> None:
@@ -87,8 +76,6 @@ class Kernel:
                 "version": sys.version.split()[0],
             }
         )
-        if not self._channel.has_input():
-            rehearse()
         while True:
             try:
                 head, body = self._channel.wait_control()
@@ -105,7 +92,8 @@ class Kernel:
         _restore_streams()
         toolcalls.install(self._channel)
         try:
-            outcome = self._interpreter.run(
+            interpreter = Interpreter.rehearsal() if head.get("rehearse") else self._interpreter
+            outcome = interpreter.run(
                 source,
                 str(head["name"]),
                 final=bool(head["final"]),
