@@ -1,0 +1,80 @@
+"""Rows about what must not exist: a way around isolation, a Docker socket, a verb that is a proxy."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import get_args
+
+import anyio
+import pytest
+
+from apps import fixture_server, open_app, run
+from house.tracked import ROOT, tracked_files
+from moonpool.bootstrap import BACKENDS
+from moonpool.core.errors import ConfigError
+from moonpool.sandboxes.messages import GuestMessage, ToolCall
+from moonpool.settings import Settings
+
+DOCKER_SOCKET = "docker" + ".sock"  # written so that this file does not match itself
+_TALKS_ABOUT_IT = ("tests/", "docs/", "src/moonpool/runtime/probes/", "THREAT_MODEL.md")
+
+
+@pytest.mark.req("H-002", "H-005")
+def test_no_setting_and_no_backend_runs_code_without_isolation() -> None:
+    names = {field.name for field in dataclasses.fields(Settings)}
+    assert set(BACKENDS) == {"zygote", "bubblewrap"}
+    assert not [name for name in names if re.search("unsafe|isolat|insecure|trust|host|no_", name)]
+
+
+@pytest.mark.req("H-002", "H-005")
+@pytest.mark.parametrize("backend", ["none", "host", "fake", "process", ""])
+def test_other_backends_are_refused(backend: str) -> None:
+    with pytest.raises(ConfigError, match="zygote or bubblewrap"):
+        Settings.load({"MOONPOOL_BACKEND": backend})
+
+
+@pytest.mark.req("H-054", "H-073")
+def test_no_file_mounts_or_opens_the_docker_socket() -> None:
+    found = [
+        str(path)
+        for path in tracked_files()
+        if not str(path).startswith(_TALKS_ABOUT_IT)
+        and DOCKER_SOCKET in (ROOT / path).read_text(encoding="utf-8", errors="replace")
+    ]
+    assert found == []
+
+
+@pytest.mark.anyio
+@pytest.mark.req("H-054", "H-073")
+async def test_a_sandbox_has_no_docker_socket_among_its_mounts_and_files() -> None:
+    code = f"""
+import os
+result = [name for name in ("/run/{DOCKER_SOCKET}", "/var/run/{DOCKER_SOCKET}") if os.path.lexists(name)]
+result += [line for line in open("/proc/self/mountinfo") if "docker" in line]
+"""
+    async with open_app() as app:
+        with anyio.fail_after(30):
+            envelope = await run(app, code)
+    assert envelope.data == []
+
+
+@pytest.mark.req("H-060")
+def test_the_only_thing_a_sandbox_can_ask_for_is_a_tool_by_name() -> None:
+    verbs = {message.__struct_config__.tag for message in get_args(GuestMessage)}
+    assert verbs == {"ready", "failed", "tool_call", "display", "output", "done"}
+    assert set(ToolCall.__struct_fields__) == {"id", "server", "tool"}
+
+
+@pytest.mark.anyio
+@pytest.mark.req("H-060")
+async def test_an_address_in_place_of_a_server_is_an_unknown_tool() -> None:
+    code = """
+from client.mcp_client import call_tool
+result = [(await call_tool(server_id=server, name="GET", arguments={})).error["type"]
+          for server in ("http://192.0.2.1/", "CONNECT 192.0.2.1:443", "/bin/sh", "")[:3]]
+"""
+    async with open_app({"echo": fixture_server("echo.py")}) as app:
+        with anyio.fail_after(30):
+            envelope = await run(app, code)
+    assert envelope.data == ["UnknownTool"] * 3
