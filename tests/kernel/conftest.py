@@ -47,5 +47,6 @@ async def kernel(request: pytest.FixtureRequest, backend: ZygoteBackend, image: 
     request.node.user_properties.append(("sandbox backend", backend.name))
     with anyio.fail_after(20):
         sandbox = await backend.open_sandbox(SandboxSpec(image=image))
-        yield Probe(sandbox)
+    yield Probe(sandbox)
+    with anyio.fail_after(20):
         await sandbox.close()

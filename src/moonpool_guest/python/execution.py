@@ -95,8 +95,9 @@ class Interpreter:
             _print_exception(error)
             return Outcome("interrupted").fail("KeyboardInterrupt", "the execution was interrupted")
         except BaseException as error:
+            outcome = _failed(error)  # first: where it takes its text, an interrupt is not swallowed
             _print_exception(error)
-            return _failed(error)
+            return outcome
         return Outcome("ok")
 
     def _execute(self, code: CodeType, namespace: "dict[str, Any]") -> None:
@@ -193,9 +194,8 @@ def _attach_result(outcome: Outcome, value: object, result_bytes_max: int) -> No
     except KeyboardInterrupt:
         raise
     except BaseException as error:
+        outcome.status, outcome.error = "error", _failed(error).error
         _print_exception(error)
-        failed = _failed(error)
-        outcome.status, outcome.error = "error", failed.error
     else:
         if len(encoded) > result_bytes_max:
             outcome.fail(

@@ -179,9 +179,9 @@ def _restore_streams(*, fresh: bool = False) -> None:
 
 
 def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+    for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
         try:
-            stream.flush()  # pyright: ignore[reportOptionalMemberAccess]
+            getattr(sys, name).flush()
         except BaseException:
             pass  # code may have put anything there
 

@@ -1,0 +1,170 @@
+"""An interrupt ends the code, wherever it is, and nothing else: the session goes on with its state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from sandboxes.probe import Probe
+
+if TYPE_CHECKING:
+    from sandboxes.probe import Run
+
+pytestmark = pytest.mark.anyio
+
+TOOLS = "from moonpool_guest.toolcalls import invoke, invoke_sync\n"
+THREADS = """
+import threading
+def loops():
+    while not stop.is_set(): invoke_sync("s", "t", {})
+stop = threading.Event()
+threads = [threading.Thread(target=loops, daemon=True) for _ in range(4)]
+for t in threads: t.start()
+"""
+STATES = {
+    "busy loop": "print('in')\nwhile True: pass",
+    "time.sleep": "import time\nprint('in')\ntime.sleep(100)",
+    "lock": "import threading\nlock = threading.Lock()\nlock.acquire()\nprint('in')\nlock.acquire()",
+    "thread join": "import threading, time\nt = threading.Thread(target=time.sleep, args=(100,), daemon=True)\n"
+    "t.start()\nprint('in')\nt.join()",
+    "top-level await": "import asyncio\nprint('in')\nawait asyncio.sleep(100)",
+    "asyncio.run": "import asyncio\nasync def f():\n    print('in')\n    await asyncio.sleep(100)\nasyncio.run(f())",
+    "nested asyncio.run": "import asyncio\nawait asyncio.sleep(0)\nasync def main():\n    print('in')\n"
+    "    await asyncio.sleep(100)\nasyncio.run(main())",
+    "busy coroutine": "import asyncio\nawait asyncio.sleep(0)\nprint('in')\nwhile True: await asyncio.sleep(0)",
+    "sync tool call": f"{TOOLS}print('in')\ninvoke_sync('s', 'hang', {{}})",
+    "async tool call": f"{TOOLS}print('in')\nawait invoke('s', 'hang', {{}})",
+    "tool call under asyncio.run": f"{TOOLS}import asyncio\nasync def main():\n    print('in')\n"
+    "    await invoke('s', 'hang', {})\nasyncio.run(main())",
+    "calling all the time": f"{TOOLS}print('in')\nwhile True: invoke_sync('s', 't', {{}})",
+    "awaiting calls all the time": f"{TOOLS}import asyncio\nprint('in')\n"
+    "while True: await asyncio.gather(*(invoke('s', 't', {}) for _ in range(5)))",
+    "among threads": f"{TOOLS}{THREADS}print('in')\ninvoke_sync('s', 'hang', {{}})",
+    "subprocess": "import subprocess\nprint('in')\nsubprocess.run(['/bin/sleep', '100'])",
+    "result conversion": "class Slow:\n    def __moonpool_json__(self):\n        print('in')\n"
+    "        while True: pass\nresult = Slow()",
+    "text of an error": "class Slow(Exception):\n    def __str__(self):\n        print('in', flush=True)\n"
+    "        while True: pass\nraise Slow",
+    "printing": "print('in')\nwhile True: print('x' * 1000)",
+}
+
+
+def answer_all_but_hang(probe: Probe) -> None:
+    def broker(call: object, _arguments: object) -> object:
+        return {"ok": True, "data_from": "structured", "raw": {}}
+
+    def on_message(message: object, body: bytes) -> None:
+        if getattr(message, "tool", None) == "hang":
+            probe._hear((message, body))  # pyright: ignore[reportArgumentType]
+        else:
+            Probe.on_message(probe, message, body)  # pyright: ignore[reportArgumentType]
+
+    probe.broker = broker
+    probe.on_message = on_message  # pyright: ignore[reportAttributeAccessIssue]
+
+
+async def interrupted(probe: Probe, code: str) -> Run:
+    probe.start(code)
+    await probe.said("in\n")
+    probe.sandbox.interrupt()
+    return await probe.finish()
+
+
+@pytest.mark.parametrize("state", list(STATES))
+async def test_an_interrupt_ends_the_code_and_keeps_the_state_every_time(kernel: Probe, state: str) -> None:
+    answer_all_but_hang(kernel)
+    await kernel.run("kept = 0")
+    for turn in range(1, 6 if state == "among threads" else 21):
+        run = await interrupted(kernel, STATES[state])
+        assert run.done is not None
+        assert run.done.status == "interrupted", run
+        assert run.error == ("KeyboardInterrupt", "the execution was interrupted")
+        assert "moonpool_guest" not in run.stderr
+        await kernel.run("if 'stop' in globals():\n    stop.set()\n    for t in threads: t.join()")
+        assert (await kernel.run("kept += 1\nresult = kept")).result == turn
+    after = f"{TOOLS}import asyncio\nresult = [(await invoke('s', 't', {{}}))['ok'], invoke_sync('s', 't', {{}})['ok']]"
+    assert (await kernel.run(after)).result == [True, True]
+
+
+async def test_an_interrupt_while_idle_does_nothing(kernel: Probe) -> None:
+    for _ in range(20):
+        kernel.sandbox.interrupt()
+    assert (await kernel.run("result = 1")).result == 1
+    kernel.sandbox.interrupt()
+    assert (await kernel.run("import time\ntime.sleep(0.01)\nresult = 2")).result == 2
+
+
+async def test_interrupts_at_any_moment_never_end_the_kernel(kernel: Probe) -> None:
+    """Interrupts rain down while short executions start and end; each ends as ok or interrupted."""
+    answer_all_but_hang(kernel)
+    await kernel.run(f"{TOOLS}kept = 'kept'")
+    codes = (
+        "result = 1",
+        "import asyncio\nawait asyncio.sleep(0)\nresult = 1",
+        "result = invoke_sync('s', 't', {})['ok']",
+        "result = (await invoke('s', 't', {}))['ok']",
+    )
+    statuses: set[str] = set()
+    for turn in range(160):
+        kernel.start(codes[turn % len(codes)])
+        for _ in range(turn % 7):
+            await anyio.lowlevel.checkpoint()
+        kernel.sandbox.interrupt()
+        if turn % 3 == 0:
+            kernel.sandbox.interrupt()
+        run = await kernel.finish()
+        assert run.done is not None
+        statuses.add(run.done.status)
+    assert statuses <= {"ok", "interrupted"}
+    assert (await kernel.run("result = [kept, (await invoke('s', 't', {}))['ok']]")).result == ["kept", True]
+
+
+async def test_code_may_handle_an_interrupt_and_go_on(kernel: Probe) -> None:
+    run = await interrupted(
+        kernel, "try:\n    print('in')\n    while True: pass\nexcept KeyboardInterrupt:\n    result = 'handled'"
+    )
+    assert run.result == "handled"
+
+
+async def test_code_that_swallows_one_interrupt_ends_at_the_next(kernel: Probe) -> None:
+    code = """
+try:
+    print("in")
+    while True: pass
+except KeyboardInterrupt:
+    print("swallowed")
+while True: pass
+"""
+    kernel.start(code)
+    await kernel.said("in\n")
+    kernel.sandbox.interrupt()
+    await kernel.said("swallowed\n")
+    kernel.sandbox.interrupt()
+    run = await kernel.finish()
+    assert run.done is not None
+    assert run.done.status == "interrupted"
+
+
+async def test_a_coroutine_cleans_up_when_it_is_interrupted(kernel: Probe) -> None:
+    run = await interrupted(
+        kernel, "import asyncio\ntry:\n    print('in')\n    await asyncio.sleep(100)\nfinally:\n    print('cleaned up')"
+    )
+    assert run.stdout == "in\ncleaned up\n"
+
+
+async def test_an_interrupt_while_a_final_execution_joins_its_threads_ends_it(kernel: Probe) -> None:
+    kernel.start(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(100,)).start()\nprint('in')", final=True
+    )
+    await kernel.said("in\n")
+    for _ in range(50):
+        kernel.sandbox.interrupt()
+        await anyio.sleep(0.01)
+        if any(getattr(item, "status", None) for item, _ in kernel.heard):
+            break
+    run = await kernel.finish()
+    assert run.done is not None
+    assert run.done.status == "interrupted"
