@@ -10,6 +10,7 @@ A session whose kernel died starts afresh at its next execution; the envelope of
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -126,7 +127,7 @@ class Session:
         run = self._run = Run(self._runtime, self._ticket, self.session_id, request)
         snapshot: ToolSnapshot | None = None
         try:
-            sandbox, snapshot = await run.opening(self._ready_sandbox())
+            sandbox, snapshot = self._at_hand() or await run.opening(self._ready_sandbox())
         except InterruptedRunError:
             return await run.failed_to_start(CANCELLED_EARLY, snapshot)
         except MoonpoolError as error:
@@ -140,6 +141,17 @@ class Session:
             sandbox.detach()
         return envelope
 
+    def _at_hand(self) -> tuple[Sandbox, ToolSnapshot] | None:
+        """A sandbox and tools that need no waiting: the session's own, or a ready one that shows the current tools."""
+        snapshot = self._snapshot = self._runtime.toolbox.current
+        if snapshot is None:
+            return None
+        if self._sandbox is None or self._sandbox.has_ended:
+            self._sandbox = self._runtime.pool.acquire_nowait(self._runtime.sandbox_spec)
+        if self._sandbox is None or not self._sandbox.shows(snapshot.digest):
+            return None
+        return self._sandbox, snapshot
+
     async def _ready_sandbox(self) -> tuple[Sandbox, ToolSnapshot]:
         if self._sandbox is not None and self._sandbox.has_ended:
             self._sandbox = None
@@ -148,7 +160,7 @@ class Session:
             try:
                 self._snapshot = await self._runtime.toolbox.snapshot()
             except BaseException:
-                acquiring.cancel()
+                await _give_up(acquiring)
                 raise
             self._sandbox = await acquiring
         assert self._snapshot is not None
@@ -158,7 +170,7 @@ class Session:
     def _on_new_tools(self, snapshot: ToolSnapshot) -> None:
         self._snapshot = snapshot
         if self._sandbox is not None and not self._sandbox.has_ended:
-            showing = asyncio.ensure_future(show(self._sandbox, snapshot))
+            showing = asyncio.ensure_future(_show_if_possible(self._sandbox, snapshot))
             self._showing.add(showing)
             showing.add_done_callback(self._showing.discard)
 
@@ -166,6 +178,20 @@ class Session:
         """End the kernel. Idempotent."""
         self._unfollow()
         self._runtime.forget(self)
+        await asyncio.gather(*self._showing)
         if self._sandbox is not None:
             await self._sandbox.close()
             self._sandbox = None
+
+
+async def _show_if_possible(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:
+    """Between executions; the next one tries again and reports what is wrong."""
+    with contextlib.suppress(MoonpoolError):
+        await show(sandbox, snapshot)
+
+
+async def _give_up(acquiring: asyncio.Future[Sandbox]) -> None:
+    """Nobody wants the sandbox any more: stop opening it, or close it if it is open."""
+    acquiring.cancel()
+    with contextlib.suppress(asyncio.CancelledError, MoonpoolError):
+        await (await acquiring).close()

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Protocol
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.json import digest_json
 from moonpool.core.manifest import Manifest, ServerListing
+from moonpool.sandboxes.base import SandboxStartError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -61,9 +62,14 @@ class ToolSnapshot:
 
 
 async def show(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:
-    """Publish a snapshot's wrappers in a sandbox, unless they are there."""
-    if not sandbox.shows(snapshot.digest):
+    """Publish a snapshot's wrappers in a sandbox, unless they are there. Raises SandboxStartError."""
+    if sandbox.shows(snapshot.digest):
+        return
+    try:
         await asyncio.to_thread(sandbox.publish, snapshot.tree, snapshot.digest)
+    except OSError as error:
+        if not sandbox.has_ended:  # its slot goes with it
+            raise SandboxStartError(step="wrappers", reason=str(error)) from error
 
 
 class Toolbox:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import GuestSink
     from moonpool.sandboxes.messages import GuestMessage, HostMessage
 
-_READ_BYTES = 262_144
+_READ_BYTES = 65_536  # a whole pipe; below malloc's mmap threshold, so that a read costs one system call
 _PIPE_BYTES_MAX = 1_048_576  # the Linux kernel's pipe-max-size for an ordinary process
 _UNREAD_BYTES_MAX = 160 * 1024 * 1024  # two of the largest results; more means the guest does not read
 _QUEUED_BYTES_MAX = 512 * 1024 * 1024  # blobs without credit: many calls at once may return much before the guest reads

@@ -77,13 +77,14 @@ GuestMessage = Ready | Failed | ToolCall | Display | Output | Done
 
 
 class Execute(msgspec.Struct, frozen=True, tag_field="t", tag="execute"):
-    """Run the code in the body. `final`: nothing will run in this kernel afterwards."""
+    """Run the code in the body. `final`: nothing will run in this kernel afterwards. `rehearse`: leave no trace."""
 
     run: str
     name: str
     manifest: str
     final: bool
     result_bytes_max: int
+    rehearse: bool = False
 
 
 class Interrupt(msgspec.Struct, frozen=True, tag_field="t", tag="interrupt"):

@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from moonpool.core.errors import MoonpoolError
-from moonpool.sandboxes.base import SandboxStartError
+from moonpool.sandboxes.ready import rehearse
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -47,16 +47,21 @@ class SandboxPool:
 
     async def acquire(self, spec: SandboxSpec) -> Sandbox:
         """A READY sandbox that nobody used. Raises SandboxStartError."""
+        sandbox = self.acquire_nowait(spec)
+        if sandbox is None:
+            sandbox = await self._open(spec)
+            self._refill_later(spec)
+        return sandbox
+
+    def acquire_nowait(self, spec: SandboxSpec) -> Sandbox | None:
+        """A READY sandbox if one is at hand."""
         ready = self._ready.setdefault(spec.key, deque())
         while ready:
             sandbox = ready.popleft()
             if not sandbox.has_ended:
-                break
-        else:
-            sandbox = await self._open(spec)
-        if self._ready_count:
-            asyncio.get_running_loop().call_later(_REFILL_DELAY_S, self._refill, spec)
-        return sandbox
+                self._refill_later(spec)
+                return sandbox
+        return None
 
     def fill(self, spec: SandboxSpec) -> None:
         """Start opening the ready ones of `spec` now, before anybody asks."""
@@ -74,8 +79,6 @@ class SandboxPool:
         except BaseException:
             self._slots.release()
             raise
-        if self._on_opened is not None:
-            await self._on_opened(sandbox)
         watcher = asyncio.ensure_future(self._give_back_slot(sandbox))
         self._watchers.add(watcher)
         watcher.add_done_callback(self._watchers.discard)
@@ -87,6 +90,10 @@ class SandboxPool:
         finally:
             self._slots.release()
 
+    def _refill_later(self, spec: SandboxSpec) -> None:
+        if self._ready_count:
+            asyncio.get_running_loop().call_later(_REFILL_DELAY_S, self._refill, spec)
+
     def _refill(self, spec: SandboxSpec) -> None:
         running = self._fillers.get(spec.key)
         if self._closed or self._ready_count == 0 or (running is not None and not running.done()):
@@ -97,10 +104,22 @@ class SandboxPool:
         ready = self._ready[spec.key]
         while len(ready) < self._ready_count and not self._closed:
             try:
-                ready.append(await self._open(spec))
-            except SandboxStartError:
+                sandbox = await self._open(spec)
+                try:
+                    await self._make_warm(sandbox)
+                except BaseException:
+                    await sandbox.close()
+                    raise
+                ready.append(sandbox)
+            except MoonpoolError:
                 await asyncio.sleep(_RETRY_S)  # whoever acquires gets the error itself; here it is only tried again
                 return
+
+    async def _make_warm(self, sandbox: Sandbox) -> None:
+        """Do now what the first caller would wait for."""
+        if self._on_opened is not None:
+            await self._on_opened(sandbox)
+        await rehearse(sandbox)
 
     async def close(self) -> None:
         """End the ready ones and stop refilling. Sandboxes in use belong to their users."""
