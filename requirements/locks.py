@@ -61,6 +61,7 @@ LOCKS = (
     ),
     Lock(output="requirements/runtime.txt", source="pyproject.toml", constraint="requirements/dev.txt"),
     Lock(output="src/moonpool/environments/data.txt", source="requirements/data.in"),
+    Lock(output="requirements/mcp1.txt", source="requirements/mcp1.in"),
 )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -15,8 +17,19 @@ from moonpool.faces.mcp.stdio import claim_stdio, serve
 from moonpool.settings import Settings
 
 
+def stray() -> None:
+    """Everything that must not reach the client."""
+    print("stray print", flush=True)  # noqa: T201
+    os.write(1, b"stray write\n")
+    subprocess.run(["echo", "stray child"], check=True)
+    sys.stdout.write("stray warning\n")
+    logging.getLogger("stray").error("stray log")
+
+
 async def main(config_path: str, approve: str) -> None:
     wire = claim_stdio()
+    if os.environ.get("STRAY_PRINTS"):
+        asyncio.get_running_loop().call_later(0.1, stray)
     settings = Settings.load(os.environ)
     config = None if config_path == "-" else load_config(Path(config_path), os.environ)
     eliciting = ElicitingApprover() if approve == "ask" else None

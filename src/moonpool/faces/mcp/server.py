@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 NAME: Final = "moonpool"
 LISTING_WAIT_S: Final = 2.0
 """How long the handshake waits for servers to list their tools. Clients wait ten seconds for an answer."""
+_ANNOTATED_FROM: Final = "2025-03-26"
+_STRUCTURED_FROM: Final = "2025-06-18"
 _ELICITING: Final = frozenset({"2025-06-18", "2025-11-25"})
 _UNTIL_RESTART_MS: Final = 3_600_000
 _log = logging.getLogger(__name__)
@@ -79,12 +81,10 @@ class _Handlers:
 
     def __init__(self, tools: CodeTools, approver: ElicitingApprover | None) -> None:
         self._tools, self._approver = tools, approver
-        self._list = types.ListToolsResult.model_validate({"tools": list(TOOLS)})
 
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        del ctx
         _refuse_cursor(params)
-        return self._list
+        return types.ListToolsResult.model_validate({"tools": [_shown(tool, ctx.protocol_version) for tool in TOOLS]})
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         if params.name not in DEFINITIONS:
@@ -100,7 +100,7 @@ class _Handlers:
                 await stack.enter_async_context(progress.reporting())
                 observer = progress.hear
             answer = await self._tools.call(params.name, params.arguments or {}, observer)
-        return _tool_result(answer)
+        return _tool_result(answer, ctx.protocol_version)
 
     async def list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         del ctx
@@ -142,11 +142,19 @@ async def _hide_bugs(ctx: Context, call_next: CallNext) -> HandlerResult:
         raise MCPError(types.INTERNAL_ERROR, "Internal error; the server's log says more") from None
 
 
-def _tool_result(answer: Answer) -> types.CallToolResult:
+def _shown(tool: JsonObject, version: str) -> JsonObject:
+    """`tool` without what its reader's revision does not know (A-041); the SDK would send it."""
+    unknown = {"annotations"} if version < _ANNOTATED_FROM else set[str]()
+    unknown |= {"outputSchema"} if version < _STRUCTURED_FROM else set[str]()
+    return {key: value for key, value in tool.items() if key not in unknown}
+
+
+def _tool_result(answer: Answer, version: str) -> types.CallToolResult:
+    structured = answer.structured if version >= _STRUCTURED_FROM else None
     return types.CallToolResult(
         content=[types.TextContent(text=answer.text)],
         is_error=answer.is_error,
-        structured_content=answer.structured,
+        structured_content=structured,
         _meta=answer.meta,
     )
 
