@@ -7,7 +7,7 @@ that would be too long is replaced by one whose result is an `OutputTooLarge` er
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.envelope import ExecutionError
@@ -20,21 +20,34 @@ _LINE_BREAKS: Final = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 _MESSAGE_CHARS_MAX: Final = 4000
 
 
-def envelope_line(envelope: Envelope) -> bytes:
-    """Encode `envelope` with its line end."""
+@dataclass(frozen=True, slots=True)
+class EnvelopeLine:
+    """The line with its end, and whether the execution it reports succeeded."""
+
+    line: bytes
+    ok: bool
+
+
+def envelope_line(envelope: Envelope) -> EnvelopeLine:
+    """Encode `envelope`, or what has to stand in for it."""
     line = _encode(envelope)
-    if len(line) <= LINE_BYTES_MAX:
-        return line
-    if envelope.error is None:
-        message = (
-            f"the envelope is {len(line):,} bytes, but a line has at most {LINE_BYTES_MAX:,}; "
-            "return a summary, or write the data to a file in /workspace"
+    if len(line) > LINE_BYTES_MAX:
+        envelope = _shortened(envelope, len(line))
+        line = _encode(envelope)
+    return EnvelopeLine(line, envelope.ok)
+
+
+def _shortened(envelope: Envelope, size: int) -> Envelope:
+    if envelope.error is not None:
+        error = envelope.error
+        return replace(
+            envelope, error=replace(error, type=error.type[:200], message=error.message[:_MESSAGE_CHARS_MAX])
         )
-        return _encode(replace(envelope, data=None, error=ExecutionError(type="OutputTooLarge", message=message)))
-    shorter = replace(
-        envelope.error, type=envelope.error.type[:200], message=envelope.error.message[:_MESSAGE_CHARS_MAX]
+    message = (
+        f"the envelope is {size:,} bytes, but a line has at most {LINE_BYTES_MAX:,}; "
+        "return a summary, or write the data to a file in /workspace"
     )
-    return _encode(replace(envelope, error=shorter))
+    return replace(envelope, data=None, error=ExecutionError(type="OutputTooLarge", message=message))
 
 
 def _encode(envelope: Envelope) -> bytes:

@@ -243,7 +243,8 @@ class SessionHost:
                 telling.cancel()
                 self._approver.client = None
             self._executions += 1
-            client.send(wire.Finished(line=envelope_line(envelope), ok=envelope.ok))
+            answer = envelope_line(envelope)
+            client.send(wire.Finished(line=answer.line, ok=answer.ok))
 
     async def _listen(self, client: Client, reader: asyncio.StreamReader, running: asyncio.Task[None]) -> None:
         while (message := await wire.receive_from_client(reader)) is not None:

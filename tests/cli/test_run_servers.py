@@ -1,0 +1,70 @@
+"""Servers that fail: the run goes on without them, and stderr says which and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cli.console import raw_server, run_code, write_config
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.xdist_group("cli")
+BRIEF = {"allow": ["*"], "connect_timeout_s": 1.0, "timeout_s": 20.0}
+HASTY = {"allow": ["*"], "timeout_s": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        pytest.param({"command": "no-such-command-here"}, "was not found; install it", id="missing command"),
+        pytest.param(raw_server("garbage", **BRIEF), "not MCP", id="prints garbage"),
+        pytest.param(raw_server("close-at-once", **BRIEF), "exit status 3", id="closes at once"),
+        pytest.param(raw_server("never-answers", **BRIEF), "within 1 s", id="never answers"),
+        pytest.param({"url": "http://127.0.0.1:9/mcp", "moonpool": BRIEF}, "http://127.0.0.1:9", id="nobody listens"),
+    ],
+)
+def test_a_server_that_cannot_be_reached_loses_its_own_tools_only(
+    tmp_path: Path, entry: dict[str, Any], said: str
+) -> None:
+    config = write_config(tmp_path, {"bad": entry, "good": raw_server("good")})
+    code = """
+import servers.good as good
+try:
+    import servers.bad
+except ImportError as error:
+    result = [await good.echo(a=1), str(error)]
+"""
+    ended = run_code(tmp_path, code, "--config", config)
+    data = ended.result["data"]
+    assert data[0] == {"a": 1}
+    assert "'bad' is configured, but its tools could not be listed" in data[1]
+    remark = next(line for line in ended.stderr.splitlines() if "'bad'" in line)
+    assert said in remark
+    assert remark.endswith("its tools are missing")
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_broken_tool_is_named_and_the_good_one_works(tmp_path: Path) -> None:
+    config = write_config(tmp_path, {"odd": raw_server("broken-tool")})
+    ended = run_code(tmp_path, "import servers.odd as s\nresult = (await s.good(a=1))", "--config", config)
+    assert ended.result["data"] == {"a": 1}, ended.stderr
+    assert "server 'odd': " in ended.stderr
+
+
+@pytest.mark.req("H-027")
+@pytest.mark.parametrize(
+    ("mode", "call", "expected"),
+    [
+        pytest.param("hangs-on-call", "await s.echo(a=1)", "Timeout", id="never answers a call"),
+        pytest.param("dies-mid-call", "await s.echo(a=1)", "TransientNetwork", id="dies under a call"),
+        pytest.param("good", "await s.echo(7)", "ValidationError", id="wrong arguments"),
+        pytest.param("good", "await s.nope(a=1)", "AttributeError", id="unknown tool"),
+    ],
+)
+def test_a_failing_call_is_a_typed_error_of_the_code(tmp_path: Path, mode: str, call: str, expected: str) -> None:
+    config = write_config(tmp_path, {"srv": raw_server(mode, **HASTY)})
+    ended = run_code(tmp_path, f"import servers.srv as s\nresult = {call}", "--config", config)
+    assert ended.error_type in {expected, "TypeError"} if mode == "good" else ended.error_type == expected, ended.stderr
