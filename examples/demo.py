@@ -24,6 +24,7 @@ from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.render import hit_lines, manifest_lines
 from moonpool.catalog.tokens import TokenMeter
 from moonpool.core.errors import MoonpoolError
+from moonpool.runtime.envelope_line import envelope_line
 from moonpool.runtime.sessions import CodeRequest
 from moonpool.settings import Settings
 from moonpool.store.journal_file import read_rows, verify_file
@@ -103,7 +104,7 @@ async def show_history(app: App, meter: TokenMeter) -> Envelope:
     envelope = await app.runtime.run(CodeRequest(code=program, name="history.py"), app.ticket)
 
     title("history.py ran in a sandbox; its envelope, one line on stdout of `moonpool run`")
-    print(json.dumps(envelope.to_json(), ensure_ascii=False))
+    print(envelope_line(envelope).line.decode(), end="")
     print("\nand its result, for people")
     found = envelope.data if isinstance(envelope.data, dict) else {}
     for key, value in found.items():

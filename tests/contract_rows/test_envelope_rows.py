@@ -11,7 +11,7 @@ import pytest
 from jsonschema_rs import validator_for
 
 from apps import fixture_server, open_app, run
-from moonpool.core.calls import ApprovalState
+from contract_rows.envelope_schema import ENVELOPE_SCHEMA
 from moonpool.core.json import canonical_json
 from moonpool.runtime.sessions import CodeRequest
 from moonpool.store.journal_file import read_rows
@@ -21,57 +21,6 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
 
 pytestmark = pytest.mark.anyio
-
-_DIGEST = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
-_COUNT = {"type": "integer", "minimum": 0}
-_ENDING = {"stdout": {"type": "string"}, "stderr": {"type": "string"}, "exit_code": _COUNT}
-_METRICS: dict[str, Any] = {
-    "type": "object",
-    "required": ["duration_ms"],
-    "properties": {"duration_ms": _COUNT},
-    "additionalProperties": _COUNT,
-}
-_ERROR = {
-    "type": "object",
-    "required": ["type", "message", "retryable"],
-    "properties": {
-        "type": {"type": "string", "minLength": 1},
-        "message": {"type": "string"},
-        "retryable": {"type": "boolean"},
-    },
-    "additionalProperties": False,
-}
-
-
-def _result(ok: bool, member: str, schema: object) -> dict[str, Any]:
-    properties = {"ok": {"const": ok}, member: schema, "metrics": _METRICS, **_ENDING}
-    return {
-        "type": "object",
-        "required": list(properties),
-        "properties": properties,
-        "additionalProperties": False,
-    }
-
-
-RESULT_SCHEMA: dict[str, Any] = {"oneOf": [_result(True, "data", True), _result(False, "error", _ERROR)]}
-_PROPERTIES: dict[str, Any] = {
-    "run_id": {"type": "string", "pattern": "^run_[0-9a-f]{32}$"},
-    "trace_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
-    "tool_name": {"const": "moonpool.python"},
-    "tool_version": {"type": "string", "minLength": 1},
-    "input_digest": _DIGEST,
-    "output_digest": _DIGEST,
-    "sandbox_image": {"type": "string", "minLength": 1},
-    "duration_ms": _COUNT,
-    "approval_state": {"enum": [str(state) for state in ApprovalState]},
-    "result": RESULT_SCHEMA,
-}
-ENVELOPE_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": list(_PROPERTIES),
-    "properties": _PROPERTIES,
-    "additionalProperties": False,
-}
 
 ENDINGS = [
     pytest.param("result = {'a': [1]}", {}, None, id="success"),

@@ -1,0 +1,134 @@
+"""The pages themselves: links lead somewhere, commands exist, promises about size hold, snippets run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from apps import open_app, run
+from docs.pages import DOCS, PAGES, ROOT, anchors, links, read, section, snippets
+from moonpool.broker.approval import DenyApprover
+from moonpool.broker.config import parse_config
+
+if TYPE_CHECKING:
+    from docs.pages import Snippet
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    broken: list[str] = []
+    for link in links(page.read_text(encoding="utf-8")):
+        if link.startswith(("http://", "https://", "mailto:")):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text(encoding="utf-8"))):
+            broken.append(link)
+    assert broken == []
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in sorted(ROOT.glob("src/**/*.py")) if "docs/" in path.read_text(encoding="utf-8")], ids=str
+)
+def test_pages_that_modules_point_at_exist(path: Path) -> None:
+    named = re.findall(r"\bdocs/[\w/.-]+\.md", path.read_text(encoding="utf-8"))
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    seen: set[Path] = set()
+    waiting = [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in seen or page.suffix != ".md":
+            continue
+        seen.add(page)
+        waiting += [
+            (page.parent / link.partition("#")[0]).resolve() for link in links(page.read_text(encoding="utf-8"))
+        ]
+    decisions = set((DOCS / "decisions").glob("*.md"))
+    assert {page.relative_to(ROOT).as_posix() for page in {*PAGES} - seen - decisions} == set()
+
+
+def test_commands_of_the_readme_are_targets_of_the_makefile() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", read("Makefile"), re.MULTILINE))
+    named = {
+        word
+        for page in PAGES
+        for word in re.findall(r"^(?:sudo )?make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert {"demo", "test"} <= named <= targets
+
+
+def test_the_architecture_fits_on_its_pages() -> None:
+    assert len(read("ARCHITECTURE.md").splitlines()) <= 150
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "decisions").glob("*.md")), ids=lambda page: page.name)
+def test_decisions_are_short_and_of_one_form(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert len(text.splitlines()) <= 60
+    assert headings == ["Context", "Decision", "Rejected", "What would change our mind"]
+
+
+def test_the_house_of_the_architecture_is_the_house() -> None:
+    block = section(read("ARCHITECTURE.md"), "The house")
+    rooms = {path.name for path in (ROOT / "src/moonpool").iterdir() if (path / "__init__.py").exists()}
+    assert {room for room in rooms if not re.search(rf"^  {room}(/mcp)?/", block, re.MULTILINE)} == set()
+
+
+@pytest.mark.req("H-066")
+def test_warm_pool_and_replay_have_a_section() -> None:
+    text = read("docs/how-to/debug-an-execution.md")
+    assert "warm pool" in section(text, "When the first execution is slow")
+    assert "replay" in text
+
+
+@pytest.mark.parametrize("snippet", snippets("config", "client-config"), ids=lambda snippet: snippet.page)
+def test_configurations_are_accepted(snippet: Snippet) -> None:
+    config = parse_config(snippet.text.encode(), source=snippet.page, environ={"ISSUES_TOKEN": "token-for-a-test"})
+    assert config.ids
+
+
+PROGRAMS = snippets("sandbox", "sandbox-time-ask")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("snippet", PROGRAMS, ids=lambda snippet: f"{snippet.page} {snippet.text[:30]}")
+async def test_programs_run_against_the_real_time_server(snippet: Snippet) -> None:
+    block = {"ask" if snippet.kind.endswith("ask") else "allow": ["*"]}
+    server = {"command": str(Path(sys.executable).with_name("mcp-server-time")), "moonpool": block}
+    async with open_app({"time": server}, approver=DenyApprover()) as app:
+        with anyio.fail_after(60):
+            envelope = await run(app, snippet.text)
+    assert envelope.error is None
+    assert envelope.data
+
+
+@pytest.mark.req("H-001", "H-087")
+def test_the_demo_is_as_it_should_be(tmp_path: Path) -> None:
+    """From search to result over two real servers; the demo checks what it shows and exits with 1 otherwise."""
+    data = Path(f"/var/tmp/moonpool-tests-{os.geteuid()}")
+    environ = {**os.environ, "MOONPOOL_DATA_DIR": str(data)}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "demo.py")],
+        env=environ, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False, timeout=100,
+    )  # fmt: skip
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"run_id"')]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line["result"]["ok"] for line in lines] == [True]
+    assert "all definitions upfront" in done.stdout
+
+
+def test_git_is_here_for_the_demo() -> None:
+    assert shutil.which("git")

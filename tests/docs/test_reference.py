@@ -1,0 +1,175 @@
+"""Reference pages against the code: every setting, error, command, key and limit stands there, and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+import pytest
+import typer.main
+
+import moonpool
+import moonpool_wire.messages as wire_messages
+from contract_rows.envelope_schema import ENVELOPE_SCHEMA
+from docs.pages import read, rows, section
+from moonpool.broker.config import _KNOWN_KEYS, _Block
+from moonpool.core.calls import ApprovalState, CallErrorType
+from moonpool.core.errors import MoonpoolError
+from moonpool.sandboxes import messages
+from moonpool.settings import Settings
+from moonpool_wire import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SETTINGS = {row[0]: row for row in rows(read("docs/reference/settings.md"))}
+ERRORS = {row[0]: row for row in rows(read("docs/reference/errors.md"))}
+CONTRACT = read("docs/reference/runtime-contract.md")
+CONFIG_PAGE = read("docs/how-to/configure-servers.md")
+
+
+def test_every_setting_has_a_row_with_its_default() -> None:
+    shown = {name: row[1] for name, row in SETTINGS.items()}
+    real = {field.name: field.default for field in dataclasses.fields(Settings)}
+    assert set(shown) == set(real)
+    assert {name: value for name, value in shown.items() if name != "data_dir"} == {
+        name: f"{value:g}" if isinstance(value, float) else str(value)
+        for name, value in real.items()
+        if name != "data_dir"
+    }
+
+
+def _all_errors() -> Iterator[type[MoonpoolError]]:
+    for module in pkgutil.walk_packages(moonpool.__path__, "moonpool."):
+        importlib.import_module(module.name)
+    waiting = list(MoonpoolError.__subclasses__())
+    while waiting:
+        error = waiting.pop()
+        if error.__module__.startswith("moonpool."):
+            yield error
+        waiting += error.__subclasses__()
+
+
+def test_every_error_code_has_a_row_with_its_fault_and_whether_to_retry() -> None:
+    real = {error.code: [str(error.fault), "yes" if error.retryable else "no"] for error in _all_errors()}
+    assert {code: row[1:3] for code, row in ERRORS.items()} == real
+
+
+def test_no_two_errors_share_a_code() -> None:
+    codes = [error.code for error in set(_all_errors())]
+    assert len(codes) == len(set(codes))
+
+
+@pytest.mark.req("H-026")
+def test_the_keys_of_the_envelope_are_those_of_the_page() -> None:
+    keys = [row[0] for row in rows(section(CONTRACT, "Envelope"))]
+    members = {name for row in rows(section(CONTRACT, "Result")) for name in row[0].split(", ")}
+    assert keys == ENVELOPE_SCHEMA["required"]
+    assert members == {
+        name for option in ENVELOPE_SCHEMA["properties"]["result"]["oneOf"] for name in option["properties"]
+    }
+
+
+@pytest.mark.req("H-034")
+def test_every_approval_state_is_explained() -> None:
+    assert {state for state in ApprovalState if f"`{state}`" in section(CONTRACT, "Envelope")} == set(ApprovalState)
+
+
+def test_every_type_of_call_error_has_a_row() -> None:
+    _, _, calls = section(CONTRACT, "Error types").partition("A tool call that fails")
+    assert {row[0] for row in rows(calls)} == {str(kind) for kind in CallErrorType}
+
+
+def test_every_type_that_the_host_makes_has_a_row() -> None:
+    own, _, _ = section(CONTRACT, "Error types").partition("A tool call that fails")
+    sources = "".join((Path(moonpool.__file__).parent / "runtime" / name).read_text() for name in HOST_SOURCES)
+    assert set(re.findall(r'type="(\w+)"', sources)) <= {row[0] for row in rows(own)}
+
+
+HOST_SOURCES = ("report.py", "sessions.py")
+
+
+def test_every_wire_message_has_a_row_with_its_members() -> None:
+    page = {row[0]: row[1] for row in rows(section(read("docs/reference/wire.md"), "Messages"))}
+    structs: dict[str, Any] = {
+        kind.__struct_config__.tag: kind for kind in (*get_args(messages.GuestMessage), *get_args(messages.HostMessage))
+    }
+    names = {value for name, value in vars(wire_messages).items() if name.isupper()}
+    assert set(page) == set(structs) == names
+    for tag, kind in structs.items():
+        assert set(re.findall(r"\w+", page[tag].partition("(")[0])) == set(kind.__struct_fields__), tag
+
+
+@pytest.mark.parametrize("name", [name for name in vars(limits) if name.isupper() and name != "PROTOCOL_VERSION"])
+def test_every_wire_limit_is_named(name: str) -> None:
+    shown_as = "INLINE_BODY_BYTES_MAX" if name == "FRAME_BYTES_MAX" else name  # the sum of its two parts
+    assert shown_as in section(read("docs/reference/limits.md"), "Wire")
+
+
+@pytest.mark.parametrize("key", _KNOWN_KEYS)
+def test_every_key_of_a_server_entry_is_explained(key: str) -> None:
+    assert f"`{key}`" in section(CONFIG_PAGE, "Keys of an entry")
+
+
+def test_every_key_of_the_moonpool_block_has_a_row_with_its_default() -> None:
+    shown = {row[0]: row[1] for row in rows(section(CONFIG_PAGE, "Keys of the `moonpool` block"))}
+    defaults = zip(_Block.__struct_fields__, _Block.__struct_defaults__, strict=True)
+    real = {key: _shown(value) for key, value in defaults}
+    assert shown == real
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, int | float) else "none"
+
+
+def _commands(group: Any, path: str = "moonpool") -> Iterator[tuple[str, Any]]:
+    for name, command in sorted(group.commands.items()):
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{path} {name}")
+        elif not command.hidden:
+            yield f"{path} {name}", command
+
+
+def _all_commands() -> list[tuple[str, Any]]:
+    from moonpool.cli.main import app
+
+    return list(_commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), _all_commands(), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_every_command_has_a_section_with_every_option(path: str, command: Any) -> None:
+    text = section(read("docs/reference/commands.md"), path)
+    options = {name for parameter in command.params for name in parameter.opts if name.startswith("--")} - {"--help"}
+    shown = {name.strip() for row in rows(text) for name in row[0].split(",") if name.strip().startswith("--")}
+    assert text
+    assert shown == options
+
+
+def test_no_section_describes_a_command_that_is_not_there() -> None:
+    titles = re.findall(r"^## (.+)$", read("docs/reference/commands.md"), re.MULTILINE)
+    assert sorted(titles) == sorted(path for path, _ in _all_commands())
+
+
+@pytest.mark.req("H-067")
+def test_the_prompt_on_the_page_is_the_prompt_that_is_offered() -> None:
+    from moonpool.faces.mcp.definitions import PROMPT_TEXT
+
+    page = read("docs/prompts/code-mode.md")
+    assert f"```text\n{PROMPT_TEXT.rstrip()}\n```" in page
+    assert len(re.findall(r"^- ", PROMPT_TEXT, re.MULTILINE)) == 4
+
+
+def test_the_three_tools_and_their_arguments_stand_on_the_page() -> None:
+    from moonpool.faces.mcp.definitions import TOOLS
+
+    page = {row[0]: row[1] for row in rows(read("docs/reference/mcp-face.md"))}
+    real = {tool["name"]: set(tool["inputSchema"]["properties"]) for tool in cast("Any", TOOLS)}
+    assert {name: set(re.findall(r"[a-z_]+", re.sub(r"\(.*?\)", "", told))) for name, told in page.items()} == real
