@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from rich.progress import TaskID
+    from rich.progress import Progress, TaskID
 
     from moonpool.environments.base import BuildProgress, ProgressSink
 
@@ -40,6 +40,28 @@ def _plain_lines() -> ProgressSink:
 
 @contextmanager
 def _bar() -> Generator[ProgressSink]:
+    """A bar that appears with the first step and goes with the last: it takes the terminal over meanwhile."""
+    bar: Progress | None = None
+    task: TaskID | None = None
+
+    def show(progress: BuildProgress) -> None:
+        nonlocal bar, task
+        if bar is None or task is None:
+            bar = _new_bar()
+            task = bar.add_task(progress.environment, total=progress.total, note="")
+            bar.start()
+        bar.update(task, completed=progress.done, note=progress.note)
+        if progress.done >= progress.total:
+            bar.stop()
+
+    try:
+        yield show
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+def _new_bar() -> Progress:
     from rich.console import Console  # noqa: PLC0415 - rich is slow to import and rarely needed
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
@@ -49,13 +71,4 @@ def _bar() -> Generator[ProgressSink]:
         TextColumn("{task.fields[note]}", markup=False),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, TaskID] = {}
-
-        def show(progress: BuildProgress) -> None:
-            name = progress.environment
-            if name not in tasks:
-                tasks[name] = bar.add_task(name, total=progress.total, note="")
-            bar.update(tasks[name], completed=progress.done, note=progress.note)
-
-        yield show
+    return Progress(*columns, console=Console(stderr=True), transient=True)
