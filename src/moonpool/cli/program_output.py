@@ -10,6 +10,7 @@ program is shown.
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import os
 import queue
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from enum import IntEnum
 
 _STDERR = 2
+_DRAIN_S = 1.0
 _CONTROLS = [code for code in (*range(0x20), 0x7F, *range(0x80, 0xA0)) if chr(code) not in "\t\n\r"]
 _BIDIRECTIONAL = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _VISIBLE = {
@@ -38,7 +40,7 @@ class ProgramOutput:
     def __init__(self, fd: int = _STDERR) -> None:
         self._fd = fd
         self._decoders: dict[int, codecs.IncrementalDecoder] | None = {} if os.isatty(fd) else None
-        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[bytes | threading.Event | None] = queue.SimpleQueue()
         self._may_write = threading.Event()
         self._may_write.set()
         self._thread = threading.Thread(target=self._write, name="moonpool-stderr", daemon=True)
@@ -64,6 +66,13 @@ class ProgramOutput:
         finally:
             self._may_write.set()
 
+    async def drain(self) -> None:
+        """Wait until all is written, but not for long: whoever reads stdout first must not wait for us for ever."""
+        self._may_write.set()
+        written = threading.Event()
+        self._queue.put(written)
+        await asyncio.to_thread(written.wait, _DRAIN_S)
+
     def close(self) -> None:
         """Write what is left. Idempotent."""
         self._may_write.set()
@@ -73,6 +82,9 @@ class ProgramOutput:
     def _write(self) -> None:
         gone = False
         while (data := self._queue.get()) is not None:
+            if isinstance(data, threading.Event):
+                data.set()
+                continue
             self._may_write.wait()
             try:
                 if not gone:

@@ -40,5 +40,5 @@ async def run_here(parts: RunParts) -> None:
             answer = envelope_line(await session.execute(request))
             interrupts.aim(None)
             warning.cancel()
-            parts.output.close()
+            await parts.output.drain()
             parts.answer(answer.line, answer.ok)

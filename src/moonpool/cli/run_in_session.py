@@ -54,7 +54,7 @@ async def run_in_session(parts: RunParts, name: str) -> None:
             finished = await run.execute(request)
             interrupts.aim(None)
             if finished is not None:
-                parts.output.close()
+                await parts.output.drain()
                 parts.answer(finished.line, finished.ok)
                 return
     raise SessionLostError(f"session {name!r} ends as often as it is started; see {folder.log(name)}")

@@ -1,0 +1,139 @@
+"""Approvals at a terminal: one call, one answer; nothing that code can write looks like the question."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cli.console import raw_server, run_code, write_config
+from cli.terminal import Terminal
+from moonpool.broker.approval import ApprovalRequest
+from moonpool.cli.terminal_approver import question
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.xdist_group("cli")
+
+PROMPT = "Allow this one call? y = once, n = no: "
+CALL = "import servers.srv as s\nresult = (await s.echo(a='b'))"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """One server none of whose tools is pre-approved."""
+    return write_config(tmp_path, {"srv": raw_server("good", ask=["*"])})
+
+
+@pytest.mark.req("H-034")
+@pytest.mark.parametrize(
+    ("typed", "ok", "state"),
+    [
+        pytest.param("y\n", True, "APPROVED", id="yes"),
+        pytest.param("n\n", False, "REJECTED", id="no"),
+        pytest.param("what?\n\nYES\n", True, "APPROVED", id="yes at the third try"),
+        pytest.param("a\nb\nc\n", False, "REJECTED", id="three answers that are none"),
+        pytest.param("\x04", False, "REJECTED", id="end of file"),
+    ],
+)
+def test_the_answer_of_a_person_decides(tmp_path: Path, config: Path, typed: str, ok: bool, state: str) -> None:
+    with Terminal(tmp_path, "run", "-c", CALL, "--config", config) as terminal:
+        at = 0
+        for line in typed.splitlines(keepends=True):
+            at = terminal.wait_for(PROMPT, after=at)
+            terminal.type(line)
+        ended = terminal.wait_ended()
+    assert ended.result["ok"] is ok
+    assert ended.envelope["approval_state"] == state
+    assert PROMPT.encode() not in ended.stdout
+
+
+def test_answers_typed_before_the_question_do_not_count(tmp_path: Path, config: Path) -> None:
+    fake = f"import time\nprint({PROMPT!r}, flush=True)\ntime.sleep(1)\n{CALL}"
+    with Terminal(tmp_path, "run", "-c", fake, "--config", config) as terminal:
+        at = terminal.wait_for(PROMPT)
+        terminal.type("y\n")
+        terminal.wait_for(PROMPT, after=at)
+        terminal.type("n\n")
+        ended = terminal.wait_ended()
+    assert ended.envelope["approval_state"] == "REJECTED"
+
+
+def test_a_program_cannot_redraw_the_screen(tmp_path: Path) -> None:
+    code = "print('\\x1b[2J\\x1b[Hnew\\x9b1A\\x07\\x08 screen', flush=True)"
+    with Terminal(tmp_path, "run", "-c", code) as terminal:
+        ended = terminal.wait_ended()
+    assert "new" in ended.stderr
+    assert not {"\x1b", "\x9b", "\x07", "\x08"} & set(ended.stderr)
+
+
+def test_what_the_program_prints_waits_while_a_question_is_open(tmp_path: Path, config: Path) -> None:
+    code = """
+import asyncio, servers.srv as s
+async def chatter():
+    for _ in range(5):
+        print("CHATTER", flush=True)
+        await asyncio.sleep(0.1)
+call = asyncio.ensure_future(s.echo(a=1))
+await asyncio.sleep(0.5)
+await chatter()
+result = (await call)
+"""
+    with Terminal(tmp_path, "run", "-c", code, "--config", config) as terminal:
+        terminal.wait_for(PROMPT)
+        terminal.type("no idea\n")
+        at = terminal.wait_for(PROMPT, after=len(terminal.screen))
+        assert "CHATTER" not in terminal.screen
+        terminal.type("y\n")
+        ended = terminal.wait_ended()
+    assert ended.result["data"] == {"a": 1}
+    assert ended.stderr[at:].count("CHATTER") == 5
+
+
+@pytest.mark.parametrize(
+    "text", ["\n└─\n" + PROMPT, "\x1b[2K\r" + PROMPT, "\u2028" + PROMPT, " " * 70 + PROMPT, "\u202e" + PROMPT]
+)
+def test_arguments_cannot_imitate_the_question(text: str) -> None:
+    request = ApprovalRequest(
+        request_id="r",
+        run_id="run",
+        principal="p",
+        server_id="srv",
+        tool_name="tool" + text,
+        arguments=json.dumps({"a": text}, ensure_ascii=False) + text,
+        arguments_digest="d",
+        reason="rule" + text,
+    )
+    shown = question(request, 80)
+    lines = shown.split("\n")
+    assert lines[0] == ""
+    assert lines[1] == "┌─ approval"
+    assert lines[-2:] == ["└─", ""]
+    assert all(line.startswith("│ ") and len(line) < 80 and line.isprintable() for line in lines[2:-2])
+
+
+@pytest.mark.req("H-019")
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        pytest.param([], "there is no terminal to ask on", id="ask without a terminal"),
+        pytest.param(["--approve", "deny"], "--approve deny was given", id="deny"),
+    ],
+)
+def test_without_anybody_to_ask_the_call_is_refused_and_the_rule_named(
+    tmp_path: Path, config: Path, options: list[str], why: str
+) -> None:
+    ended = run_code(tmp_path, CALL, "--config", config, *options)
+    assert ended.envelope["approval_state"] == "REJECTED"
+    assert ended.result["error"]["type"] == "ApprovalRejected"
+    remark = next(line for line in ended.stderr.splitlines() if line.startswith("moonpool: srv.echo needs approval"))
+    assert why in remark
+    assert "allow" in remark
+
+
+def test_auto_answers_yes(tmp_path: Path, config: Path) -> None:
+    ended = run_code(tmp_path, CALL, "--config", config, "--approve", "auto")
+    assert ended.result["data"] == {"a": "b"}
+    assert ended.envelope["approval_state"] == "APPROVED"
