@@ -1,0 +1,71 @@
+"""The list of requirements against the marks on tests, in both directions.
+
+A row that says `covered` without a marked test, a mark of an id that does not exist, and a row of group H that is not
+listed are failures. Marks are read from the source, so that a skipped or deselected test still counts as written.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+HERE: Final = Path(__file__).parent
+LISTED: Final = tomllib.loads((HERE / "requirements.toml").read_text(encoding="utf-8"))
+ROWS: Final[dict[str, dict[str, str]]] = LISTED["rows"]
+UNLISTED: Final[dict[str, int]] = LISTED["unlisted"]
+GROUP_H: Final = [f"H-{number:03}" for number in range(1, 97)]
+SETTLED: Final = ["X-03", "X-05", "X-11"]
+_FOREIGN: Final = {"goldens", "samples", "data"}
+
+
+def _marks() -> Counter[str]:
+    found: Counter[str] = Counter()
+    for path in HERE.rglob("test_*.py"):
+        if _FOREIGN.isdisjoint(path.relative_to(HERE).parts):
+            found.update(_marks_of(ast.parse(path.read_text(encoding="utf-8"))))
+    return found
+
+
+def _marks_of(tree: ast.AST) -> list[str]:
+    """Ids in every `pytest.mark.req(...)`, on tests, parameters and modules alike."""
+    return [
+        argument.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.req"
+        for argument in node.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    ]
+
+
+MARKS: Final = _marks()
+
+
+def test_every_row_is_listed() -> None:
+    assert list(ROWS) == [*GROUP_H, *SETTLED]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_says_what_it_is_and_where_it_stands(row: str) -> None:
+    told: dict[str, Any] = ROWS[row]
+    assert re.fullmatch(r"covered|pending: [1-9]\d*", told["status"])
+    assert told["text"]
+    assert set(told) <= {"status", "text", "note"}
+
+
+@pytest.mark.parametrize("row", [row for row, told in ROWS.items() if told["status"] == "covered"])
+def test_a_covered_row_has_a_test_that_carries_its_id(row: str) -> None:
+    assert MARKS[row] > 0
+
+
+def test_no_test_carries_an_id_that_does_not_exist() -> None:
+    def exists(mark: str) -> bool:
+        group, _, number = mark.partition("-")
+        return mark in ROWS or (number.isdecimal() and 1 <= int(number) <= UNLISTED.get(group, 0))
+
+    assert sorted(mark for mark in MARKS if not exists(mark)) == []
