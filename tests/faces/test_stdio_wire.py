@@ -435,3 +435,27 @@ def test_input_may_be_a_file(tmp_path: Path) -> None:
         )
 
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
+
+
+@pytest.mark.req("A-016")
+def test_the_modern_era_on_the_wire(config: Path) -> None:
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+    with RawClient(config, approve="ask") as client:
+        assert client.call("ping")["result"] == {}  # does not decide the era
+        discovered = client.call("server/discover", {"_meta": meta})["result"]
+        listed = client.call("tools/list", {"_meta": meta})["result"]
+        code = "import servers.echo as e\nresult = (await e.destructive({}))['error']"
+        call = {"name": "execute_code", "arguments": {"code": code}, "_meta": meta}
+        answer = client.call("tools/call", call)["result"]
+        refused = client.call("ping", {"_meta": meta})
+        client.send([])
+        batch = client.receive()
+        client.send({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}})
+        late = client.receive()
+
+    assert discovered["supportedVersions"] == ["2026-07-28"]
+    assert "servers.echo" in discovered["instructions"]
+    assert discovered["capabilities"]["tools"].get("listChanged") is not True
+    assert (len(listed["tools"]), listed["resultType"], listed["cacheScope"]) == (3, "complete", "public")
+    assert "mcpServers" in answer["structuredContent"]["data"]["message"]
+    assert (refused["error"]["code"], batch["error"]["code"], late["error"]["code"]) == (-32601, -32600, -32022)
