@@ -24,6 +24,7 @@ from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.render import hit_lines, manifest_lines
 from moonpool.catalog.tokens import TokenMeter
 from moonpool.core.errors import MoonpoolError
+from moonpool.faces.mcp.definitions import TOOLS, model_view
 from moonpool.runtime.envelope_line import envelope_line
 from moonpool.runtime.sessions import CodeRequest
 from moonpool.settings import Settings
@@ -85,6 +86,7 @@ async def show_tools(app: App) -> TokenMeter:
     snapshot = await app.toolbox.snapshot()
     check(not snapshot.problems, f"both servers can be listed: {dict(snapshot.problems)}")
     catalog, meter = Catalog(snapshot.manifest), TokenMeter(snapshot.manifest)
+    meter.spend("tools", json.dumps([model_view(tool) for tool in TOOLS]))  # the three that `moonpool mcp` offers
 
     title("The tools, in a handful of tokens")
     servers = manifest_lines(catalog.servers())
