@@ -1,0 +1,211 @@
+"""Sessions across processes: state stays, runs queue, nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from apps import DATA
+from cli.console import SCRIPT, Ended, environment, moonpool, raw_server, run_code, write_config
+from cli.terminal import Terminal
+from moonpool.runtime.session_files import SessionFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.xdist_group("cli")
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[str]:
+    """A name of our own; the session is closed afterwards."""
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    yield name
+    if SessionFolder(DATA).has_socket(name):
+        moonpool(tmp_path, "session", "close", name)
+
+
+def listed(home: Path, name: str) -> dict[str, object]:
+    lines = moonpool(home, "session", "list", "--json").stdout.splitlines()
+    return next(state for line in lines if (state := json.loads(line))["name"] == name)
+
+
+def descendants(pid: int) -> set[int]:
+    """Every process below `pid`, as long as it lives."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(") ")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(path.parent.name))
+    found, todo = set[int](), [pid]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found.update(below)
+        todo += below
+    return found
+
+
+def wait_gone(pids: set[int]) -> None:
+    limit = time.monotonic() + 20
+    while alive := {pid for pid in pids if Path(f"/proc/{pid}").exists()}:
+        assert time.monotonic() < limit, f"left behind: {alive}"
+        os.sched_yield()
+
+
+def test_variables_and_files_survive_between_processes(tmp_path: Path, session: str) -> None:
+    run_code(tmp_path, "x = 40\nopen('note', 'w').write('kept')", "--session", session)
+    run_code(tmp_path, "x += 2", "--session", session)
+    ended = run_code(tmp_path, "print('shown')\nresult = [x, open('note').read()]", "--session", session)
+    assert ended.result["data"] == [42, "kept"]
+    assert ended.stderr == "shown\n"
+    assert listed(tmp_path, session)["executions"] == 3
+
+
+def test_closing_leaves_no_process_and_no_file(tmp_path: Path, session: str) -> None:
+    config = write_config(tmp_path, {"srv": raw_server("good")})
+    run_code(tmp_path, "import servers.srv as s; await s.echo()", "--session", session, "--config", config)
+    host = int(str(listed(tmp_path, session)["pid"]))
+    family = {host} | descendants(host)
+    assert len(family) > 2, "the host, a wall with its sandbox, a server"
+    ended = moonpool(tmp_path, "session", "close", session)
+    assert (ended.exit_code, ended.stdout) == (0, f"session {session} closed\n".encode())
+    wait_gone(family)
+    assert list((DATA / "private" / "sessions").glob(f"{session}*")) == []
+    assert f"there is no session '{session}'" in moonpool(tmp_path, "session", "close", session).sentence
+
+
+def test_concurrent_first_runs_start_one_process_and_queue(tmp_path: Path, session: str) -> None:
+    code = "import time\nseen = globals().get('seen', []) + [N]\ntime.sleep(0.2)\nresult = seen"
+    runs = [
+        subprocess.Popen(
+            [SCRIPT, "run", "-c", code.replace("N", str(number)), "--session", session],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            env=environment(tmp_path),
+            cwd=tmp_path,
+            start_new_session=True,
+        )
+        for number in range(3)
+    ]
+    ended = [Ended(run.wait(60), *(run.communicate()[0], "")) for run in runs]
+    found = sorted((one.result["data"] for one in ended), key=len)
+    assert [len(seen) for seen in found] == [1, 2, 3]
+    assert sorted(found[-1]) == [0, 1, 2]
+
+
+def test_a_kernel_that_dies_is_reported_and_the_next_run_starts_afresh(tmp_path: Path, session: str) -> None:
+    run_code(tmp_path, "x = 1", "--session", session)
+    ended = run_code(tmp_path, "import os; os._exit(7)", "--session", session)
+    assert ended.error_type == "KernelExited"
+    assert "variables of this session are lost" in ended.result["error"]["message"]
+    assert run_code(tmp_path, "result = 'x' in globals()", "--session", session).result["data"] is False
+
+
+def test_a_host_process_that_was_killed_is_replaced_and_the_person_told(tmp_path: Path, session: str) -> None:
+    run_code(tmp_path, "x = 1", "--session", session)
+    host = int(str(listed(tmp_path, session)["pid"]))
+    family = {host} | descendants(host)
+    os.kill(host, signal.SIGKILL)
+    wait_gone(family)
+    ended = run_code(tmp_path, "result = 'x' in globals()", "--session", session)
+    assert ended.result["data"] is False
+    assert "had been killed; the session starts afresh" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param(["--env", "data"], "environment 'base', not 'data'", id="environment"),
+        pytest.param(["--backend", "bubblewrap"], "backend 'zygote', not 'bubblewrap'", id="backend"),
+        pytest.param(["--config", "other.json"], "other servers", id="configuration"),
+    ],
+)
+def test_a_session_keeps_what_it_was_started_with(
+    tmp_path: Path, session: str, options: list[str], expected: str
+) -> None:
+    write_config(tmp_path, {"srv": raw_server("good")}, "other.json")
+    run_code(tmp_path, "x = 1", "--session", session)
+    sentence = run_code(tmp_path, "x = 2", "--session", session, *options).sentence
+    assert expected in sentence
+    assert f"moonpool session close {session}" in sentence
+
+
+def test_a_session_that_cannot_start_says_why(tmp_path: Path, session: str) -> None:
+    sentence = run_code(tmp_path, "x = 1", "--session", session, "--env", "moon").sentence
+    assert "unknown environment 'moon'" in sentence
+
+
+def test_code_that_cannot_be_run_is_refused_by_a_session_as_well(tmp_path: Path, session: str) -> None:
+    assert "NUL" in run_code(tmp_path, "x = 1\0", "--session", session).sentence
+
+
+def test_questions_reach_the_terminal_of_the_run_that_caused_them(tmp_path: Path, session: str) -> None:
+    config = write_config(tmp_path, {"srv": raw_server("good", ask=["*"])})
+    call = "import servers.srv as s\nresult = (await s.echo(a=1))"
+    with Terminal(tmp_path, "run", "-c", call, "--session", session, "--config", config) as terminal:
+        terminal.wait_for("Allow this one call?")
+        terminal.type("y\n")
+        assert terminal.wait_ended().result["data"] == {"a": 1}
+    refused = run_code(tmp_path, call, "--session", session, "--approve", "deny")
+    assert refused.error_type == "ApprovalRejected"
+    assert "--approve deny was given" in refused.stderr
+
+
+def test_ctrl_c_interrupts_the_code_and_keeps_the_session(tmp_path: Path, session: str) -> None:
+    code = "import time\nx = 5\nprint('ready', flush=True)\ntime.sleep(60)"
+    with Terminal(tmp_path, "run", "-c", code, "--session", session) as terminal:
+        terminal.wait_for("ready")
+        terminal.type("\x03")
+        assert terminal.wait_ended().error_type == "Cancelled"
+    assert run_code(tmp_path, "result = x", "--session", session).result["data"] == 5
+
+
+def test_a_client_that_vanishes_takes_its_execution_with_it(tmp_path: Path, session: str) -> None:
+    code = "import time\nx = 6\nprint('ready', flush=True)\ntime.sleep(60)"
+    with Terminal(tmp_path, "run", "-c", code, "--session", session) as terminal:
+        terminal.wait_for("ready")
+        terminal.signal(signal.SIGKILL)
+        terminal.process.wait(20)
+    assert run_code(tmp_path, "result = x", "--session", session).result["data"] == 6
+
+
+def test_an_idle_session_ends_by_itself(tmp_path: Path, session: str) -> None:
+    run_code(tmp_path, "x = 1", "--session", session, MOONPOOL_SESSION_IDLE_S="0.2")
+    folder = SessionFolder(DATA)
+    limit = time.monotonic() + 20
+    while folder.has_socket(session):
+        assert time.monotonic() < limit
+        os.sched_yield()
+
+
+def test_only_the_user_reaches_a_session(tmp_path: Path, session: str) -> None:
+    run_code(tmp_path, "x = 1", "--session", session)
+    folder = SessionFolder(DATA)
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+    assert (folder.path / f"{session}.sock").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("junk", [b"", b"\n", b"{}\n", b'{"type":"run"}\n', b"x" * 100_000, b'{"type":"answer"}\n'])
+def test_junk_on_the_socket_costs_its_sender_the_connection_only(tmp_path: Path, session: str, junk: bytes) -> None:
+    run_code(tmp_path, "x = 1", "--session", session)
+    connection = SessionFolder(DATA).connect(session)
+    assert isinstance(connection, socket.socket)
+    with connection:
+        connection.setblocking(True)
+        connection.settimeout(20)
+        connection.sendall(junk)
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(10) == b""
+    assert run_code(tmp_path, "result = x", "--session", session).result["data"] == 1
