@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import pkgutil
 import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -19,7 +20,7 @@ from docs.pages import read, rows, section
 from moonpool.broker.config import _KNOWN_KEYS, _Block
 from moonpool.core.calls import ApprovalState, CallErrorType
 from moonpool.core.errors import MoonpoolError
-from moonpool.sandboxes import messages
+from moonpool.sandboxes import messages, seccomp
 from moonpool.settings import Settings
 from moonpool_wire import limits
 
@@ -126,6 +127,18 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, int | float) else "none"
+
+
+def _filtered_calls() -> list[str]:
+    lists = (seccomp._NEVER, seccomp._NEVER_ENOSYS, seccomp._BUILDING, seccomp._UNACCOUNTED_MEMORY)
+    by_argument = [name for name, _ in seccomp._argument_checks(namespaces=False)]
+    return sorted({*(name for each in lists for name in each), *by_argument})
+
+
+@pytest.mark.parametrize("call", _filtered_calls())
+def test_every_filtered_system_call_is_explained(call: str) -> None:
+    table = section(read("docs/explanation/isolation.md"), "System calls")
+    assert any(fnmatchcase(call, glob) for glob in re.findall(r"`([\w*]+)`", table))
 
 
 def _commands(group: Any, path: str = "moonpool") -> Iterator[tuple[str, Any]]:
