@@ -50,7 +50,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
 
 def _has_commands() -> bool:
     try:
-        return find_spec("moonpool.cli.main") is not None
+        return find_spec("moonpool.cli.main") is not None and (Path(sys.executable).parent / "moonpool").exists()
     except ModuleNotFoundError:
         return False
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from bench.sampling import Case, take_turns
 from bench.world import ONE_PLUS_ONE, timed_execute
+from moonpool.sandboxes.pool import SandboxPool
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -17,20 +18,19 @@ if TYPE_CHECKING:
     from bench.sizes import Sizes
     from bench.world import World
     from moonpool.bootstrap import App
-    from moonpool.sandboxes.base import Sandbox, SandboxSpec
-    from moonpool.sandboxes.pool import SandboxPool
+    from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
 
 
 @dataclass(slots=True)
-class _WatchedPool:
-    """A pool that remembers what it handed out."""
+class _WatchedBackend:
+    """A backend that remembers what it opened."""
 
-    pool: SandboxPool
-    handed_out: list[Sandbox] = field(default_factory=list["Sandbox"])
+    backend: SandboxBackend
+    opened: list[Sandbox] = field(default_factory=list["Sandbox"])
 
-    async def acquire(self, spec: SandboxSpec) -> Sandbox:
-        self.handed_out.append(await self.pool.acquire(spec))
-        return self.handed_out[-1]
+    async def open_sandbox(self, spec: SandboxSpec) -> Sandbox:
+        self.opened.append(await self.backend.open_sandbox(spec))
+        return self.opened[-1]
 
 
 async def measure(world: World, sizes: Sizes) -> Measured:
@@ -42,14 +42,15 @@ async def measure(world: World, sizes: Sizes) -> Measured:
 
 def _idle(app: App) -> Callable[[int], Awaitable[list[float]]]:
     async def take(count: int) -> list[float]:
-        pool = _WatchedPool(app.runtime.pool)
-        runtime = replace(app.runtime, pool=cast("Any", pool))
+        backend = _WatchedBackend(app.backend)
+        pool = SandboxPool(cast("SandboxBackend", backend), ready_count=0, alive_count_max=count)
+        runtime = replace(app.runtime, pool=pool)
         sessions = [runtime.session(app.ticket) for _ in range(count)]
         try:
             for session in sessions:
                 for _ in range(3):
                     await timed_execute(session, ONE_PLUS_ONE, 2)
-            pids = [getattr(sandbox, "host_pid", None) for sandbox in pool.handed_out]
+            pids = [getattr(sandbox, "host_pid", None) for sandbox in backend.opened]
             assert len(pids) == count
             return [private_megabytes(pid) for pid in pids if pid is not None]
         finally:
