@@ -56,7 +56,6 @@ def test_the_answer_is_lean_and_the_same_twice(made: Envelope, expected: dict[st
     assert answer.is_error is not expected["ok"]
 
 
-@pytest.mark.req("H-023")
 def test_identity_travels_beside_the_answer() -> None:
     meta = execution_answer(envelope(1)).meta
     assert meta is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,26 +29,31 @@ def compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-@pytest.mark.req("H-052", "H-004")
+@pytest.mark.req("H-052")
 def test_three_definitions_cost_at_most_600_tokens() -> None:
     assert list(DEFINITIONS) == ["search_tools", "get_tool_definition", "execute_code"]
     assert count_tokens(compact({"tools": list(TOOLS)})) <= TOKENS_MAX
     assert count_tokens(compact([model_view(tool) for tool in TOOLS])) <= TOKENS_MAX
 
 
-@pytest.mark.req("H-052", "H-051")
+@pytest.mark.req("H-004", "H-047", "H-052")
 def test_200_upstream_tools_change_neither_the_list_nor_leak_into_the_instructions(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"secret_parameter": {"type": "string"}}}
-    tools = [{"name": f"tool_{i}", "description": f"Does thing {i}.", "inputSchema": schema} for i in range(200)]
+    tools = [
+        {"name": f"tool_{i}", "description": f"Does thing {i}.", "inputSchema": schema, "x-vendor": {"a": None}}
+        for i in range(200)
+    ]
     (tmp_path / "tools.json").write_text(json.dumps(tools))
-    import sys
-
     entry = {"command": sys.executable, "args": [str(SERVERS / "recorder.py"), str(tmp_path / "tools.json")]}
     (tmp_path / "config.json").write_text(json.dumps({"mcpServers": {"many": entry}}))
     with RawClient(tmp_path / "config.json") as client:
         told = client.handshake()["instructions"]
         listed = client.call("tools/list")["result"]
+        definition = client.tool("get_tool_definition", paths=["many.tool_7"], form="json")
+        found = client.tool("search_tools", queries=["does thing 7"])["content"][0]["text"]
 
+    assert json.loads(definition["content"][0]["text"]) == tools[7]
+    assert count_tokens(found) < 400
     assert "servers.many (200 tools)" in told
     assert "secret_parameter" not in told
     assert "tool_7" not in told

@@ -5,7 +5,7 @@ The way of a message, from outside in:
 - `stdio`: claims the process's standard streams, starts and ends everything;
 - `lines`: bytes to lines and back, with caps;
 - `messages`: one line of JSON to one JSON-RPC message, or to what is wrong with it (pure);
-- `gate`: JSON-RPC rules that the SDK does not keep (ids, batches, order of the handshake);
+- `gate`, `in_flight`: JSON-RPC rules that the SDK does not keep (ids, batches, order of the handshake);
 - `server`: the SDK's low-level server with our handlers;
 - `tools`, `sessions`, `catalogs`: one call each into runtime and catalog;
 - `definitions`, `instructions`, `arguments`, `answers`: what a model reads and writes (pure).

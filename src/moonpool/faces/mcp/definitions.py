@@ -61,8 +61,8 @@ _EXECUTE: Final[JsonObject] = {
     "name": EXECUTE,
     "description": (
         "Run Python 3 in a sandbox without network. Tools are async functions:\n"
-        "import servers.time as t\n"
-        'result = await t.get_current_time(timezone="UTC")\n'
+        "import servers.<server> as s\n"
+        "r = await s.<tool>(<parameter>=...)\n"
         "A call returns {ok, data, error}; other keys and len() reach into data. "
         "Set `result` to JSON: it comes back as `data`; what you print comes back too. "
         "Loop, filter and combine here, keep big data inside, return summaries. Files go to /workspace."

@@ -14,10 +14,8 @@ INVARIANT: at most one answer per request leaves; none for a cancelled one; a ba
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import logging
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp.shared.message import SessionMessage
@@ -33,6 +31,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from moonpool.catalog.render import one_line
+from moonpool.faces.mcp.in_flight import Batch, InFlight
 from moonpool.faces.mcp.lines import LINE_BYTES_MAX, TooLong
 from moonpool.faces.mcp.messages import (
     INTERNAL_ERROR,
@@ -65,23 +64,6 @@ _CANCELLED: Final = "notifications/cancelled"
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Batch:
-    """Answers that leave together."""
-
-    open: int = 1  # one for the reading itself, until all elements are read
-    answers: list[Payload] = field(default_factory=list[Payload])
-
-
-@dataclass(frozen=True, slots=True)
-class _InFlight:
-    """A request that waits for its answer."""
-
-    id: RequestId
-    method: str
-    batch: _Batch | None
-
-
 class Gate:
     """One connection. `take_line` has one caller, `pass_out` another."""
 
@@ -93,15 +75,12 @@ class Gate:
         serves: Callable[[str], bool],
     ) -> None:
         self._to_server, self._to_client, self._serves = to_server, to_client, serves
-        self._numbers = itertools.count(1)
-        self._in_flight: dict[int, _InFlight] = {}
-        self._number_of: dict[tuple[type, RequestId], int] = {}
+        self._in_flight = InFlight()
         self._opened = False  # a request reached the server, so it has chosen an era
         self._handshake: int | None = None  # the number of the `initialize` that is being answered
         self._settled = asyncio.Event()
         self.version = ""  # negotiated by the handshake
-        self.idle = asyncio.Event()  # set while nothing waits for an answer
-        self.idle.set()
+        self.idle = self._in_flight.idle
 
     # --- from the client
 
@@ -128,7 +107,7 @@ class Gate:
         if problem := self._batch_problem(messages):
             await self._answer(None, error_payload(Invalid(INVALID_REQUEST, problem)))
             return
-        batch = _Batch()
+        batch = Batch()
         for message in messages:
             if isinstance(message, Request) and message.method == "initialize":
                 message = Invalid(INVALID_REQUEST, "initialize must not be part of a batch", message.id)  # noqa: PLW2901
@@ -147,7 +126,7 @@ class Gate:
             return "a batch holds either responses, or requests and notifications"
         return ""
 
-    async def _take(self, message: Message, batch: _Batch | None) -> None:
+    async def _take(self, message: Message, batch: Batch | None) -> None:
         match message:
             case Request():
                 await self._take_request(message, batch)
@@ -162,7 +141,7 @@ class Gate:
             case Ignored(problem):
                 _log.info("ignored a message of the client: %s", problem)
 
-    async def _take_request(self, request: Request, batch: _Batch | None) -> None:
+    async def _take_request(self, request: Request, batch: Batch | None) -> None:
         if batch is not None:
             batch.open += 1
         if request.method == "ping" and not _has_envelope(request):
@@ -171,10 +150,7 @@ class Gate:
         if refusal := self._refusal(request):
             await self._answer(batch, refusal)
             return
-        number = next(self._numbers)
-        self._in_flight[number] = _InFlight(request.id, request.method, batch)
-        self._number_of[_key(request.id)] = number
-        self.idle.clear()
+        number = self._in_flight.add(request, batch)
         if request.method == "initialize" and not self._opened:
             self._handshake = number
         self._opened = True
@@ -184,7 +160,7 @@ class Gate:
 
     def _refusal(self, request: Request) -> Payload | None:
         """The error that answers `request` without the server, if any."""
-        if _key(request.id) in self._number_of:
+        if request.id in self._in_flight:
             return _error(request, INVALID_REQUEST, f"the id {json.dumps(request.id)} is in flight already")
         if len(self._in_flight) >= IN_FLIGHT_MAX:
             return _error(request, INTERNAL_ERROR, f"{IN_FLIGHT_MAX} requests wait already; await some first")
@@ -208,32 +184,27 @@ class Gate:
     async def _take_notification(self, notification: Notification) -> None:
         if not self._opened:
             return
-        params = notification.params
         if notification.method == _CANCELLED:
-            number = self._cancelled(params or {})
-            if number is None:
-                return
-            params = {**(params or {}), "requestId": number}
-        await self._to_server(
-            SessionMessage(JSONRPCNotification(jsonrpc="2.0", method=notification.method, params=params))
-        )
-        if notification.method == _CANCELLED and (entry := self._drop(params)) is not None and entry.batch is not None:
-            await self._settle(entry.batch, None)
+            await self._take_cancellation(notification.params or {})
+        else:
+            await self._notify(notification.method, notification.params)
 
-    def _cancelled(self, params: Payload) -> int | None:
-        """The number of the request that is cancelled; None when there is none such (A-072, A-077)."""
-        given = params.get("requestId")
-        number = self._number_of.get(_key(given)) if isinstance(given, int | str) else None
-        if number is None or number == self._handshake:
-            _log.info("ignored a cancellation of no request in progress")
-            return None
+    async def _take_cancellation(self, params: Payload) -> None:
+        """Pass it on under our number, and forget the request: what the server still says to it goes nowhere."""
+        found = self._in_flight.find(params.get("requestId"))
+        if found is None or found[0] == self._handshake:
+            _log.info("ignored a cancellation of no request in progress")  # A-072, A-077
+            return
+        number, waiting = found
         reason = one_line(str(params.get("reason") or "no reason given"), 200)
-        _log.warning("the client cancelled %s: %s", self._in_flight[number].method, reason)
-        return number
+        _log.warning("the client cancelled %s: %s", waiting.method, reason)
+        self._in_flight.remove(number)
+        await self._notify(_CANCELLED, {**params, "requestId": number})
+        if waiting.batch is not None:
+            await self._settle(waiting.batch, None)
 
-    def _drop(self, params: Payload | None) -> _InFlight | None:
-        """Forget a cancelled request: whatever the server still says to it goes nowhere."""
-        return self._remove((params or {})["requestId"])
+    async def _notify(self, method: str, params: Payload | None) -> None:
+        await self._to_server(SessionMessage(JSONRPCNotification(jsonrpc="2.0", method=method, params=params)))
 
     async def _forward(self, payload: Payload) -> None:
         if not self._opened:
@@ -259,7 +230,7 @@ class Gate:
                 await self._to_client(encode_line(payload))
 
     async def _pass_answer(self, number: RequestId | None, kind: str, body: Payload) -> None:
-        entry = self._remove(number)
+        entry = self._in_flight.remove(number)
         if entry is None:
             return
         if number == self._handshake:
@@ -268,31 +239,19 @@ class Gate:
             self._settled.set()
         await self._answer(entry.batch, {"jsonrpc": "2.0", "id": entry.id, kind: body})
 
-    def _remove(self, number: object) -> _InFlight | None:
-        entry = self._in_flight.pop(number, None) if isinstance(number, int) else None
-        if entry is not None:
-            self._number_of.pop(_key(entry.id), None)
-            if not self._in_flight:
-                self.idle.set()
-        return entry
-
-    async def _answer(self, batch: _Batch | None, payload: Payload) -> None:
+    async def _answer(self, batch: Batch | None, payload: Payload) -> None:
         if batch is not None:
             await self._settle(batch, payload)
             return
         await self._to_client(_encoded(payload))
 
-    async def _settle(self, batch: _Batch, payload: Payload | None) -> None:
+    async def _settle(self, batch: Batch, payload: Payload | None) -> None:
         """One element of `batch` is done; the last one sends the answers, if there are any."""
         batch.open -= 1
         if payload is not None:
             batch.answers.append(payload)
         if batch.open == 0 and batch.answers:
             await self._to_client(encode_line(batch.answers))
-
-
-def _key(request_id: RequestId) -> tuple[type, RequestId]:
-    return (type(request_id), request_id)
 
 
 def _error(request: Request, code: int, problem: str, data: Any = None) -> Payload:

@@ -22,7 +22,7 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 
 DEPTH_MAX: Final = 128
-CONTAINERS_MAX: Final = 1_000_000
+CONTAINERS_MAX: Final = 200_000
 METHOD_CHARS_MAX: Final = 200
 
 RequestId: TypeAlias = int | str
