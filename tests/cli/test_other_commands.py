@@ -1,0 +1,235 @@
+"""The commands that run no code, and the shape of all."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cli.console import SERVERS, environment, moonpool, raw_server, run_code, write_config
+from moonpool.broker.config import load_config
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.xdist_group("cli")
+
+COMMANDS = ("run", "tools", "mcp", "init", "doctor", "audit", "session", "environments", "version")
+HEAVY = ("pydantic", "mcp", "msgspec", "asyncio", "rich", "jsonschema_rs", "re2", "anyio", "httpx2", "sqlite3")
+
+
+def test_help_names_every_command_and_imports_nothing_heavy(tmp_path: Path) -> None:
+    code = f"""
+import sys
+sys.argv = ["moonpool", "--help"]
+import moonpool.cli.main
+try:
+    moonpool.cli.main.main()
+finally:
+    loaded = [name for name in {HEAVY!r} if name in sys.modules]
+    print("loaded:", loaded, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0
+    assert [name for name in COMMANDS if f"\n  {name} " not in done.stdout] == []
+    assert done.stderr == "loaded: []\n"
+
+
+def test_a_run_that_calls_no_tool_never_imports_the_sdk(tmp_path: Path) -> None:
+    config = write_config(tmp_path, {"srv": raw_server("good")})
+    run_code(tmp_path, "result = 1", "--config", config)  # fills the cache of tool lists
+    code = f"""
+import sys
+sys.argv = ["moonpool", "run", "-c", "result = 1", "--config", {str(config)!r}]
+import moonpool.cli.main
+try:
+    moonpool.cli.main.main()
+finally:
+    print([name for name in ("mcp", "httpx2", "rich") if name in sys.modules], file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "[]\n")
+
+
+def test_version(tmp_path: Path) -> None:
+    assert moonpool(tmp_path, "version").stdout == b"moonpool 0.1.0\n"
+
+
+# --- tools
+
+
+@pytest.fixture
+def sheets(tmp_path: Path) -> Path:
+    """A server with tools worth searching for, and one that is not there."""
+    entry = {"command": sys.executable, "args": [str(SERVERS / "sheets.py"), "sheets"]}
+    return write_config(tmp_path, {"sheets": entry, "gone": {"command": "no-such-command-here"}})
+
+
+def test_tools_lists_servers_and_names_those_that_are_missing(tmp_path: Path, sheets: Path) -> None:
+    ended = moonpool(tmp_path, "tools", "list", "--config", sheets)
+    assert ended.exit_code == 0
+    assert ended.stdout.startswith(b"servers.sheets (")
+    assert "server 'gone' cannot start" in ended.stderr
+    assert ended.stderr.endswith("its tools are missing\n")
+
+
+@pytest.mark.req("H-049")
+def test_tools_are_searched_and_shown(tmp_path: Path, sheets: Path) -> None:
+    hits = moonpool(tmp_path, "tools", "search", "rows of a sheet", "--config", sheets, "--limit", "2", "--json")
+    paths = [json.loads(line)["path"] for line in hits.stdout.splitlines()]
+    assert "servers.sheets.get_all_rows" in paths
+    names = moonpool(
+        tmp_path, "tools", "search", "rows", "--server", "sheets", "--detail", "name", "--json", "--config", sheets
+    )
+    assert all("description" not in json.loads(line) for line in names.stdout.splitlines())
+    stub = moonpool(tmp_path, "tools", "show", paths[0], "--config", sheets).stdout.decode()
+    assert stub.startswith(f"await {paths[0]}(")
+    raw = json.loads(moonpool(tmp_path, "tools", "show", paths[0], "--json", "--config", sheets).stdout)
+    assert {"name", "inputSchema"} <= set(raw)
+
+
+def test_when_no_server_is_reached_tools_fails(tmp_path: Path) -> None:
+    config = write_config(tmp_path, {"gone": {"command": "no-such-command-here"}})
+    ended = moonpool(tmp_path, "tools", "list", "--config", config)
+    assert (ended.exit_code, ended.stdout) == (1, b"")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        pytest.param(["show", "sheets.get_all_row"], "near names: get_all_rows", id="near name"),
+        pytest.param(["show", "shets.x"], "near names: sheets", id="near server"),
+        pytest.param(["search", " "], "needs words", id="empty question"),
+        pytest.param(["search", "x", "--limit", "0"], "limit 0", id="limit"),
+    ],
+)
+def test_questions_that_have_no_answer_say_what_to_ask(tmp_path: Path, arguments: list[str], expected: str) -> None:
+    entry = {"command": sys.executable, "args": [str(SERVERS / "sheets.py"), "sheets"]}
+    config = write_config(tmp_path, {"sheets": entry})
+    assert expected in moonpool(tmp_path, "tools", *arguments, "--config", config).sentence
+
+
+def test_tools_without_servers_says_how_to_get_some(tmp_path: Path) -> None:
+    assert "moonpool init" in moonpool(tmp_path, "tools", "list").sentence
+
+
+# --- init
+
+
+def client_files(home: Path) -> None:
+    """What four clients keep, with everything that may go wrong."""
+    files = {
+        ".config/Claude/claude_desktop_config.json": {
+            "mcpServers": {
+                "time": {"command": "mcp-server-time", "env": {"TOKEN": "${TIME_TOKEN}"}},
+                "moonpool": {"command": "/opt/moonpool", "args": ["mcp", "--config", "x.json"]},
+            }
+        },
+        ".claude.json": {
+            "mcpServers": {"git": {"type": "stdio", "command": "mcp-server-git"}},
+            "projects": {"/p": {"mcpServers": {"db": {"url": "https://${DB_HOST}/mcp"}, "time": {"command": "other"}}}},
+        },
+        ".mcp.json": {"mcpServers": {"broken": {"comand": "x"}}},
+    }
+    for name, content in files.items():
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content), encoding="utf-8")
+    code = home / ".vscode" / "mcp.json"
+    code.parent.mkdir()
+    text = '{\n  // a comment "with quotes"\n  "servers": {"web": {"url": "http://x/mcp", /* , } */}, '
+    code.write_text(text + '"asks": {"command": "x", "env": {"K": "${input:key}"}},},\n}', encoding="utf-8")
+
+
+def test_init_takes_over_what_clients_have_and_says_what_it_left(tmp_path: Path) -> None:
+    client_files(tmp_path)
+    ended = moonpool(tmp_path, "init")
+    assert ended.exit_code == 0, ended.stderr
+    target = tmp_path / ".config/moonpool/servers.json"
+    written = json.loads(target.read_text())["mcpServers"]
+    assert list(written) == ["time", "git", "db", "web"]
+    assert written["time"]["env"] == {"TOKEN": "${TIME_TOKEN}"}
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert load_config(target, {"TIME_TOKEN": "t0", "DB_HOST": "db"}).ids == ("time", "git", "db", "web")
+    said = ended.stdout.decode()
+    for why in ("it is Moonpool itself", "taken by another server", 'did you mean "command"', "${input:"):
+        assert why in said
+    assert '"mcp"' in said
+    assert "TIME_TOKEN is not set" in ended.stderr
+
+
+def test_init_never_changes_what_is_there(tmp_path: Path) -> None:
+    client_files(tmp_path)
+    target = tmp_path / "mine.json"
+    own = {"other": 1, "mcpServers": {"git": {"command": "my-git"}}}
+    target.write_text(json.dumps(own), encoding="utf-8")
+    refused = moonpool(tmp_path, "init", "--to", target)
+    assert refused.exit_code == 1
+    assert "would add time" in refused.stdout.decode()
+    assert json.loads(target.read_text()) == own
+    assert moonpool(tmp_path, "init", "--to", target, "--add").exit_code == 0
+    merged = json.loads(target.read_text())
+    assert merged["other"] == 1
+    assert merged["mcpServers"]["git"] == {"command": "my-git"}
+    assert list(merged["mcpServers"]) == ["git", "time", "db", "web"]
+
+
+def test_init_dry_run_writes_nothing(tmp_path: Path) -> None:
+    client_files(tmp_path)
+    ended = moonpool(tmp_path, "init", "--dry-run")
+    assert "would write 4 servers" in ended.stdout.decode()
+    assert not (tmp_path / ".config/moonpool").exists()
+
+
+def test_init_with_a_file_that_is_none_says_so(tmp_path: Path) -> None:
+    assert "there is no such file" in moonpool(tmp_path, "init", "--from", "none.json").sentence
+
+
+# --- doctor, audit, environments
+
+
+def test_the_doctor_attacks_real_sandboxes_and_reports(tmp_path: Path) -> None:
+    ended = moonpool(tmp_path, "doctor", "--json", timeout_s=110)
+    report = json.loads(ended.stdout)
+    assert (ended.exit_code, report["ok"]) == (0, True), report["broken_claims"]
+    assert len(report["outcomes"]) >= 20
+
+
+def test_audit_shows_a_run_and_verifies_the_chain(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    config = write_config(tmp_path, {"srv": raw_server("good")})
+    more = {"MOONPOOL_DATA_DIR": str(data)}
+    assert "no audit journal" in moonpool(tmp_path, "audit", "verify", **more).sentence
+    tmp_path.chmod(0o755)
+    ended = run_code(tmp_path, "import servers.srv as s\nawait s.echo(a=1)", "--config", config)
+    run_id = ended.envelope["run_id"]
+    shown = moonpool(tmp_path, "audit", "show", "--run", run_id, "--json")
+    records = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert [record["kind"] for record in records] == ["execution_start", "call_intent", "call_outcome", "execution_end"]
+    assert run_id in moonpool(tmp_path, "audit", "show", "--run", run_id).stdout.decode()
+    verified = moonpool(tmp_path, "audit", "verify")
+    assert verified.exit_code == 0
+    head = verified.stdout.decode().split()[-1]
+    assert moonpool(tmp_path, "audit", "verify", "--anchor", head).exit_code == 0
+    seq = head.partition(":")[0]
+    assert moonpool(tmp_path, "audit", "verify", "--anchor", f"{seq}:{'0' * 64}").exit_code == 1
+    assert moonpool(tmp_path, "audit", "show", "--run", "run_of_nobody").exit_code == 1
+
+
+def test_environments_are_listed_and_built(tmp_path: Path) -> None:
+    listed = moonpool(tmp_path, "environments", "list").stdout.decode()
+    assert listed.startswith("base: ")
+    assert "numpy" in listed
+    assert moonpool(tmp_path, "environments", "build", "base").stdout.decode().endswith(": ready\n")
+    assert "unknown environment" in moonpool(tmp_path, "environments", "build", "moon").sentence
