@@ -15,7 +15,6 @@ from moonpool.cli.terminal_approver import question
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.xdist_group("cli")
 
 PROMPT = "Allow this one call? y = once, n = no: "
 CALL = "import servers.srv as s\nresult = (await s.echo(a='b'))"

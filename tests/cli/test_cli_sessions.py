@@ -22,8 +22,6 @@ from moonpool.runtime.session_files import SessionFolder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.xdist_group("cli")
-
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[str]:

@@ -16,7 +16,6 @@ from moonpool.broker.config import load_config
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.xdist_group("cli")
 
 COMMANDS = ("run", "tools", "mcp", "init", "doctor", "audit", "session", "environments", "version")
 HEAVY = ("pydantic", "mcp", "msgspec", "asyncio", "rich", "jsonschema_rs", "re2", "anyio", "httpx2", "sqlite3")

@@ -13,7 +13,6 @@ from cli.console import run_code
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.xdist_group("cli")
 
 FORK = """
 import os

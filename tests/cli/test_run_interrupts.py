@@ -15,7 +15,6 @@ from cli.terminal import Terminal
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.xdist_group("cli")
 
 STUBBORN = """
 import signal, time

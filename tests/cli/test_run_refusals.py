@@ -12,8 +12,6 @@ from cli.console import moonpool, raw_server, run_code, write_config
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.xdist_group("cli")
-
 
 @pytest.mark.parametrize(
     ("content", "expected"),

@@ -11,7 +11,6 @@ from cli.console import raw_server, run_code, write_config
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.xdist_group("cli")
 BRIEF = {"allow": ["*"], "connect_timeout_s": 1.0, "timeout_s": 20.0}
 HASTY = {"allow": ["*"], "timeout_s": 1.0}
 
