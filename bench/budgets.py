@@ -178,7 +178,7 @@ ROWS: Final[Mapping[str, RowSpec]] = {
         budgets=(Budget(statistic="p50", at_most=1.25, source=_WRAPPERS),),
     ),
     "search": RowSpec(
-        title="catalog search over 8,500 tools",
+        title="catalog search over 8,500 tools (`--tiny`: 500)",
         budgets=(Budget(statistic="p95", at_most=10, source=_SEARCH),),
     ),
 }

@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from bench.sizes import Sizes
     from bench.world import World
 
-TOOL_COUNT = 8_500
 _PER_SERVER = 17
 _QUERY_WORDS = 5
 
 
-def made_up_manifest(tool_count: int = TOOL_COUNT) -> Manifest:
+def made_up_manifest(tool_count: int) -> Manifest:
     """A manifest of `tool_count` tools on a seventeenth as many servers."""
     chance = random.Random(8500)  # noqa: S311  the same catalog every time
     real = [tool for tools in load_lists(TOOL_LISTS).values() for tool in tools]
@@ -61,7 +60,7 @@ def questions(manifest: Manifest, count: int) -> list[tuple[str, str]]:
 
 async def measure(world: World, sizes: Sizes) -> Measured:
     del world
-    manifest = made_up_manifest()
+    manifest = made_up_manifest(sizes.catalog_tools)
     catalog = Catalog(manifest)
     asked = questions(manifest, 200)
 

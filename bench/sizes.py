@@ -18,6 +18,7 @@ class Sizes:
     burst: int  # executions per back-to-back burst
     idle: int  # sessions whose memory is read
     searches: int
+    catalog_tools: int = 8_500
     slow_rounds: int  # of what takes a second or more: cold starts, whole commands, wrappers
 
 
@@ -27,4 +28,16 @@ FULL = Sizes(
 QUICK = Sizes(
     rounds=3, paced=5, fresh=5, session=20, compared=5, calls=30, burst=30, idle=2, searches=20, slow_rounds=3
 )
-TINY = Sizes(rounds=1, paced=2, fresh=2, session=3, compared=2, calls=3, burst=4, idle=1, searches=2, slow_rounds=1)
+TINY = Sizes(
+    rounds=1,
+    paced=2,
+    fresh=2,
+    session=3,
+    compared=2,
+    calls=3,
+    burst=4,
+    idle=1,
+    searches=2,
+    slow_rounds=1,
+    catalog_tools=500,
+)

@@ -13,7 +13,10 @@ import pytest
 from bench.budgets import ROWS
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.xdist_group("bench")  # one run serves all tests of this module
+pytestmark = [
+    pytest.mark.xdist_group("bench"),  # one run serves all tests of this module
+    pytest.mark.timeout(180),  # 10 s alone, a minute when every core is wanted five times over
+]
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +24,7 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One run of everything that does not need the data environment, which takes minutes to build."""
     path = tmp_path_factory.mktemp("bench") / "out.json"
     command = [sys.executable, "-m", "bench", "--tiny", "--env", "base", "--json", str(path)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False, env=_env())
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=170, check=False, env=_env())
     assert ended.returncode == 0, ended.stderr[-4000:]
     assert "first execution of a new tenant, base" in ended.stdout
     assert "Exception" not in ended.stderr, ended.stderr[-4000:]
