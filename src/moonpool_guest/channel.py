@@ -64,13 +64,25 @@ class Hold:
 
     def interrupt(self) -> None:
         """Called by the signal handler, in the main thread: raise KeyboardInterrupt now or when the block ends."""
-        if not self._depth:
-            self._noted = False
-            raise KeyboardInterrupt
         self._noted = True
+        self.settle()
         os.eventfd_write(self._event_fd, 1)
         if self.sleeping_on is not None and self.sleeping_on.locked():
             self.sleeping_on.release()
+
+    def note(self) -> None:
+        """Called by the signal handler where nothing may be raised: `settle`, or the next block, raises it."""
+        self._noted = True
+
+    def settle(self) -> None:
+        """Raise what was noted, unless the main thread is inside a block."""
+        if self._noted and not self._depth:
+            self._noted = False
+            raise KeyboardInterrupt
+
+    def forget(self) -> None:
+        """The execution that the interrupt was meant for is over."""
+        self._noted = False
 
     def __enter__(self) -> None:
         if threading.get_ident() == self._main:
@@ -79,9 +91,7 @@ class Hold:
     def __exit__(self, *_: object) -> None:
         if threading.get_ident() == self._main:
             self._depth -= 1
-            if self._noted and not self._depth:
-                self._noted = False
-                raise KeyboardInterrupt
+            self.settle()
 
 
 class Guard:

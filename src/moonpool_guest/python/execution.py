@@ -101,24 +101,24 @@ class Interpreter:
         return Outcome("ok")
 
     def _execute(self, code: CodeType, namespace: "dict[str, Any]") -> None:
+        events._set_running_loop(None)  # an interrupt may have kept a loop from putting it back
         if not code.co_flags & inspect.CO_COROUTINE:
             exec(code, namespace)
             return
         loop = self.loop()
+        earlier = asyncio.all_tasks(loop)
         main = loop.create_task(eval(code, namespace))
         try:
             loop.run_until_complete(main)
         except BaseException as error:
-            if isinstance(error, KeyboardInterrupt) and not main.done():
-                main.cancel()
-                loop.run_until_complete(asyncio.gather(main, return_exceptions=True))
+            if isinstance(error, KeyboardInterrupt):
+                _cancel(loop, asyncio.all_tasks(loop) - earlier)  # what this execution started
             if main.done() and not main.cancelled():
                 main.exception()  # retrieved, so that the loop does not report it a second time
             raise
 
     def loop(self) -> "asyncio.AbstractEventLoop":
         """The kernel's event loop, which lives as long as the session; another if an interrupt broke it."""
-        events._set_running_loop(None)
         if self._loop is None or self._loop.is_closed() or self._loop.is_running():
             self._loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self._loop)
@@ -129,11 +129,7 @@ class Interpreter:
         import atexit
 
         if self._loop is not None and not self._loop.is_closed():
-            pending = asyncio.all_tasks(self._loop)
-            for task in pending:
-                task.cancel()
-            if pending:
-                self._loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+            _cancel(self._loop, asyncio.all_tasks(self._loop))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]  joins threads
         atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
@@ -145,6 +141,13 @@ class Interpreter:
             raise
         except BaseException as error:
             _print_exception(error)
+
+
+def _cancel(loop: asyncio.AbstractEventLoop, pending: "set[asyncio.Task[Any]]") -> None:
+    for task in pending:
+        task.cancel()
+    if pending:
+        loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
 
 
 def _exited(error: SystemExit) -> Outcome:

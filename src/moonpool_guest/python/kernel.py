@@ -3,12 +3,14 @@
 It is PID 1 of its sandbox, so it reaps orphans between executions. It ends when the host closes the channel.
 """
 
+import _thread
 import faulthandler
 import importlib
 import json
 import os
 import signal
 import sys
+import time
 from types import FrameType
 from typing import Any
 
@@ -63,7 +65,9 @@ class Kernel:
         self._interpreter = Interpreter.main()
         self._pid = os.getpid()
         self._manifest: object = None
+        nesting.settle_interrupt[:] = [self._channel.hold.settle]
         signal.signal(signal.SIGINT, self._on_interrupt)
+        sys.unraisablehook = _on_unraisable
 
     def serve(self) -> None:
         """Say ready, then run what comes."""
@@ -99,10 +103,12 @@ class Kernel:
                 final=bool(head["final"]),
                 result_bytes_max=int(head["result_bytes_max"]),  # pyright: ignore[reportArgumentType]
             )
+            self._channel.hold.settle()
         except KeyboardInterrupt:  # after the end of the code, e.g. while its result was made into JSON
             outcome = Outcome("interrupted").fail("KeyboardInterrupt", "the execution was interrupted")
         except BaseException as error:  # out of memory in our own code
             outcome = Outcome("ok").fail(type(error).__name__, "the kernel could not finish the execution")
+        self._channel.hold.forget()
         toolcalls.install(None)
         _flush()
         if os.getpid() != self._pid:  # a child that the code forked and that ran to the end of the code
@@ -123,11 +129,16 @@ class Kernel:
         INVARIANT: KeyboardInterrupt is raised inside `Interpreter.run` only, whose caller catches it. A flag that is
         set around the call would leave gaps in which an interrupt ends the kernel.
         """
-        while frame is not None:
-            if frame.f_code is Interpreter.run.__code__:
-                self._channel.hold.interrupt()
-                return
-            frame = frame.f_back
+        hold, outer = self._channel.hold, frame
+        while outer is not None and outer.f_code is not Interpreter.run.__code__:
+            outer = outer.f_back
+        if outer is None or frame is None:
+            return
+        if (loop := nesting.loop_at_work(frame)) is not None:
+            hold.note()
+            nesting.call_next(loop, hold.settle)
+        else:
+            hold.interrupt()
 
     def _forget_old_wrappers(self, manifest: object) -> None:
         """Import wrappers afresh when the host has published another tree (the tools changed)."""
@@ -137,6 +148,19 @@ class Kernel:
                 del sys.modules[name]
             for path in [p for p in sys.path_importer_cache if p.startswith(_IMPORT_ROOTS)]:
                 del sys.path_importer_cache[path]
+
+
+def _on_unraisable(what: "sys.UnraisableHookArgs") -> None:
+    """An interrupt that fell into a `__del__` or a weakref's callback, which cannot raise, comes again."""
+    if what.exc_type is KeyboardInterrupt:
+        _thread.start_new_thread(_interrupt_again, ())  # not `threading`: its locks may be held by what was interrupted
+    else:
+        sys.__unraisablehook__(what)
+
+
+def _interrupt_again() -> None:
+    time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def _prepare_process() -> None:

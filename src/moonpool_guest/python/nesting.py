@@ -3,15 +3,23 @@
 Top-level `await` runs on the kernel's loop; CPython then refuses a second loop in the same thread. A nested
 `asyncio.run` is harmless here: the outer loop just waits, as it would for any blocking call. So while a top-level
 coroutine runs, `asyncio.run` sets the outer loop aside, runs the inner one to its end and puts the outer one back.
+
+And it brings an interrupt into a running loop. Raised in the middle of the loop's own code, a KeyboardInterrupt can
+lose a callback that was just taken from the queue, and whoever waits for it waits for ever (seen: once in 400
+interrupts of a coroutine that does nothing but yield). So there it becomes the loop's next callback.
 """
 
+import os
+import selectors
 import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
 
 _ssl = sys.modules.get("ssl", sys)  # `sys` stands for: was not imported
 sys.modules["ssl"] = None  # pyright: ignore[reportArgumentType]  asyncio does without; it would cost 5 MB in each fork
 
 import asyncio  # noqa: E402
-from asyncio import events, tasks  # noqa: E402
+from asyncio import base_events, events, tasks  # noqa: E402
 from typing import Any  # noqa: E402
 
 if _ssl is sys:
@@ -20,23 +28,51 @@ else:
     sys.modules["ssl"] = _ssl
 
 _run = asyncio.run
+_LOOP_FILES = (os.path.dirname(asyncio.__file__) + "/", selectors.__file__)
+_RUN_ONCE: CodeType = vars(base_events.BaseEventLoop)["_run_once"].__code__
+settle_interrupt: "list[Callable[[], None]]" = []  # the kernel's: raises what came when a loop was ending
+
+
+def loop_at_work(frame: FrameType) -> "asyncio.AbstractEventLoop | None":
+    """The running loop if its own code is what `frame` runs, not a coroutine or callback."""
+    one: FrameType | None = frame
+    while one is not None and one.f_code.co_filename.startswith(_LOOP_FILES):
+        if one.f_code is _RUN_ONCE:
+            return one.f_locals.get("self")
+        one = one.f_back
+    return None
+
+
+def call_next(loop: Any, callback: Callable[[], None]) -> None:
+    """Make `callback` the next that `loop` runs. For signal handlers."""
+    loop._ready.appendleft(events.Handle(callback, (), loop))
+    loop._write_to_self()
 
 
 def _run_nested(main: Any, **options: Any) -> Any:
     outer = events._get_running_loop()
     if outer is None:
-        return _run(main, **options)
+        result = _run(main, **options)
+        _settle()
+        return result
     task = tasks.current_task(outer)
     events._set_running_loop(None)
     if task is not None:
         tasks._leave_task(outer, task)
     try:
-        return _run(main, **options)
+        result = _run(main, **options)
     finally:
         if task is not None:
             tasks._enter_task(outer, task)
         events._set_running_loop(outer)
         events.set_event_loop(outer)
+    _settle()
+    return result
+
+
+def _settle() -> None:
+    for settle in settle_interrupt:
+        settle()
 
 
 def allow_nested_run() -> None:
