@@ -42,7 +42,7 @@ class StartReport(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-async def _hold(start: SessionStart) -> None:
+async def _hold(start: SessionStart, starter: _Starter) -> None:
     from moonpool.bootstrap import assemble, data_folder
     from moonpool.broker.config import load_config
     from moonpool.runtime.session_files import SessionFolder
@@ -52,9 +52,7 @@ async def _hold(start: SessionStart) -> None:
     config = load_config(Path(start.config), os.environ) if start.config is not None else None
     folder = SessionFolder(data_folder(settings, os.environ))
     approver = ClientApprover()
-    async with assemble(
-        settings, config=config, approver=approver, environ=os.environ, progress=lambda step: _note(start, step)
-    ) as app:
+    async with assemble(settings, config=config, approver=approver, environ=os.environ, progress=starter.note) as app:
         identity = SessionIdentity(
             name=start.name,
             environment=start.environment,
@@ -68,37 +66,51 @@ async def _hold(start: SessionStart) -> None:
             asyncio.get_running_loop().add_signal_handler(number, host.stop)
         listener = folder.listen(start.name)
         try:
-            _report(start, StartReport(kind="ready"))
+            starter.ready()
             await host.serve(listener)
         finally:
             folder.remove_socket(start.name)
     folder.tidy(start.name)
 
 
-def _note(start: SessionStart, step: BuildProgress) -> None:
-    _report(start, StartReport(kind="note", text=f"environment {step.environment}: {step.note}"))
+class _Starter:
+    """Whoever started us, until it heard `ready`; after that the descriptor is somebody else's."""
 
+    def __init__(self, fd: int) -> None:
+        self._fd: int | None = fd
 
-def _report(start: SessionStart, report: StartReport) -> None:
-    os.write(start.ready_fd, msgspec.json.encode(report) + b"\n")
-    if report.kind == "ready":
-        os.close(start.ready_fd)
+    def note(self, step: BuildProgress) -> None:
+        self._tell(StartReport(kind="note", text=f"environment {step.environment}: {step.note}"))
+
+    def ready(self) -> None:
+        self._tell(StartReport(kind="ready"))
+        if self._fd is not None:
+            os.close(self._fd)
+        self._fd = None
+
+    def error(self, sentence: str) -> None:
+        with suppress(OSError):
+            self._tell(StartReport(kind="error", text=sentence))
+
+    def _tell(self, report: StartReport) -> None:
+        if self._fd is not None:
+            os.write(self._fd, msgspec.json.encode(report) + b"\n")
 
 
 def main() -> None:
     """Hold the session described by the one argument."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     start = msgspec.json.decode(sys.argv[1], type=SessionStart)
+    starter = _Starter(start.ready_fd)
     try:
-        asyncio.run(_hold(start))
+        asyncio.run(_hold(start, starter))
     except BrokenPipeError:
         sys.exit(1)  # whoever wanted this session is gone
     except Exception as error:
         if os.environ.get("MOONPOOL_DEBUG") == "1":
             raise
         sys.stderr.write(f"moonpool: {one_sentence(error)}\n")
-        with suppress(OSError):
-            _report(start, StartReport(kind="error", text=one_sentence(error)))
+        starter.error(one_sentence(error))
         sys.exit(2)
 
 

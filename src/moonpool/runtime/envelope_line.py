@@ -1,7 +1,8 @@
 """The one line in which `moonpool run` answers: compact JSON, one physical line, at most 64 KiB (H-018, H-020, H-021).
 
-Line breaks that JSON leaves alone (U+0085, U+2028, U+2029) are escaped, because readers split lines at them. A line
-that would be too long is replaced by one whose result is an `OutputTooLarge` error; JSON is never cut.
+Line breaks and control characters that JSON leaves alone (U+007F to U+009F, U+2028, U+2029) are escaped, because
+readers split lines at them and terminals act on them. A line that would be too long is replaced by one whose result is
+an `OutputTooLarge` error; JSON is never cut.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
 
 LINE_BYTES_MAX: Final = 64 * 1024
-_LINE_BREAKS: Final = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+_ESCAPED: Final = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
 _MESSAGE_CHARS_MAX: Final = 4000
 
 
@@ -53,4 +54,4 @@ def _shortened(envelope: Envelope, size: int) -> Envelope:
 def _encode(envelope: Envelope) -> bytes:
     members = envelope.to_json(extras=False)
     text = json.dumps(members, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return (text.translate(_LINE_BREAKS) + "\n").encode("utf-8", "backslashreplace")
+    return (text.translate(_ESCAPED) + "\n").encode("utf-8", "backslashreplace")

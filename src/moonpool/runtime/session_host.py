@@ -15,27 +15,23 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from moonpool.broker.approval import ApprovalAnswer, reject
-from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import MoonpoolError
 from moonpool.runtime import session_wire as wire
 from moonpool.runtime.envelope_line import envelope_line
 from moonpool.runtime.missing_tools import tell_missing_tools
+from moonpool.runtime.session_connection import Client, ClientApprover
 from moonpool.runtime.session_files import peer_of
 from moonpool.runtime.sessions import CodeRequest
 
 if TYPE_CHECKING:
     import socket
 
-    from moonpool.broker.approval import ApprovalRequest
     from moonpool.runtime.sessions import Session
     from moonpool.runtime.tools import Toolbox
-    from moonpool.sandboxes.base import Stream
 
 _CLIENTS_MAX: Final = 64
 _FIRST_LINE_S: Final = 10.0
 _LAST_WORDS_S: Final = 5.0
-_APPROVER_CHARS_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,73 +62,6 @@ class SessionIdentity:
             f"session {self.name!r} was started with {difference}; close it (moonpool session close {self.name}) "
             "or use another name"
         )
-
-
-class Client:
-    """One connection whose code runs, or waits for its turn."""
-
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
-        self._questions: dict[str, tuple[ApprovalRequest, asyncio.Future[ApprovalAnswer]]] = {}
-        self.gone = False
-
-    def send(self, message: wire.HostMessage) -> None:
-        if not self.gone:
-            self._writer.write(wire.encode(message))
-
-    def show(self, stream: Stream, data: bytes) -> None:
-        for start in range(0, len(data), wire.OUTPUT_PIECE_BYTES_MAX):
-            self.send(wire.Output(stream=stream, data=data[start : start + wire.OUTPUT_PIECE_BYTES_MAX]))
-
-    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        if self.gone:
-            return _nobody(request)
-        answer: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
-        self._questions[request.request_id] = (request, answer)
-        self.send(wire.Question(**{name: getattr(request, name) for name in wire.Question.__struct_fields__}))
-        try:
-            return await answer
-        finally:
-            del self._questions[request.request_id]
-            if not answer.done() or answer.cancelled():
-                self.send(wire.Withdrawn(request_id=request.request_id))
-
-    def take(self, answer: wire.Answer) -> None:
-        """Match an answer to its question. The desk checks what it is bound to."""
-        _, waiting = self._questions.get(answer.request_id, (None, None))
-        if waiting is None or waiting.done():
-            return
-        state = ApprovalState.APPROVED if answer.state == ApprovalState.APPROVED else ApprovalState.REJECTED
-        waiting.set_result(
-            ApprovalAnswer(
-                request_id=answer.request_id,
-                arguments_digest=answer.arguments_digest,
-                state=state,
-                approver=answer.approver[:_APPROVER_CHARS_MAX],
-                note=answer.note,
-            )
-        )
-
-    def vanish(self) -> None:
-        """Nobody is at the other end any more."""
-        self.gone = True
-        for request, waiting in tuple(self._questions.values()):
-            if not waiting.done():
-                waiting.set_result(_nobody(request))
-
-
-class ClientApprover:
-    """The `Approver` of a session's process: asks the client whose code is running."""
-
-    def __init__(self) -> None:
-        self.client: Client | None = None
-
-    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        return _nobody(request) if self.client is None else await self.client.ask(request)
-
-
-def _nobody(request: ApprovalRequest) -> ApprovalAnswer:
-    return reject(request, "application:session", "the client that ran this code is gone; nobody can be asked")
 
 
 class SessionHost:

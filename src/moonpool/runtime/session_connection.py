@@ -1,0 +1,86 @@
+"""The host's view of one client of a session: what it is shown, and the questions it is asked.
+
+SECURITY: a question goes to the client whose code caused it, to nobody else; when that client is gone, it is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from moonpool.broker.approval import ApprovalAnswer, reject
+from moonpool.core.calls import ApprovalState
+from moonpool.runtime import session_wire as wire
+
+if TYPE_CHECKING:
+    from moonpool.broker.approval import ApprovalRequest
+    from moonpool.sandboxes.base import Stream
+
+_APPROVER_CHARS_MAX: Final = 200
+
+
+class Client:
+    """One connection whose code runs, or waits for its turn."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._questions: dict[str, tuple[ApprovalRequest, asyncio.Future[ApprovalAnswer]]] = {}
+        self.gone = False
+
+    def send(self, message: wire.HostMessage) -> None:
+        if not self.gone:
+            self._writer.write(wire.encode(message))
+
+    def show(self, stream: Stream, data: bytes) -> None:
+        for start in range(0, len(data), wire.OUTPUT_PIECE_BYTES_MAX):
+            self.send(wire.Output(stream=stream, data=data[start : start + wire.OUTPUT_PIECE_BYTES_MAX]))
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        if self.gone:
+            return _nobody(request)
+        answer: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
+        self._questions[request.request_id] = (request, answer)
+        self.send(wire.Question(**{name: getattr(request, name) for name in wire.Question.__struct_fields__}))
+        try:
+            return await answer
+        finally:
+            del self._questions[request.request_id]
+            if not answer.done() or answer.cancelled():
+                self.send(wire.Withdrawn(request_id=request.request_id))
+
+    def take(self, answer: wire.Answer) -> None:
+        """Match an answer to its question. The desk checks what it is bound to."""
+        _, waiting = self._questions.get(answer.request_id, (None, None))
+        if waiting is None or waiting.done():
+            return
+        state = ApprovalState.APPROVED if answer.state == ApprovalState.APPROVED else ApprovalState.REJECTED
+        waiting.set_result(
+            ApprovalAnswer(
+                request_id=answer.request_id,
+                arguments_digest=answer.arguments_digest,
+                state=state,
+                approver=answer.approver[:_APPROVER_CHARS_MAX],
+                note=answer.note,
+            )
+        )
+
+    def vanish(self) -> None:
+        """Nobody is at the other end any more."""
+        self.gone = True
+        for request, waiting in tuple(self._questions.values()):
+            if not waiting.done():
+                waiting.set_result(_nobody(request))
+
+
+class ClientApprover:
+    """The `Approver` of a session's process: asks the client whose code is running."""
+
+    def __init__(self) -> None:
+        self.client: Client | None = None
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        return _nobody(request) if self.client is None else await self.client.ask(request)
+
+
+def _nobody(request: ApprovalRequest) -> ApprovalAnswer:
+    return reject(request, "application:session", "the client that ran this code is gone; nobody can be asked")
