@@ -1,0 +1,365 @@
+"""Plans, slots and identities: the pure parts of the backends."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import anyio
+import pytest
+from inline_snapshot import snapshot
+
+from moonpool.sandboxes.base import ImageSpec, SandboxLimits, SandboxSpec
+from moonpool.sandboxes.identity import UID_COUNT, UID_FIRST, Identities, Identity
+from moonpool.sandboxes.plan import WallParts, execution_wall, guest_command, zygote_wall
+from moonpool.sandboxes.process import WallStarter
+from moonpool.sandboxes.slots import SlotFolder
+
+IMAGE = ImageSpec(
+    name="base",
+    digest="d1",
+    python=Path("/env/python/bin/python3.11"),
+    guest=Path("/env/guest/g1"),
+    binds=(Path("/env/python"),),
+    site_paths=(Path("/env/data/site"),),
+    variables={"LD_LIBRARY_PATH": "/env/python/lib"},
+)
+PARTS = WallParts(
+    launcher=Path("/usr/bin/bwrap"), image=IMAGE, etc=Path("/run/etc"), slots=Path("/run/slots/s1"), seccomp_fd=9
+)
+
+
+def test_the_wall_of_a_zygote() -> None:
+    assert zygote_wall(PARTS, ["python", "-c", "pass"]) == snapshot(
+        [
+            "/usr/bin/bwrap",
+            "--unshare-user",
+            "--unshare-ipc",
+            "--unshare-pid",
+            "--unshare-net",
+            "--unshare-uts",
+            "--unshare-cgroup",
+            "--uid",
+            "1000",
+            "--gid",
+            "1000",
+            "--hostname",
+            "sandbox",
+            "--die-with-parent",
+            "--new-session",
+            "--cap-drop",
+            "ALL",
+            "--clearenv",
+            "--setenv",
+            "PATH",
+            "/usr/bin:/bin",
+            "--setenv",
+            "HOME",
+            "/home/user",
+            "--setenv",
+            "LANG",
+            "C.UTF-8",
+            "--setenv",
+            "LD_LIBRARY_PATH",
+            "/env/python/lib",
+            "--ro-bind",
+            "/usr",
+            "/usr",
+            "--size",
+            "65536",
+            "--perms",
+            "0555",
+            "--tmpfs",
+            "/usr/local",
+            "--remount-ro",
+            "/usr/local",
+            "--symlink",
+            "usr/bin",
+            "/bin",
+            "--symlink",
+            "usr/lib",
+            "/lib",
+            "--symlink",
+            "usr/lib64",
+            "/lib64",
+            "--symlink",
+            "usr/sbin",
+            "/sbin",
+            "--ro-bind-try",
+            "/etc/ld.so.cache",
+            "/etc/ld.so.cache",
+            "--ro-bind-try",
+            "/etc/alternatives",
+            "/etc/alternatives",
+            "--ro-bind-try",
+            "/etc/fonts",
+            "/etc/fonts",
+            "--ro-bind-try",
+            "/etc/ssl/certs",
+            "/etc/ssl/certs",
+            "--ro-bind",
+            "/run/etc/passwd",
+            "/etc/passwd",
+            "--ro-bind",
+            "/run/etc/group",
+            "/etc/group",
+            "--ro-bind",
+            "/run/etc/hosts",
+            "/etc/hosts",
+            "--ro-bind",
+            "/run/etc/nsswitch.conf",
+            "/etc/nsswitch.conf",
+            "--ro-bind",
+            "/env/python",
+            "/env/python",
+            "--ro-bind",
+            "/env/guest/g1",
+            "/moonpool",
+            "--proc",
+            "/proc",
+            "--size",
+            "65536",
+            "--tmpfs",
+            "/dev",
+            "--dev-bind",
+            "/dev/null",
+            "/dev/null",
+            "--dev-bind",
+            "/dev/zero",
+            "/dev/zero",
+            "--dev-bind",
+            "/dev/full",
+            "/dev/full",
+            "--dev-bind",
+            "/dev/random",
+            "/dev/random",
+            "--dev-bind",
+            "/dev/urandom",
+            "/dev/urandom",
+            "--dev-bind",
+            "/dev/tty",
+            "/dev/tty",
+            "--symlink",
+            "/proc/self/fd",
+            "/dev/fd",
+            "--symlink",
+            "/proc/self/fd/0",
+            "/dev/stdin",
+            "--symlink",
+            "/proc/self/fd/1",
+            "/dev/stdout",
+            "--symlink",
+            "/proc/self/fd/2",
+            "/dev/stderr",
+            "--symlink",
+            "pts/ptmx",
+            "/dev/ptmx",
+            "--dir",
+            "/dev/pts",
+            "--size",
+            "1048576",
+            "--tmpfs",
+            "/dev/shm",
+            "--size",
+            "33554432",
+            "--tmpfs",
+            "/tmp",
+            "--dir",
+            "/quota",
+            "--dir",
+            "/workspace",
+            "--dir",
+            "/home/user",
+            "--dir",
+            "/wrappers",
+            "--ro-bind",
+            "/run/slots/s1",
+            "/slots",
+            "--chdir",
+            "/",
+            "--remount-ro",
+            "/dev",
+            "--remount-ro",
+            "/",
+            "--seccomp",
+            "9",
+            "--",
+            "python",
+            "-c",
+            "pass",
+        ]
+    )
+
+
+def test_the_wall_of_one_execution_differs_in_this_alone() -> None:
+    zygote, execution = (set(plan) for plan in (zygote_wall(PARTS, []), execution_wall(PARTS, [], info_fd=7)))
+    assert sorted(execution - zygote) == snapshot(
+        ["--as-pid-1", "--cap-add", "--info-fd", "/slots/s1", "7", "CAP_SETPCAP", "CAP_SYS_ADMIN", "CAP_SYS_RESOURCE"]
+    )
+    assert sorted(zygote - execution) == snapshot(["/slots"])
+
+
+def test_the_interpreter_sees_no_path_but_ours() -> None:
+    assert guest_command(IMAGE, "run()") == snapshot(
+        [
+            "/env/python/bin/python3.11",
+            "-I",
+            "-S",
+            "-B",
+            "-X",
+            "utf8",
+            "-c",
+            "import sys; sys.path += ['/moonpool', '/moonpool/moonpool_guest/path', '/env/data/site']; run()",
+        ]
+    )
+
+
+def options(plan: list[str], name: str) -> list[str]:
+    return [plan[index + 1] for index, word in enumerate(plan) if word == name]
+
+
+@pytest.mark.parametrize("plan", [zygote_wall(PARTS, ["x"]), execution_wall(PARTS, ["x"], info_fd=7)])
+def test_every_wall_is_sealed_last_and_binds_nothing_to_write(plan: list[str]) -> None:
+    sealed = plan[plan.index("--seccomp") - 4 :]
+    assert sealed == ["--remount-ro", "/dev", "--remount-ro", "/", "--seccomp", "9", "--", "x"]
+    assert "--bind" not in plan
+    assert "--share-net" not in plan
+    assert "--clearenv" in plan
+    assert {f"--unshare-{name}" for name in ("user", "ipc", "pid", "net", "uts", "cgroup")} <= set(plan)
+    for index, word in enumerate(plan):
+        if word == "--tmpfs":
+            assert "--size" in plan[index - 4 : index], plan[index + 1]
+
+
+def test_an_interpreter_below_usr_local_keeps_it() -> None:
+    parts = WallParts(**{**{name: getattr(PARTS, name) for name in PARTS.__slots__}, "image": ImageSpec(
+        name="i", digest="d", python=Path("/usr/local/bin/python3"), guest=Path("/g"))})  # fmt: skip
+    assert "/usr/local" not in options(zygote_wall(parts, []), "--tmpfs")
+    assert "/usr/local" in options(zygote_wall(PARTS, []), "--tmpfs")
+
+
+def test_a_wall_never_starts_as_kernel_uid_0() -> None:
+    async def start() -> None:
+        with pytest.raises(AssertionError, match="kernel uid 0"):
+            await WallStarter().start(["/bin/true"], Identity(0), pass_fds=(), stdout=None, stderr=None)
+
+    anyio.run(start)
+
+
+# --- specs
+
+
+def test_every_limit_is_set_and_told_as_a_number() -> None:
+    spec = SandboxSpec(image=IMAGE)
+    told = spec.to_confinement("slot")
+    assert told == snapshot(
+        {
+            "slot": "slot",
+            "tmpfs_bytes": 268435456,
+            "tmpfs_inodes": 16384,
+            "limits": {
+                "AS": 2147483648,
+                "NPROC": 64,
+                "NOFILE": 256,
+                "FSIZE": 268435456,
+                "CPU": 600,
+                "CORE": 1,
+                "MEMLOCK": 0,
+                "MSGQUEUE": 0,
+                "SIGPENDING": 256,
+            },
+        }
+    )
+    assert told["slot"] == "slot"
+
+
+def test_specs_with_other_limits_scopes_or_images_are_not_interchangeable() -> None:
+    base = SandboxSpec(image=IMAGE)
+    assert base.key == SandboxSpec(image=IMAGE).key
+    assert base.key != SandboxSpec(image=IMAGE, scope="other").key
+    assert base.key != SandboxSpec(image=IMAGE, limits=SandboxLimits(process_count_max=3)).key
+
+
+# --- slots
+
+
+def make_tree(folder: Path, text: str) -> Path:
+    (folder / "servers" / "one").mkdir(parents=True)
+    (folder / "servers" / "one" / "__init__.py").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_publishing_shows_a_tree_and_another_and_the_first_again(tmp_path: Path) -> None:
+    slots = SlotFolder(tmp_path / "slots")
+    slot = slots.create("s")
+    for text in ("a", "b", "a"):
+        tree = tmp_path / text
+        slots.publish("s", tree if tree.exists() else make_tree(tree, text), f"sha256:{text}")
+        assert (slot / "current" / "servers" / "one" / "__init__.py").read_text(encoding="utf-8") == text
+    assert sorted(path.name for path in slot.iterdir()) == ["current", "tree-a", "tree-b"]
+
+
+def test_a_published_tree_stays_when_its_source_is_deleted(tmp_path: Path) -> None:
+    slots = SlotFolder(tmp_path / "slots")
+    slot = slots.create("s")
+    tree = make_tree(tmp_path / "tree", "x")
+    slots.publish("s", tree, "sha256:x")
+    (tree / "servers" / "one" / "__init__.py").unlink()
+    assert (slot / "current" / "servers" / "one" / "__init__.py").read_text(encoding="utf-8") == "x"
+
+
+def test_what_a_failed_publish_left_does_not_stop_the_next(tmp_path: Path) -> None:
+    slots = SlotFolder(tmp_path / "slots")
+    slot = slots.create("s")
+    (slot / ".tree-x").mkdir()
+    (slot / ".current").symlink_to("nowhere")
+    slots.publish("s", make_tree(tmp_path / "tree", "x"), "sha256:x")
+    assert (slot / "current" / "servers" / "one" / "__init__.py").read_text(encoding="utf-8") == "x"
+
+
+def test_slots_are_open_to_read_under_any_umask(tmp_path: Path) -> None:
+    tree = make_tree(tmp_path / "tree", "x")
+    before = os.umask(0o077)
+    try:
+        slots = SlotFolder(tmp_path / "run" / "slots")
+        slots.create("s")
+        slots.publish("s", tree, "sha256:x")
+    finally:
+        os.umask(before)
+    folders = [path for path in slots.root.rglob("*") if path.is_dir() and not path.is_symlink()]
+    folders += [slots.root, slots.root.parent]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o755}
+
+
+@pytest.mark.anyio
+async def test_removing_a_slot_twice_or_one_that_never_was_is_fine(tmp_path: Path) -> None:
+    slots = SlotFolder(tmp_path / "slots")
+    slots.create("s")
+    slots.remove("s")
+    slots.remove("s")
+    assert list(slots.root.iterdir()) == []
+
+
+# --- identities
+
+
+def test_root_gives_each_scope_a_uid_of_its_own_and_the_same_one_again() -> None:
+    identities = Identities(own_uid=0)
+    assert [identities.of(scope).uid for scope in ("a", "b", "a")] == [UID_FIRST, UID_FIRST + 1, UID_FIRST]
+
+
+def test_an_ordinary_user_serves_one_scope_as_itself() -> None:
+    identities = Identities(own_uid=1000)
+    assert identities.of("a") == identities.of("a") == Identity(None)
+    with pytest.raises(ValueError, match="one tenant"):
+        identities.of("b")
+
+
+def test_the_uids_end_with_an_error_before_they_are_used_twice() -> None:
+    identities = Identities(own_uid=0)
+    for scope in range(UID_COUNT):
+        identities.of(str(scope))
+    with pytest.raises(ValueError, match="in use"):
+        identities.of("one more")
+    assert UID_FIRST + UID_COUNT < 2**31
