@@ -21,7 +21,7 @@ def describe_machine() -> dict[str, str | int | float]:
 
 
 def _cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         name, _, value = line.partition(":")
         if name.strip() in {"model name", "Model", "Hardware"}:
             return value.strip()

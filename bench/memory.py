@@ -61,6 +61,6 @@ def _idle(app: App) -> Callable[[int], Awaitable[list[float]]]:
 
 def private_megabytes(pid: int) -> float:
     """Pages that no other process has, in 10^6 bytes."""
-    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8")
     kilobytes = [int(line.split()[1]) for line in text.splitlines() if line.startswith("Private_")]
     return sum(kilobytes[:2]) * 1024 / 1e6

@@ -72,7 +72,7 @@ async def open_spawner(
     uid = UID_FIRST + UID_COUNT - 1
     who: dict[str, Any] = {"user": uid, "group": uid, "extra_groups": ()} if drops else {}
     process = await asyncio.create_subprocess_exec(
-        *(python, "-I", "-S", "-c", (Path(__file__).parent / "spawner.py").read_text()),
+        *(python, "-I", "-S", "-c", (Path(__file__).parent / "spawner.py").read_text(encoding="utf-8")),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         pass_fds=fds,

@@ -45,6 +45,6 @@ async def _serve() -> None:
 
 if __name__ == "__main__":
     if started := os.environ.get("BENCH_STARTED"):
-        with Path(started).open("a") as marks:
+        with Path(started).open("a", encoding="utf-8") as marks:
             marks.write("started\n")
     anyio.run(_serve)

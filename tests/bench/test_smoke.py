@@ -24,7 +24,9 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One run of everything that does not need the data environment, which takes minutes to build."""
     path = tmp_path_factory.mktemp("bench") / "out.json"
     command = [sys.executable, "-m", "bench", "--tiny", "--env", "base", "--json", str(path)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=170, check=False, env=_env())
+    ended = subprocess.run(
+        command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=170, check=False, env=_env()
+    )
     assert ended.returncode == 0, ended.stderr[-4000:]
     assert "first execution of a new tenant, base" in ended.stdout
     assert "Exception" not in ended.stderr, ended.stderr[-4000:]
@@ -63,7 +65,7 @@ def test_the_wrappers_benchmark_runs_alone_on_any_folder_of_lists(tmp_path: Path
     (tmp_path / "recorded.json").write_text(json.dumps(recorded), encoding="utf-8")
     command = [sys.executable, "-m", "bench.wrappers", "--toollists", str(tmp_path), "--rounds", "1", "--json"]
 
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60, check=True)
 
     found = json.loads(ended.stdout)
     assert (found["tools"], found["servers"]) == (3, 2)

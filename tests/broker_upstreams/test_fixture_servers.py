@@ -18,14 +18,16 @@ pytestmark = pytest.mark.anyio
 
 async def test_recorder_serves_any_list_and_returns_the_arguments(tmp_path: Path) -> None:
     listed, record = tmp_path / "list.json", tmp_path / "record.jsonl"
-    listed.write_text(json.dumps({"tools": [{"name": "a.b-C", "inputSchema": {"type": "object"}, "x": None}]}))
+    listed.write_text(
+        json.dumps({"tools": [{"name": "a.b-C", "inputSchema": {"type": "object"}, "x": None}]}), encoding="utf-8"
+    )
     with anyio.fail_after(30):
         async with upstream(command("recorder.py", listed, record)) as srv:
             listing = await srv.list_tools()
             result = await srv.call_tool("a.b-C", {"from": None}, timeout_s=20)
     assert listing.tools[0].raw == {"name": "a.b-C", "inputSchema": {"type": "object"}, "x": None}
     assert result["structuredContent"] == {"tool": "a.b-C", "arguments": {"from": None}}
-    assert json.loads(record.read_text()) == {"tool": "a.b-C", "arguments": {"from": None}}
+    assert json.loads(record.read_text(encoding="utf-8")) == {"tool": "a.b-C", "arguments": {"from": None}}
 
 
 async def test_sheets_and_drive_answer() -> None:

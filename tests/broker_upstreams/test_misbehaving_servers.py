@@ -111,7 +111,7 @@ async def test_a_call_that_died_is_never_sent_again(tmp_path: Path) -> None:
     with anyio.fail_after(30):
         async with upstream(raw("dies-mid-call", log)) as srv:
             await failure(srv)
-    assert sum('"tools/call"' in line for line in log.read_text().splitlines()) == 1
+    assert sum('"tools/call"' in line for line in log.read_text(encoding="utf-8").splitlines()) == 1
 
 
 # D-060
@@ -132,7 +132,7 @@ async def test_a_hanging_server_times_out_and_is_restarted_by_the_next_call(tmp_
             first = await failure(srv, timeout_s=0.3)
             second = await failure(srv, timeout_s=2)
     assert (first.code, second.code) == ("upstream_call_timeout", "upstream_call_timeout")
-    assert log.read_text().count('"initialize"') == 2
+    assert log.read_text(encoding="utf-8").count('"initialize"') == 2
 
 
 #
@@ -143,7 +143,7 @@ async def test_a_call_that_times_out_is_cancelled_at_the_server(tmp_path: Path) 
             await srv.list_tools()
             error = await failure(srv, timeout_s=0.05)
             await srv.call_tool("echo", {}, timeout_s=20)
-    lines = log.read_text().splitlines()
+    lines = log.read_text(encoding="utf-8").splitlines()
     call = next(line for line in lines if '"tools/call"' in line)
     assert "did not answer 'echo' within 0.05 s" in str(error)
     request_id = call.partition('"id":')[2].partition(",")[0].rstrip("}")

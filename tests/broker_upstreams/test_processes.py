@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from broker_upstreams.peers import QUICK, SECRET, command, configure, raw, upstream
+from moonpool.broker.upstreams.base import UpstreamStartError
 from moonpool.broker.upstreams.process import STDERR_BYTES_MAX, OversizedLine, ServerProcess, open_process
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 def alive(pid: int) -> bool:
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2][0]
     except FileNotFoundError:
         return False
     return state not in "ZX"
@@ -37,7 +38,7 @@ def opened(given: dict[str, Any], **options: Any) -> Any:
 
 async def logged(log: Path, word: str) -> None:
     path = anyio.Path(log)
-    while not (await path.exists() and word in await path.read_text()):
+    while not (await path.exists() and word in await path.read_text(encoding="utf-8")):
         await anyio.lowlevel.checkpoint()
 
 
@@ -83,7 +84,7 @@ async def test_stop_closes_stdin_then_terms_then_kills(mode: str, order: list[st
             await process.send(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
             await process.receive_line()
             pid = process.pid
-    assert [line for line in log.read_text().splitlines() if line in {"EOF", "TERM"}] == order
+    assert [line for line in log.read_text(encoding="utf-8").splitlines() if line in {"EOF", "TERM"}] == order
     assert not alive(pid)
 
 
@@ -92,7 +93,7 @@ async def test_children_that_outlive_the_server_are_killed_too(tmp_path: Path) -
     with anyio.fail_after(30):
         async with opened(raw("grandchild", log)) as process:
             await logged(log, "\n")
-            grandchild = int(log.read_text().split()[0])
+            grandchild = int(log.read_text(encoding="utf-8").split()[0])
             assert alive(grandchild)
             del process
     assert not alive(grandchild)
@@ -112,7 +113,7 @@ async def test_a_cancelled_owner_leaves_nothing(tmp_path: Path) -> None:
             tasks.start_soon(hold)
             await logged(log, "\n")
             tasks.cancel_scope.cancel()
-    pids.append(int(log.read_text().split()[0]))
+    pids.append(int(log.read_text(encoding="utf-8").split()[0]))
     assert not any(alive(pid) for pid in pids)
 
 
@@ -176,3 +177,12 @@ async def test_a_plain_name_that_path_does_not_know_is_looked_for_beside_the_int
     with anyio.fail_after(30):
         async with open_process(config, environ, times=QUICK) as process:
             assert alive(process.pid)
+
+
+async def test_a_missing_command_is_called_missing_also_when_path_holds_a_closed_folder(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o000)
+    config = configure({"srv": {"command": "no-such-command-here"}}).servers[0]
+    with pytest.raises(UpstreamStartError, match="was not found; install it"):
+        async with open_process(config, {"PATH": str(closed)}, times=QUICK):
+            pass

@@ -39,7 +39,7 @@ async def test_eras_come_out_and_save_the_probe_when_given_back(tmp_path: Path) 
         async with upstream(raw("good", log), known_eras=eras) as srv:
             await srv.list_tools()
     assert eras == {"srv": "2025-06-18"}
-    assert "server/discover" not in log.read_text()
+    assert "server/discover" not in log.read_text(encoding="utf-8")
 
 
 @pytest.mark.anyio
@@ -126,7 +126,7 @@ def test_the_first_failure_is_free_and_delays_double_up_to_a_maximum() -> None:
 
 def test_importing_the_room_does_not_import_the_sdk() -> None:
     code = "import sys, moonpool.broker.upstreams, moonpool.broker.config; print('mcp' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
     assert done.stdout == "False\n"
 
 

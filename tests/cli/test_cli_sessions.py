@@ -42,7 +42,7 @@ def descendants(pid: int) -> set[int]:
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            fields = path.read_text().rpartition(") ")[2].split()
+            fields = path.read_text(encoding="utf-8").rpartition(") ")[2].split()
         except OSError:
             continue
         children.setdefault(int(fields[1]), []).append(int(path.parent.name))

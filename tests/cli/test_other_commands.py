@@ -32,7 +32,9 @@ finally:
     loaded = [name for name in {HEAVY!r} if name in sys.modules]
     print("loaded:", loaded, file=sys.stderr)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", cwd=tmp_path, check=False
+    )
     assert done.returncode == 0
     assert [name for name in COMMANDS if f"\n  {name} " not in done.stdout] == []
     assert done.stderr == "loaded: []\n"
@@ -53,7 +55,7 @@ finally:
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         cwd=tmp_path,
         env=environment(tmp_path),
         check=False,
@@ -156,7 +158,7 @@ def test_init_takes_over_what_clients_have_and_says_what_it_left(tmp_path: Path)
     ended = moonpool(tmp_path, "init")
     assert ended.exit_code == 0, ended.stderr
     target = tmp_path / ".config/moonpool/servers.json"
-    written = json.loads(target.read_text())["mcpServers"]
+    written = json.loads(target.read_text(encoding="utf-8"))["mcpServers"]
     assert list(written) == ["time", "git", "db", "web"]
     assert written["time"]["env"] == {"TOKEN": "${TIME_TOKEN}"}
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
@@ -176,9 +178,9 @@ def test_init_never_changes_what_is_there(tmp_path: Path) -> None:
     refused = moonpool(tmp_path, "init", "--to", target)
     assert refused.exit_code == 1
     assert "would add time" in refused.stdout.decode()
-    assert json.loads(target.read_text()) == own
+    assert json.loads(target.read_text(encoding="utf-8")) == own
     assert moonpool(tmp_path, "init", "--to", target, "--add").exit_code == 0
-    merged = json.loads(target.read_text())
+    merged = json.loads(target.read_text(encoding="utf-8"))
     assert merged["other"] == 1
     assert merged["mcpServers"]["git"] == {"command": "my-git"}
     assert list(merged["mcpServers"]) == ["git", "time", "db", "web"]

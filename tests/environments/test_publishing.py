@@ -32,7 +32,7 @@ lock = os.open(root / ".lock-data", os.O_RDWR | os.O_CREAT)
 fcntl.flock(lock, fcntl.LOCK_EX)
 (root / "data").mkdir()
 (root / "data" / ".building-abc-1").mkdir()
-(root / "data" / ".building-abc-1" / "half").write_text("x")
+(root / "data" / ".building-abc-1" / "half").write_text("x", encoding="utf-8")
 print("held", flush=True)
 sys.stdin.read()
 """

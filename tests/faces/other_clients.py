@@ -65,7 +65,7 @@ def _made_once(name: str, inputs: bytes) -> Generator[tuple[Path, bool]]:
     cache.mkdir(parents=True, exist_ok=True)
     folder = cache / f"{name}-{hashlib.sha256(inputs).hexdigest()[:16]}"
     done = folder / ".done"
-    with (cache / f"{name}.lock").open("w") as lock:
+    with (cache / f"{name}.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         is_new = not done.exists()
         if is_new:

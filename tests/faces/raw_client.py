@@ -163,7 +163,7 @@ def children_of(pid: int) -> set[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                fields = (entry / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
             except OSError:
                 continue
             parents[int(entry.name)] = int(fields[1])
@@ -180,7 +180,7 @@ def alive(pids: set[int]) -> set[int]:
     running: set[int] = set()
     for pid in pids:
         try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
         except OSError:
             continue
         if state != "Z":

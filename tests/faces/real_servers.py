@@ -25,5 +25,5 @@ def make_config(folder: Path) -> tuple[Path, Path]:
         "git": {"command": str(SCRIPTS / "mcp-server-git"), "args": ["--repository", str(repository)], **allow},
     }
     path = folder / "servers.json"
-    path.write_text(json.dumps({"mcpServers": servers}))
+    path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
     return path, repository

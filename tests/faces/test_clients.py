@@ -32,7 +32,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_the_transcript_is_as_recorded(servers: tuple[Path, Path], version: str) -> None:
     spoken = play(version, *servers)
 
-    assert spoken == (GOLDENS / f"{version}.txt").read_text().splitlines()
+    assert spoken == (GOLDENS / f"{version}.txt").read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.anyio

@@ -43,9 +43,9 @@ def test_200_upstream_tools_change_neither_the_list_nor_leak_into_the_instructio
         {"name": f"tool_{i}", "description": f"Does thing {i}.", "inputSchema": schema, "x-vendor": {"a": None}}
         for i in range(200)
     ]
-    (tmp_path / "tools.json").write_text(json.dumps(tools))
+    (tmp_path / "tools.json").write_text(json.dumps(tools), encoding="utf-8")
     entry = {"command": sys.executable, "args": [str(SERVERS / "recorder.py"), str(tmp_path / "tools.json")]}
-    (tmp_path / "config.json").write_text(json.dumps({"mcpServers": {"many": entry}}))
+    (tmp_path / "config.json").write_text(json.dumps({"mcpServers": {"many": entry}}), encoding="utf-8")
     with RawClient(tmp_path / "config.json") as client:
         told = client.handshake()["instructions"]
         listed = client.call("tools/list")["result"]

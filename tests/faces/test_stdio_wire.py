@@ -422,7 +422,9 @@ def test_it_ends_when_nobody_reads_its_answers() -> None:
 @pytest.mark.req("B-014")
 def test_input_may_be_a_file(tmp_path: Path) -> None:
     script = tmp_path / "input.jsonl"
-    script.write_text('{"jsonrpc":"2.0","id":1,"method":"ping"}\n{"jsonrpc":"2.0","id":2,"method":"ping"}')
+    script.write_text(
+        '{"jsonrpc":"2.0","id":1,"method":"ping"}\n{"jsonrpc":"2.0","id":2,"method":"ping"}', encoding="utf-8"
+    )
     with script.open("rb") as lines:
         done = subprocess.run(
             [sys.executable, str(SERVE), "-", "deny"],
@@ -463,7 +465,7 @@ def test_the_modern_era_on_the_wire(config: Path) -> None:
 @pytest.mark.req("A-025")
 def test_a_server_that_never_answers_does_not_hold_up_the_handshake_or_the_end(tmp_path: Path) -> None:
     silent = {"command": sys.executable, "args": ["-c", "import time; time.sleep(300)"]}
-    (tmp_path / "config.json").write_text(json.dumps({"mcpServers": {"silent": silent}}))
+    (tmp_path / "config.json").write_text(json.dumps({"mcpServers": {"silent": silent}}), encoding="utf-8")
     with RawClient(tmp_path / "config.json") as client:
         told = client.handshake()["instructions"]
         processes = children_of(client.process.pid)

@@ -38,7 +38,7 @@ APPENDER = textwrap.dedent(
 
 def appender(path: Path, name: str, count: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", APPENDER, str(path), name, str(count)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", APPENDER, str(path), name, str(count)], stdout=subprocess.PIPE, encoding="utf-8"
     )
 
 

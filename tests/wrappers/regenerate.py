@@ -21,7 +21,7 @@ CASES = sorted(path.parent.name for path in GOLDENS.glob("*/tools.json"))
 
 def load_case(name: str) -> Manifest:
     """The manifest of one golden case: its own `tools.json`, or the recorded list that this names."""
-    case = json.loads((GOLDENS / name / "tools.json").read_text())
+    case = json.loads((GOLDENS / name / "tools.json").read_text(encoding="utf-8"))
     if "toollist" in case:
         return Manifest(servers=(load_toollist(TESTS / "data" / "toollists" / case["toollist"]),))
     return Manifest(

@@ -36,7 +36,7 @@ def make_listing(server_id: str, tools: Iterable[Any], **about: str) -> ServerLi
 
 def load_toollist(path: Path) -> ServerListing:
     """One recorded `tools/list` of a real server."""
-    recorded = json.loads(path.read_text())
+    recorded = json.loads(path.read_text(encoding="utf-8"))
     about = recorded["serverInfo"]
     return make_listing(
         recorded["server"], recorded["result"]["tools"], name=about.get("name", ""), title=about.get("title") or ""
@@ -82,7 +82,7 @@ def run_in_guest(tree_folder: Path, cases: list[dict[str, Any]]) -> list[list[An
         [sys.executable, "-I", "-S", "-W", "error", str(GUEST_CALLS), str(tree_folder), str(CLIENT_PARENT)],
         input=json.dumps(cases),
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         timeout=100,
         check=False,
     )

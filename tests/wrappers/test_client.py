@@ -225,7 +225,7 @@ def test_a_hand_written_extension_is_found(trees: Any, tmp_path: Path, monkeypat
     assert tool.run_parsed(None) == "parsed"
     with pytest.raises(AttributeError):
         _ = tool.other
-    (folder / "broken.py").write_text("import no_such_module_at_all\n")
+    (folder / "broken.py").write_text("import no_such_module_at_all\n", encoding="utf-8")
     importlib.invalidate_caches()
     with pytest.raises(ModuleNotFoundError, match="no_such_module_at_all"):
         extension("mcptools.github.broken")("run_parsed")

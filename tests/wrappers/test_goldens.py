@@ -57,7 +57,7 @@ def test_generated_code_type_checks(case: str, tmp_path_factory: pytest.TempPath
     done = subprocess.run(
         [sys.executable, "-m", "basedpyright", "-p", str(folder), "--pythonpath", sys.executable],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         timeout=100,
         check=False,
     )

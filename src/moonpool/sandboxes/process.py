@@ -132,6 +132,6 @@ def missing_on_host() -> list[str]:
 
 def _read_number(path: str, *, default: int) -> int:
     try:
-        return int(Path(path).read_text())
+        return int(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return default

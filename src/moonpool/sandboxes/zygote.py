@@ -69,7 +69,7 @@ class ZygoteSandbox:
     def host_pid(self) -> int | None:
         """The kernel's process id in the host's namespace; None once it is gone."""
         try:
-            with open(f"/proc/self/fdinfo/{self._pidfd}") as info:  # noqa: PTH123
+            with open(f"/proc/self/fdinfo/{self._pidfd}", encoding="utf-8") as info:  # noqa: PTH123
                 pid = next(int(line.split()[1]) for line in info if line.startswith("Pid:"))
         except (OSError, StopIteration):
             return None

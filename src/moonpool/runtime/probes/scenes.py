@@ -232,13 +232,13 @@ def _processes_named(name: str) -> list[int]:
     pids: list[int] = []
     for entry in os.listdir("/proc"):  # noqa: PTH208  names only
         with contextlib.suppress(OSError, ValueError):
-            if Path(f"/proc/{int(entry)}/comm").read_text().strip() == name:
+            if Path(f"/proc/{int(entry)}/comm").read_text(encoding="utf-8").strip() == name:
                 pids.append(int(entry))
     return pids
 
 
 def _status(pid: int) -> dict[str, str]:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
