@@ -261,10 +261,14 @@ async def _start(process: ServerProcess, config: ServerConfig, env: Mapping[str,
 
     try:
         await start(config.command)
-    except FileNotFoundError:
-        if "/" in config.command:
+    except (FileNotFoundError, PermissionError):  # the latter also for a folder on PATH that we may not read
+        if "/" in config.command or _is_on_path(config.command, env.get("PATH", "")):
             raise
         await start(str(Path(sys.executable).parent / config.command))
+
+
+def _is_on_path(command: str, path: str) -> bool:
+    return any(os.path.lexists(os.path.join(folder, command)) for folder in path.split(os.pathsep))  # noqa: PTH118
 
 
 def _start_problem(config: ServerConfig, exc: Exception) -> str:
