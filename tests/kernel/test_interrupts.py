@@ -168,3 +168,36 @@ async def test_an_interrupt_while_a_final_execution_joins_its_threads_ends_it(ke
     run = await kernel.finish()
     assert run.done is not None
     assert run.done.status == "interrupted"
+
+
+async def test_threads_and_loops_keep_their_answers_while_interrupts_rain_on_the_main_thread(kernel: Probe) -> None:
+    """Whoever leads the reading may be interrupted at any moment; nobody else may lose an answer or sleep for ever."""
+    await kernel.run(
+        f"""{TOOLS}
+import asyncio, threading
+def keep(answer): answers.append(answer["raw"]["structuredContent"]["arguments"]["n"])
+def sync_calls(base):
+    for n in range(60): keep(invoke_sync("s", "t", {{"n": base + n}}))
+async def async_calls(base):
+    for n in range(0, 60, 5):
+        for a in await asyncio.gather(*(invoke("s", "t", {{"n": base + n + k}}) for k in range(5))): keep(a)
+answers = []
+threads = [threading.Thread(target=sync_calls, args=(base,)) for base in (0, 1000, 2000)]
+threads += [threading.Thread(target=lambda base=base: asyncio.run(async_calls(base))) for base in (3000, 4000)]
+started = False
+"""
+    )
+    mains = (
+        "while any(t.is_alive() for t in threads): invoke_sync('s', 't', {})",
+        "while any(t.is_alive() for t in threads): await asyncio.gather(*(invoke('s', 't', {}) for _ in range(3)))",
+        "for t in threads: t.join()",
+    )
+    start = "if not started:\n    started = True\n    for t in threads: t.start()\n"
+    for turn in range(60):
+        kernel.start(start + mains[turn % 3])
+        for _ in range(1 + turn % 11):
+            await anyio.lowlevel.checkpoint()
+        kernel.sandbox.interrupt()
+        await kernel.finish()
+    run = await kernel.run("for t in threads: t.join()\nresult = sorted(answers)")
+    assert run.result == sorted(base + n for base in range(0, 5000, 1000) for n in range(60))

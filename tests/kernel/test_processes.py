@@ -145,6 +145,7 @@ result = [children, len(answers), all(answers)]
     assert (await kernel.run(code)).result == [[0] * 5, 80, True]
 
 
+@pytest.mark.req("H-011")
 async def test_the_environment_is_small_and_known(kernel: Probe) -> None:
     run = await kernel.run(
         "import os, sys\nresult = [sorted(os.environ), os.getcwd(), os.getpid(), os.getuid(), sys.argv]"

@@ -175,7 +175,7 @@ def descendants() -> set[int]:
         if entry.name.isdigit():
             try:
                 parents[int(entry.name)] = int(
-                    (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[1]
+                    (entry / "stat").read_text("utf-8", errors="replace").rpartition(")")[2].split()[1]
                 )
             except OSError:
                 continue
