@@ -50,7 +50,7 @@ def write_config(folder: Path, names: tuple[str, ...] = ("bench",), env: Mapping
         "moonpool": {"trusted": True, "allow": ["*"]},
     }
     path = folder / "servers.json"
-    path.write_text(json.dumps({"mcpServers": dict.fromkeys(names, entry)}))
+    path.write_text(json.dumps({"mcpServers": dict.fromkeys(names, entry)}), encoding="utf-8")
     return path
 
 

@@ -20,7 +20,7 @@ CALL = "import servers.echo as e\nr = await e.echo(word='hello')\nresult = r.dat
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("elicitation") / "servers.json"
-    path.write_text(json.dumps({"mcpServers": {"echo": fixture_server("echo.py", allow=[])}}))
+    path.write_text(json.dumps({"mcpServers": {"echo": fixture_server("echo.py", allow=[])}}), encoding="utf-8")
     return path
 
 

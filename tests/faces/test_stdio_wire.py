@@ -27,7 +27,7 @@ BIG = {"MOONPOOL_RESULT_BYTES_MAX": str(20 * MIB), "MOONPOOL_CODE_BYTES_MAX": st
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("faces") / "servers.json"
-    path.write_text(json.dumps({"mcpServers": {"echo": fixture_server("echo.py")}}))
+    path.write_text(json.dumps({"mcpServers": {"echo": fixture_server("echo.py")}}), encoding="utf-8")
     return path
 
 

@@ -112,7 +112,7 @@ def main(folder: Path) -> None:
     for version in VERSIONS:
         path = GOLDENS / f"{version}.txt"
         path.parent.mkdir(exist_ok=True)
-        path.write_text("\n".join(play(version, config, repository)) + "\n")
+        path.write_text("\n".join(play(version, config, repository)) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -219,7 +219,8 @@ def test_a_hand_written_extension_is_found(trees: Any, tmp_path: Path, monkeypat
     with pytest.raises(AttributeError, match="no attribute 'run_parsed'"):
         _ = tool.run_parsed
     (folder / "search_repositories.py").write_text(
-        "from mcptools.github.search_repositories import Params\ndef run_parsed(params: Params): return 'parsed'\n"
+        "from mcptools.github.search_repositories import Params\ndef run_parsed(params: Params): return 'parsed'\n",
+        encoding="utf-8",
     )
     importlib.invalidate_caches()
     assert tool.run_parsed(None) == "parsed"

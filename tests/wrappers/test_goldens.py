@@ -53,7 +53,7 @@ def test_generated_code_type_checks(case: str, tmp_path_factory: pytest.TempPath
         "typeCheckingMode": "standard",
     }
     config["reportUnsupportedDunderAll"] = "none"  # tools are loaded when they are asked for
-    (folder / "pyrightconfig.json").write_text(json.dumps(config))
+    (folder / "pyrightconfig.json").write_text(json.dumps(config), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "basedpyright", "-p", str(folder), "--pythonpath", sys.executable],
         capture_output=True,
