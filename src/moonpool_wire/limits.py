@@ -28,9 +28,19 @@ DEPTH_MAX: Final = 64
 CONTAINERS_MAX: Final = 200_000
 """Objects and arrays in one JSON body: 1 MiB of `{}` is 349,000 objects, 25 MB of memory and 100 ms of parsing."""
 
+VALUES_MAX: Final = 500_000
+"""Values in one JSON body. A decoder does not let go of the interpreter: 16 MiB of `1,` held the host for 0.5 s."""
+
 FRAMES_PER_SECOND_MAX: Final = 20_000
 FRAMES_BURST_MAX: Final = 5_000
-"""Above the rate the host stops reading that guest for a moment; neighbours do not notice."""
+MESSAGES_PER_SECOND_MAX: Final = 3_000
+MESSAGES_BURST_MAX: Final = 1_000
+RECEIVED_BYTES_PER_SECOND_MAX: Final = 64 * 1024 * 1024
+RECEIVED_BYTES_BURST_MAX: Final = 32 * 1024 * 1024
+"""Above one of these rates the host stops reading that guest for a moment; neighbours do not notice."""
 
 CALLS_IN_FLIGHT_MAX: Final = 256
 """Tool calls of one execution that may wait at the same time."""
+
+CALL_BYTES_IN_FLIGHT_MAX: Final = 64 * 1024 * 1024
+"""Arguments of those calls together. The host holds them three times over: as text, as values, as canonical text."""

@@ -167,13 +167,16 @@ async def test_a_hint_of_an_untrusted_server_does_not_spare_the_intent() -> None
 
 
 @pytest.mark.parametrize("name", ["read", "write"])
-async def test_when_the_journal_fails_nothing_gets_through(name: str) -> None:
+async def test_when_the_journal_fails_nothing_gets_through(name: str, caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
-    bench.journal.broken = "audit journal cannot grow because the disk is full"
-    outcome = await bench.call(name)
+    bench.journal.broken = "audit journal /private/audit.sqlite3 cannot grow because the disk is full"
+    with caplog.at_level("ERROR"):
+        outcome = await bench.call(name)
     assert (type_of(outcome), outcome.raw) == ("Internal", None)
     assert outcome.error is not None
-    assert "the disk is full" in outcome.error.message
+    assert "the audit trail cannot be written; the operator sees why" in outcome.error.message
+    assert "audit.sqlite3" not in outcome.error.message  # a path of the host is not for the guest
+    assert "the disk is full" in caplog.text
     assert len(bench.upstream.calls) == (1 if name == "read" else 0)
 
 
@@ -184,6 +187,13 @@ async def test_an_unknown_tool_is_answered_with_near_names() -> None:
         "UnknownTool", "there is no tool s.raed; did you mean s.read?",
     )  # fmt: skip
     assert [record.error_type for record in bench.outcomes] == ["UnknownTool"]
+
+
+async def test_whoever_keeps_guessing_names_is_only_refused() -> None:
+    bench = Bench()
+    outcomes = [await bench.call("raed") for _ in range(21)]
+    helped = ["did you mean" in outcome.error.message for outcome in outcomes if outcome.error]
+    assert helped == [True] * 20 + [False]
 
 
 @pytest.mark.parametrize(

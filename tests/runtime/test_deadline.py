@@ -37,6 +37,22 @@ async def test_parked_time_does_not_count_and_is_reported() -> None:
     assert deadline.parked_s > 0
 
 
+async def test_the_clock_runs_on_when_the_waits_take_too_long_in_all() -> None:
+    gone = anyio.Event()
+    deadline = Deadline(0.01, gone.set, parked_s_max=0.02)
+    with deadline.parked(), anyio.fail_after(5):
+        await gone.wait()
+
+
+async def test_patience_is_used_up_over_several_waits() -> None:
+    gone = anyio.Event()
+    deadline = Deadline(0.01, gone.set, parked_s_max=0.02)
+    with anyio.fail_after(5):
+        while not gone.is_set():
+            with deadline.parked():
+                await anyio.lowlevel.checkpoint()
+
+
 async def test_a_cancelled_deadline_never_expires() -> None:
     gone = anyio.Event()
     deadline = Deadline(0.0, gone.set)

@@ -56,6 +56,19 @@ def test_the_artifact_holds_everything(tmp_path: Path) -> None:
     assert str(tmp_path / "stdout") in text
 
 
+def test_a_disk_that_cannot_be_written_costs_the_artifact_only(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    stream = keeper(tmp_path / "file")
+    stream.feed(b"a" * 300)
+    stream.feed(b"b" * 300)
+    stream.finish()
+    text = stream.text()
+    assert stream.total_bytes == 600
+    assert text.startswith("aaa")
+    assert text.endswith("bbb")
+    assert "could not be kept: File exists" in text
+
+
 def test_little_output_makes_no_file(tmp_path: Path) -> None:
     stream = keeper(tmp_path)
     stream.feed(b"a" * 400)

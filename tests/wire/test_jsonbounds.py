@@ -68,6 +68,21 @@ def test_texts_at_the_border(text: bytes, expected: str | None) -> None:
     assert exceeded_bound(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(b"[1,2,3]", None, id="as many as allowed"),
+        pytest.param(b"[1,2,3,4]", "more than 3 values", id="one too many"),
+        pytest.param(b'{"a":1,"b":[2,3,4]}', "more than 3 values", id="over several containers"),
+        pytest.param(b'[",,,,,"]', None, id="commas in a string"),
+        pytest.param(b'[",,,,,"' + b",1" * 3, "more than 3 values", id="never closed"),
+    ],
+)
+def test_values_are_bounded_where_the_caller_asks_for_it(text: bytes, expected: str | None) -> None:
+    assert exceeded_bound(text, values_max=3) == expected
+    assert exceeded_bound(text) is None
+
+
 @given(text=st.binary(max_size=300))
 def test_any_bytes_give_an_answer(text: bytes) -> None:
     exceeded_bound(text, depth_max=2, containers_max=3)

@@ -36,6 +36,7 @@ class CallLimits:
     concurrent_max: int = 32  # calls that are at an upstream at the same time; more wait their turn
     timeout_s: float = 60.0
     result_bytes_max: int = 64 * 1024**2
+    near_names_max: int = 20  # unknown tools for which near names are looked up; further ones are only refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,7 @@ class CallContext:
 
     calls: int = 0  # that entered the road
     refused: int = 0  # that came after the end or above `calls_max`; of each kind only the first is recorded
+    unknown: int = 0  # calls of tools that are not in the manifest
     redactions: int = 0
     failed: int = 0  # calls that gave an error
     result_bytes: int = 0

@@ -41,18 +41,20 @@ def near_names(given: Iterable[str], known: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(near))
 
 
-def unknown_tool(server_id: str, tool: str, manifest: Manifest) -> str:
-    """The sentence for a call that does not resolve: what is there instead, across servers."""
+def unknown_tool(server_id: str, tool: str, manifest: Manifest, *, near: bool = True) -> str:
+    """The sentence for a call that does not resolve: what is there instead, across servers, unless not `near`."""
     asked = f"{clip(server_id, _NAME_LENGTH_MAX)}.{clip(tool, _NAME_LENGTH_MAX)}"
+    if not near:
+        return f"there is no tool {asked}; search the catalog instead of guessing"
     names: dict[str, str] = {}  # of this server first, then of the others
     for server in sorted(manifest.servers, key=lambda server: server.server_id != server_id):
         for definition in server.tools:
             if len(names) >= _CANDIDATE_COUNT_MAX:
                 break
             names.setdefault(definition.name, f"{server.server_id}.{definition.name}")
-    near = [names[name] for name in near_names([tool], list(names))]
-    if near:
-        return f"there is no tool {asked}; did you mean {' or '.join(near[:3])}?"
+    alike = [names[name] for name in near_names([tool], list(names))]
+    if alike:
+        return f"there is no tool {asked}; did you mean {' or '.join(alike[:3])}?"
     if not manifest.servers:
         return f"there is no tool {asked}; no server is configured"
     ids = sorted(server.server_id for server in manifest.servers)

@@ -9,7 +9,7 @@ after the end of their execution and calls above its limit are counted instead, 
 INVARIANT: the intent of a call that may change something is durable before it leaves; the outcome of every call is
 committed before its result is returned. When the journal cannot keep them, the call is refused (fail closed).
 SECURITY: arguments, results and names are hostile data. They are bounded and redacted before anybody sees them;
-nothing here evaluates or logs them.
+nothing here evaluates or logs them. What goes wrong on the host is told to the operator's log, not to the guest.
 
 Policy is `moonpool.core.policy`; who is asked is `approval`; what an execution brings along is `context`; what one
 call gathers on its way is `passage`.
@@ -114,7 +114,9 @@ class ToolRoad:
         manifest = session.manifest()
         tool = manifest.find(spec.server_id, spec.tool)
         if tool is None:
-            raise Refusal(CallErrorType.UNKNOWN_TOOL, unknown_tool(spec.server_id, spec.tool, manifest))
+            session.unknown += 1
+            near = session.unknown <= session.limits.near_names_max  # SECURITY: looking costs the loop 5 ms
+            raise Refusal(CallErrorType.UNKNOWN_TOOL, unknown_tool(spec.server_id, spec.tool, manifest, near=near))
         passage.tool, passage.tool_digest = tool, tool.digest
         passage.trust = session.trust.get(spec.server_id, UNKNOWN_SERVER)
         passage.hints = passage.trust.hints(tool)
@@ -182,8 +184,9 @@ class ToolRoad:
         try:
             await self._recorder.intent(passage)
         except JournalError as exc:
-            problem = f"{passage.name} was not called, because the audit trail cannot be written: {exc}"
-            raise Refusal(CallErrorType.INTERNAL, problem) from exc
+            _log.error("a tool call was refused: %s", exc)
+            problem = f"{passage.name} was not called, because the audit trail cannot be written"
+            raise Refusal(CallErrorType.INTERNAL, f"{problem}; the operator sees why") from exc
 
     async def _arrive(self, passage: Passage, raw: JsonObject) -> Arrival:
         """Normalise and redact."""
@@ -214,8 +217,10 @@ class ToolRoad:
         try:
             await self._recorder.outcome(passage, error)
         except JournalError as exc:
-            problem = f"the outcome of {passage.name} is withheld, because the audit trail cannot be written: {exc}"
-            return _outcome(passage, CallError(type=CallErrorType.INTERNAL, message=problem), None)
+            _log.error("the outcome of a tool call was withheld: %s", exc)
+            problem = f"the outcome of {passage.name} is withheld, because the audit trail cannot be written"
+            message = f"{problem}; the operator sees why"
+            return _outcome(passage, CallError(type=CallErrorType.INTERNAL, message=message), None)
         return _outcome(passage, error, arrival)
 
     def _record_without_waiting(self, passage: Passage, error: CallError | None, *, error_type: str = "") -> None:

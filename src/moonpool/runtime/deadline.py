@@ -1,49 +1,74 @@
 """A deadline that stands still while somebody is asked.
 
-An execution that waits for a person's answer is parked: its wall clock stops (DESIGN §5). Several asks may be open at
-once; the clock runs again when the last one is answered.
+An execution that waits for a person's answer is parked: its wall clock stops. Several asks may be open at once; the
+clock runs again when the last one is answered.
+
+SECURITY: code computes on while one of its threads asks, so the clock stands still for `parked_s_max` in all, however
+often it asks; from then on it runs through the waits too.
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
 
+PARKED_S_MAX: Final = 3600.0
+
+
 class Deadline:
     """Calls `expired` once, `seconds` of running time from now."""
 
-    def __init__(self, seconds: float, expired: Callable[[], None]) -> None:
+    def __init__(self, seconds: float, expired: Callable[[], None], *, parked_s_max: float = PARKED_S_MAX) -> None:
         self._loop = asyncio.get_running_loop()
         self._expired = expired
-        self._left_s = seconds
+        self._left_s, self._patience_s = seconds, parked_s_max
         self._started_at = self._loop.time()
         self._parked = 0
         self.parked_s = 0.0
-        self._timer: asyncio.TimerHandle | None = self._loop.call_later(seconds, expired)
+        self._timer: asyncio.TimerHandle | None = self._loop.call_later(seconds, self._expire)
 
     @contextmanager
     def parked(self) -> Generator[None]:
         """Stop the clock for the length of a `with` block."""
         self._parked += 1
-        if self._parked == 1 and self._timer is not None:
-            self._timer.cancel()
-            self._left_s -= self._loop.time() - self._started_at
-            self._started_at = self._loop.time()
+        if self._parked == 1:
+            self._left_s -= self._lap()
+            self._restart(self._left_s + self._patience_s)
         try:
             yield
         finally:
             self._parked -= 1
             if self._parked == 0:
-                now = self._loop.time()
-                self.parked_s += now - self._started_at
-                self._started_at = now
-                if self._timer is not None:
-                    self._timer = self._loop.call_later(max(0.0, self._left_s), self._expired)
+                waited_s = self._lap()
+                excused_s = min(waited_s, self._patience_s)
+                self.parked_s += waited_s
+                self._patience_s -= excused_s
+                self._left_s -= waited_s - excused_s
+                self._restart(self._left_s)
+
+    def _lap(self) -> float:
+        """Seconds since the last lap."""
+        now = self._loop.time()
+        lap_s, self._started_at = now - self._started_at, now
+        return lap_s
+
+    def _restart(self, seconds: float) -> None:
+        if self._timer is None:
+            return
+        self._timer.cancel()
+        if seconds > 0:
+            self._timer = self._loop.call_later(seconds, self._expire)
+        else:
+            self._expire()  # now: a timer could be restarted for ever by asking again at once
+
+    def _expire(self) -> None:
+        self._timer = None
+        self._loop.call_soon(self._expired)
 
     def cancel(self) -> None:
         """Nothing expires any more."""

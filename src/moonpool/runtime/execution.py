@@ -23,7 +23,7 @@ from moonpool.runtime.deadline import Deadline
 from moonpool.sandboxes.base import ExitOutcome, SandboxClosedError, Stream
 from moonpool.sandboxes.messages import Display, Done, Execute, GuestMessage, HostMessage, Output, ToolCall, ToolResult
 from moonpool_wire.jsonbounds import exceeded_bound
-from moonpool_wire.limits import CALLS_IN_FLIGHT_MAX
+from moonpool_wire.limits import CALL_BYTES_IN_FLIGHT_MAX, CALLS_IN_FLIGHT_MAX, VALUES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,6 +81,7 @@ class Execution:
         self._keepers = keepers
         self._ended: asyncio.Future[ExecutionOutcome] = asyncio.get_running_loop().create_future()
         self._calls: dict[int, asyncio.Task[None]] = {}
+        self._call_bytes = 0  # arguments of the calls in flight
         self._last_call_id = 0
         self._duplicates = self._displays = 0
         self._forced: str | None = None
@@ -193,17 +194,32 @@ class Execution:
             self._duplicates += 1  # forged or replayed: ids only grow; answering twice could confuse an honest waiter
             return
         self._last_call_id = message.id
-        if len(self._calls) >= CALLS_IN_FLIGHT_MAX:
-            error = CallError(
-                type=CallErrorType.RATE_LIMIT,
-                message=f"{CALLS_IN_FLIGHT_MAX} tool calls are waiting already; await some before making more",
-                retryable=True,
-            )
+        if (error := self._call_refusal(len(body))) is not None:
             self._reply(message.id, _encode(reply_of(ToolCallOutcome(error=error))))
             return
         task = asyncio.create_task(self._call(message, body))
         self._calls[message.id] = task
-        task.add_done_callback(lambda _: self._calls.pop(message.id, None))
+        self._call_bytes += len(body)
+        task.add_done_callback(lambda _: self._end_call(message.id, len(body)))
+
+    def _call_refusal(self, body_bytes: int) -> CallError | None:
+        """Why a call does not even enter the road. INVARIANT: none does once the end of the execution is known."""
+        if self._ended.done():
+            return CallError(type=CallErrorType.EXECUTION_ENDED, message="the execution that made this call is over")
+        if len(self._calls) >= CALLS_IN_FLIGHT_MAX:
+            problem = f"{CALLS_IN_FLIGHT_MAX} tool calls are waiting already; await some before making more"
+        elif self._call_bytes and self._call_bytes + body_bytes > CALL_BYTES_IN_FLIGHT_MAX:
+            problem = (
+                f"the arguments of the waiting tool calls are {self._call_bytes:,} bytes already; "
+                "await some before making more"
+            )
+        else:
+            return None
+        return CallError(type=CallErrorType.RATE_LIMIT, message=problem, retryable=True)
+
+    def _end_call(self, call_id: int, body_bytes: int) -> None:
+        self._call_bytes -= body_bytes
+        self._calls.pop(call_id, None)
 
     async def _call(self, message: ToolCall, body: bytes) -> None:
         if len(body) > _PARSE_ON_LOOP_BYTES_MAX:
@@ -243,8 +259,8 @@ def reply_of(outcome: ToolCallOutcome) -> JsonObject:
 
 
 def parse_json(text: bytes) -> object:
-    """Decode JSON from a guest. Raises ValueError; NaN, infinities, too deep and too many containers are refused."""
-    if (bound := exceeded_bound(text)) is not None:
+    """Decode JSON from a guest. Raises ValueError; NaN, infinities, too deep and too many values are refused."""
+    if (bound := exceeded_bound(text, values_max=VALUES_MAX)) is not None:
         raise ValueError(f"it has {bound}")
     return json.loads(text, parse_constant=_refuse_constant)
 

@@ -41,6 +41,7 @@ class StreamKeeper:
         self._artifact_bytes_max = artifact_bytes_max
         self._observer = observer
         self._artifact: BinaryIO | None = None
+        self._unwritable = ""  # why the artifact does not hold everything
         self._head = bytearray()
         self._tail = bytearray()
         self.total_bytes = 0
@@ -66,13 +67,20 @@ class StreamKeeper:
         self.total_bytes += len(data)
         if self._observer is not None and data:
             self._observer(data)
-        if self._artifact is None and self.total_bytes > self._kept_bytes_max:
-            self._artifact_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._artifact = self._artifact_path.open("wb", buffering=0)
-            self._artifact.write(self._head)
-        if self._artifact is not None:
-            self._artifact.write(data)
+        if self.total_bytes > self._kept_bytes_max and not self._unwritable:
+            self._write(data)
         self._keep_ends(data)
+
+    def _write(self, data: bytes) -> None:
+        """INVARIANT: a full disk loses the artifact, never the execution: whoever feeds is a callback of the loop."""
+        try:
+            if self._artifact is None:
+                self._artifact_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._artifact = self._artifact_path.open("wb", buffering=0)
+                _write_all(self._artifact, bytes(self._head))
+            _write_all(self._artifact, data)
+        except OSError as error:
+            self._unwritable = error.strerror or "the disk failed"
 
     def _keep_ends(self, data: bytes) -> None:
         room = self._kept_bytes_max - len(self._head)
@@ -87,7 +95,8 @@ class StreamKeeper:
         """The whole stream, or its head and tail with a note between them; at most `kept_bytes_max` bytes of UTF-8."""
         if self.total_bytes <= self._kept_bytes_max:
             return _text(bytes(self._head))
-        note = f"\n[... of {self.total_bytes:,} bytes the middle is left out; all of it: {self._artifact_path} ...]\n"
+        rest = f"it could not be kept: {self._unwritable}" if self._unwritable else f"all of it: {self._artifact_path}"
+        note = f"\n[... of {self.total_bytes:,} bytes the middle is left out; {rest} ...]\n"
         ends = self._kept_bytes_max - len(note.encode())
         if ends < 2:
             return note.encode()[: self._kept_bytes_max].decode(errors="ignore")
@@ -102,6 +111,13 @@ class StreamKeeper:
         del before
         whole = bool(newline) or self.total_bytes <= self._kept_bytes_max
         return line.strip() if line.strip() and whole else None
+
+
+def _write_all(file: BinaryIO, data: bytes) -> None:
+    """An unbuffered file may take a part only, when the disk is nearly full."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def _text(data: bytes) -> str:

@@ -1,7 +1,8 @@
 """The folder of one host process: slots and the small /etc of its sandboxes. Gone when the process is.
 
 Each process holds a lock on its folder. A process that was killed leaves folder and no lock; the next one that starts
-removes it.
+removes it. The parent is locked while that happens and while a folder is made, so that nobody takes a new folder, whose
+lock is not held yet, for an abandoned one.
 """
 
 from __future__ import annotations
@@ -25,24 +26,36 @@ def run_folder(parent: Path) -> Generator[Path]:
     """Make a fresh folder below `parent`, removed on exit; remove what dead processes left."""
     parent.mkdir(parents=True, exist_ok=True)
     os.chmod(parent, 0o711)  # noqa: PTH101, S103  sandbox uids pass through; names below are random
-    _remove_abandoned(parent)
-    folder = parent / secrets.token_hex(8)
-    folder.mkdir(mode=0o755)
-    lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
+    with _locked(parent):
+        _remove_abandoned(parent)
+        folder = parent / secrets.token_hex(8)
+        folder.mkdir(mode=0o755)
+        lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
 
 
+@contextmanager
+def _locked(parent: Path) -> Generator[None]:
+    """Hold the parent's lock. Others hold it for milliseconds."""
+    lock = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
 def _remove_abandoned(parent: Path) -> None:
     for folder in parent.iterdir():
         try:
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)  # its maker may have died
         except OSError:
-            continue  # being made right now, or not ours
+            continue  # not ours
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(folder, ignore_errors=True)

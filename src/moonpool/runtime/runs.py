@@ -96,11 +96,14 @@ class Run:
         """Wait until the sandbox is ready; raises InterruptedRunError when `interrupt` is called meanwhile."""
         self._opening = asyncio.ensure_future(ready)
         try:
-            return await self._opening
+            ready_now = await self._opening
         except asyncio.CancelledError:
             if self._interrupted:
                 raise InterruptedRunError from None
             raise
+        if self._interrupted:  # in the moment between the end of the opening and this line
+            raise InterruptedRunError
+        return ready_now
 
     def interrupt(self, *, at_once: bool) -> None:
         """End this run early, wherever it is."""
@@ -183,8 +186,8 @@ class Run:
         if error is None:
             data = self._runtime.redactor.json(data, self._tally)
         else:
-            message = self._runtime.redactor.text(error.message, self._tally)
-            error = ExecutionError(type=error.type, message=message, retryable=error.retryable)
+            kind, message = (self._runtime.redactor.text(text, self._tally) for text in (error.type, error.message))
+            error = ExecutionError(type=kind, message=message, retryable=error.retryable)
         envelope = self._envelope(
             data=data,
             error=error,

@@ -159,10 +159,10 @@ class Session:
             acquiring = asyncio.ensure_future(self._runtime.pool.acquire(self._runtime.sandbox_spec))
             try:
                 self._snapshot = await self._runtime.toolbox.snapshot()
+                self._sandbox = await acquiring
             except BaseException:
                 await _give_up(acquiring)
                 raise
-            self._sandbox = await acquiring
         assert self._snapshot is not None
         await show(self._sandbox, self._snapshot)
         return self._sandbox, self._snapshot

@@ -19,7 +19,15 @@ from moonpool.sandboxes.base import ExitCause, ExitOutcome, Stream
 from moonpool.sandboxes.messages import InvalidMessage, decode_guest, decode_host, encode
 from moonpool_wire.channel import Channel, Message
 from moonpool_wire.frames import WireError
-from moonpool_wire.limits import BLOB_BYTES_MAX_TO_HOST, FRAMES_BURST_MAX, FRAMES_PER_SECOND_MAX
+from moonpool_wire.limits import (
+    BLOB_BYTES_MAX_TO_HOST,
+    FRAMES_BURST_MAX,
+    FRAMES_PER_SECOND_MAX,
+    MESSAGES_BURST_MAX,
+    MESSAGES_PER_SECOND_MAX,
+    RECEIVED_BYTES_BURST_MAX,
+    RECEIVED_BYTES_PER_SECOND_MAX,
+)
 from moonpool_wire.ratelimit import TokenBucket
 
 if TYPE_CHECKING:
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.messages import GuestMessage, HostMessage
 
 _READ_BYTES = 65_536  # a whole pipe; below malloc's mmap threshold, so that a read costs one system call
+_DENSE_COUNT, _DENSE_BYTES = 64, 4096  # after a read of so many frames the next one is small, and the loop goes on
 _PIPE_BYTES_MAX = 1_048_576  # the Linux kernel's pipe-max-size for an ordinary process
 _UNREAD_BYTES_MAX = 160 * 1024 * 1024  # two of the largest results; more means the guest does not read
 _QUEUED_BYTES_MAX = 512 * 1024 * 1024  # blobs without credit: many calls at once may return much before the guest reads
@@ -83,7 +92,10 @@ class GuestLink:
         self._fd = channel_socket.fileno()
         self._pipes = dict(pipes)
         self._channel = Channel(blob_bytes_max=BLOB_BYTES_MAX_TO_HOST)
-        self._bucket = TokenBucket(rate=FRAMES_PER_SECOND_MAX, burst=FRAMES_BURST_MAX)
+        self._frames = TokenBucket(rate=FRAMES_PER_SECOND_MAX, burst=FRAMES_BURST_MAX)
+        self._messages = TokenBucket(rate=MESSAGES_PER_SECOND_MAX, burst=MESSAGES_BURST_MAX)
+        self._bytes = TokenBucket(rate=RECEIVED_BYTES_PER_SECOND_MAX, burst=RECEIVED_BYTES_BURST_MAX)
+        self._read_bytes = _READ_BYTES
         self._unsent = bytearray()
         self._sink: GuestSink = Backlog()
         self._on_violation = on_violation
@@ -152,7 +164,7 @@ class GuestLink:
 
     def _on_channel(self) -> None:
         try:
-            data = self._socket.recv(_READ_BYTES)
+            data = self._socket.recv(self._read_bytes)
         except BlockingIOError:
             return
         except OSError:
@@ -174,9 +186,21 @@ class GuestLink:
             self._violate(str(error))
             return
         self._write(self._channel.data_to_send())
-        frames = max(1, self._channel.frames_received - frames_before)  # also those that are no message
-        if (wait_s := self._bucket.take(frames, self._loop.time())) > 0 and self._channel_open:
-            self._loop.remove_reader(self._fd)  # back-pressure: this guest waits, its neighbours do not notice
+        self._slow_down(self._channel.frames_received - frames_before, len(events), len(data))
+
+    def _slow_down(self, frames: int, messages: int, size: int) -> None:
+        """Back-pressure: a guest that sends too much waits, its neighbours do not notice.
+
+        SECURITY: frames, messages and bytes are counted apart, because they cost the loop different things: a chunk
+        is copied, a message is decoded and answered (0.1 ms), every byte is hashed.
+        """
+        self._read_bytes = _DENSE_BYTES if frames > _DENSE_COUNT else _READ_BYTES
+        now = self._loop.time()
+        wait_s = max(
+            self._frames.take(max(1, frames), now), self._messages.take(messages, now), self._bytes.take(size, now)
+        )
+        if wait_s > 0 and self._channel_open:
+            self._loop.remove_reader(self._fd)
             self._loop.call_later(wait_s, self._resume_reading)
 
     def _expect_end(self) -> None:

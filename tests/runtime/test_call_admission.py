@@ -1,0 +1,105 @@
+"""Which tool calls of an execution enter the road at all, without a sandbox: whatever a guest sends is untrusted."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
+from moonpool.runtime.execution import Execution, ExecutionSpec
+from moonpool.sandboxes.messages import Done, Execute, ToolCall, ToolResult
+from moonpool_wire.limits import CALL_BYTES_IN_FLIGHT_MAX
+
+if TYPE_CHECKING:
+    from moonpool.sandboxes.messages import HostMessage
+
+pytestmark = pytest.mark.anyio
+LARGE = b'{"a": "' + b"x" * (CALL_BYTES_IN_FLIGHT_MAX // 4) + b'"}'
+
+
+class Guest:
+    """A sandbox that a test plays; remembers the replies to its calls."""
+
+    def __init__(self) -> None:
+        self.started = anyio.Event()
+        self.replies: dict[int, dict[str, Any]] = {}
+
+    def attach(self, sink: object) -> None:
+        del sink
+
+    def send(self, message: HostMessage, body: bytes = b"") -> None:
+        if isinstance(message, Execute):
+            self.started.set()
+        elif isinstance(message, ToolResult):
+            self.replies[message.id] = json.loads(body)
+
+    def error_of(self, call_id: int) -> str:
+        return self.replies[call_id]["error"]["type"]
+
+
+class Road:
+    """Answers when it is opened, and not at once when it is cancelled."""
+
+    def __init__(self) -> None:
+        self.entered: list[int] = []
+        self.open = anyio.Event()
+
+    async def pass_call(self, spec: ToolCallSpec) -> ToolCallOutcome:
+        self.entered.append(spec.call_id)
+        try:
+            await self.open.wait()
+        finally:
+            with anyio.CancelScope(shield=True):
+                for _ in range(10):
+                    await anyio.lowlevel.checkpoint()
+        return ToolCallOutcome(raw={"content": []}, data_from="content")
+
+
+def call(call_id: int) -> ToolCall:
+    return ToolCall(id=call_id, server="s", tool="t")
+
+
+async def settled() -> None:
+    for _ in range(5):
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_no_call_enters_the_road_once_the_end_is_known() -> None:
+    guest, road = Guest(), Road()
+    execution = Execution(guest, ExecutionSpec(run_id="r", code=b""), road, {})  # pyright: ignore[reportArgumentType]
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(execution.run)
+            await guest.started.wait()
+            execution.on_message(call(1), b"{}")
+            await settled()
+            execution.on_message(Done(run="r", status="ok"), b"")
+            await settled()  # the first call is being cancelled, which takes a while
+            execution.on_message(call(2), b"{}")
+    assert road.entered == [1]
+    assert guest.error_of(2) == "ExecutionEnded"
+
+
+async def test_arguments_that_wait_are_bounded_in_all() -> None:
+    guest, road = Guest(), Road()
+    execution = Execution(guest, ExecutionSpec(run_id="r", code=b""), road, {})  # pyright: ignore[reportArgumentType]
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(execution.run)
+            await guest.started.wait()
+            for number in range(1, 5):
+                execution.on_message(call(number), LARGE)
+            assert guest.error_of(4) == "RateLimit"
+            assert guest.replies[4]["error"]["retryable"] is True
+            road.open.set()
+            while len(guest.replies) < 4:
+                await anyio.lowlevel.checkpoint()
+            execution.on_message(call(5), LARGE)  # the bytes of the first three were given back
+            while len(guest.replies) < 5:
+                await anyio.lowlevel.checkpoint()
+            execution.on_message(Done(run="r", status="ok"), b"")
+    assert sorted(road.entered) == [1, 2, 3, 5]
+    assert guest.replies[5]["ok"] is True

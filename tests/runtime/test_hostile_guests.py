@@ -1,0 +1,73 @@
+"""Guests that speak the protocol themselves: what they forge stays theirs and reaches nobody uncut."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from apps import fixture_server, open_app, run
+from moonpool.runtime.runs import InterruptedRunError, Run
+from moonpool.runtime.sessions import CodeRequest
+from moonpool.store.journal_file import read_rows
+from moonpool.store.paths import journal_path
+
+pytestmark = pytest.mark.anyio
+
+SPEAK = """
+import json, os, struct, sys
+frame = sys._getframe()
+while "head" not in frame.f_locals or "run" not in frame.f_locals["head"]:
+    frame = frame.f_back
+run = frame.f_locals["head"]["run"]
+def say(head, body=b""):
+    text = json.dumps(head).encode()
+    payload = struct.pack(">H", len(text)) + text + body
+    os.write(3, struct.pack(">I", 1 << 24 | len(payload)) + payload)
+"""
+
+
+async def test_a_forged_type_of_error_is_redacted_in_envelope_and_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GUEST_TOKEN", "secret-value-4711")
+    server: dict[str, Any] = {**fixture_server("echo.py"), "env": {"TOKEN": "${GUEST_TOKEN}"}}
+    forged = "say({'t': 'done', 'run': run, 'status': 'error', 'error': {'type': 'secret-value-4711', 'message': 'm'}})"
+    async with open_app({"echo": server}) as app:
+        envelope = await run(app, SPEAK + forged)
+        rows = await asyncio.to_thread(list, read_rows(journal_path(app.data), run_id=envelope.run_id))
+    assert envelope.error is not None
+    assert envelope.error.type == "[REDACTED:SECRET_1]"
+    assert not [row for row in rows if b"secret-value-4711" in row.body]
+
+
+async def test_a_done_of_another_run_ends_nothing() -> None:
+    forged = "say({'t': 'done', 'run': 'run_0', 'status': 'error', 'error': {'type': 'x', 'message': 'm'}}); result = 7"
+    async with open_app() as app:
+        envelope = await run(app, SPEAK + forged)
+    assert envelope.data == 7
+
+
+async def test_a_body_of_very_many_values_is_refused_before_it_is_decoded() -> None:
+    code = (
+        "from moonpool_guest.toolcalls import invoke_sync\nresult = invoke_sync('echo', 'echo', {'a': [1] * 600_000})"
+    )
+    async with open_app({"echo": fixture_server("echo.py")}) as app:
+        envelope = await run(app, code)
+    assert isinstance(envelope.data, dict)
+    assert envelope.data["error"] == {
+        "type": "ValidationError",
+        "message": "the arguments are not usable JSON: it has more than 500000 values",
+        "retryable": False,
+    }
+
+
+async def test_an_interrupt_in_the_moment_the_sandbox_is_ready_is_not_lost() -> None:
+    async with open_app() as app:
+        loop = asyncio.get_running_loop()
+        interrupted = Run(app.runtime, app.ticket, "s", CodeRequest(code=b"pass"))
+
+        async def ready() -> Any:
+            loop.call_soon(lambda: interrupted.interrupt(at_once=False))
+
+        with pytest.raises(InterruptedRunError):
+            await interrupted.opening(ready())

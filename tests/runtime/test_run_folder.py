@@ -1,0 +1,44 @@
+"""Folders of dead processes go, those of living ones stay, wherever the dead ones were killed."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from moonpool.runtime.run_folder import run_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_what_a_killed_process_left_is_removed_even_without_its_lock_file(tmp_path: Path) -> None:
+    (tmp_path / "killed-early").mkdir()
+    (tmp_path / "killed-late" / "slots").mkdir(parents=True)
+    (tmp_path / "killed-late" / "lock").touch()
+    with run_folder(tmp_path) as folder:
+        assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_the_folder_of_a_living_process_stays(tmp_path: Path) -> None:
+    with run_folder(tmp_path) as first, run_folder(tmp_path) as second:
+        assert {first, second} == set(tmp_path.iterdir())
+
+
+def test_starts_at_the_same_time_do_not_remove_each_others_folders(tmp_path: Path) -> None:
+    together, lost = threading.Barrier(8), list[str]()
+
+    def start() -> None:
+        for _ in range(20):
+            together.wait()
+            with run_folder(tmp_path) as folder:
+                together.wait()
+                if not (folder / "lock").exists():
+                    lost.append(folder.name)
+                together.wait()
+
+    threads = [threading.Thread(target=start) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert lost == []
