@@ -11,20 +11,31 @@ import anyio
 import pytest
 
 from faces.other_clients import inspector_command, node_environment, old_sdk_python
-from faces.raw_client import SERVE, environment
+from faces.raw_client import SERVE, RawClient, environment
 from faces.real_servers import make_config
 from faces.transcripts import GOLDENS, VERSIONS, play
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 NAMES = ["search_tools", "get_tool_definition", "execute_code"]
 ZONE = "import servers.time as t\nresult = (await t.get_current_time(timezone='UTC'))['timezone']"
 
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return make_config(tmp_path_factory.mktemp("clients"))
+    config, repository = make_config(tmp_path_factory.mktemp("clients"))
+    with RawClient(
+        config
+    ) as client:  # waits for the servers' lists and keeps them: the handshake does not wait so long
+        client.send({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HANDSHAKE})
+        client.receive()
+        client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        search = {"name": "search_tools", "arguments": {"queries": ["current time"]}}
+        client.send({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": search})
+        client.receive()
+    return config, repository
 
 
 @pytest.mark.req("A-012", "A-014", "A-015", "A-016", "A-024", "A-035", "A-041", "B-008", "B-009", "C-001")
