@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
-import anyio.lowlevel
 import pytest
 
 from moonpool.sandboxes.base import ExitCause, SandboxLimits, SandboxSpec, SandboxStartError
@@ -38,7 +37,7 @@ async def opened(backend: Backend, image: ImageSpec, *, scope: str = "default") 
 
 
 def status_of(pid: int) -> dict[str, list[str]]:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
     return {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
 
 
@@ -129,9 +128,11 @@ def tree(folder: Path, version: int) -> Path:
     top = folder / f"v{version}"
     (top / "servers" / "one").mkdir(parents=True)
     (top / "mcptools").mkdir()
-    (top / "servers" / "__init__.py").write_text("")
-    (top / "servers" / "one" / "__init__.py").write_text(f"VERSION = {version}\nfrom .part import SAME\n")
-    (top / "servers" / "one" / "part.py").write_text(f"SAME = {version}\n")
+    (top / "servers" / "__init__.py").write_text("", encoding="utf-8")
+    (top / "servers" / "one" / "__init__.py").write_text(
+        f"VERSION = {version}\nfrom .part import SAME\n", encoding="utf-8"
+    )
+    (top / "servers" / "one" / "part.py").write_text(f"SAME = {version}\n", encoding="utf-8")
     return top
 
 
@@ -368,7 +369,7 @@ async def test_a_state_folder_that_cannot_be_written_is_named(
     request: pytest.FixtureRequest, image: ImageSpec, state_dir: Path
 ) -> None:
     in_the_way = state_dir / "file"
-    in_the_way.write_text("")
+    in_the_way.write_text("", encoding="utf-8")
     for kind in (ZygoteBackend, BubblewrapBackend):
         backend = kind(in_the_way)
         error = await failed_start(backend, SandboxSpec(image=image), state_dir)
