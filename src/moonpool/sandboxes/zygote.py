@@ -239,7 +239,7 @@ class Zygote:
         try:
             message = cast("dict[str, object]", json.loads(packet))
             self._on_packet(str(message["op"]), message, fds)
-        except (ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             self.kill()
         finally:
             for fd in fds:
@@ -249,13 +249,15 @@ class Zygote:
         if op == "hello" and not self._hello.done():
             self._hello.set_result(message)
             return
-        request_id = message["id"]
-        assert isinstance(request_id, int)
+        request_id = _number(message["id"])
         if op == "exited":
             status = self._statuses.get(request_id)
             if status is not None and not status.done():
-                status.set_result(int(cast("int", message["status"])))
+                status.set_result(_number(message["status"]))
             return
+        for fd in fds:
+            with contextlib.suppress(ProcessLookupError):  # it has ended already; anything but a pidfd raises OSError
+                signal.pidfd_send_signal(fd, 0)
         spawned = self._spawns.pop(request_id, None)
         if spawned is None or spawned.done():
             return
@@ -299,6 +301,15 @@ class Zygote:
         self.process.kill()
         await asyncio.to_thread(self.process.wait)
         await asyncio.to_thread(shutil.rmtree, self.slots.root.parent, ignore_errors=True)
+
+
+def _number(value: object) -> int:
+    """A request's id or a wait status. Raises TypeError, ValueError."""
+    if not isinstance(value, int):
+        raise TypeError("not a number")
+    if not 0 <= value < 2**31:
+        raise ValueError("not a number of ours")
+    return value
 
 
 class ZygoteBackend:

@@ -1,0 +1,84 @@
+"""A zygote that was taken over by a sandbox may send anything: the host kills it and goes on."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import json
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from moonpool.sandboxes.base import SandboxLimits, SandboxSpec, SandboxStartError
+from moonpool.sandboxes.slots import SlotFolder
+from moonpool.sandboxes.zygote import Zygote
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+
+class Process:
+    """Remembers that it was killed; the wall's end closes its side of the control socket."""
+
+    def __init__(self, side: socket.socket) -> None:
+        self.killed = anyio.Event()
+        self._side = side
+
+    def kill(self) -> None:
+        self.killed.set()
+        self._side.close()
+
+
+PACKETS = [
+    pytest.param(b"{", id="not JSON"),
+    pytest.param(b"[" * 60_000, id="bottomless"),
+    pytest.param(b"[]", id="no object"),
+    pytest.param(b'{"op": "exited"}', id="no id"),
+    pytest.param(b'{"op": "exited", "id": "1", "status": 0}', id="an id that is no number"),
+    pytest.param(b'{"op": "exited", "id": 1, "status": 1%s}' % (b"0" * 40), id="a status beyond every wait status"),
+    pytest.param(b'{"op": "exited", "id": 1, "status": -1}', id="a negative status"),
+    pytest.param(b'{"op": "exited", "id": 1, "status": "9"}', id="a status that is no number"),
+]
+
+
+@pytest.mark.parametrize("packet", PACKETS)
+async def test_a_packet_that_makes_no_sense_ends_the_zygote(packet: bytes, tmp_path: Path) -> None:
+    outcome = await spawn_from(tmp_path, packet)
+    assert isinstance(outcome, SandboxStartError)
+
+
+async def test_a_descriptor_that_is_no_pidfd_ends_the_zygote(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    fd = os.open(tmp_path / "file", os.O_RDONLY)
+    try:
+        outcome = await spawn_from(tmp_path, b'{"op": "spawned", "id": 1, "pid": 2}', fd)
+    finally:
+        os.close(fd)
+    assert isinstance(outcome, SandboxStartError)
+
+
+async def spawn_from(folder: Path, packet: bytes, *fds: int) -> BaseException | None:
+    """Ask a zygote for a sandbox that answers with `packet`; return what the caller hears."""
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    theirs.setblocking(False)
+    process = Process(theirs)
+    zygote = Zygote(process, ours, SlotFolder(folder / "scope" / "slots"))  # pyright: ignore[reportArgumentType]
+    spec = SandboxSpec(image=None, limits=SandboxLimits())  # pyright: ignore[reportArgumentType]
+    with anyio.fail_after(5):
+        spawning = asyncio.ensure_future(zygote.spawn(spec))
+        for _ in range(5):
+            await anyio.lowlevel.checkpoint()
+        assert json.loads(theirs.recv(65_536))["op"] == "spawn"
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        theirs.sendmsg([packet], rights)
+        await process.killed.wait()
+        await asyncio.wait({spawning})
+    assert complaints == []
+    return spawning.exception()
