@@ -23,12 +23,14 @@ LARGE = b'{"a": "' + b"x" * (CALL_BYTES_IN_FLIGHT_MAX // 4) + b'"}'
 class Guest:
     """A sandbox that a test plays; remembers the replies to its calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, *early: int) -> None:
         self.started = anyio.Event()
+        self.backlog = [call(number) for number in early]
         self.replies: dict[int, dict[str, Any]] = {}
 
-    def attach(self, sink: object) -> None:
-        del sink
+    def attach(self, sink: Execution) -> None:
+        for message in self.backlog:
+            sink.on_message(message, b"{}")
 
     def send(self, message: HostMessage, body: bytes = b"") -> None:
         if isinstance(message, Execute):
@@ -81,6 +83,18 @@ async def test_no_call_enters_the_road_once_the_end_is_known() -> None:
             execution.on_message(call(2), b"{}")
     assert road.entered == [1]
     assert guest.error_of(2) == "ExecutionEnded"
+
+
+async def test_a_call_that_came_between_two_executions_is_not_the_next_ones() -> None:
+    guest, road = Guest(1), Road()
+    execution = Execution(guest, ExecutionSpec(run_id="r", code=b""), road, {})  # pyright: ignore[reportArgumentType]
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(execution.run)
+            await guest.started.wait()
+            execution.on_message(Done(run="r", status="ok"), b"")
+    assert road.entered == []
+    assert guest.error_of(1) == "ExecutionEnded"
 
 
 async def test_arguments_that_wait_are_bounded_in_all() -> None:

@@ -81,6 +81,7 @@ class Execution:
         self._keepers = keepers
         self._ended: asyncio.Future[ExecutionOutcome] = asyncio.get_running_loop().create_future()
         self._calls: dict[int, asyncio.Task[None]] = {}
+        self._ordered = False  # whether the code was sent
         self._call_bytes = 0  # arguments of the calls in flight
         self._last_call_id = 0
         self._duplicates = self._displays = 0
@@ -100,6 +101,7 @@ class Execution:
         )
         try:
             self._sandbox.attach(self)
+            self._ordered = True
             try:
                 self._sandbox.send(order, spec.code)
             except SandboxClosedError:
@@ -203,8 +205,8 @@ class Execution:
         task.add_done_callback(lambda _: self._end_call(message.id, len(body)))
 
     def _call_refusal(self, body_bytes: int) -> CallError | None:
-        """Why a call does not even enter the road. INVARIANT: none does once the end of the execution is known."""
-        if self._ended.done():
+        """Why a call does not even enter the road. INVARIANT: none does outside its execution."""
+        if self._ended.done() or not self._ordered:  # what comes before the code was sent by code that is over
             return CallError(type=CallErrorType.EXECUTION_ENDED, message="the execution that made this call is over")
         if len(self._calls) >= CALLS_IN_FLIGHT_MAX:
             problem = f"{CALLS_IN_FLIGHT_MAX} tool calls are waiting already; await some before making more"

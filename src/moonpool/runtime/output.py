@@ -47,6 +47,11 @@ class StreamKeeper:
         self.total_bytes = 0
         self.overflowed = False
 
+    @property
+    def exceeds(self) -> bool:
+        """Whether there is more than the envelope keeps, and so an artifact."""
+        return self.total_bytes > self._kept_bytes_max
+
     def feed(self, data: bytes) -> None:
         """Take bytes as the guest wrote them."""
         self._keep(self._redactor.feed(data))
@@ -67,7 +72,7 @@ class StreamKeeper:
         self.total_bytes += len(data)
         if self._observer is not None and data:
             self._observer(data)
-        if self.total_bytes > self._kept_bytes_max and not self._unwritable:
+        if self.exceeds and not self._unwritable:
             self._write(data)
         self._keep_ends(data)
 

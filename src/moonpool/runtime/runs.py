@@ -20,6 +20,7 @@ from moonpool.core.audit import ExecutionEndRecord, ExecutionStartRecord
 from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.json import JsonValue, digest_bytes, digest_json
 from moonpool.runtime import report
+from moonpool.runtime.artifacts import remove_oldest
 from moonpool.runtime.execution import Execution, ExecutionSpec
 from moonpool.runtime.output import StreamKeeper
 from moonpool.sandboxes.base import Stream
@@ -188,6 +189,8 @@ class Run:
         else:
             kind, message = (self._runtime.redactor.text(text, self._tally) for text in (error.type, error.message))
             error = ExecutionError(type=kind, message=message, retryable=error.retryable)
+        if any(keeper.exceeds for keeper in keepers.values()):
+            await asyncio.to_thread(remove_oldest, self._runtime.artifacts)
         envelope = self._envelope(
             data=data,
             error=error,
