@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from apps import open_app, run
-from moonpool.runtime import artifacts
+from moonpool.runtime import artifacts, runs
 from moonpool.runtime.artifacts import remove_oldest
+from moonpool.store.journal_file import read_rows
+from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,3 +57,27 @@ async def test_an_execution_that_writes_one_makes_room(tmp_path: Path, monkeypat
     assert envelope.ok
     assert [path.name for path in tmp_path.iterdir()] == [envelope.run_id]
     assert artifacts.ARTIFACTS_BYTES_MAX > 1_000_000
+
+
+@pytest.mark.anyio
+async def test_a_cancellation_while_room_is_made_still_leaves_an_end_on_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached, release = threading.Event(), threading.Event()
+
+    def slowly(folder: Path) -> None:
+        del folder
+        reached.set()
+        release.wait(10)
+
+    monkeypatch.setattr(runs, "remove_oldest", slowly)
+    async with open_app() as app:
+        app.runtime.artifacts = tmp_path
+        running = asyncio.ensure_future(run(app, "print('x' * 100_000)"))
+        await asyncio.to_thread(reached.wait, 10)
+        running.cancel()
+        release.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        rows = await asyncio.to_thread(list, read_rows(journal_path(app.data), tail=1))
+    assert [row.kind for row in rows] == ["execution_end"]

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
-from moonpool.runtime.execution import Execution, ExecutionSpec
+from moonpool.runtime.execution import Execution, ExecutionSpec, RecentIds
 from moonpool.sandboxes.messages import Done, Execute, ToolCall, ToolResult
 from moonpool_wire.limits import CALL_BYTES_IN_FLIGHT_MAX
 
@@ -117,3 +117,10 @@ async def test_arguments_that_wait_are_bounded_in_all() -> None:
             execution.on_message(Done(run="r", status="ok"), b"")
     assert sorted(road.entered) == [1, 2, 3, 5]
     assert guest.replies[5]["ok"] is True
+
+
+def test_ids_out_of_order_are_new_and_repeated_or_ancient_ones_are_not() -> None:
+    ids = RecentIds()
+    assert [ids.take(one) for one in (2, 1, 3, 2, 1)] == [True, True, True, False, False]
+    assert all(ids.take(one) for one in range(10, 20_000))
+    assert [ids.take(one) for one in (4, 19_999, 20_000)] == [False, False, True]

@@ -209,3 +209,25 @@ async def test_every_ending_gives_one_envelope(code: str, error_type: str) -> No
     if error_type != "*":
         assert envelope.error is not None
         assert envelope.error.type == error_type
+
+
+async def test_an_uncaught_failure_of_a_tool_keeps_its_type_and_whether_it_may_be_retried() -> None:
+    server = fixture_server("echo.py", allow=["*"], idempotent=["*"], timeout_s=0.5)
+    async with open_app({"echo": server}) as app:
+        with anyio.fail_after(30):
+            envelope = await run(app, "import servers.echo as e\n(await e.sleep(seconds=60)).unwrap()")
+    assert envelope.error is not None
+    assert (envelope.error.type, envelope.error.retryable) == ("Timeout", True)
+
+
+async def test_a_small_call_may_overtake_a_large_one() -> None:
+    code = """
+import asyncio
+import servers.echo as e
+answers = await asyncio.gather(*(e.length(text="x" * size) for size in (3_000_000, 1, 2)))
+result = [answer["length"] for answer in answers]
+"""
+    async with open_app({"echo": fixture_server("echo.py")}) as app:
+        with anyio.fail_after(30):
+            envelope = await run(app, code, timeout_s=20.0)
+    assert envelope.data == [3_000_000, 1, 2]

@@ -71,6 +71,29 @@ class ExecutionOutcome:
     displays: int = 0
 
 
+class RecentIds:
+    """Tells call ids apart that were seen before. They come nearly in order: a small call overtakes a large one.
+
+    An id that lies further behind the highest than calls can be in flight counts as seen, so little is remembered.
+    """
+
+    _SPAN = 16 * CALLS_IN_FLIGHT_MAX
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+        self._highest = 0
+
+    def take(self, call_id: int) -> bool:
+        """Whether `call_id` is new; from now on it is not."""
+        if call_id in self._seen or call_id <= self._highest - self._SPAN:
+            return False
+        self._highest = max(self._highest, call_id)
+        self._seen.add(call_id)
+        if len(self._seen) > 2 * self._SPAN:
+            self._seen = {one for one in self._seen if one > self._highest - self._SPAN}
+        return True
+
+
 class Execution:
     """Runs one piece of code on one sandbox; a `GuestSink` for as long."""
 
@@ -83,10 +106,11 @@ class Execution:
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._ordered = False  # whether the code was sent
         self._call_bytes = 0  # arguments of the calls in flight
-        self._last_call_id = 0
+        self._ids = RecentIds()
         self._duplicates = self._displays = 0
         self._forced: str | None = None
         self._grace: asyncio.TimerHandle | None = None
+        self._again: asyncio.TimerHandle | None = None
         self.deadline = Deadline(spec.timeout_s, lambda: self.force_end("timeout"))
 
     async def run(self) -> ExecutionOutcome:
@@ -120,7 +144,10 @@ class Execution:
             return
         self._forced = reason
         self._sandbox.interrupt()
-        self._grace = asyncio.get_running_loop().call_later(GRACE_S, self._sandbox.kill)
+        loop = asyncio.get_running_loop()
+        # Once more: an interrupt that arrives before the kernel has read its order means nothing to it.
+        self._again = loop.call_later(GRACE_S / 2, self._sandbox.interrupt)
+        self._grace = loop.call_later(GRACE_S, self._sandbox.kill)
 
     def kill(self, reason: str) -> None:
         """End the code now, without interrupt and grace."""
@@ -130,8 +157,9 @@ class Execution:
 
     async def _settle(self) -> None:
         self.deadline.cancel()
-        if self._grace is not None:
-            self._grace.cancel()
+        for timer in (self._grace, self._again):
+            if timer is not None:
+                timer.cancel()
         tasks = list(self._calls.values())
         for task in tasks:
             task.cancel()
@@ -192,10 +220,9 @@ class Execution:
     # --- tool calls
 
     def _start_call(self, message: ToolCall, body: bytes) -> None:
-        if message.id <= self._last_call_id:
-            self._duplicates += 1  # forged or replayed: ids only grow; answering twice could confuse an honest waiter
+        if not self._ids.take(message.id):
+            self._duplicates += 1  # forged or replayed; answering twice could confuse an honest waiter
             return
-        self._last_call_id = message.id
         if (error := self._call_refusal(len(body))) is not None:
             self._reply(message.id, _encode(reply_of(ToolCallOutcome(error=error))))
             return

@@ -13,11 +13,15 @@ class ToolCallError(Exception):
     """A tool call gave no data. The message says why and what to do."""
 
     def __init__(self, message: str, type: str = "ToolError", retryable: bool = False, tool: str = "") -> None:  # noqa: A002
-        super().__init__(f"{tool}: {message}" if tool else message)
+        super().__init__(message if not tool or tool in message else f"{tool}: {message}")
         self.message = message
         self.type = type
         self.retryable = retryable
         self.tool = tool
+
+    def __moonpool_error__(self) -> dict[str, Any]:
+        """What the envelope says when the code did not catch this."""
+        return {"type": self.type, "message": str(self), "retryable": self.retryable}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.message, self.type, self.retryable, self.tool)
