@@ -12,8 +12,7 @@ import pytest
 from apps import open_app, run
 from moonpool.runtime import artifacts, runs
 from moonpool.runtime.artifacts import remove_oldest
-from moonpool.store.journal_file import read_rows
-from moonpool.store.paths import journal_path
+from moonpool.store.fake import MemoryJournal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,13 +70,13 @@ async def test_a_cancellation_while_room_is_made_still_leaves_an_end_on_record(
         release.wait(10)
 
     monkeypatch.setattr(runs, "remove_oldest", slowly)
+    journal = MemoryJournal()
     async with open_app() as app:
-        app.runtime.artifacts = tmp_path
+        app.runtime.artifacts, app.runtime.journal = tmp_path, journal
         running = asyncio.ensure_future(run(app, "print('x' * 100_000)"))
         await asyncio.to_thread(reached.wait, 10)
         running.cancel()
         release.set()
         with pytest.raises(asyncio.CancelledError):
             await running
-        rows = await asyncio.to_thread(list, read_rows(journal_path(app.data), tail=1))
-    assert [row.kind for row in rows] == ["execution_end"]
+    assert [entry.kind for entry in journal.entries] == ["execution_start", "execution_end"]

@@ -147,8 +147,12 @@ class Run:
             raise
         finally:
             self._context.end()
-        await recorded
-        return await self._finish(outcome, spec, keepers)
+        finishing = asyncio.ensure_future(self._finish(outcome, spec, keepers, recorded))
+        try:
+            return await asyncio.shield(finishing)
+        except asyncio.CancelledError:
+            await asyncio.wait({finishing})
+            raise
 
     async def pass_call(self, spec: ToolCallSpec) -> ToolCallOutcome:
         """The road, bound to this execution."""
@@ -177,8 +181,14 @@ class Run:
         )
 
     async def _finish(
-        self, outcome: ExecutionOutcome, spec: ExecutionSpec, keepers: dict[Stream, StreamKeeper]
+        self,
+        outcome: ExecutionOutcome,
+        spec: ExecutionSpec,
+        keepers: dict[Stream, StreamKeeper],
+        recorded: asyncio.Future[None],
     ) -> Envelope:
+        """Make the envelope once the start is on record, and record the end."""
+        await recorded
         data: JsonValue = None
         error = report.error_of(outcome, spec)
         if error is None:
