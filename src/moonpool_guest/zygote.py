@@ -37,8 +37,7 @@ def main(control_fd: int, program_fd: int, preload: "list[str]", variables: "lis
         program = file.read()
     for name in ("client.mcp_client", *preload):
         importlib.import_module(name)
-    kernel.warm_up()
-    kernel.keep_environment(variables)
+    kernel.warm_up(variables)
     Zygote(socket.socket(fileno=control_fd), program).serve()
 
 
@@ -56,6 +55,7 @@ class Zygote:
     def serve(self) -> None:
         """Run until the host closes the control socket."""
         gc.collect()
+        linux.collapse_heap()
         gc.freeze()  # pages of old objects are not written to by later collections in the children
         self._poll.register(self._control.fileno(), select.POLLIN)
         self._say({"op": "hello", "pid": os.getpid(), "python": sys.version.split()[0], "threads": _thread_count()})

@@ -87,7 +87,9 @@ def test_every_type_of_call_error_has_a_row() -> None:
 
 def test_every_type_that_the_host_makes_has_a_row() -> None:
     own, _, _ = section(CONTRACT, "Error types").partition("A tool call that fails")
-    sources = "".join((Path(moonpool.__file__).parent / "runtime" / name).read_text() for name in HOST_SOURCES)
+    sources = "".join(
+        (Path(moonpool.__file__).parent / "runtime" / name).read_text(encoding="utf-8") for name in HOST_SOURCES
+    )
     assert set(re.findall(r'type="(\w+)"', sources)) <= {row[0] for row in rows(own)}
 
 

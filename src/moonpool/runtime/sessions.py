@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from moonpool.core.envelope import ExecutionError
 from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.runtime.runs import CANCELLED_EARLY, CodeRequest, InterruptedRunError, Road, Run, Ticket
 from moonpool.runtime.tools import Toolbox, ToolSnapshot, show
+from moonpool.sandboxes.base import TreeRef
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -156,7 +157,7 @@ class Session:
         if self._sandbox is not None and self._sandbox.has_ended:
             self._sandbox = None
         if self._sandbox is None:
-            acquiring = asyncio.ensure_future(self._runtime.pool.acquire(self._runtime.sandbox_spec))
+            acquiring = asyncio.ensure_future(self._runtime.pool.acquire(self._spec()))
             try:
                 self._snapshot = await self._runtime.toolbox.snapshot()
                 self._sandbox = await acquiring
@@ -166,6 +167,11 @@ class Session:
         assert self._snapshot is not None
         await show(self._sandbox, self._snapshot)
         return self._sandbox, self._snapshot
+
+    def _spec(self) -> SandboxSpec:
+        """The sandbox to open: with the wrappers in it from the start, where the tools are known already."""
+        spec, snapshot = self._runtime.sandbox_spec, self._runtime.toolbox.current
+        return spec if snapshot is None else replace(spec, tree=TreeRef(snapshot.tree, snapshot.digest))
 
     def _on_new_tools(self, snapshot: ToolSnapshot) -> None:
         self._snapshot = snapshot

@@ -70,12 +70,21 @@ class SandboxLimits:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class TreeRef:
+    """A wrapper tree on the host: its folder and the digest it is known by."""
+
+    path: Path
+    digest: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSpec:
     """Desired isolation of one sandbox."""
 
     image: ImageSpec
     limits: SandboxLimits = field(default_factory=SandboxLimits)
+    tree: TreeRef | None = None  # shown from the start; `Sandbox.publish` replaces it
     scope: str = "default"  # the tenant; sandboxes of different scopes share neither uid nor zygote nor slots
 
     def to_confinement(self, slot: str) -> dict[str, object]:

@@ -167,7 +167,11 @@ class BubblewrapBackend:
         except OSError as error:
             raise SandboxStartError(step="folder", reason=str(error)) from error
         try:
+            await slots.publish_soon(slot, spec.tree)
             sandbox = await self._start(launcher, spec, slots, slot)
+        except OSError as error:
+            slots.remove(slot)
+            raise SandboxStartError(step="wrappers", reason=str(error)) from error
         except BaseException:
             slots.remove(slot)
             raise

@@ -190,10 +190,11 @@ class FakeBackend:
         return self._missing
 
     async def open_sandbox(self, spec: SandboxSpec) -> FakeSandbox:
-        del spec
         if self._start_error is not None:
             raise SandboxStartError(step="fake", reason=self._start_error)
         sandbox = FakeSandbox(self._script)
+        if spec.tree is not None:
+            sandbox.publish(spec.tree.path, spec.tree.digest)
         self.opened.append(sandbox)
         return sandbox
 

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from moonpool.sandboxes.base import TreeRef
+
 _CURRENT = "current"
 
 
@@ -44,6 +46,15 @@ class SlotFolder:
     def shows(self, name: str, digest: str) -> bool:
         """Whether the slot shows the tree of this digest already."""
         return self._shown.get(name) == digest
+
+    def publish_soon(self, name: str, tree: TreeRef | None) -> asyncio.Future[None]:
+        """Publish on a worker thread, if there is a tree."""
+        loop = asyncio.get_running_loop()
+        if tree is None:
+            nothing: asyncio.Future[None] = loop.create_future()
+            nothing.set_result(None)
+            return nothing
+        return loop.run_in_executor(None, self.publish, name, tree.path, tree.digest)
 
     def publish(self, name: str, tree: Path, digest: str) -> None:
         """Show `tree` in slot `name`. A tree that is there already is only pointed at."""

@@ -170,14 +170,21 @@ class Zygote:
                 self.slots.create(slot)
             except OSError as error:
                 raise SandboxStartError(step="folder", reason=str(error)) from error
+            showing = self.slots.publish_soon(slot, spec.tree)  # while the zygote forks
             try:
                 sandbox = await self._request(spec, slot)
             except BaseException:
+                await asyncio.wait({showing})
                 self.slots.remove(slot)
                 raise
         try:
             await wait_ready(sandbox)
+            await showing
+        except OSError as error:
+            await sandbox.close()
+            raise SandboxStartError(step="wrappers", reason=str(error)) from error
         except BaseException:
+            await asyncio.wait({showing})
             await sandbox.close()
             raise
         return sandbox

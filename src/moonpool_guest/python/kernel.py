@@ -32,12 +32,22 @@ ENVIRONMENT = {
 _IMPORT_ROOTS = ("/wrappers/current", "/workspace")
 
 
-def warm_up() -> None:
-    """Load, once in the zygote, what every kernel needs, so that its pages are shared."""
+def warm_up(variables: "list[str]") -> None:
+    """Make this process what a kernel is, as far as one process can do it for all that are forked from it.
+
+    Done once in the zygote: what is written here costs no page fault in a sandbox. `variables` of the environment
+    (BLAS threads, font caches) are kept, everything else is replaced.
+    """
     for name in ("dis", "traceback"):
         importlib.import_module(name)
-
     nesting.allow_nested_run()
+    kept = {name: os.environ[name] for name in variables if name in os.environ}
+    os.environ.clear()
+    os.environ.update({**ENVIRONMENT, **kept})
+    sys.path[:0] = _IMPORT_ROOTS
+    sys.argv[:] = [""]
+    faulthandler.enable(2)
+    _restore_streams(fresh=True)  # on descriptors 0 to 2, which in every sandbox are its own
 
 
 def main(fd: int) -> None:
@@ -60,7 +70,7 @@ class Kernel:
     """One interpreter behind one channel."""
 
     def __init__(self, fd: int) -> None:
-        _prepare_process()
+        _reseed()
         self._channel = GuestChannel(fd, blob_bytes_max=BLOB_BYTES_MAX_TO_GUEST)
         self._interpreter = Interpreter.main()
         self._pid = os.getpid()
@@ -143,11 +153,13 @@ class Kernel:
     def _forget_old_wrappers(self, manifest: object) -> None:
         """Import wrappers afresh when the host has published another tree (the tools changed)."""
         if manifest != self._manifest:
-            self._manifest = manifest
-            for name in [n for n in sys.modules if n.partition(".")[0] in ("servers", "mcptools")]:
-                del sys.modules[name]
+            first, self._manifest = self._manifest is None, manifest
             for path in [p for p in sys.path_importer_cache if p.startswith(_IMPORT_ROOTS)]:
                 del sys.path_importer_cache[path]
+            if first:
+                return  # nothing of it was imported yet; looking at every name would touch a page for each
+            for name in [n for n in sys.modules if n.partition(".")[0] in ("servers", "mcptools")]:
+                del sys.modules[name]
 
 
 def _on_unraisable(what: "sys.UnraisableHookArgs") -> None:
@@ -163,27 +175,10 @@ def _interrupt_again() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def _prepare_process() -> None:
-    os.environ.clear()
-    os.environ.update(ENVIRONMENT)
-    os.environ.update(_environment_of_zygote)
-    sys.path[:0] = _IMPORT_ROOTS
-    sys.argv[:] = [""]
-    faulthandler.enable(2)
-    _restore_streams(fresh=True)
-    import random
-
-    random.seed()
+def _reseed() -> None:
+    """Give this process random numbers of its own. The `random` module has done so itself at the fork."""
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed()
-
-
-_environment_of_zygote: "dict[str, str]" = {}
-
-
-def keep_environment(names: "list[str]") -> None:
-    """Called in the zygote: variables of the environment (BLAS threads, font caches) that kernels keep."""
-    _environment_of_zygote.update({name: os.environ[name] for name in names if name in os.environ})
 
 
 def _restore_streams(*, fresh: bool = False) -> None:
@@ -255,8 +250,7 @@ def serve_alone(fd: int, program_fd: int, confinement: "dict[str, Any]", variabl
 
     with open(program_fd, "rb") as file:
         program = file.read()
-    warm_up()
-    keep_environment(variables)
+    warm_up(variables)
     confine.reset_signals()
     try:
         confine.confine_alone(confinement, [fd, 1, 2], program=program)
