@@ -36,8 +36,8 @@ def upstream_failure(exc: UpstreamError, *, repeatable: bool) -> CallError:
     """The typed error for `exc`; `repeatable` says whether doing the call twice does no harm."""
     kind = exc.call_error_type
     if kind not in PASSING_CAUSES:
-        return CallError(type=kind, message=str(exc))
+        return CallError(type=kind, message=exc.for_guest)
     if repeatable or isinstance(exc, _NOT_CARRIED_OUT):
-        return CallError(type=kind, message=str(exc), retryable=True)
-    message = f"{exc}; the call may have been carried out, so look before you repeat it"
+        return CallError(type=kind, message=exc.for_guest, retryable=True)
+    message = f"{exc.for_guest}; the call may have been carried out, so look before you repeat it"
     return CallError(type=kind, message=message)

@@ -174,6 +174,9 @@ class ToolRoad:
                 async with asyncio.timeout(timeout_s + _TIMEOUT_GRACE_S):
                     return await upstream.call_tool(spec.tool, spec.arguments, timeout_s=timeout_s)
             except UpstreamError as exc:
+                _log.warning(
+                    "%s", printable(f"{passage.name}: {exc}")
+                )  # the operator's copy; the guest's leaves parts out
                 failure = upstream_failure(exc, repeatable=passage.repeatable)
             except TimeoutError:
                 late = UpstreamCallTimeoutError(spec.server_id, f"did not answer {spec.tool!r} within {timeout_s:g} s")

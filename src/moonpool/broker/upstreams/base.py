@@ -25,6 +25,9 @@ RESULT_BYTES_MAX = 64 * 1024 * 1024
 
 SAID_LENGTH_MAX = 2000
 
+STDERR_NOTE = "; it last wrote to stderr: "
+"""Introduces a server's last words in a sentence; nothing from here on reaches a guest."""
+
 
 class Upstream(Protocol):
     """One MCP server. Every method connects if needed, is safe to cancel and may be called concurrently."""
@@ -58,15 +61,28 @@ class UpstreamError(MoonpoolError):
     fault = Fault.UPSTREAM
     call_error_type: ClassVar[CallErrorType] = CallErrorType.UPSTREAM_ERROR
 
+    names_the_way: ClassVar[bool] = False  # the sentence holds the server's command or address
+
     def __init__(self, server_id: str, problem: str) -> None:
         super().__init__(f"server {server_id!r} {problem}")
         self.server_id = server_id
+
+    @property
+    def for_guest(self) -> str:
+        """The sentence without what only an operator may see.
+
+        SECURITY: commands, addresses and the server's stderr, which may print its credentials, stay on the host (F.4).
+        """
+        if self.names_the_way:
+            return f"server {self.server_id!r} cannot be reached; the operator sees why"
+        return str(self).partition(STDERR_NOTE)[0]
 
 
 class UpstreamStartError(UpstreamError):
     """The command could not be started at all."""
 
     code = "upstream_cannot_start"
+    names_the_way = True
 
 
 class UpstreamClosedAtOnceError(UpstreamError):
@@ -111,6 +127,7 @@ class UpstreamUnreachableError(UpstreamError):
     """No connection could be made to the server's address."""
 
     code = "upstream_unreachable"
+    names_the_way = True
     retryable = True
     call_error_type = CallErrorType.TRANSIENT_NETWORK
 
