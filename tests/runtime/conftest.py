@@ -16,6 +16,7 @@ _BRIEF = {
     "moonpool/sandboxes/process.py": {"write_etc", "find_launcher", "has_merged_usr", "filter_fd", "missing_on_host"},
     "moonpool/sandboxes/slots.py": {"__init__", "create", "remove"},
     "moonpool/sandboxes/zygote.py": {"_start", "_greet"},  # once per zygote
+    "moonpool/sandboxes/zygote_process.py": {"close"},
     "moonpool/sandboxes/bubblewrap.py": {"_start"},
     "moonpool/environments/guest.py": {"publish_guest", "_read_sources", "_package_folder"},
     "moonpool/runtime/output.py": {"_keep", "finish"},  # writes to the page cache, bounded by the artifact's limit

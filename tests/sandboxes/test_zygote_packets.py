@@ -14,7 +14,7 @@ import pytest
 
 from moonpool.sandboxes.base import SandboxLimits, SandboxSpec, SandboxStartError
 from moonpool.sandboxes.slots import SlotFolder
-from moonpool.sandboxes.zygote import Zygote
+from moonpool.sandboxes.zygote_process import Zygote
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -174,9 +174,8 @@ class ToolRoad:
                 async with asyncio.timeout(timeout_s + _TIMEOUT_GRACE_S):
                     return await upstream.call_tool(spec.tool, spec.arguments, timeout_s=timeout_s)
             except UpstreamError as exc:
-                _log.warning(
-                    "%s", printable(f"{passage.name}: {exc}")
-                )  # the operator's copy; the guest's leaves parts out
+                # The operator's copy; the guest's leaves parts out.
+                _log.warning("%s", printable(f"{passage.name}: {exc}").replace("\n", " "))
                 failure = upstream_failure(exc, repeatable=passage.repeatable)
             except TimeoutError:
                 late = UpstreamCallTimeoutError(spec.server_id, f"did not answer {spec.tool!r} within {timeout_s:g} s")

@@ -12,14 +12,14 @@ import json
 import os
 import secrets
 import shutil
-import signal
 import socket
 from typing import TYPE_CHECKING
 
 from moonpool.sandboxes import seccomp
-from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxClosedError, SandboxStartError, Stream
+from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxStartError, Stream
 from moonpool.sandboxes.identity import Identities
 from moonpool.sandboxes.link import GuestLink, outcome_of
+from moonpool.sandboxes.linked import LinkedSandbox
 from moonpool.sandboxes.plan import WallParts, execution_wall, guest_command
 from moonpool.sandboxes.process import (
     WallStarter,
@@ -38,13 +38,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from moonpool.sandboxes.base import GuestSink, SandboxSpec
-    from moonpool.sandboxes.messages import HostMessage
+    from moonpool.sandboxes.base import SandboxSpec
 
 _INFO_TIMEOUT_S = 10.0
 
 
-class WallSandbox:
+class WallSandbox(LinkedSandbox):
     """One sandbox that is a wall of its own."""
 
     def __init__(
@@ -56,70 +55,15 @@ class WallSandbox:
         slot: str,
         on_gone: Callable[[WallSandbox], None],
     ) -> None:
-        self._process, self._pidfd, self._link = process, pidfd, link
-        self._slots, self._slot = slots, slot
-        self._on_gone = on_gone
-        self._killed = False
-        self._exited: asyncio.Future[ExitOutcome] = asyncio.get_running_loop().create_future()
+        super().__init__(link, pidfd, slots, slot, on_gone=lambda: on_gone(self))
+        self._process = process
         self._wall_fd = os.pidfd_open(process.pid)
         asyncio.get_running_loop().add_reader(self._wall_fd, self._on_wall_gone)
-
-    @property
-    def sandbox_id(self) -> str:
-        return self._slot
-
-    @property
-    def host_pid(self) -> int | None:
-        """The kernel's process id in the host's namespace; None once it is gone."""
-        try:
-            with open(f"/proc/self/fdinfo/{self._pidfd}", encoding="utf-8") as info:  # noqa: PTH123
-                pid = next(int(line.split()[1]) for line in info if line.startswith("Pid:"))
-        except (OSError, StopIteration):
-            return None
-        return pid if pid > 0 else None
-
-    @property
-    def has_ended(self) -> bool:
-        return self._exited.done()
-
-    def attach(self, sink: GuestSink) -> None:
-        self._link.attach(sink)
-
-    def detach(self) -> None:
-        self._link.detach()
-
-    def send(self, message: HostMessage, body: bytes = b"") -> None:
-        if self._exited.done():
-            raise SandboxClosedError(self.sandbox_id)
-        self._link.send(message, body)
-
-    def shows(self, digest: str) -> bool:
-        return self._slots.shows(self._slot, digest)
-
-    def publish(self, tree: Path, digest: str) -> None:
-        self._slots.publish(self._slot, tree, digest)
-
-    def interrupt(self) -> None:
-        self._signal(signal.SIGINT)
-
-    def kill(self) -> None:
-        self._killed = True
-        self._signal(signal.SIGKILL)
-
-    def _signal(self, number: signal.Signals) -> None:
-        if not self._exited.done():
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._pidfd, number)
 
     def _on_wall_gone(self) -> None:
         asyncio.get_running_loop().remove_reader(self._wall_fd)
         os.close(self._wall_fd)
-        os.close(self._pidfd)
-        outcome = self._outcome(self._process.wait())
-        self._exited.set_result(outcome)
-        self._slots.remove(self._slot)
-        self._on_gone(self)
-        self._link.end(outcome)
+        self._end(self._outcome(self._process.wait()))
 
     def _outcome(self, code: int) -> ExitOutcome:
         """Bubblewrap ends as the kernel did: with its exit code, or with 128 and the number of its signal.
@@ -132,14 +76,6 @@ class WallSandbox:
             return ExitOutcome(cause=cause, signal=-code, violation=violation)
         status = code - 128 if 128 < code <= 192 else code << 8
         return outcome_of(status, killed=self._killed, violation=violation)
-
-    async def wait_exited(self) -> ExitOutcome:
-        return await asyncio.shield(self._exited)
-
-    async def close(self) -> ExitOutcome:
-        if not self._exited.done():
-            self.kill()
-        return await self.wait_exited()
 
 
 class BubblewrapBackend:

@@ -1,0 +1,100 @@
+"""What every sandbox with a real process has in common: a link, a pidfd and a wrapper slot.
+
+The backends differ only in how such a process is started and in how they learn with what status it ended; they call
+`_end` with the outcome, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from moonpool.sandboxes.base import SandboxClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from moonpool.sandboxes.base import ExitOutcome, GuestSink
+    from moonpool.sandboxes.link import GuestLink
+    from moonpool.sandboxes.messages import HostMessage
+    from moonpool.sandboxes.slots import SlotFolder
+
+
+class LinkedSandbox:
+    """A `Sandbox` whose kernel is the process behind `pidfd`. Its slot's name is its id."""
+
+    def __init__(
+        self, link: GuestLink, pidfd: int, slots: SlotFolder, slot: str, *, on_gone: Callable[[], None]
+    ) -> None:
+        self._link, self._pidfd = link, pidfd
+        self._slots, self._slot = slots, slot
+        self._on_gone = on_gone  # the backend's own books
+        self._killed = False
+        self._exited: asyncio.Future[ExitOutcome] = asyncio.get_running_loop().create_future()
+
+    @property
+    def sandbox_id(self) -> str:
+        return self._slot
+
+    @property
+    def host_pid(self) -> int | None:
+        """The kernel's process id in the host's namespace; None once it is gone."""
+        try:
+            with open(f"/proc/self/fdinfo/{self._pidfd}", encoding="utf-8") as info:  # noqa: PTH123
+                pid = next(int(line.split()[1]) for line in info if line.startswith("Pid:"))
+        except (OSError, StopIteration):
+            return None
+        return pid if pid > 0 else None
+
+    @property
+    def has_ended(self) -> bool:
+        return self._exited.done()
+
+    def attach(self, sink: GuestSink) -> None:
+        self._link.attach(sink)
+
+    def detach(self) -> None:
+        self._link.detach()
+
+    def send(self, message: HostMessage, body: bytes = b"") -> None:
+        if self._exited.done():
+            raise SandboxClosedError(self.sandbox_id)
+        self._link.send(message, body)
+
+    def shows(self, digest: str) -> bool:
+        return self._slots.shows(self._slot, digest)
+
+    def publish(self, tree: Path, digest: str) -> None:
+        self._slots.publish(self._slot, tree, digest)
+
+    def interrupt(self) -> None:
+        self._signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        self._killed = True
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if not self._exited.done():
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
+
+    def _end(self, outcome: ExitOutcome) -> None:
+        """The process is gone: give back what it held, then tell the owner."""
+        os.close(self._pidfd)
+        self._exited.set_result(outcome)
+        self._slots.remove(self._slot)
+        self._on_gone()
+        self._link.end(outcome)
+
+    async def wait_exited(self) -> ExitOutcome:
+        return await asyncio.shield(self._exited)
+
+    async def close(self) -> ExitOutcome:
+        if not self._exited.done():
+            self.kill()
+        return await self.wait_exited()
