@@ -74,3 +74,14 @@ def test_the_request_that_an_oversized_line_answers(head: bytes, tail: bytes, ex
     answer = oversized_answer(head, tail)
     assert (answer.id if answer else None) == expected
     assert answer is None or answer.error.data is LocalFault.TOO_LARGE
+
+
+@pytest.mark.req("H-040")
+def test_half_a_surrogate_pair_in_a_description_does_not_lose_the_list() -> None:
+    tools = rb'[{"name": "a", "inputSchema": {}, "description": "\ud83d\ude00 \ud800 \\ud800 \udc00"}]'
+    (message,) = decode_frame(rb'{"jsonrpc": "2.0", "id": 1, "result": {"tools": ' + tools + rb"}}")
+    assert isinstance(message, JSONRPCResponse)
+    assert (
+        message.result["tools"][0]["description"]
+        == "\N{GRINNING FACE} \N{REPLACEMENT CHARACTER} \\ud800 \N{REPLACEMENT CHARACTER}"
+    )

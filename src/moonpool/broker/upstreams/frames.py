@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 _ID = rb'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,64}")\s*'
 _VERSION = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
 _ID_AT_HEAD = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb",\s*)?" + _ID + rb"[,}]")
+_ESCAPES = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a whole pair
+    rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"  # half of one
+    rb"|\\."
+)
 _ID_AT_TAIL = re.compile(_ID + rb"(?:,\s*" + _VERSION + rb")?\}\s*$")
 
 
@@ -63,7 +68,7 @@ def encode_frame(message: JSONRPCMessage) -> bytes:
 def decode_frame(line: bytes) -> list[JSONRPCMessage]:
     """The messages of one line: one, several (a batch of revision 2025-03-26), or none (garbage)."""
     try:
-        decoded: object = msgspec.json.decode(line)
+        decoded = _decode(line)
     except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
         fault = _unusable(line, str(exc))
         return [] if fault is None else [fault]
@@ -72,6 +77,20 @@ def decode_frame(line: bytes) -> list[JSONRPCMessage]:
         return [message for message in found if message is not None]
     message = _message(decoded)
     return [] if message is None else [message]
+
+
+def _decode(line: bytes) -> object:
+    """Strict JSON; but half a surrogate pair in one tool's description must not lose the whole list (H-040)."""
+    try:
+        return msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        if b'"inputSchema"' not in line:
+            raise
+        return msgspec.json.decode(_ESCAPES.sub(_mended, line))
+
+
+def _mended(escape: re.Match[bytes]) -> bytes:
+    return rb"\ufffd" if escape[1] else escape[0]
 
 
 def oversized_answer(head: bytes, tail: bytes) -> JSONRPCError | None:
