@@ -59,17 +59,17 @@ async def test_a_known_era_that_is_wrong_fails_one_call_and_heals() -> None:
 async def test_no_more_calls_run_at_once_than_configured(tmp_path: Path) -> None:
     waiting: list[str] = []
 
-    async def call(srv: Upstream, name: str) -> None:
+    async def call(srv: Upstream, name: str, timeout_s: float) -> None:
         with pytest.raises(UpstreamError) as caught:
-            await srv.call_tool("sleep", {"seconds": 30}, timeout_s=0.5)
+            await srv.call_tool("sleep", {"seconds": 30}, timeout_s=timeout_s)
         waiting.append(f"{name}: {caught.value.code}")
 
     with anyio.fail_after(30):
         async with upstream(command("echo.py", moonpool={"concurrency_max": 2})) as srv:
             await srv.list_tools()
             async with anyio.create_task_group() as tasks:
-                for name in "abc":
-                    tasks.start_soon(call, srv, name)
+                for name, timeout_s in (("a", 2.0), ("b", 2.0), ("c", 0.3)):  # the third gives up before a slot is free
+                    tasks.start_soon(call, srv, name, timeout_s)
     assert sorted(waiting) == [
         "a: upstream_call_timeout", "b: upstream_call_timeout", "c: upstream_connect_timeout",
     ]  # fmt: skip
