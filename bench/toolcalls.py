@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bench.sampling import Case, median, take_turns
 from bench.world import without_pool
 from moonpool.broker.config import load_config
-from moonpool.runtime.sessions import CodeRequest
+from moonpool.runtime.runs import CodeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from moonpool.bootstrap import App, assemble, data_folder, sandbox_uid
 from moonpool.broker.approval import AutoApprover
 from moonpool.environments.resolve import resolve_environment
-from moonpool.runtime.sessions import CodeRequest
+from moonpool.runtime.runs import CodeRequest
 from moonpool.sandboxes.pool import SandboxPool
 from moonpool.settings import Settings
 

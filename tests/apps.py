@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from moonpool.bootstrap import App, assemble
 from moonpool.broker.approval import AutoApprover
 from moonpool.broker.config import parse_config
-from moonpool.runtime.sessions import CodeRequest
+from moonpool.runtime.runs import CodeRequest
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:

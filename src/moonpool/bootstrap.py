@@ -22,7 +22,8 @@ from moonpool.core.policy import Policy, server_rules
 from moonpool.environments.guest import publish_guest
 from moonpool.environments.resolve import resolve_environment
 from moonpool.runtime.run_folder import run_folder
-from moonpool.runtime.sessions import Runtime, Ticket
+from moonpool.runtime.runs import Ticket
+from moonpool.runtime.sessions import Runtime
 from moonpool.runtime.tools import Toolbox, ToolSnapshot, show
 from moonpool.sandboxes.base import ImageSpec, SandboxLimits, SandboxSpec
 from moonpool.sandboxes.bubblewrap import BubblewrapBackend

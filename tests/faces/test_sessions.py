@@ -9,10 +9,11 @@ import anyio
 import pytest
 
 from moonpool.faces.mcp.sessions import NAMED_COUNT_MAX, FaceSessions, SessionsBusyError
-from moonpool.runtime.sessions import CodeRequest
+from moonpool.runtime.runs import CodeRequest
 
 if TYPE_CHECKING:
-    from moonpool.runtime.sessions import Runtime, Ticket
+    from moonpool.runtime.runs import Ticket
+    from moonpool.runtime.sessions import Runtime
 
 pytestmark = pytest.mark.anyio
 TICKET = cast("Ticket", None)

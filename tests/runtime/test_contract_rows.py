@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from apps import fixture_server, open_app, run
-from moonpool.runtime.sessions import CodeRequest
+from moonpool.runtime.runs import CodeRequest
 
 pytestmark = pytest.mark.anyio
 

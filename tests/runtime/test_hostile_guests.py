@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from apps import fixture_server, open_app, run
-from moonpool.runtime.runs import InterruptedRunError, Run
-from moonpool.runtime.sessions import CodeRequest
+from moonpool.runtime.runs import CodeRequest, InterruptedRunError, Run
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
 

@@ -9,7 +9,7 @@ import pytest
 
 from apps import open_app, run
 from moonpool.core.errors import InputError
-from moonpool.runtime.sessions import CodeRequest
+from moonpool.runtime.runs import CodeRequest
 from moonpool.sandboxes.base import Stream
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path

@@ -20,7 +20,7 @@ async def run_here(parts: RunParts) -> None:
     from moonpool.environments.progress import stderr_progress
     from moonpool.runtime.envelope_line import envelope_line
     from moonpool.runtime.missing_tools import tell_missing_tools
-    from moonpool.runtime.sessions import CodeRequest
+    from moonpool.runtime.runs import CodeRequest
 
     interrupts = Interrupts()
     config = read_config(parts.order.config)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from moonpool.broker.context import CallContext
     from moonpool.core.json import JsonObject
     from moonpool.runtime.deadline import Deadline
-    from moonpool.runtime.sessions import Ticket
+    from moonpool.runtime.runs import Ticket
     from moonpool.runtime.tools import ToolSnapshot
 
 NAME: Final = "mcp:elicitation"

@@ -19,7 +19,8 @@ from moonpool.core.errors import Fault, MoonpoolError
 
 if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
-    from moonpool.runtime.sessions import CodeRequest, Runtime, Session, Ticket
+    from moonpool.runtime.runs import CodeRequest, Ticket
+    from moonpool.runtime.sessions import Runtime, Session
 
 NAMED_COUNT_MAX: Final = 16
 _ENDED_WITHIN_S: Final = 5.0

@@ -17,14 +17,15 @@ from moonpool.faces.mcp.catalogs import CurrentCatalog
 from moonpool.faces.mcp.definitions import DEFINITIONS, EXECUTE
 from moonpool.faces.mcp.instructions import instructions
 from moonpool.faces.mcp.sessions import FaceSessions
-from moonpool.runtime.sessions import CodeRequest
+from moonpool.runtime.runs import CodeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from moonpool.catalog.catalog import Catalog
     from moonpool.core.json import JsonObject, JsonValue
-    from moonpool.runtime.sessions import Runtime, Ticket
+    from moonpool.runtime.runs import Ticket
+    from moonpool.runtime.sessions import Runtime
     from moonpool.runtime.tools import Toolbox
     from moonpool.sandboxes.base import Stream
     from moonpool.settings import Settings
