@@ -20,6 +20,7 @@ import msgspec
 
 from moonpool.core.calls import CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
 from moonpool.runtime.deadline import Deadline
+from moonpool.runtime.shielding import finish
 from moonpool.sandboxes.base import ExitOutcome, SandboxClosedError, Stream
 from moonpool.sandboxes.messages import Display, Done, Execute, GuestMessage, HostMessage, Output, ToolCall, ToolResult
 from moonpool_wire.jsonbounds import exceeded_bound
@@ -133,7 +134,7 @@ class Execution:
             return await self._ended
         except asyncio.CancelledError:
             self._forced = "cancelled"
-            await self._sandbox.close()
+            await finish(self._close())
             raise
         finally:
             await self._settle()
@@ -163,10 +164,15 @@ class Execution:
         tasks = list(self._calls.values())
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.gather(*tasks, return_exceptions=True)
-        for keeper in self._keepers.values():
-            keeper.finish()
+        try:
+            if tasks:
+                await finish(_ended(tasks))
+        finally:
+            for keeper in self._keepers.values():
+                keeper.finish()
+
+    async def _close(self) -> None:
+        await self._sandbox.close()
 
     # --- what the guest says
 
@@ -274,6 +280,10 @@ class Execution:
             self._sandbox.send(ToolResult(id=call_id), body)
         except SandboxClosedError:
             pass  # nobody is there to hear it; the call itself is on record
+
+
+async def _ended(tasks: list[asyncio.Task[None]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def reply_of(outcome: ToolCallOutcome) -> JsonObject:

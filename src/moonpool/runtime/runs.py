@@ -23,6 +23,7 @@ from moonpool.runtime import report
 from moonpool.runtime.artifacts import remove_oldest
 from moonpool.runtime.execution import Execution, ExecutionSpec
 from moonpool.runtime.output import StreamKeeper
+from moonpool.runtime.shielding import finish
 from moonpool.sandboxes.base import Stream
 
 if TYPE_CHECKING:
@@ -143,16 +144,11 @@ class Run:
         try:
             outcome = await execution.run()
         except asyncio.CancelledError:
-            await asyncio.shield(self._ended_early(CANCELLED))
+            await finish(self._ended_early(CANCELLED))
             raise
         finally:
             self._context.end()
-        finishing = asyncio.ensure_future(self._finish(outcome, spec, keepers, recorded))
-        try:
-            return await asyncio.shield(finishing)
-        except asyncio.CancelledError:
-            await asyncio.wait({finishing})
-            raise
+        return await finish(self._finish(outcome, spec, keepers, recorded))
 
     async def pass_call(self, spec: ToolCallSpec) -> ToolCallOutcome:
         """The road, bound to this execution."""
