@@ -86,6 +86,7 @@ class BubblewrapBackend:
     def __init__(self, state_dir: Path) -> None:
         self._folder = state_dir / secrets.token_hex(4)
         self._identities = Identities()
+        self._slots: SlotFolder | None = None
         self._starter = WallStarter()
         self._open: set[WallSandbox] = set()
 
@@ -98,7 +99,7 @@ class BubblewrapBackend:
             raise SandboxStartError(step="launcher", reason="bubblewrap is not installed: apt-get install bubblewrap")
         slot = secrets.token_hex(8)
         try:
-            slots = SlotFolder(self._folder / "slots")
+            slots = self._slots = self._slots or SlotFolder(self._folder / "slots")
             slots.create(slot)
         except OSError as error:
             raise SandboxStartError(step="folder", reason=str(error)) from error
@@ -189,6 +190,8 @@ class BubblewrapBackend:
     async def close(self) -> None:
         for sandbox in tuple(self._open):
             await sandbox.close()
+        if self._slots is not None:
+            await self._slots.wait_all_removed()
         self._starter.close()
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 

@@ -97,4 +97,6 @@ class LinkedSandbox:
     async def close(self) -> ExitOutcome:
         if not self._exited.done():
             self.kill()
-        return await self.wait_exited()
+        outcome = await self.wait_exited()
+        await self._slots.wait_removed(self._slot)
+        return outcome

@@ -30,6 +30,7 @@ class SlotFolder:
         self.root = root
         self._doomed = root.parent / "doomed"  # slots on their way out; no wall sees them
         self._publishing = threading.Lock()  # worker threads publish
+        self._removals: dict[str, asyncio.Future[None]] = {}
         self._shown: dict[str, str] = {}  # slot -> digest of the tree it shows
         root.mkdir(parents=True, exist_ok=True)
         self._doomed.mkdir(exist_ok=True, mode=0o700)
@@ -46,6 +47,11 @@ class SlotFolder:
     def shows(self, name: str, digest: str) -> bool:
         """Whether the slot shows the tree of this digest already."""
         return self._shown.get(name) == digest
+
+    async def wait_all_removed(self) -> None:
+        """Wait until nothing of any removed slot is left."""
+        if self._removals:
+            await asyncio.wait(set(self._removals.values()))
 
     def publish_soon(self, name: str, tree: TreeRef | None) -> asyncio.Future[None]:
         """Publish on a worker thread, if there is a tree."""
@@ -84,7 +90,14 @@ class SlotFolder:
             (self.root / name).rename(doomed)
         except OSError:
             return  # it was never made, or the whole folder is gone already
-        asyncio.get_running_loop().run_in_executor(None, shutil.rmtree, doomed, True)
+        removal = asyncio.get_running_loop().run_in_executor(None, shutil.rmtree, doomed, True)
+        self._removals[name] = removal
+        removal.add_done_callback(lambda _: self._removals.pop(name, None))
+
+    async def wait_removed(self, name: str) -> None:
+        """Wait until nothing of a removed slot is left, not even an open folder."""
+        if (removal := self._removals.get(name)) is not None:
+            await asyncio.wait({removal})
 
 
 def _link_tree(source: str, target: str) -> None:

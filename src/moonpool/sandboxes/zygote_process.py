@@ -231,6 +231,7 @@ class Zygote:
         """End every sandbox, then the zygote, wait for both, and remove the folder."""
         for sandbox in tuple(self._sandboxes):
             await sandbox.close()
+        await self.slots.wait_all_removed()
         self._on_gone()
         self.process.kill()
         await asyncio.to_thread(self.process.wait)
