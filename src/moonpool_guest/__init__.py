@@ -5,3 +5,15 @@
 SECURITY: user code runs in the same process and can change anything here. Nothing in this package is trusted by the
 host; the boundary is the Linux kernel's.
 """
+
+import sys as _sys
+
+_ssl = _sys.modules.get("ssl", _sys)  # `_sys` stands for: was not imported
+_sys.modules["ssl"] = None  # pyright: ignore[reportArgumentType]  asyncio does without; it would cost 5 MB in each fork
+
+import asyncio as _asyncio  # noqa: E402, F401  pyright: ignore[reportUnusedImport]  before any module of ours does it
+
+if _ssl is _sys:
+    del _sys.modules["ssl"]
+else:
+    _sys.modules["ssl"] = _ssl

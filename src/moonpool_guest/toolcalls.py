@@ -13,6 +13,7 @@ from moonpool_guest.channel import ChannelGoneError, GuestChannel, Waiter
 
 _state: "dict[str, GuestChannel]" = {}
 _ids = itertools.count(1)
+_TOO_LARGE = "the arguments are larger than the broker accepts; pass less at a time"
 
 
 def install(channel: "GuestChannel | None") -> None:
@@ -55,6 +56,24 @@ async def invoke(server_id: str, name: str, arguments: "dict[str, Any]") -> "dic
         return _failure("ExecutionEnded", str(error))
 
 
+async def relay(server_id: str, name: str, arguments: bytes) -> bytes:
+    """Call a tool for another process of this sandbox: arguments object in, reply object out, both JSON."""
+    try:
+        channel, waiter, request_id = _send(server_id, name, arguments)
+        try:
+            await channel.wait_async(waiter)
+        except BaseException:
+            channel.forget(request_id)
+            raise
+        if waiter.refused or waiter.message is None:
+            raise _RefusedError("ValidationError", _TOO_LARGE)
+        return waiter.message.body
+    except _RefusedError as error:
+        return json.dumps(error.reply).encode()
+    except ChannelGoneError as error:
+        return json.dumps(_failure("ExecutionEnded", str(error))).encode()
+
+
 class _RefusedError(Exception):
     """The call cannot be sent; `reply` says why."""
 
@@ -64,13 +83,17 @@ class _RefusedError(Exception):
 
 
 def _request(server_id: str, name: str, arguments: "dict[str, Any]") -> "tuple[GuestChannel, Waiter, int]":
-    channel = _state.get("channel")
-    if channel is None:
-        raise _RefusedError("ExecutionEnded", f"{server_id}.{name} was called after the execution had ended")
     try:
         body = json.dumps(arguments, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise _RefusedError("ValidationError", f"the arguments of {server_id}.{name} are not JSON: {error}") from None
+    return _send(server_id, name, body)
+
+
+def _send(server_id: str, name: str, body: bytes) -> "tuple[GuestChannel, Waiter, int]":
+    channel = _state.get("channel")
+    if channel is None:
+        raise _RefusedError("ExecutionEnded", f"{server_id}.{name} was called after the execution had ended")
     if len(server_id) > 1024 or len(name) > 1024:
         raise _RefusedError("UnknownTool", "the name of the server or tool is too long")
     request_id = next(_ids)
@@ -80,7 +103,7 @@ def _request(server_id: str, name: str, arguments: "dict[str, Any]") -> "tuple[G
 
 def _reply(waiter: Waiter) -> "dict[str, Any]":
     if waiter.refused or waiter.message is None:
-        return _failure("ValidationError", "the arguments are larger than the broker accepts; pass less at a time")
+        return _failure("ValidationError", _TOO_LARGE)
     return json.loads(waiter.message.body)
 
 

@@ -8,7 +8,7 @@ To the guest:
 
 | `t` | head | body |
 |---|---|---|
-| `execute` | `run`, `name`, `manifest`, `final`, `result_bytes_max`, `rehearse` | source code, UTF-8 |
+| `execute` | `run`, `name`, `manifest`, `final`, `result_bytes_max`, `language`, `rehearse` | source code, UTF-8 |
 | `interrupt` | `run` | |
 | `tool_result` | `id` | reply object, JSON |
 | `close` | | |

@@ -7,31 +7,36 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from moonpool.core.errors import InputError
+from moonpool.core.languages import PYTHON, language_of, language_of_file
 
 _STDIN = 0
 
 
 class SourceCode(NamedTuple):
-    """Code and what tracebacks call it."""
+    """Code, what tracebacks call it, and what it is written in."""
 
     code: bytes
     name: str
+    language: str
 
 
-def read_code(file: str | None, inline: str | None, *, bytes_max: int) -> SourceCode:
-    """Read the code. Raises InputError in one sentence."""
+def read_code(file: str | None, inline: str | None, language: str | None = None, *, bytes_max: int) -> SourceCode:
+    """Read the code. Without `language` a file's name tells it. Raises InputError in one sentence."""
+    named = language_of(language) if language is not None else None
     if inline is not None:
         if file is not None:
             raise InputError(f"give either -c CODE or the file {file!r}, not both")
-        return SourceCode(_checked(os.fsencode(inline), "the code given with -c", bytes_max), "<code>")
+        return SourceCode(_checked(os.fsencode(inline), "the code given with -c", bytes_max), "<code>", named or PYTHON)
     if file == "-" or (file is None and not os.isatty(_STDIN)):
         with open(_STDIN, "rb", closefd=False) as stdin:
             return SourceCode(
-                _checked(_read(stdin, bytes_max, "standard input"), "standard input", bytes_max), "<stdin>"
+                _checked(_read(stdin, bytes_max, "standard input"), "standard input", bytes_max),
+                "<stdin>",
+                named or PYTHON,
             )
     if file is None:
         raise InputError("there is no code to run; give a file, -c CODE, or code on standard input")
-    return SourceCode(_checked(_read_file(file, bytes_max), file, bytes_max), file)
+    return SourceCode(_checked(_read_file(file, bytes_max), file, bytes_max), file, named or language_of_file(file))
 
 
 def _read_file(name: str, bytes_max: int) -> bytes:
@@ -41,7 +46,7 @@ def _read_file(name: str, bytes_max: int) -> bytes:
     except FileNotFoundError:
         raise InputError(f"{name}: there is no such file; give a file, -c CODE, or `-` for standard input") from None
     except IsADirectoryError:
-        raise InputError(f"{name} is a folder; name a file with Python code") from None
+        raise InputError(f"{name} is a folder; name a file with code") from None
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {(error.strerror or str(error)).lower()}") from None
     except ValueError:
@@ -59,7 +64,7 @@ def _read(stream: BinaryIO, bytes_max: int, what: str) -> bytes:
 
 def _checked(code: bytes, what: str, bytes_max: int) -> bytes:
     if not code.strip():
-        raise InputError(f"{what}: there is no code to run, it is empty; put Python code there")
+        raise InputError(f"{what}: there is no code to run, it is empty; put code there")
     if len(code) > bytes_max:
         raise InputError(
             f"{what}: the code is larger than {bytes_max:,} bytes; move data into files or fetch it through a tool"

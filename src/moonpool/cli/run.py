@@ -13,9 +13,16 @@ from moonpool.cli.approvers import Approve
 
 def run(  # noqa: PLR0913, PLR0917  one parameter per option
     file: Annotated[
-        str | None, typer.Argument(help="Python file; `-` reads standard input.", show_default=False, metavar="[FILE]")
+        str | None,
+        typer.Argument(help="File with code; `-` reads standard input.", show_default=False, metavar="[FILE]"),
     ] = None,
     code: Annotated[str | None, typer.Option("-c", "--code", help="Code to run instead of a file.")] = None,
+    language: Annotated[
+        str | None,
+        typer.Option(
+            "-l", "--language", help="python, node or bash. Default: by the file's name, else python.", metavar="NAME"
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(help="Servers (mcpServers JSON). Default: ./moonpool.json, else what `moonpool init` wrote."),
@@ -28,7 +35,7 @@ def run(  # noqa: PLR0913, PLR0917  one parameter per option
     approve: Annotated[Approve, typer.Option(help="Who answers when policy says ask.")] = Approve.ASK,
     backend: Annotated[str | None, typer.Option(help="Sandbox: zygote or bubblewrap.", metavar="NAME")] = None,
 ) -> None:
-    """Run Python in a sealed sandbox. Prints exactly one JSON line; everything else goes to stderr.
+    """Run Python, Node or Bash in a sealed sandbox. Prints exactly one JSON line; everything else goes to stderr.
 
     Exit code 0 when the code succeeded, 1 when it did not, 2 when it could not be run at all.
     """
@@ -37,6 +44,7 @@ def run(  # noqa: PLR0913, PLR0917  one parameter per option
     order = RunOrder(
         file=file,
         inline=code,
+        language=language,
         config=config,
         session=session,
         timeout_s=timeout,

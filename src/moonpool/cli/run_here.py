@@ -27,6 +27,7 @@ async def run_here(parts: RunParts) -> None:
     request = CodeRequest(
         code=parts.source.code,
         name=parts.source.name,
+        language=parts.source.language,
         timeout_s=parts.order.timeout_s,
         observer=parts.output.show,
     )

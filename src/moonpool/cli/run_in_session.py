@@ -42,6 +42,7 @@ async def run_in_session(parts: RunParts, name: str) -> None:
         code=parts.source.code,
         name=parts.source.name,
         timeout_s=order.timeout_s,
+        language=parts.source.language,
         environment=order.environment,
         backend=order.backend,
         config_digest=_config_digest(order.config) if order.config is not None else None,

@@ -34,6 +34,7 @@ class RunOrder:
 
     file: str | None
     inline: str | None
+    language: str | None
     config: Path | None
     session: str | None
     timeout_s: float | None
@@ -74,7 +75,7 @@ class _Answer:
 def answer_in_one_line(order: RunOrder) -> int:
     """Run the code, print the line, return the exit code. Raises MoonpoolError when nothing could be run."""
     settings = Settings.load(os.environ, environment=order.environment, backend=order.backend)
-    source = read_code(order.file, order.inline, bytes_max=settings.code_bytes_max)
+    source = read_code(order.file, order.inline, order.language, bytes_max=settings.code_bytes_max)
     stdout = claim_stdout()
     output = ProgramOutput()
     answer = _Answer(stdout, output)

@@ -71,6 +71,8 @@ def _write_bundle(folder: Path, final: Path, sources: dict[str, bytes]) -> None:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
+        if target.parent.name == "bin":
+            target.chmod(0o755)  # a wheel does not keep it
         if target.suffix == ".py":
             _compile(target, final / path)
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from moonpool.core.calls import CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
+from moonpool.core.languages import PYTHON
 from moonpool.runtime.deadline import Deadline
 from moonpool.runtime.shielding import finish
 from moonpool.sandboxes.base import ExitOutcome, SandboxClosedError, Stream
@@ -53,6 +54,7 @@ class ExecutionSpec:
     run_id: str
     code: bytes  # UTF-8
     name: str = "<code>"  # what tracebacks call it
+    language: str = PYTHON
     manifest_digest: str = ""
     final: bool = True
     timeout_s: float = 60.0
@@ -123,6 +125,7 @@ class Execution:
             manifest=spec.manifest_digest,
             final=spec.final,
             result_bytes_max=spec.result_bytes_max,
+            language=spec.language,
         )
         try:
             self._sandbox.attach(self)

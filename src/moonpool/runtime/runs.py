@@ -19,6 +19,7 @@ import moonpool
 from moonpool.core.audit import ExecutionEndRecord, ExecutionStartRecord
 from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.json import JsonValue, digest_bytes, digest_json
+from moonpool.core.languages import PYTHON
 from moonpool.runtime import report
 from moonpool.runtime.artifacts import remove_oldest
 from moonpool.runtime.execution import Execution, ExecutionSpec
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
     Observer = Callable[[Stream, bytes], None]
 
-_RUNNER = "moonpool.python"
-
 
 class Road(Protocol):
     """The broker's road (`moonpool.broker.road`)."""
@@ -55,6 +54,7 @@ class CodeRequest:
     code: bytes
     timeout_s: float | None = None
     name: str = "<code>"
+    language: str = PYTHON  # one of `core.languages.LANGUAGES`
     observer: Observer | None = None  # hears redacted output as it comes
 
 
@@ -128,6 +128,7 @@ class Run:
             run_id=self.run_id,
             code=self._request.code,
             name=self._request.name,
+            language=self._request.language,
             manifest_digest=tools.digest,
             final=final,
             timeout_s=self._request.timeout_s or settings.timeout_s,
@@ -227,7 +228,7 @@ class Run:
         return Envelope(
             run_id=self.run_id,
             trace_id=self.trace_id,
-            tool_name=_RUNNER,
+            tool_name=f"moonpool.{self._request.language}",
             tool_version=moonpool.__version__,
             input_digest=self._digest,
             sandbox_image=self._image,
@@ -248,7 +249,7 @@ class Run:
                     at=_now(),
                     principal=self._ticket.principal,
                     session_id=self._session_id,
-                    language="python",
+                    language=self._request.language,
                     code_digest=self._digest,
                     environment_id=self._image,
                     manifest_digest=tools.manifest.digest if tools else "",

@@ -154,7 +154,9 @@ class SessionHost:
             client.send(wire.Refused(message="interrupted while it waited for its turn; nothing was run"))
 
     async def _take_turn(self, run: wire.Run, client: Client) -> None:
-        request = CodeRequest(code=run.code, name=run.name, timeout_s=run.timeout_s, observer=client.show)
+        request = CodeRequest(
+            code=run.code, name=run.name, language=run.language, timeout_s=run.timeout_s, observer=client.show
+        )
         async with self._turn:
             if self._over.is_set():
                 client.send(wire.Refused(message="the session was closed before its turn came; nothing was run"))

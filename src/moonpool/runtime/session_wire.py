@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import msgspec
 
 from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.core.languages import PYTHON
 
 if TYPE_CHECKING:
     import asyncio
@@ -49,6 +50,7 @@ class Run(_Message, frozen=True, tag="run"):
     code: bytes
     name: str
     timeout_s: float | None = None
+    language: str = PYTHON
     environment: str | None = None
     backend: str | None = None
     config_digest: str | None = None

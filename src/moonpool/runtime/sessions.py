@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.core.envelope import ExecutionError
 from moonpool.core.errors import InputError, MoonpoolError
+from moonpool.core.languages import LANGUAGES, language_of
 from moonpool.runtime.runs import CANCELLED_EARLY, CodeRequest, InterruptedRunError, Road, Run, Ticket
 from moonpool.runtime.tools import Toolbox, ToolSnapshot, show
 from moonpool.sandboxes.base import TreeRef
@@ -120,7 +121,10 @@ class Session:
         if not text.strip():
             raise InputError("there is no code to run; give a file, -c CODE, or code on standard input")
         if "\0" in text:
-            raise InputError("the code holds a NUL character, which Python cannot compile; remove it")
+            raise InputError("the code holds a NUL character, which no language here accepts; remove it")
+        if request.language not in LANGUAGES:
+            language_of(request.language)
+            raise InputError(f"{request.language!r} must be given as one of {', '.join(LANGUAGES)}")
         if request.timeout_s is not None and not 0 < request.timeout_s <= settings.timeout_s_max:
             raise InputError(f"the timeout must be above 0 and at most {settings.timeout_s_max:g} s")
 

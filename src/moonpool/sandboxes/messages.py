@@ -84,6 +84,7 @@ class Execute(msgspec.Struct, frozen=True, tag_field="t", tag="execute"):
     manifest: str
     final: bool
     result_bytes_max: int
+    language: str = "python"
     rehearse: bool = False
 
 

@@ -1,6 +1,7 @@
 """The Python kernel: waits for orders on the channel, runs code, says how it ended.
 
-It is PID 1 of its sandbox, so it reaps orphans between executions. It ends when the host closes the channel.
+It is PID 1 of its sandbox, so it reaps orphans between executions, and it keeps the kernels of other languages
+(`moonpool_guest.companion`). It ends when the host closes the channel.
 """
 
 import _thread
@@ -14,7 +15,7 @@ import time
 from types import FrameType
 from typing import Any
 
-from moonpool_guest import toolcalls
+from moonpool_guest import companion, toolcalls
 from moonpool_guest.channel import ChannelGoneError, GuestChannel
 from moonpool_guest.python import nesting
 from moonpool_guest.python.execution import Interpreter, Outcome
@@ -22,7 +23,7 @@ from moonpool_wire.channel import Channel
 from moonpool_wire.limits import BLOB_BYTES_MAX_TO_GUEST, PROTOCOL_VERSION
 
 ENVIRONMENT = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "PATH": "/usr/local/bin:/usr/bin:/bin:/moonpool/moonpool_guest/bin",
     "HOME": "/home/user",
     "USER": "sandbox",
     "TMPDIR": "/tmp",  # noqa: S108  the sandbox's own
@@ -30,18 +31,21 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 _IMPORT_ROOTS = ("/wrappers/current", "/workspace")
+_RUNTIME_VARIABLES = {"MOONPOOL_NODE": "node", "MOONPOOL_BASH": "bash"}
+_runtimes: "dict[str, str]" = {}  # language -> its program inside the sandbox
 
 
 def warm_up(variables: "list[str]") -> None:
     """Make this process what a kernel is, as far as one process can do it for all that are forked from it.
 
     Done once in the zygote: what is written here costs no page fault in a sandbox. `variables` of the environment
-    (BLAS threads, font caches) are kept, everything else is replaced.
+    (BLAS threads, font caches) are kept, everything else is replaced; those that name runtimes are taken in.
     """
     for name in ("dis", "traceback"):
         importlib.import_module(name)
     nesting.allow_nested_run()
-    kept = {name: os.environ[name] for name in variables if name in os.environ}
+    _runtimes.update({_RUNTIME_VARIABLES[name]: os.environ[name] for name in _RUNTIME_VARIABLES if name in os.environ})
+    kept = {name: os.environ[name] for name in variables if name in os.environ and name not in _RUNTIME_VARIABLES}
     os.environ.clear()
     os.environ.update({**ENVIRONMENT, **kept})
     sys.path[:0] = _IMPORT_ROOTS
@@ -75,6 +79,8 @@ class Kernel:
         self._interpreter = Interpreter.main()
         self._pid = os.getpid()
         self._manifest: object = None
+        self._companions: dict[str, companion.Companion] = {}
+        self._companion: companion.Companion | None = None  # the one that runs code now
         nesting.settle_interrupt[:] = [self._channel.hold.settle]
         signal.signal(signal.SIGINT, self._on_interrupt)
         sys.unraisablehook = _on_unraisable
@@ -95,7 +101,7 @@ class Kernel:
                 head, body = self._channel.wait_control()
                 if head["t"] == "execute":
                     self._execute(head, body)
-                    _reap_orphans()
+                    self._reap()
                 elif head["t"] == "close":
                     return
             except ChannelGoneError:
@@ -106,18 +112,13 @@ class Kernel:
         _restore_streams()
         toolcalls.install(self._channel)
         try:
-            interpreter = Interpreter.rehearsal() if head.get("rehearse") else self._interpreter
-            outcome = interpreter.run(
-                source,
-                str(head["name"]),
-                final=bool(head["final"]),
-                result_bytes_max=int(head["result_bytes_max"]),  # pyright: ignore[reportArgumentType]
-            )
+            outcome = self._run(head, source)
             self._channel.hold.settle()
         except KeyboardInterrupt:  # after the end of the code, e.g. while its result was made into JSON
             outcome = Outcome("interrupted").fail("KeyboardInterrupt", "the execution was interrupted")
         except BaseException as error:  # out of memory in our own code
             outcome = Outcome("ok").fail(type(error).__name__, "the kernel could not finish the execution")
+        self._companion = None
         self._channel.hold.forget()
         toolcalls.install(None)
         _flush()
@@ -133,12 +134,38 @@ class Kernel:
         }
         self._channel.send(done, outcome.result or b"")
 
+    def _run(self, head: "dict[str, Any]", source: bytes) -> Outcome:
+        language, rehearse = str(head.get("language", "python")), bool(head.get("rehearse"))
+        if language == "python":
+            runner = Interpreter.rehearsal() if rehearse else self._interpreter
+        else:
+            runner = self._companion = self._keep(language)
+            if runner is None:
+                return companion.unavailable(language, language)
+            if rehearse:
+                return runner.rehearse()
+        return runner.run(
+            source, str(head["name"]), final=bool(head["final"]), result_bytes_max=int(head["result_bytes_max"])
+        )
+
+    def _keep(self, language: str) -> "companion.Companion | None":
+        if language not in self._companions and (made := companion.make(language, _runtimes)) is not None:
+            made.reap = self._reap
+            self._companions[language] = made
+        return self._companions.get(language)
+
+    def _reap(self) -> None:
+        _reap_orphans(set[int]().union(*(one.pids for one in self._companions.values())))
+
     def _on_interrupt(self, _number: int, frame: "FrameType | None") -> None:
         """Interrupt the code, if that is what runs.
 
         INVARIANT: KeyboardInterrupt is raised inside `Interpreter.run` only, whose caller catches it. A flag that is
         set around the call would leave gaps in which an interrupt ends the kernel.
         """
+        if self._companion is not None:
+            self._companion.interrupt()
+            return
         hold, outer = self._channel.hold, frame
         while outer is not None and outer.f_code is not Interpreter.run.__code__:
             outer = outer.f_back
@@ -205,14 +232,14 @@ def _flush() -> None:
             pass  # code may have put anything there
 
 
-def _reap_orphans() -> None:
+def _reap_orphans(kept: "set[int]") -> None:
     """Collect zombies that nobody in this process waits for; leave the children of `subprocess` to their owners."""
     try:
         if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return
     except ChildProcessError:
         return
-    for pid in _children_in_proc() - _known_children():
+    for pid in _children_in_proc() - _known_children() - kept:
         try:
             os.waitpid(pid, os.WNOHANG)
         except ChildProcessError:

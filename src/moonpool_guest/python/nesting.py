@@ -9,23 +9,13 @@ lose a callback that was just taken from the queue, and whoever waits for it wai
 interrupts of a coroutine that does nothing but yield). So there it becomes the loop's next callback.
 """
 
+import asyncio
 import os
 import selectors
-import sys
+from asyncio import base_events, events, tasks
 from collections.abc import Callable
 from types import CodeType, FrameType
-
-_ssl = sys.modules.get("ssl", sys)  # `sys` stands for: was not imported
-sys.modules["ssl"] = None  # pyright: ignore[reportArgumentType]  asyncio does without; it would cost 5 MB in each fork
-
-import asyncio  # noqa: E402
-from asyncio import base_events, events, tasks  # noqa: E402
-from typing import Any  # noqa: E402
-
-if _ssl is sys:
-    del sys.modules["ssl"]
-else:
-    sys.modules["ssl"] = _ssl
+from typing import Any
 
 _run = asyncio.run
 _LOOP_FILES = (os.path.dirname(asyncio.__file__) + "/", selectors.__file__)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from moonpool.broker.validation import SchemaChecks
 from moonpool.core.errors import InputError
+from moonpool.core.languages import language_of
 from moonpool.faces.mcp.definitions import DEFINE, DEFINITIONS, EXECUTE, PATHS_MAX, SEARCH
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class ExecuteRequest:
     """Arguments of `execute_code`."""
 
     code: bytes
+    language: str
     session: str | None
     timeout_s: float | None
 
@@ -90,7 +92,10 @@ def _execute(given: JsonObject) -> ExecuteRequest:
         code = cast("str", given["code"]).encode()
     except UnicodeEncodeError:
         raise InputError("the code holds half a surrogate pair, which UTF-8 cannot carry; remove it") from None
-    return ExecuteRequest(code=code, session=name, timeout_s=None if timeout is None else float(timeout))
+    language = language_of(cast("str | None", given.get("language")))
+    return ExecuteRequest(
+        code=code, language=language, session=name, timeout_s=None if timeout is None else float(timeout)
+    )
 
 
 def _strings(value: JsonValue) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from moonpool.core.languages import LANGUAGES
 from moonpool.core.manifest import ToolDefinition
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ _DEFINE: Final[JsonObject] = {
 _EXECUTE: Final[JsonObject] = {
     "name": EXECUTE,
     "description": (
-        "Run Python 3 in a sandbox without network. Tools are async functions:\n"
+        "Run Python 3 (or Node, Bash) in a sandbox without network. Tools are async functions:\n"
         "import servers.<server> as s\n"
         "r = await s.<tool>(<parameter>=...)\n"
         "A call returns {ok, data, error}; other keys and len() reach into data. "
@@ -71,6 +72,7 @@ _EXECUTE: Final[JsonObject] = {
         "code",
         {
             "code": {"type": "string"},
+            "language": {"type": "string", "enum": [*LANGUAGES], "description": "Default python"},
             "session": {
                 "type": "string",
                 "description": "Any name: later calls with it keep variables and files; else each call is fresh",
