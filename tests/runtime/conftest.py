@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 # A few look-ups and folders on a local disk, 20 us each: a worker thread would cost more than it saves.
 _BRIEF = {
     "moonpool/runtime/run_folder.py": {"run_folder", "_remove_abandoned"},  # once, at start and end
-    "moonpool/sandboxes/process.py": {"write_etc", "find_launcher", "has_merged_usr", "filter_fd", "missing_on_host"},
+    "moonpool/sandboxes/process.py": {"write_etc", "find_launcher", "has_merged_usr", "filter_fd"},
+    "moonpool/sandboxes/fitness.py": {"missing_on_host"},
     "moonpool/sandboxes/slots.py": {"__init__", "create", "remove"},
     "moonpool/sandboxes/zygote.py": {"_start", "_greet"},  # once per zygote
     "moonpool/sandboxes/zygote_process.py": {"close"},

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION: Final = 1
 _OPEN_ATTEMPT_COUNT: Final = 50
+_OPEN_TIMEOUT_S: Final = 5.0
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS record (
@@ -55,19 +56,27 @@ class Entry(NamedTuple):
 class JournalFile:
     """One connection that appends. Used by one thread at a time."""
 
-    def __init__(self, path: Path, *, busy_timeout_s: float = 5.0) -> None:
+    def __init__(self, path: Path, *, busy_timeout_s: float = 5.0, checkpoints: bool = True) -> None:
+        """`checkpoints` false: never move the write-ahead log into the file, which waits for the disk."""
         self.path = path
         self._synchronous = ""
         try:
             private_folder(path.parent)
             create_private_file(path)
             self._connection = sqlite3.connect(
-                path, isolation_level=None, timeout=busy_timeout_s, check_same_thread=False, cached_statements=32
+                path,
+                isolation_level=None,
+                timeout=max(busy_timeout_s, _OPEN_TIMEOUT_S),
+                check_same_thread=False,
+                cached_statements=32,
             )
         except (OSError, StoreFolderError, sqlite3.Error) as exc:
             raise JournalError(f"audit journal {path} cannot be opened: {exc}") from exc
         try:
             self._prepare()
+            if not checkpoints:
+                self._connection.execute("PRAGMA wal_autocheckpoint=0")
+            self._connection.execute(f"PRAGMA busy_timeout={int(busy_timeout_s * 1000)}")
         except (sqlite3.Error, JournalError) as exc:
             self._connection.close()
             raise journal_error(path, exc) from exc
@@ -84,6 +93,13 @@ class JournalFile:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+        except sqlite3.Error as exc:
+            raise journal_error(self.path, exc) from exc
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the file as far as readers and writers let it. Raises JournalError."""
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         except sqlite3.Error as exc:
             raise journal_error(self.path, exc) from exc
 
