@@ -71,6 +71,12 @@ class Settings:
     manifest_ttl_s: float = 86_400.0
     """How long a cached tool list is used without asking the server again."""
 
+    file_bytes_max: int = 256 * 1024**2
+    """One file that is put into a sandbox or taken out of it."""
+
+    transfer_timeout_s: float = 300.0
+    """How long one transfer may take in all."""
+
     @classmethod
     def load(cls, environ: Mapping[str, str], **overrides: Any) -> Self:
         """Read `MOONPOOL_*` from `environ`; `overrides` that are not None win. Raises ConfigError."""

@@ -14,6 +14,7 @@ _X86_64 = platform.machine() == "x86_64"
 _NUMBERS = {"capset": (126, 91), "seccomp": (317, 277)}
 _NR = {name: numbers[0 if _X86_64 else 1] for name, numbers in _NUMBERS.items()}
 _NR_CLONE3 = 435
+_NR_OPENAT2 = 437
 
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWCGROUP = 0x0200_0000
@@ -102,6 +103,19 @@ def drop_capabilities() -> None:
     header = (ctypes.c_uint32 * 2)(0x2008_0522, 0)
     empty = (ctypes.c_uint32 * 6)()
     _call(_NR["capset"], ctypes.byref(header), ctypes.byref(empty))
+
+
+RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH = 2, 4, 8
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("flags", "mode", "resolve"))
+
+
+def open_beneath(folder_fd: int, path: bytes, flags: int) -> int:
+    """Open `path` below a folder without ever following a link, or leaving the folder by `..`. Makes nothing."""
+    how = _OpenHow(flags | os.O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
+    return _call(_NR_OPENAT2, folder_fd, ctypes.c_char_p(path), ctypes.byref(how), ctypes.sizeof(how))
 
 
 class _FilterProgram(ctypes.Structure):

@@ -44,3 +44,25 @@ CALLS_IN_FLIGHT_MAX: Final = 256
 
 CALL_BYTES_IN_FLIGHT_MAX: Final = 64 * 1024 * 1024
 """Arguments of those calls together. The host holds them three times over: as text, as values, as canonical text."""
+
+FILE_PIECE_BYTES_MAX: Final = INLINE_BODY_BYTES_MAX
+"""Files travel in pieces of this size, each inside one frame, so that neither end holds more than a window of them."""
+
+FILE_PIECES_IN_FLIGHT_MAX: Final = 16
+"""Pieces that may be on their way: the sender waits until the receiver has used one of them."""
+
+FILE_PATH_BYTES_MAX: Final = 4096
+FILE_NAME_BYTES_MAX: Final = 255
+FILE_DEPTH_MAX: Final = 64
+"""Folders inside folders, in a listing and in an archive."""
+
+FILE_ENTRIES_MAX: Final = 10_000
+FILE_LISTING_BYTES_MAX: Final = 1024 * 1024
+"""A listing ends at whichever comes first, and says that it was cut."""
+
+ARCHIVE_ENTRIES_MAX: Final = 20_000
+"""Above the 16,384 files that a sandbox may hold, so that whatever is in one can be archived."""
+
+ARCHIVE_RATIO_MAX: Final = 200
+ARCHIVE_RATIO_FREE_BYTES: Final = 16 * 1024 * 1024
+"""A compressed archive may expand so many times; the first megabytes are free, because small ones compress well."""

@@ -12,6 +12,17 @@ To the guest:
 | `interrupt` | `run` | |
 | `tool_result` | `id` | reply object, JSON |
 | `close` | | |
+| `file_put` | `order`, `path`, `mode`, `replace`, `bytes_max` | |
+| `file_unpack` | `order`, `path`, `form`, `replace`, `bytes_max`, `expanded_bytes_max` | |
+| `file_get` | `order`, `path`, `bytes_max` | |
+| `file_archive` | `order`, `path`, `bytes_max` | |
+| `file_list` | `order`, `path`, `recursive` | |
+| `file_delete` | `order`, `path`, `recursive` | |
+| `file_mkdir` | `order`, `path` | |
+| `file_piece` | `order` | the next bytes |
+| `file_commit` | `order`, `sha256` | |
+| `file_next` | `order`, `pieces` | |
+| `file_drop` | `order` | |
 
 To the host:
 
@@ -23,8 +34,20 @@ To the host:
 | `display` | `mime` | the representation |
 | `output` | `stream` (1 or 2) | bytes written; only where a backend has no pipes |
 | `done` | `run`, `status`, `exit_code`, `error`, `has_result` | result, JSON, when `has_result` |
+| `file_opened` | `order`, `size` | |
+| `file_taken` | `order` | |
+| `file_data` | `order` | the next bytes |
+| `file_entries` | `order`, `truncated` | entries, JSON |
+| `file_done` | `order`, `size`, `sha256`, `entries`, `skipped` | |
+| `file_failed` | `order`, `code`, `message` | |
 
 `status` of `done`: `ok`, `error` (an exception, named in `error`), `exit` (`SystemExit`), `interrupted`.
+
+Files move between executions, one order at a time; all of its messages repeat its `order`. The host sends pieces
+(`file_put`, `file_unpack`) and the guest says `file_taken` for each, or the host asks for them (`file_next`) after
+`file_opened` and gets `file_data`. Either way at most `FILE_PIECES_IN_FLIGHT_MAX` are on their way. An order ends in
+one `file_done`, `file_entries` or `file_failed`; `file_drop` asks for that end. What comes for an order that is over
+is dropped.
 """
 
 from typing import Final
@@ -40,3 +63,22 @@ TOOL_CALL: Final = "tool_call"
 DISPLAY: Final = "display"
 OUTPUT: Final = "output"
 DONE: Final = "done"
+
+FILE_PUT: Final = "file_put"
+FILE_UNPACK: Final = "file_unpack"
+FILE_GET: Final = "file_get"
+FILE_ARCHIVE: Final = "file_archive"
+FILE_LIST: Final = "file_list"
+FILE_DELETE: Final = "file_delete"
+FILE_MKDIR: Final = "file_mkdir"
+FILE_PIECE: Final = "file_piece"
+FILE_COMMIT: Final = "file_commit"
+FILE_NEXT: Final = "file_next"
+FILE_DROP: Final = "file_drop"
+
+FILE_OPENED: Final = "file_opened"
+FILE_TAKEN: Final = "file_taken"
+FILE_DATA: Final = "file_data"
+FILE_ENTRIES: Final = "file_entries"
+FILE_DONE: Final = "file_done"
+FILE_FAILED: Final = "file_failed"

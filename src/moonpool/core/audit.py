@@ -1,8 +1,9 @@
 """Audit trail as data: record types, their canonical bytes, the hash chain and its verification. Pure.
 
 Every execution leaves a start and an end record, every tool call one outcome record, and every call that may change
-something an intent record before it leaves (H-058). Records hold digests, sizes and names, never values: no argument,
-no result, no secret. Each stored row is chained to the one before it, so a changed, removed or inserted row shows.
+something an intent record before it leaves (H-058); every transfer of a file leaves one. Records hold digests, sizes
+and names, never values: no argument, no result, no secret. Each stored row is chained to the one before it, so a
+changed, removed or inserted row shows.
 
 A chain that is cut off at its end still verifies by itself; `verify_rows(anchor=...)` with a head noted elsewhere finds
 that too. The SQLite adapter is `moonpool.store.journal`, the in-memory twin `moonpool.store.fake`.
@@ -109,7 +110,26 @@ class ExecutionEndRecord:
     redactions: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-AuditRecord: TypeAlias = ExecutionStartRecord | CallIntentRecord | CallOutcomeRecord | ExecutionEndRecord
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileTransferRecord:
+    """A file or archive went into a sandbox or out of it, or was to. `run_id` names the transfer."""
+
+    kind: ClassVar[str] = "file_transfer"
+    run_id: str
+    at: str
+    principal: str
+    session_id: str
+    direction: str  # `in` or `out` of the sandbox
+    what: str  # `file` or `archive`
+    path: str  # in the sandbox
+    bytes: int  # what passed, also of a transfer that failed
+    digest: str  # of all bytes; empty when not all passed
+    error_type: str  # an error code; empty on success
+
+
+AuditRecord: TypeAlias = (
+    ExecutionStartRecord | CallIntentRecord | CallOutcomeRecord | ExecutionEndRecord | FileTransferRecord
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,11 +18,15 @@ from typing import TYPE_CHECKING
 from moonpool.core.envelope import ExecutionError
 from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.core.languages import LANGUAGES, language_of
+from moonpool.runtime.file_errors import FileTransferError
+from moonpool.runtime.file_records import TransferRecorder
+from moonpool.runtime.files import FileLimits, SessionFiles
 from moonpool.runtime.runs import CANCELLED_EARLY, CodeRequest, InterruptedRunError, Road, Run, Ticket
 from moonpool.runtime.tools import Toolbox, ToolSnapshot, show
 from moonpool.sandboxes.base import TreeRef
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
     from pathlib import Path
 
     from moonpool.broker.redaction import Redactor
@@ -91,6 +95,7 @@ class Session:
         self._turn = asyncio.Lock()
         self._unfollow = runtime.toolbox.follow(self._on_new_tools)
         self._executions = 0
+        self._used = False
         self._run: Run | None = None
 
     async def execute(self, request: CodeRequest) -> Envelope:
@@ -101,6 +106,33 @@ class Session:
                 return await self._execute(request)
             finally:
                 self._run = None
+
+    @property
+    def files(self) -> SessionFiles:
+        """Put, get, list, archive: the files of this session."""
+        runtime, settings = self._runtime, self._runtime.settings
+        limits = FileLimits(
+            file_bytes_max=settings.file_bytes_max,
+            disk_bytes_max=settings.disk_bytes_max,
+            timeout_s=settings.transfer_timeout_s,
+        )
+        recorder = TransferRecorder(
+            journal=runtime.journal,
+            redactor=runtime.redactor,
+            principal=self._ticket.principal,
+            session_id=self.session_id,
+        )
+        return SessionFiles(self, limits, recorder)
+
+    @contextlib.asynccontextmanager
+    async def at_rest(self, *, afresh: bool) -> AsyncGenerator[Sandbox]:
+        """The sandbox between executions; no code starts meanwhile. See `moonpool.runtime.files.FileSession`."""
+        async with self._turn:
+            if self._used and not afresh and (self._sandbox is None or self._sandbox.has_ended):
+                raise FileTransferError("the sandbox of this session has ended, and its files with it; run code again")
+            sandbox, _ = self._at_hand() or await self._ready_sandbox()
+            self._used = True
+            yield sandbox
 
     def interrupt(self, *, at_once: bool = False) -> None:
         """End what runs now as `Cancelled`: interrupt, grace, kill; `at_once` kills. Its envelope is made as ever."""
@@ -139,6 +171,7 @@ class Session:
             failure = ExecutionError(type="SandboxError", message=str(error), retryable=error.retryable)
             return await run.failed_to_start(failure, snapshot)
         self._executions += 1
+        self._used = True
         envelope = await run.on(sandbox, lambda: self._snapshot or snapshot, final=self._final)
         if sandbox.has_ended:
             self._sandbox = None

@@ -16,6 +16,8 @@ from moonpool_wire.jsonbounds import exceeded_bound
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
 ShortText = Annotated[str, Meta(max_length=256)]
 Text = Annotated[str, Meta(max_length=8192)]
+Digest = Annotated[str, Meta(max_length=64, pattern="^[0-9a-f]*$")]
+Count = Annotated[int, Meta(ge=0, le=2**53)]
 RequestId = Annotated[int, Meta(ge=1, le=2**53)]
 
 
@@ -73,7 +75,52 @@ class Done(msgspec.Struct, frozen=True, tag_field="t", tag="done"):
     has_result: bool = False
 
 
-GuestMessage = Ready | Failed | ToolCall | Display | Output | Done
+class FileOpened(msgspec.Struct, frozen=True, tag_field="t", tag="file_opened"):
+    """The file or archive that was asked for can be read. `size` is what it was then; an archive's is not known (0)."""
+
+    order: RequestId
+    size: Count = 0
+
+
+class FileTaken(msgspec.Struct, frozen=True, tag_field="t", tag="file_taken"):
+    """One piece is used; another may come."""
+
+    order: RequestId
+
+
+class FileData(msgspec.Struct, frozen=True, tag_field="t", tag="file_data"):
+    """A piece. Body: its bytes."""
+
+    order: RequestId
+
+
+class FileEntries(msgspec.Struct, frozen=True, tag_field="t", tag="file_entries"):
+    """A listing. Body: its entries; `truncated` when there are more."""
+
+    order: RequestId
+    truncated: bool = False
+
+
+class FileDone(msgspec.Struct, frozen=True, tag_field="t", tag="file_done"):
+    """The order is carried out. SECURITY: the host compares digest and size with what it sent or got."""
+
+    order: RequestId
+    size: Count = 0
+    sha256: Digest = ""
+    entries: Count = 0
+    skipped: Count = 0
+
+
+class FileFailed(msgspec.Struct, frozen=True, tag_field="t", tag="file_failed"):
+    """The order is not carried out and left nothing behind."""
+
+    order: RequestId
+    code: ShortText
+    message: Text = ""
+
+
+FileAnswer = FileOpened | FileTaken | FileData | FileEntries | FileDone | FileFailed
+GuestMessage = Ready | Failed | ToolCall | Display | Output | Done | FileAnswer
 
 
 class Execute(msgspec.Struct, frozen=True, tag_field="t", tag="execute"):
@@ -104,7 +151,95 @@ class Close(msgspec.Struct, frozen=True, tag_field="t", tag="close"):
     """Nothing more will come; end."""
 
 
-HostMessage = Execute | Interrupt | ToolResult | Close
+class FilePut(msgspec.Struct, frozen=True, tag_field="t", tag="file_put"):
+    """Make one file of the pieces that follow."""
+
+    order: int
+    path: str
+    mode: int
+    replace: bool
+    bytes_max: int
+
+
+class FileUnpack(msgspec.Struct, frozen=True, tag_field="t", tag="file_unpack"):
+    """Unpack the archive that follows in pieces, whole or not at all."""
+
+    order: int
+    path: str
+    form: Literal["tar", "zip"]
+    replace: bool
+    bytes_max: int
+    expanded_bytes_max: int
+
+
+class FileGet(msgspec.Struct, frozen=True, tag_field="t", tag="file_get"):
+    """Send one file."""
+
+    order: int
+    path: str
+    bytes_max: int
+
+
+class FileArchive(msgspec.Struct, frozen=True, tag_field="t", tag="file_archive"):
+    """Send a folder, or a file, as a tar stream."""
+
+    order: int
+    path: str
+    bytes_max: int
+
+
+class FileList(msgspec.Struct, frozen=True, tag_field="t", tag="file_list"):
+    """Say what is in a folder."""
+
+    order: int
+    path: str
+    recursive: bool
+
+
+class FileDelete(msgspec.Struct, frozen=True, tag_field="t", tag="file_delete"):
+    """Remove a file, or a folder with all that is in it when `recursive`."""
+
+    order: int
+    path: str
+    recursive: bool
+
+
+class FileMkdir(msgspec.Struct, frozen=True, tag_field="t", tag="file_mkdir"):
+    """Make a folder and those above it."""
+
+    order: int
+    path: str
+
+
+class FilePiece(msgspec.Struct, frozen=True, tag_field="t", tag="file_piece"):
+    """The next bytes of an upload, in the body."""
+
+    order: int
+
+
+class FileCommit(msgspec.Struct, frozen=True, tag_field="t", tag="file_commit"):
+    """All pieces were sent; put the file in its place if they have this digest."""
+
+    order: int
+    sha256: str
+
+
+class FileNext(msgspec.Struct, frozen=True, tag_field="t", tag="file_next"):
+    """So many more pieces may be sent."""
+
+    order: int
+    pieces: int
+
+
+class FileDrop(msgspec.Struct, frozen=True, tag_field="t", tag="file_drop"):
+    """Give the order up."""
+
+    order: int
+
+
+FileOpening = FilePut | FileUnpack | FileGet | FileArchive | FileList | FileDelete | FileMkdir
+FileOrder = FileOpening | FilePiece | FileCommit | FileNext | FileDrop
+HostMessage = Execute | Interrupt | ToolResult | Close | FileOrder
 
 _decode_guest = msgspec.json.Decoder(GuestMessage).decode
 _decode_host = msgspec.json.Decoder(HostMessage).decode
@@ -136,6 +271,26 @@ __all__ = [
     "Done",
     "Execute",
     "Failed",
+    "FileAnswer",
+    "FileArchive",
+    "FileCommit",
+    "FileData",
+    "FileDelete",
+    "FileDone",
+    "FileDrop",
+    "FileEntries",
+    "FileFailed",
+    "FileGet",
+    "FileList",
+    "FileMkdir",
+    "FileNext",
+    "FileOpened",
+    "FileOpening",
+    "FileOrder",
+    "FilePiece",
+    "FilePut",
+    "FileTaken",
+    "FileUnpack",
     "GuestError",
     "GuestMessage",
     "HostMessage",

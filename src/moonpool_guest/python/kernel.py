@@ -15,7 +15,7 @@ import time
 from types import FrameType
 from typing import Any
 
-from moonpool_guest import companion, toolcalls
+from moonpool_guest import companion, files, toolcalls
 from moonpool_guest.channel import ChannelGoneError, GuestChannel
 from moonpool_guest.python import nesting
 from moonpool_guest.python.execution import Interpreter, Outcome
@@ -102,6 +102,8 @@ class Kernel:
                 if head["t"] == "execute":
                     self._execute(head, body)
                     self._reap()
+                elif head["t"] in files.ORDERS:
+                    files.serve(self._channel, head, body)
                 elif head["t"] == "close":
                     return
             except ChannelGoneError:
