@@ -1,0 +1,25 @@
+"""One application with an echoing server for all tests of a worker; every test opens sandboxes of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from apps import fixture_server, open_app
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from moonpool.bootstrap import App
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+async def app() -> AsyncGenerator[App]:
+    async with open_app({"echo": fixture_server("echo.py", allow=["*"], deny=["text"])}) as opened:
+        yield opened
