@@ -4,6 +4,7 @@
 PYTHON ?= python3
 WORKERS ?= 2
 PYTEST_OPTIONS ?=
+BENCH_OPTIONS ?=
 VENV := .venv/bin
 
 export PYTHON
@@ -30,7 +31,7 @@ lint: setup
 	@sh .ci/lint.sh
 
 bench: setup
-	@$(VENV)/python -m bench
+	@$(VENV)/python -m bench $(BENCH_OPTIONS)
 
 format: setup
 	@$(VENV)/ruff check --fix --exit-zero --quiet .

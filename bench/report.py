@@ -1,4 +1,8 @@
-"""From samples to a table, a JSON document and the table in README.md."""
+"""From samples to lines: one line per judgement, so that each has one value, one peer and one budget.
+
+A row's first line holds its median against its first peer. Further budgets (p95, ratios) and further peers follow as
+lines of their own. What could not be measured is a line too, with the reason as its note.
+"""
 
 from __future__ import annotations
 
@@ -6,89 +10,174 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from bench.budgets import ROWS
+from bench.rows import ROWS
 from bench.sampling import median, percentile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from bench.budgets import Budget, RowSpec
     from bench.sampling import Measured
 
-SCHEMA = 1
-BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
-_HEAD = ("what", "p50", "p95", "p99", "min", "n", "unit", "ratio", "budget", "met")
+SCHEMA = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One row as it is printed and stored. `ratio` above 1: so many times better than the row it is compared with."""
+class Line:
+    """One line as it is printed and stored. `ratio` above 1: so many times better than the peer."""
 
     name: str
     title: str
     unit: str
-    n: int
-    p50: float
-    p95: float
-    p99: float
-    min: float
-    max: float
-    compared_to: str | None
-    ratio: float | None
-    budgets: tuple[dict[str, Any], ...]
+    statistic: str = "p50"
+    value: float | None
+    p95: float | None = None
+    p99: float | None = None
+    min: float | None = None
+    n: int = 0
+    peer: str | None = None
+    peer_value: float | None = None
+    ratio: float | None = None
+    budget: str | None = None
+    limit: float | None = None
+    met: bool | None = None
+    source: str | None = None
+    note: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """With `value_ms` where the value is a time, `value` where it is anything else."""
+        members = asdict(self)
+        value = members.pop("value")
+        head = {key: members.pop(key) for key in ("name", "title", "unit", "statistic")}
+        return {**head, "value_ms" if self.unit == "ms" and self.statistic != "ratio" else "value": value, **members}
 
 
-def build_rows(groups: Sequence[Measured]) -> list[Row]:
-    """Rows in the order of `ROWS`, with ratios to the rows of the same run."""
+def build_lines(groups: Sequence[Measured]) -> list[Line]:
+    """Lines in the order of `ROWS`."""
     samples = {name: group.samples(name) for group in groups for name in group.rounds}
+    skipped = {name: why for group in groups for name, why in group.skipped.items()}
+    notes = {name: text for group in groups for name, text in group.notes.items()}
     assert samples.keys() <= ROWS.keys(), samples.keys() - ROWS.keys()
-    return [_row(name, samples) for name in ROWS if name in samples]
-
-
-def _row(name: str, samples: dict[str, list[float]]) -> Row:
-    spec, own = ROWS[name], samples[name]
-    ratio = None
-    if spec.compared_to in samples and (middle := median(own)) > 0:
-        other = median(samples[spec.compared_to])
-        ratio = middle / other if spec.higher_is_better else other / middle
-
-    def slow(share: float) -> float:
-        """Where more is better, the slow end of the samples is the low one."""
-        return percentile(own, 1 - share if spec.higher_is_better else share)
-
-    figures = {"p50": median(own), "p95": slow(0.95), "p99": slow(0.99), "ratio": ratio}
-    budgets = [
-        {
-            "statistic": budget.statistic,
-            "text": str(budget),
-            "measured": value,
-            "met": None if value is None else budget.is_met(value),
-            "source": budget.source,
-        }
-        for budget in spec.budgets
-        for value in [figures[budget.statistic]]
+    lines: list[Line] = []
+    for name, spec in ROWS.items():
+        if name in samples:
+            lines += _Row(name, spec, samples, notes.get(name)).lines()
+        elif name in skipped:
+            lines += _skipped_lines(name, spec, skipped[name])
+    lines += [
+        Line(name=name, title=name, unit="", value=None, note=why) for name, why in skipped.items() if name not in ROWS
     ]
-    return Row(
-        name=name,
-        title=spec.title,
-        unit=spec.unit,
-        n=len(own),
-        p50=median(own),
-        p95=slow(0.95),
-        p99=slow(0.99),
-        min=min(own),
-        max=max(own),
-        compared_to=spec.compared_to if ratio is not None else None,
-        ratio=ratio,
-        budgets=tuple(budgets),
-    )
+    return lines
 
 
-def build_document(groups: Sequence[Measured], machine: dict[str, Any], command: str) -> dict[str, Any]:
+def _skipped_lines(name: str, spec: RowSpec, why: str) -> list[Line]:
+    """A row without a figure: its reason once, and each of its budgets as not measured."""
+    first, *others = [*spec.budgets, None] if spec.budgets else [None]
+    lines = [Line(name=name, title=spec.title, unit=spec.unit, value=None, note=why, **_judged(spec, first, None))]
+    for budget in others:
+        if budget is not None:
+            line_name = f"{name}.vs.{budget.peer}" if budget.peer else f"{name}.{budget.statistic}"
+            judged = _judged(spec, budget, None)
+            lines.append(Line(name=line_name, title=spec.title, unit=spec.unit, value=None, **judged))
+    return lines
+
+
+def _judged(spec: RowSpec, budget: Budget | None, value: float | None) -> dict[str, Any]:
+    if budget is None:
+        return {}
+    return {
+        "budget": budget.text(spec.unit),
+        "limit": budget.limit,
+        "met": None if value is None else budget.is_met(value),
+        "source": budget.source,
+    }
+
+
+class _Row:
+    """One row on its way to lines."""
+
+    def __init__(self, name: str, spec: RowSpec, samples: Mapping[str, list[float]], note: str | None) -> None:
+        self._name, self._spec, self._samples, self._note = name, spec, samples, note
+        self._own = samples[name]
+
+    def lines(self) -> list[Line]:
+        spec = self._spec
+        by_statistic = {budget.statistic: budget for budget in spec.budgets if budget.statistic != "ratio"}
+        ratios = {budget.peer: budget for budget in spec.budgets if budget.statistic == "ratio"}
+        first, *others = [*spec.peers, None] if spec.peers else [None]
+        lines = [self._first_line(first, by_statistic.get("p50"))]
+        if (slow := by_statistic.get("p95")) is not None:
+            lines.append(self._slow_line(slow))
+        further = [peer for peer in spec.peers if peer in ratios or peer in others]
+        return [*lines, *(self._ratio_line(peer, ratios.get(peer)) for peer in further)]
+
+    def _slow(self, share: float) -> float:
+        """Where more is better, the slow end of the samples is the low one."""
+        return percentile(self._own, 1 - share if self._spec.higher_is_better else share)
+
+    def _against(self, peer: str | None) -> dict[str, Any]:
+        if peer is None:
+            return {}
+        found = self._samples.get(peer)
+        if found is None:
+            return {"peer": ROWS[peer].short}
+        own, other = median(self._own), median(found)
+        better, worse = (own, other) if self._spec.higher_is_better else (other, own)
+        return {"peer": ROWS[peer].short, "peer_value": other, "ratio": better / worse if worse > 0 else None}
+
+    def _first_line(self, peer: str | None, budget: Budget | None) -> Line:
+        middle = median(self._own)
+        return Line(
+            name=self._name,
+            title=self._spec.title,
+            unit=self._spec.unit,
+            value=middle,
+            p95=self._slow(0.95),
+            p99=self._slow(0.99),
+            min=min(self._own),
+            n=len(self._own),
+            note=self._note,
+            **self._against(peer),
+            **_judged(self._spec, budget, middle),
+        )
+
+    def _slow_line(self, budget: Budget) -> Line:
+        value = self._slow(0.95)
+        return Line(
+            name=f"{self._name}.p95",
+            title=f"{self._spec.title}: p95",
+            unit=self._spec.unit,
+            statistic="p95",
+            value=value,
+            n=len(self._own),
+            **_judged(self._spec, budget, value),
+        )
+
+    def _ratio_line(self, peer: str, budget: Budget | None) -> Line:
+        against = self._against(peer)
+        ratio = against.get("ratio")
+        return Line(
+            name=f"{self._name}.vs.{peer}",
+            title=f"{self._spec.title}: against {ROWS[peer].short}",
+            unit="×",
+            statistic="ratio",
+            value=ratio,
+            **against,
+            **_judged(self._spec, budget, ratio),
+        )
+
+
+def build_document(
+    groups: Sequence[Measured], machine: dict[str, Any], versions: dict[str, str], command: str
+) -> dict[str, Any]:
     """Everything a later comparison needs, samples included."""
     return {
         "schema": SCHEMA,
         "machine": machine,
+        "date": machine["date"],
+        "commit": machine["commit"],
+        "versions": versions,
         "command": command,
         "groups": [
             {
@@ -99,85 +188,15 @@ def build_document(groups: Sequence[Measured], machine: dict[str, Any], command:
             }
             for group in groups
         ],
-        "rows": [asdict(row) for row in build_rows(groups)],
+        "rows": [line.to_json() for line in build_lines(groups)],
         "samples": {
             name: [[round(sample, 5) for sample in one] for one in rounds]
             for group in groups
             for name, rounds in group.rounds.items()
         },
-        "skipped": {name: why for group in groups for name, why in group.skipped.items()},
     }
-
-
-def machine_line(document: dict[str, Any]) -> str:
-    """What the figures were measured on, in one line."""
-    machine, groups = document["machine"], document["groups"]
-    loads = [load for group in groups for load in (group["load_before"], group["load_after"])]
-    load = f"load {loads[0]:.2f} before, {loads[-1]:.2f} after, {max(loads):.2f} at most"
-    return (
-        f"{machine['date']} · {machine['cores']} cores, {machine['cpu']} · Linux {machine['linux']} · "
-        f"Python {machine['python']} · uid {machine['uid']} · {load} · `{document['command']}`"
-    )
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    ratio = "" if row["ratio"] is None else f"{_figure(row['ratio'])}× {ROWS[row['compared_to']].short}"
-    marks = {True: "yes", False: "**missed**", None: "not measured"}
-    return (
-        row["title"],
-        *(_figure(row[name]) for name in ("p50", "p95", "p99", "min")),
-        str(row["n"]),
-        row["unit"],
-        ratio,
-        "; ".join(budget["text"] for budget in row["budgets"]),
-        "; ".join(marks[budget["met"]] for budget in row["budgets"]),
-    )
-
-
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
-def text_table(document: dict[str, Any]) -> str:
-    """Columns for a terminal."""
-    lines = [_HEAD, *(_cells(row) for row in document["rows"])]
-    plain = [[cell.replace("`", "").replace("*", "") for cell in line] for line in lines]
-    widths = [max(len(line[column]) for line in plain) for column in range(len(_HEAD))]
-    aligned = [
-        "  ".join(
-            cell.rjust(width) if 1 <= column <= 5 else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in plain
-    ]
-    return "\n".join([*aligned, *_skipped(document), "", machine_line(document).replace("`", "")])
-
-
-def markdown_table(document: dict[str, Any]) -> str:
-    """The same for README.md."""
-    lines = [_HEAD, ("---",) * len(_HEAD), *(_cells(row) for row in document["rows"])]
-    table = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines]
-    return "\n".join([machine_line(document), "", *table, *_skipped(document)])
-
-
-def _skipped(document: dict[str, Any]) -> list[str]:
-    return (
-        [""] + [f"not measured: {name}: {why}" for name, why in document["skipped"].items()]
-        if document["skipped"]
-        else []
-    )
-
-
-def write_readme(path: Path, document: dict[str, Any]) -> None:
-    """Replace what stands between the two marks."""
-    text = path.read_text(encoding="utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{path} lacks the marks {BEGIN} and {END}")
-    path.write_text(f"{before}{BEGIN}\n{markdown_table(document)}\n{END}{after}", encoding="utf-8")
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

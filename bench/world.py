@@ -11,24 +11,26 @@ import os
 import shutil
 import tempfile
 import time
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.peers.company import Company
 from moonpool.bootstrap import App, assemble, data_folder, sandbox_uid
 from moonpool.broker.approval import AutoApprover
 from moonpool.environments.resolve import resolve_environment
 from moonpool.runtime.runs import CodeRequest
-from moonpool.sandboxes.pool import SandboxPool
+from moonpool.sandboxes.pool import PoolLimits, SandboxPool
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
+    from collections.abc import AsyncGenerator
 
     from moonpool.broker.config import McpConfig
     from moonpool.environments.base import ProgressSink
     from moonpool.runtime.sessions import Runtime, Session
+    from moonpool.sandboxes.base import SandboxBackend
 
 ONE_PLUS_ONE = CodeRequest(code=b"result = 1+1")
 POOL_SIZE = 2
@@ -43,34 +45,43 @@ class World:
 
     folder: Path
     environments: tuple[str, ...]
+    peers: Company
 
-    def settings(self, environment: str) -> Settings:
+    def settings(self, environment: str, **changes: Any) -> Settings:
         data = self.folder / environment
         data.mkdir(exist_ok=True)
         data.chmod(0o755)
         link = data / "environments"
         if not link.is_symlink():
             link.symlink_to(_real_environments())
-        return Settings.load(os.environ, data_dir=data, environment=environment, pool_size=POOL_SIZE)
+        return Settings.load(os.environ, data_dir=data, environment=environment, pool_low=POOL_SIZE, **changes)
 
     @asynccontextmanager
-    async def app(self, environment: str, *, config: McpConfig | None = None) -> AsyncGenerator[App]:
-        """An application that serves; nothing is pooled until somebody asks `pooled`."""
-        settings = self.settings(environment)
+    async def app(self, environment: str, *, config: McpConfig | None = None, **changes: Any) -> AsyncGenerator[App]:
+        """An application that serves; nothing is pooled until somebody asks. `changes` are settings."""
+        settings = self.settings(environment, **changes)
         opening = assemble(settings, config=config, approver=AutoApprover(), environ=os.environ, serving=True)
         async with opening as app:
             yield app
 
 
-@contextmanager
-def open_world(environments: tuple[str, ...]) -> Generator[World]:
-    """A folder that every sandbox uid can reach, removed afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="moonpool-bench-", dir="/var/tmp"))
-    folder.chmod(0o755)
+@asynccontextmanager
+async def open_world(environments: tuple[str, ...], *, peers: bool = True) -> AsyncGenerator[World]:
+    """A folder that every sandbox uid can reach, removed afterwards, and the peers, ended afterwards."""
+    folder = _new_folder()
     try:
-        yield World(folder=folder, environments=environments)
+        async with AsyncExitStack() as stack:
+            company = Company(folder=folder / "peers", stack=stack, wanted=peers)
+            yield World(folder=folder, environments=environments, peers=company)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _new_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="moonpool-bench-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    (folder / "peers").mkdir(mode=0o700)
+    return folder
 
 
 def _real_environments() -> Path:
@@ -82,17 +93,21 @@ async def prepare_environment(name: str, progress: ProgressSink | None = None) -
     await resolve_environment(name, root=_real_environments(), uid=sandbox_uid(), progress=progress)
 
 
-def without_pool(app: App) -> Runtime:
+def without_pool(app: App, *, alive_max: int | None = None) -> Runtime:
     """The same runtime, opening a sandbox for each execution."""
-    pool = SandboxPool(app.backend, ready_count=0, alive_count_max=app.settings.sandboxes_max)
-    return replace(app.runtime, pool=pool)
+    return replace(app.runtime, pool=pool_of(app.backend, alive_max=alive_max or app.settings.sandboxes_max))
+
+
+def pool_of(backend: SandboxBackend, *, alive_max: int) -> SandboxPool:
+    """A pool that keeps none ready."""
+    return SandboxPool(backend, PoolLimits.none_ready(alive_max=alive_max))
 
 
 async def fill_pool(app: App) -> None:
     """Wait until the pool is full and the machine is not busy with our own leftovers."""
     app.runtime.pool.fill(app.runtime.sandbox_spec)
     async with asyncio.timeout(_FULL_TIMEOUT_S):
-        while min(app.runtime.pool.statistics().values(), default=0) < POOL_SIZE:  # noqa: ASYNC110  the pool tells nobody
+        while app.runtime.pool.statistics().ready < POOL_SIZE:  # noqa: ASYNC110  the pool tells nobody
             await asyncio.sleep(0.002)
     await asyncio.sleep(_QUIET_S)
 

@@ -1,114 +1,11 @@
-"""Group `wrappers`: trees and stubs of published tool lists, and whether the time grows with their number only.
+"""`python -m bench.wrappers --toollists DIR [--json]`: time the wrappers and stubs of a folder of tool lists.
 
-`python -m bench.wrappers --toollists DIR [--json]` measures the lists of a folder: one JSON file per server, which is
-an array of tools, an object with a member `tools`, or a recorded answer with that object as its `result`.
+What the files look like: `bench.groups.wrapper_trees`.
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import gc
-import json
-import time
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from bench.sampling import Case, median, percentile, take_turns
-from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
-from moonpool.wrappers.stubs import render_stub
-from moonpool.wrappers.tree import render_tree
-
-if TYPE_CHECKING:
-    from bench.sampling import Measured
-    from bench.sizes import Sizes
-    from bench.world import World
-
-TOOL_LISTS = Path(__file__).parent.parent / "tests" / "data" / "toollists"
-_TIMES = 4
-
-
-def load_lists(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Raw tools by server."""
-    lists: dict[str, list[dict[str, Any]]] = {}
-    for path in sorted(folder.glob("*.json")):
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(found, list):
-            found = found.get("result", found)["tools"]
-        lists[path.stem] = found
-    return lists
-
-
-def manifest_of(lists: dict[str, list[dict[str, Any]]], times: int = 1) -> Manifest:
-    """The lists as a manifest, `times` over under other server names."""
-    servers: list[ServerListing] = []
-    for turn in range(times):
-        for name, tools in lists.items():
-            server_id = name if turn == 0 else f"{name}-{turn}"
-            definitions = tuple(ToolDefinition(server_id=server_id, name=raw["name"], raw=raw) for raw in tools)
-            servers.append(ServerListing(server_id=server_id, tools=definitions))
-    return Manifest(servers=tuple(servers))
-
-
-def render_all(lists: dict[str, list[dict[str, Any]]], times: int = 1) -> float:
-    """Render tree and stubs of everything, in ms. Manifests are made anew, so that nothing is remembered in them."""
-    manifest = manifest_of(lists, times)
-    count = sum(1 for _ in manifest.tools())
-    gc.collect()  # what others left behind is not this one's time
-    started = time.perf_counter()
-    tree = render_tree(manifest)
-    stubs = [render_stub(tool, names=tree.names) for tool in manifest.tools()]
-    elapsed = time.perf_counter() - started
-    assert len(stubs) == count
-    assert all(stubs)
-    assert len(tree.files) >= 2 * count
-    return 1000 * elapsed
-
-
-async def measure(world: World | None, sizes: Sizes, folder: Path = TOOL_LISTS) -> Measured:
-    del world
-    lists = load_lists(folder)
-
-    async def once(count: int) -> list[float]:
-        return [render_all(lists) for _ in range(count)]
-
-    async def four_times(count: int) -> list[float]:
-        return [render_all(lists, _TIMES) for _ in range(count)]
-
-    cases = [Case(name="wrappers.x1", take=once), Case(name="wrappers.x4", take=four_times)]
-    measured = await take_turns("wrappers", cases, rounds=sizes.slow_rounds)
-    pairs = zip(measured.rounds["wrappers.x1"], measured.rounds["wrappers.x4"], strict=True)
-    linear = [[median(four) / (_TIMES * median(one))] for one, four in pairs]
-    return replace(measured, rounds={**measured.rounds, "wrappers.linear": linear})
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.wrappers", description="Time wrappers of tool lists.")
-    parser.add_argument("--toollists", type=Path, default=TOOL_LISTS, metavar="DIR")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args()
-    lists = load_lists(options.toollists)
-    if not lists:
-        parser.error(f"no *.json below {options.toollists}")
-    from bench.sizes import TINY  # noqa: PLC0415
-
-    measured = asyncio.run(measure(None, replace(TINY, slow_rounds=options.rounds), options.toollists))
-    found = {
-        "tools": sum(map(len, lists.values())),
-        "servers": len(lists),
-        "ms_p50": round(median(measured.samples("wrappers.x1")), 1),
-        "ms_p95": round(percentile(measured.samples("wrappers.x1"), 0.95), 1),
-        "ms_min": round(min(measured.samples("wrappers.x1")), 1),
-        "linear": round(median(measured.samples("wrappers.linear")), 3),
-    }
-    if options.json:
-        print(json.dumps(found))
-    else:
-        for name, value in found.items():
-            print(f"{name:10} {value}")
-
+from bench.groups.wrapper_trees import main
 
 if __name__ == "__main__":
     main()

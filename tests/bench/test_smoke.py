@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.budgets import ROWS
+from bench.rows import ROWS
+from bench.sizes import TINY
 
 ROOT = Path(__file__).parents[2]
+COUNTS = {"rate": TINY.concurrency, "answer": TINY.concurrency, "live": TINY.live, "tools": TINY.tools}
 pytestmark = [
     pytest.mark.xdist_group("bench"),  # one run serves all tests of this module
     pytest.mark.timeout(180),  # 10 s alone, a minute when every core is wanted five times over
@@ -23,7 +25,7 @@ pytestmark = [
 def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One run of everything that does not need the data environment, which takes minutes to build."""
     path = tmp_path_factory.mktemp("bench") / "out.json"
-    command = [sys.executable, "-m", "bench", "--tiny", "--env", "base", "--json", str(path)]
+    command = [sys.executable, "-m", "bench", "--tiny", "--env", "base", "--no-peers", "--json", str(path)]
     ended = subprocess.run(
         command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=170, check=False, env=_env()
     )
@@ -38,23 +40,41 @@ def _env() -> dict[str, str]:
 
 
 def test_every_row_without_the_data_environment_is_measured(document: dict[str, Any]) -> None:
-    expected = {name for name in ROWS if not name.endswith((".data", ".imports"))}
+    expected = {name for name in ROWS if ".data" not in name and not name.endswith(".imports")}
+    wanted = {name for name in expected if is_counted_here(name)}
 
-    assert {row["name"] for row in document["rows"]} | document["skipped"].keys() == expected
+    rows = {row["name"]: row for row in document["rows"]}
+    assert wanted <= rows.keys()
+    assert all(rows[name]["n"] or rows[name]["note"] for name in wanted)
+
+
+def is_counted_here(name: str) -> bool:
+    """Rows that come once per count are there for the counts of this size only."""
+    counts = COUNTS.get(name.partition(".")[0])
+    return counts is None or int(name.rpartition(".")[2]) in counts
+
+
+def test_peers_that_were_left_out_are_rows_that_say_so(document: dict[str, Any]) -> None:
+    left_out = [row for row in document["rows"] if row["note"] and row["note"].startswith("peer not available")]
+
+    assert {"ipybox.execute", "jupyter.execute", "codemode.execute"} <= {row["name"] for row in left_out}
 
 
 def test_rows_hold_figures_and_their_samples(document: dict[str, Any]) -> None:
-    for row in document["rows"]:
+    measured = [row for row in document["rows"] if row["name"] in document["samples"]]
+    for row in measured:
         samples = [sample for one in document["samples"][row["name"]] for sample in one]
         assert row["n"] == len(samples) > 0
-        assert row["min"] <= row["p50"] <= row["max"]
-        assert row["unit"] in {"ms", "per s", "MB", "×"}
+        value = row["value_ms" if row["unit"] == "ms" else "value"]
+        assert min(samples) - 1e-4 <= value <= max(samples) + 1e-4
 
 
 def test_the_document_says_where_and_how_it_was_measured(document: dict[str, Any]) -> None:
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     assert document["command"].startswith("python -m bench --tiny --env base")
     assert {"cores", "cpu", "linux", "python", "uid", "date"} <= document["machine"].keys()
+    assert document["commit"]
+    assert {"moonpool", "mcp", "ipybox", "fastmcp", "pydantic-monty", "bubblewrap"} <= document["versions"].keys()
     assert all({"name", "load_before", "load_after", "seconds"} == group.keys() for group in document["groups"])
 
 

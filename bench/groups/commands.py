@@ -10,12 +10,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.programs import Program, open_spawner
+from bench.groups.toolcalls import write_config
+from bench.peers.programs import Program, open_spawner
 from bench.sampling import Case, take_turns
-from bench.toolcalls import write_config
 
 if TYPE_CHECKING:
-    from bench.programs import Spawner
+    from bench.peers.programs import Spawner
     from bench.sampling import Measured
     from bench.sizes import Sizes
     from bench.world import World

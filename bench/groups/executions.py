@@ -1,4 +1,4 @@
-"""Group `executions`: fresh with and without pool, next in a session, beside bubblewrap and plain Python."""
+"""Group `executions`: fresh with and without pool, next in a session, beside bubblewrap, Python and two kernels."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from bench.programs import importing_python, open_spawner, plain_python, seccomp_fd, walled_python
-from bench.sampling import Case, take_turns
+from bench.peers.programs import importing_python, open_spawner, plain_python, seccomp_fd, walled_python
+from bench.peers.venvs import PeerMissingError
+from bench.sampling import Case, take_turns, with_skipped
 from bench.world import ONE_PLUS_ONE, PACE_S, fill_pool, timed_execute, timed_run, without_pool
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from bench.peers.agents import Agent
     from bench.sampling import Measured
     from bench.sizes import Sizes
     from bench.world import World
@@ -25,7 +29,8 @@ async def measure(world: World, sizes: Sizes) -> Measured:
         cases = [case for name, app in apps.items() for case in await _cases(app, name, stack, sizes)]
         images = {name: app.runtime.sandbox_spec.image for name, app in apps.items()}
         cases += await _compared(images, world, stack, sizes)
-        return await take_turns("executions", cases, rounds=sizes.rounds)
+        peers, missing = await _kernels(world, sizes)
+        return with_skipped(await take_turns("executions", [*cases, *peers], rounds=sizes.rounds), missing)
 
 
 async def _cases(app: App, name: str, stack: AsyncExitStack, sizes: Sizes) -> list[Case]:
@@ -77,3 +82,21 @@ async def _compared(images: dict[str, ImageSpec], world: World, stack: AsyncExit
         imports = importing_python(images["data"], scratch)
         cases.append(Case(name="python.imports", take=lambda count: spawner.times_ms(imports, count)))
     return cases
+
+
+async def _kernels(world: World, sizes: Sizes) -> tuple[list[Case], dict[str, str]]:
+    """Warm kernels of others, which keep one process and no wall between executions."""
+    cases: list[Case] = []
+    missing: dict[str, str] = {}
+    for name in ("ipybox", "jupyter"):
+        try:
+            agent = await world.peers.agent(name)
+        except PeerMissingError as error:
+            missing[f"{name}.execute"] = str(error)
+            continue
+        cases.append(Case(name=f"{name}.execute", take=_executing(agent), per_round=sizes.peers))
+    return cases, missing
+
+
+def _executing(agent: Agent) -> Callable[[int], Awaitable[list[float]]]:
+    return lambda count: agent.times_ms("execute", count=count)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import random
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from bench.sampling import Case, take_turns
-from bench.wrappers import TOOL_LISTS, load_lists
+from bench.groups.wrapper_trees import TOOL_LISTS, load_lists
+from bench.peers.venvs import PeerMissingError
+from bench.sampling import Case, take_turns, with_skipped
 from moonpool.catalog.catalog import Catalog
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 
@@ -59,7 +60,6 @@ def questions(manifest: Manifest, count: int) -> list[tuple[str, str]]:
 
 
 async def measure(world: World, sizes: Sizes) -> Measured:
-    del world
     manifest = made_up_manifest(sizes.catalog_tools)
     catalog = Catalog(manifest)
     asked = questions(manifest, 200)
@@ -73,9 +73,36 @@ async def measure(world: World, sizes: Sizes) -> Measured:
             assert 1 <= len(hits) <= 10, query
         return samples
 
-    measured = await take_turns(
-        "search", [Case(name="search", take=take, per_round=sizes.searches)], rounds=sizes.rounds
-    )
+    cases = [Case(name="search", take=take, per_round=sizes.searches)]
+    skipped = await _add_bm25(cases, world, manifest, [query for query, _ in asked], sizes)
+    measured = with_skipped(await take_turns("search", cases, rounds=sizes.rounds), skipped)
     hit = sum(1 for query, name in asked if any(one.entry.tool_name == name for one in catalog.search(query)))
     assert hit >= len(asked) // 4, f"only {hit} of {len(asked)} queries found the tool that their words came from"
     return measured
+
+
+async def _add_bm25(
+    cases: list[Case], world: World, manifest: Manifest, queries: list[str], sizes: Sizes
+) -> dict[str, str]:
+    """fastmcp's ranking over the same tools and queries."""
+    try:
+        agent = await world.peers.agent("codemode")
+        await agent.ask("load", texts=[_searchable(tool) for tool in manifest.tools()])
+    except PeerMissingError as error:
+        return {"codemode.search": str(error)}
+
+    async def take(count: int) -> list[float]:
+        return await agent.times_ms("search", queries=random.sample(queries, count))
+
+    cases.append(Case(name="codemode.search", take=take, per_round=max(1, sizes.searches // 4)))
+    return {}
+
+
+def _searchable(tool: ToolDefinition) -> str:
+    """A tool's words as fastmcp gathers them: name, description, parameters and their descriptions."""
+    schema: Any = tool.raw["inputSchema"]
+    properties: dict[str, Any] = schema.get("properties") or {}
+    words = [tool.name, tool.description]
+    for name, shape in properties.items():
+        words += [name, str(cast("dict[str, Any]", shape).get("description", "")) if isinstance(shape, dict) else ""]
+    return " ".join(words)

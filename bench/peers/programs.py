@@ -1,4 +1,4 @@
-"""Programs to compare with, started by a small process beside us (`bench.spawner`).
+"""Programs to compare with, started by a small process beside us (`bench.peers.spawner`).
 
 SECURITY: as root the programs run under a uid that no account has, as Moonpool's own sandboxes do.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.spawner import FILTER_FD
+from bench.peers.spawner import FILTER_FD
 from moonpool.sandboxes import seccomp
 from moonpool.sandboxes.identity import UID_COUNT, UID_FIRST
 from moonpool.sandboxes.process import filter_fd, find_launcher

@@ -1,4 +1,4 @@
-"""Group `tools`: tool calls from guest code through the broker, beside a direct client of the same server.
+"""Group `tools`: tool calls from guest code through the broker, beside a direct client of the same server and ipybox.
 
 What Moonpool adds is, round by round, the median that guest code sees less the median of the direct client's calls.
 """
@@ -10,23 +10,27 @@ import sys
 import time
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bench.sampling import Case, median, take_turns
+from bench.peers.company import ECHO
+from bench.peers.venvs import PeerMissingError
+from bench.sampling import Case, median, take_turns, with_skipped
 from bench.world import without_pool
 from moonpool.broker.config import load_config
 from moonpool.runtime.runs import CodeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
+    from bench.peers.agents import Agent
     from bench.sampling import Measured
     from bench.sizes import Sizes
     from bench.world import World
     from moonpool.broker.config import McpConfig
 
-SERVER = Path(__file__).parent / "servers" / "echo.py"
+SERVER = ECHO
 
 _GUEST_CODE = """\
 import time
@@ -92,7 +96,18 @@ async def measure(world: World, sizes: Sizes) -> Measured:
             Case(name="tool.guest.writing", take=lambda n: from_guest("writing", n), per_round=sizes.calls),
             Case(name="tool.direct", take=direct, per_round=sizes.calls),
         ]
-        return with_added(await take_turns("tools", cases, rounds=sizes.rounds))
+        missing: dict[str, str] = {}
+        try:
+            agent = await world.peers.agent("ipybox")
+            take = partial(_ipybox_calls, agent)
+            cases.append(Case(name="ipybox.tool", take=take, per_round=max(1, sizes.calls // 4)))
+        except PeerMissingError as error:
+            missing["ipybox.tool"] = str(error)
+        return with_skipped(with_added(await take_turns("tools", cases, rounds=sizes.rounds)), missing)
+
+
+async def _ipybox_calls(agent: Agent, count: int) -> list[float]:
+    return await agent.times_ms("tool", count=count)
 
 
 def with_added(measured: Measured) -> Measured:
