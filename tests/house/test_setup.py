@@ -54,9 +54,8 @@ def test_a_second_setup_does_nothing(checkout: Path, tmp_path: Path) -> None:
     path = tools(tmp_path, *BASICS)
     program(tmp_path / "bin", "bwrap", "echo bubblewrap 0.8.0")
     program(checkout / ".venv" / "bin", "python", "exit 99")
-    digest = run(
-        ["sh", "-c", "{ pwd && cat requirements/*.txt pyproject.toml .ci/setup.sh; } | sha256sum"], checkout, path
-    )
+    files = "requirements/*.txt requirements/npm/*.json pyproject.toml .ci/setup.sh"
+    digest = run(["sh", "-c", f"{{ pwd && cat {files}; }} | sha256sum"], checkout, path)
     (checkout / ".venv" / ".moonpool-dev").write_text(digest.stdout.rstrip("\n"), encoding="utf-8")
 
     again = run(["make", "setup"], checkout, path)

@@ -71,6 +71,7 @@ def make_cases(tree: WrapperTree, manifest: Manifest) -> list[dict[str, Any]]:
             "function": names.function,
             "sync": names.sync_function,
             "mcptools": names.module,
+            "node": names.node,
             "arguments": {**arguments, "not in the schema": None},
         })  # fmt: skip
     return cases

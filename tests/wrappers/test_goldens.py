@@ -40,6 +40,7 @@ def test_the_name_table_holds_names_only() -> None:
         "sync": "admin_tools_list_sync",
         "file": "admin_tools_list",
         "mcptools": "admin_tools_list",
+        "node": "adminToolsList",
     }
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from moonpool.core.manifest import Manifest
 from moonpool.wrappers.tree import render_tree
 from wrappers.regenerate import CASES, load_case
 from wrappers.roundtrip import make_listing
+from wrappers.strategies import hostile_texts
 
 _CALLS = {
     "TypedDict", "alias", "call_tool", "call_tool_sync", "extension", "open_server", "open_servers", "pack", "run_tool",
@@ -52,18 +52,8 @@ def test_a_picture_in_a_description_is_left_out() -> None:
     assert not any(b"QUJDQUJD" in content for content in files.values())
 
 
-_evil = st.one_of(
-    st.sampled_from(
-        ['"""', "'''", "\\", '"', "'", "\n", "\r", "\x00", "\u2028", "\ud800", "#", "{", "${", "\f", "\x85"]
-    ),
-    st.text(st.characters(), max_size=4),
-    st.just('"""\nimport os\n"""'),
-)
-_text = st.lists(_evil, max_size=5).map("".join)
-
-
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(text=_text, name=_text, value=_text)
+@given(text=hostile_texts, name=hostile_texts, value=hostile_texts)
 def test_no_text_becomes_code(text: str, name: str, value: str) -> None:
     member = {"type": "string", "description": text, "default": value, "enum": [value, name], "pattern": text}
     inner = {"type": "object", "title": text, "description": text, "properties": {name: member, "n": {"const": value}}}

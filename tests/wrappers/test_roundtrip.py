@@ -16,6 +16,7 @@ from moonpool.wrappers.tree import render_tree
 from wrappers.guest_calls import FORMS
 from wrappers.regenerate import CASES, load_case
 from wrappers.roundtrip import load_real_manifest, make_cases, make_listing, run_in_guest, write_tree
+from wrappers.strategies import object_schemas, values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,65 +44,16 @@ def test_real_schemas_give_no_warnings() -> None:
     assert render_tree(load_real_manifest()).warnings == ()
 
 
-_names = st.one_of(
-    st.sampled_from(
-        ["a", "a-b", "a_b", "from", "self", "schema", "copy", "model_dump", "params", "list", "_wire", "__x"]
-    ),
-    st.text(max_size=8),
-)
-_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=6),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_names, inner, max_size=3),
-    max_leaves=8,
-)
-_leaf_schemas = st.one_of(
-    st.booleans(),
-    st.sampled_from([{"type": "string"}, {"type": ["integer", "null"]}, {"$ref": "#/$defs/Params"}, {"$ref": "#"}, {}]),
-    st.builds(lambda values: {"enum": values}, st.lists(_values, max_size=4)),
-    st.builds(lambda value: {"type": "integer", "default": value}, _values),
-)
-
-
-def _object_schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.builds(
-        lambda properties, required, extra: {
-            "type": "object",
-            "properties": properties,
-            "required": [name for name in properties if required],
-            "additionalProperties": extra,
-        },
-        st.dictionaries(_names, inner, max_size=4),
-        st.booleans(),
-        inner,
-    )
-
-
-_schemas = st.recursive(
-    _leaf_schemas,
-    lambda inner: st.one_of(
-        _object_schemas(inner),
-        st.builds(lambda items: {"type": "array", "items": items}, inner),
-        st.builds(
-            lambda word, parts: {word: parts}, st.sampled_from(["anyOf", "oneOf", "allOf"]), st.lists(inner, max_size=3)
-        ),
-    ),
-    max_leaves=6,
-)
-_roots = st.builds(
-    lambda root, named: {**root, "$defs": {"Params": named}}, _object_schemas(_schemas), _object_schemas(_schemas)
-)
-
-
 @pytest.mark.req("H-006", "H-039", "H-095")
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-@given(schema=_roots, data=st.data())
+@given(schema=object_schemas, data=st.data())
 def test_any_schema_and_any_arguments_round_trip(schema: Any, data: st.DataObject, bridge: Bridge) -> None:
     required = schema["required"]
-    optional = {name: _values for name in schema["properties"] if name not in required}
-    named = st.fixed_dictionaries(dict.fromkeys(required, _values), optional=optional)
-    arguments = {**data.draw(st.dictionaries(st.text(max_size=5), _values, max_size=2)), **data.draw(named)}
+    optional = {name: values for name in schema["properties"] if name not in required}
+    named = st.fixed_dictionaries(dict.fromkeys(required, values), optional=optional)
+    arguments = {**data.draw(st.dictionaries(st.text(max_size=5), values, max_size=2)), **data.draw(named)}
     function, sync, tool = _load_one(schema)
     identifiers = {wire_name: name for name, wire_name in tool.Params.__wire_names__.items()}
     keywords = {identifiers.get(name, name): value for name, value in arguments.items()}

@@ -41,12 +41,17 @@ MODEL_WORDS: Final = frozenset({
 """Public members of the guest's `Model`; a parameter of such a name gets a trailing `_`."""
 
 JS_WORDS: Final = frozenset({
-    "Infinity", "NaN", "arguments", "await", "break", "callTool", "case", "catch", "class", "const", "continue",
-    "debugger", "default", "delete", "do", "else", "enum", "eval", "export", "extends", "false", "finally", "for",
-    "function", "if", "implements", "import", "in", "instanceof", "interface", "let", "new", "null", "package",
-    "private", "protected", "public", "return", "static", "super", "switch", "this", "throw", "true", "try", "typeof",
-    "undefined", "var", "void", "while", "with", "yield",
+    "Infinity", "NaN", "ToolCallResult", "arguments", "async", "await", "break", "callTool", "case", "catch", "class",
+    "const", "constructor", "continue", "debugger", "default", "delete", "do", "else", "enum", "eval", "export",
+    "extends", "false", "finally", "for", "function", "globalThis", "if", "implements", "import", "in", "instanceof",
+    "interface", "let", "new", "null", "package", "private", "protected", "prototype", "public", "return", "static",
+    "super", "switch", "then", "this", "throw", "tools", "true", "try", "typeof", "undefined", "var", "void", "while",
+    "with", "yield",
 })  # fmt: skip
+"""Words of JavaScript and TypeScript, and names that generated files use themselves (`callTool`, `tools`...).
+
+`then` is here because a module that exports it is taken for a promise by whoever awaits its import.
+"""
 
 _ENUM_WORDS: Final = frozenset({"mro", "name", "value", *(word for word in dir(str) if not word.startswith("_"))})
 _HEX_DIGITS: Final = 6

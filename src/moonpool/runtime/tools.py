@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from moonpool.broker.upstreams.base import Upstream, UpstreamSource
     from moonpool.sandboxes.base import Sandbox
 
-_TREE_FORMAT = 1  # raise it when the same manifest renders to other files
+_TREE_FORMAT = 2  # raise it when the same manifest renders to other files
 _LAST_REFRESH_S = 2.0
 
 
@@ -217,6 +217,7 @@ def _write_tree(folder: Path, manifest: Manifest, missing: list[str]) -> None:
 def _missing_packages(manifest: Manifest, missing: list[str]) -> dict[str, bytes]:
     """Packages for servers without a listing, so that importing one says what is wrong instead of `No module named`."""
     from moonpool.core.naming import name_server_modules  # noqa: PLC0415
+    from moonpool.wrappers.node_tree import render_missing  # noqa: PLC0415
 
     present = [listing.server_id for listing in manifest.servers]
     modules = name_server_modules([*present, *missing])
@@ -225,4 +226,5 @@ def _missing_packages(manifest: Manifest, missing: list[str]) -> dict[str, bytes
         text = f"server {server_id!r} is configured, but its tools could not be listed; the operator sees why"
         for root in ("servers", "mcptools"):
             files[f"{root}/{modules[server_id]}/__init__.py"] = f"raise ImportError({text!r})\n".encode()
+        files[f"servers/{modules[server_id]}/index.js"] = render_missing(text).encode()
     return files

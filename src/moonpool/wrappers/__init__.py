@@ -1,1 +1,1 @@
-"""Tool definitions -> source text: JSON Schema to IR (`schema`, `ir`), IR to Python trees and stubs. No I/O."""
+"""Tool definitions -> source text: JSON Schema to IR (`schema`, `ir`), IR to Python, JavaScript and stubs. No I/O."""

@@ -1,6 +1,6 @@
 """What a wrapper needs to know about one tool, in no language's words.
 
-`schema.read_tool` makes a `ToolShape` from a raw definition; the renderers turn it into Python (later JavaScript) and
+`schema.read_tool` makes a `ToolShape` from a raw definition; the renderers turn it into Python, TypeScript and
 stubs. Values from a schema (defaults, enum members) are kept as JSON text, because JSON tells `true` from `1` and
 Python's equality does not. Objects with named members live in `ToolShape.objects` and are referred to by key, so
 recursion is a plain reference.
@@ -87,6 +87,7 @@ class ObjectShape:
     hint: str  # what the schema calls it; a start for a class name, not unique
     members: tuple[Member, ...]
     extras: TypeExpr | None = None  # type of members that are not named; None when the schema forbids them
+    asks_for_extras: bool = False  # the schema says so; most say nothing, and mean that there are none
     description: str = ""
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.core.naming import (
     name_files,
+    name_js_functions,
     name_server_modules,
     name_sync_functions,
     name_tool_functions,
@@ -27,6 +28,7 @@ class ToolNames:
     sync_function: str
     file: str  # stem of its file; differs from `function` only where two functions differ in case only
     module: str  # mcptools.<module>.<this>
+    node: str  # exported by servers/<module>/index.js
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,14 @@ class ServerNames:
             "module": self.module,
             "title": self.title,
             "tools": [
-                {"name": t.tool, "function": t.function, "sync": t.sync_function, "file": t.file, "mcptools": t.module}
+                {
+                    "name": t.tool,
+                    "function": t.function,
+                    "sync": t.sync_function,
+                    "file": t.file,
+                    "mcptools": t.module,
+                    "node": t.node,
+                }
                 for t in self.tools.values()
             ],
         }
@@ -77,6 +86,7 @@ def _name_server(server: ServerListing, module: str) -> ServerNames:
     originals = [tool.name for tool in server.tools]
     functions, modules = name_tool_functions(originals), name_tool_modules(originals)
     sync_functions, files = name_sync_functions(functions), name_files(functions)
+    node_functions = name_js_functions(originals)
     return ServerNames(
         server_id=server.server_id,
         module=module,
@@ -88,6 +98,7 @@ def _name_server(server: ServerListing, module: str) -> ServerNames:
                 sync_function=sync_functions[name],
                 file=files[name],
                 module=modules[name],
+                node=node_functions[name],
             )
             for name in originals
         },

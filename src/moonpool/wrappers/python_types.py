@@ -30,13 +30,15 @@ class ClassNames:
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = {*MODULE_WORDS, *taken}
+        self._numbers: dict[str, int] = {}  # where to go on counting: a file may ask for one name thousands of times
 
     def claim(self, hint: str) -> str:
         base = name = safe_identifier(pascal(hint), original=hint)
-        number = 1
+        number = self._numbers.get(base, 1)
         while name in self._taken:
             number += 1
             name = f"{base}{number}"
+        self._numbers[base] = number
         self._taken.add(name)
         return name
 

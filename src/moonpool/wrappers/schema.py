@@ -255,6 +255,7 @@ class _Reader:
                 for name, (at, value) in kept.items()
             ),
             extras=extras,
+            asks_for_extras=extras is not None and "additionalProperties" in schema,
             description=member_text(schema.get("description")),
         )
 

@@ -1,4 +1,4 @@
-"""Manifest -> the files of both wrapper trees.
+"""Manifest -> the files of all wrapper trees, and `index.json`, which lists the tools for programs.
 
 INVARIANT: pure and deterministic; the same manifest gives the same bytes. One bad tool never loses the others: a
 definition that cannot be read or rendered gets an untyped wrapper and a warning (H-040).
@@ -13,16 +13,19 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.json import digest_json
-from moonpool.wrappers import mcptools_tree, servers_tree
+from moonpool.wrappers import mcptools_tree, node_tree, servers_tree
 from moonpool.wrappers.names import TreeNames, name_manifest
+from moonpool.wrappers.node_client import client_files
 from moonpool.wrappers.schema import read_tool, untyped_tool
+from moonpool.wrappers.tool_index import ToolIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from moonpool.core.manifest import Manifest, ToolDefinition
     from moonpool.wrappers.ir import ToolShape
     from moonpool.wrappers.names import ServerNames, ToolNames
+    from moonpool.wrappers.python_types import ClassNames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,25 +51,22 @@ class WrapperTree:
 
 
 def render_tree(manifest: Manifest) -> WrapperTree:
-    """Render `servers/` and `mcptools/` for every tool of the manifest."""
+    """Render `servers/` (Python and Node) and `mcptools/` for every tool of the manifest."""
     names = name_manifest(manifest)
-    files: dict[str, str] = {
-        "servers/__init__.py": servers_tree.render_root(list(names.servers.values())),
-        "servers/manifest.json": json.dumps(names.to_json(), indent=1) + "\n",
-        "mcptools/__init__.py": mcptools_tree.render_root(list(names.servers.values())),
-    }
+    files = _common_files(names)
     warnings: list[TreeWarning] = []
+    index = ToolIndex()
     for listing in manifest.servers:
         server = names.servers[listing.server_id]
-        shapes: dict[str, ToolShape] = {}
-        for tool in listing.tools:
-            shape, rendered = _render(tool, server.tools[tool.name], server)
-            files.update(rendered)
-            shapes[tool.name] = shape
-            warnings += (TreeWarning(server_id=tool.server_id, tool=tool.name, text=text) for text in shape.warnings)
-        files[f"servers/{server.module}/__init__.py"] = servers_tree.render_server(server, shapes)
-        files[f"servers/{server.module}/INDEX.md"] = servers_tree.render_index(server, shapes)
-        files[f"mcptools/{server.module}/__init__.py"] = mcptools_tree.render_server(server, shapes)
+        tools = _render_tools(listing.tools, server)
+        shapes = {name: tool.shape for name, tool in tools.items()}
+        for tool in tools.values():
+            files.update(tool.files)
+            about = {"server_id": listing.server_id, "tool": tool.shape.name}
+            warnings += (TreeWarning(**about, text=text) for text in tool.shape.warnings)
+        files.update(_server_files(server, shapes, [tool.node for tool in tools.values()]))
+        index.add(server, shapes)
+    files["index.json"] = index.text()
     encoded = {path: files[path].encode() for path in sorted(files)}
     return WrapperTree(
         files=MappingProxyType(encoded),
@@ -84,20 +84,63 @@ def read_shape(tool: ToolDefinition) -> ToolShape:
         return untyped_tool(tool, f"its schema could not be read ({type(error).__name__}); arguments are untyped")
 
 
-def _render(tool: ToolDefinition, names: ToolNames, server: ServerNames) -> tuple[ToolShape, dict[str, str]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RenderedTool:
+    shape: ToolShape
+    files: dict[str, str]  # of its own
+    node: node_tree.NodeTool  # its part of the server's JavaScript
+
+
+def _common_files(names: TreeNames) -> dict[str, str]:
+    servers = list(names.servers.values())
+    return {
+        "servers/__init__.py": servers_tree.render_root(servers),
+        "servers/manifest.json": json.dumps(names.to_json(), indent=1) + "\n",
+        "servers/package.json": node_tree.MODULE_PACKAGE,
+        "mcptools/__init__.py": mcptools_tree.render_root(servers),
+        "client/package.json": node_tree.MODULE_PACKAGE,
+        **{f"client/{name}": text for name, text in client_files().items()},
+    }
+
+
+def _server_files(
+    server: ServerNames, shapes: Mapping[str, ToolShape], node: Sequence[node_tree.NodeTool]
+) -> dict[str, str]:
+    return {
+        f"servers/{server.module}/__init__.py": servers_tree.render_server(server, shapes),
+        f"servers/{server.module}/INDEX.md": servers_tree.render_index(server, shapes),
+        f"servers/{server.module}/index.js": node_tree.render_server(server, node),
+        f"servers/{server.module}/index.d.ts": node_tree.render_types(server, node),
+        f"mcptools/{server.module}/__init__.py": mcptools_tree.render_server(server, shapes),
+    }
+
+
+def _render_tools(tools: Sequence[ToolDefinition], server: ServerNames) -> dict[str, _RenderedTool]:
+    """Every tool by name, in the server's order; rendered in another one, on which interface names may depend."""
+    claimed = node_tree.interface_names(server)
+    by_name = {tool.name: tool for tool in tools}
+    rendered = {name: _render(by_name[name], server.tools[name], server, claimed) for name in sorted(by_name)}
+    return {name: rendered[name] for name in by_name}
+
+
+def _render(tool: ToolDefinition, names: ToolNames, server: ServerNames, claimed: ClassNames) -> _RenderedTool:
     shape = read_shape(tool)
     try:
-        return shape, _render_shape(shape, names, server)
+        return _render_shape(shape, names, server, claimed)
     except _BEATEN as error:
         shape = untyped_tool(tool, f"its types could not be written ({type(error).__name__}); arguments are untyped")
-        return shape, _render_shape(shape, names, server)
+        return _render_shape(shape, names, server, claimed)
 
 
-def _render_shape(shape: ToolShape, names: ToolNames, server: ServerNames) -> dict[str, str]:
-    return {
-        f"servers/{server.module}/{names.file}.py": servers_tree.render_tool(shape, names),
-        f"mcptools/{server.module}/{names.module}.py": mcptools_tree.render_tool(shape),
-    }
+def _render_shape(shape: ToolShape, names: ToolNames, server: ServerNames, claimed: ClassNames) -> _RenderedTool:
+    return _RenderedTool(
+        shape=shape,
+        files={
+            f"servers/{server.module}/{names.file}.py": servers_tree.render_tool(shape, names),
+            f"mcptools/{server.module}/{names.module}.py": mcptools_tree.render_tool(shape),
+        },
+        node=node_tree.render_tool(shape, names, claimed),
+    )
 
 
 _BEATEN: Final = (RecursionError, ValueError, TypeError, AttributeError, KeyError)

@@ -1,0 +1,19 @@
+// Generated; do not edit. Types and descriptions stand in index.d.ts.
+import { callTool } from "../../client/mcp_client.js";
+
+/** Tool 0. */
+export async function getX_e64bf8(args = {}) {
+  return callTool("", "get-x", args);
+}
+
+/** Tool 1. */
+export async function getX_cd341f(args = {}) {
+  return callTool("", "get_x", args);
+}
+
+/** Every tool by the server's own name. */
+export const tools = {
+  __proto__: null,
+  ["get-x"]: getX_e64bf8,
+  ["get_x"]: getX_cd341f,
+};

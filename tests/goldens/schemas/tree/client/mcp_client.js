@@ -1,0 +1,343 @@
+/**
+ * Calls MCP tools from inside the sandbox. Generated wrappers stand on this; hand-written code may use it too.
+ *
+ *     import { callTool } from "../../client/mcp_client.js";
+ *     const result = await callTool({ serverId: "sheets", name: "get_all_rows", arguments: { sheetId: "q" } });
+ *
+ * The kernel puts the way to the broker at `globalThis[Symbol.for("moonpool.callTool")]`: an async function of server,
+ * tool and arguments that gives the broker's reply, `{ok, data_from, raw}` or `{ok, error, raw}`. The twin for Python is
+ * `client.mcp_client`; both mean the same by everything.
+ *
+ * What a call returns is one object for every way of reading a result:
+ *
+ *     rows.ok, rows.data, rows.error, rows.raw, rows.content, rows.structuredContent, rows.isError, rows.text
+ *     rows.unwrap()      the data; throws the typed error of a failed call
+ *     rows.length, rows[0], for (const row of rows), rows.map(...), { ...rows }      read the data
+ *     JSON.stringify(rows)      the data
+ *
+ * Of a failed call only the first line can be read. Whatever would look at its data throws the typed error instead, so
+ * that a failure never passes for data. These names are always the call's: where data has a member `text` or `content`
+ * of its own, read `rows.data.text` and copy `{ ...rows.data }`.
+ */
+
+const BRIDGE = Symbol.for("moonpool.callTool");
+const INSPECT = Symbol.for("nodejs.util.inspect.custom");
+const DEPTH_MAX = 400;
+
+// -- errors: one class per type, as in the result contract's `error`
+
+/** A tool call gave no data. The message says why and what to do. */
+export class ToolCallError extends Error {
+  constructor(message, { type = "ToolError", retryable = false, tool = "" } = {}) {
+    super(tool === "" || message.includes(tool) ? message : `${tool}: ${message}`);
+    this.type = type;
+    this.retryable = retryable;
+    this.tool = tool;
+    if (this.name !== type) this.name = type; // a type that has no class of its own
+  }
+
+  toJSON() {
+    return { type: this.type, message: this.message, retryable: this.retryable };
+  }
+}
+
+/** The tool itself reported the failure. */
+export class ToolError extends ToolCallError {}
+/** No such tool in this session. */
+export class UnknownTool extends ToolCallError {}
+/** The arguments do not fit the tool's schema; nothing was called. */
+export class ValidationError extends ToolCallError {}
+/** A rule of the operator forbids the call. */
+export class PolicyDenied extends ToolCallError {}
+/** A person refused the call. */
+export class ApprovalRejected extends ToolCallError {}
+/** Nobody answered in time, which counts as a refusal. */
+export class ApprovalExpired extends ToolCallError {}
+/** The server took too long. */
+export class Timeout extends ToolCallError {}
+/** Too many calls. */
+export class RateLimit extends ToolCallError {}
+/** The server died or could not be reached; it is being restarted. */
+export class TransientNetwork extends ToolCallError {}
+/** The server answered with a protocol error or with garbage. */
+export class UpstreamError extends ToolCallError {}
+/** The result is over the limit. */
+export class OutputTooLarge extends ToolCallError {}
+/** The call came after its execution was over, or from outside of one. */
+export class ExecutionEnded extends ToolCallError {}
+
+const CLASSES = new Map(
+  [
+    ToolError, UnknownTool, ValidationError, PolicyDenied, ApprovalRejected, ApprovalExpired, Timeout, RateLimit,
+    TransientNetwork, UpstreamError, OutputTooLarge, ExecutionEnded,
+  ].map((each) => [each.name, each]),
+);
+for (const [name, each] of CLASSES) {
+  Object.defineProperty(each.prototype, "name", { value: name, writable: true, configurable: true });
+}
+
+// -- results
+
+/** What the broker's reply says, without any of the ways to read it. */
+class Outcome {
+  #reply;
+  #tool;
+  #data;
+
+  constructor(reply, tool) {
+    this.#reply = reply !== null && typeof reply === "object" ? reply : {};
+    this.#tool = tool;
+    if (this.ok) this.#data = this.#readData();
+  }
+
+  get ok() {
+    return this.#reply.ok === true;
+  }
+
+  get error() {
+    if (this.ok) return null;
+    return this.#reply.error ?? { type: "Internal", message: "no reason given", retryable: false };
+  }
+
+  get raw() {
+    return this.#reply.raw ?? null;
+  }
+
+  get content() {
+    return this.raw?.content ?? [];
+  }
+
+  get structuredContent() {
+    return this.raw?.structuredContent;
+  }
+
+  get isError() {
+    return (this.raw?.isError ?? !this.ok) === true;
+  }
+
+  get text() {
+    return this.content.filter((block) => typeof block.text === "string").map((block) => block.text).join("\n");
+  }
+
+  get data() {
+    if (!this.ok) throw this.failure();
+    return this.#data;
+  }
+
+  unwrap = () => this.data;
+  toJSON = () => this.data;
+
+  /** The typed error of a failed call. */
+  failure() {
+    const { type = "Internal", message = "", retryable = false } = this.error;
+    const Class = CLASSES.get(String(type)) ?? ToolCallError;
+    return new Class(String(message), { type: String(type), retryable: retryable === true, tool: this.#tool });
+  }
+
+  #readData() {
+    switch (this.#reply.data_from) {
+      case "structured":
+        return this.structuredContent;
+      case "json_text":
+        return JSON.parse(this.text);
+      case "text":
+        return this.text;
+      default:
+        return this.content;
+    }
+  }
+}
+
+const OWN = new Set(["ok", "data", "error", "raw", "content", "structuredContent", "isError", "text", "unwrap", "toJSON"]);
+const results = new WeakSet();
+
+/** Outcome of one tool call; see the top of this file. */
+export class ToolCallResult {
+  constructor(reply, tool = "") {
+    const outcome = new Outcome(reply, tool);
+    const isObject = outcome.ok && outcome.data !== null && typeof outcome.data === "object";
+    const Traps = isObject ? ObjectTraps : outcome.ok ? ValueTraps : FailureTraps;
+    const result = new Proxy(isObject ? outcome.data : standIn(outcome), new Traps(outcome));
+    results.add(result);
+    return result;
+  }
+
+  static [Symbol.hasInstance](value) {
+    return results.has(value);
+  }
+}
+
+/** Data that is a list or an object: the proxy is over the data itself, so it is one for everybody who asks. */
+class ObjectTraps {
+  constructor(outcome) {
+    this.outcome = outcome;
+  }
+
+  get(data, key) {
+    if (OWN.has(key)) return this.outcome[key];
+    const value = data[key];
+    // Functions are the prototype's, since JSON has none; bound to the data they run at full speed.
+    return typeof value === "function" && key !== "constructor" ? value.bind(data) : value;
+  }
+
+  has(data, key) {
+    return OWN.has(key) || key in data;
+  }
+
+  set(data, key, value) {
+    return !OWN.has(key) && Reflect.set(data, key, value);
+  }
+}
+
+/** Data that is text, a number, true, false or null. */
+class ValueTraps {
+  constructor(outcome) {
+    this.outcome = outcome;
+  }
+
+  get(_, key) {
+    if (OWN.has(key)) return this.outcome[key];
+    const { data } = this.outcome;
+    if (key === Symbol.toPrimitive) return (hint) => (hint === "string" ? String(data) : data);
+    const value = data?.[key];
+    return typeof value === "function" && key !== "constructor" ? value.bind(data) : value;
+  }
+
+  has(_, key) {
+    return OWN.has(key);
+  }
+
+  set() {
+    return false;
+  }
+}
+
+/** A failed call. */
+class FailureTraps {
+  constructor(outcome) {
+    this.outcome = outcome;
+  }
+
+  get(_, key) {
+    if (OWN.has(key)) return this.outcome[key];
+    switch (key) {
+      case "then": // `await` asks every object for it
+        return undefined;
+      case "constructor":
+        return ToolCallResult;
+      case "toString":
+      case "toLocaleString":
+      case Symbol.toPrimitive:
+        return () => `ToolCallResult(ok=false, error=${JSON.stringify(this.outcome.error)})`;
+      case Symbol.iterator:
+      case Symbol.asyncIterator:
+        throw this.outcome.failure();
+      default:
+        if (typeof key === "symbol") return undefined;
+        throw this.outcome.failure();
+    }
+  }
+
+  has(_, key) {
+    if (OWN.has(key)) return key !== "data";
+    throw this.outcome.failure();
+  }
+
+  ownKeys() {
+    throw this.outcome.failure();
+  }
+
+  getOwnPropertyDescriptor() {
+    throw this.outcome.failure();
+  }
+
+  set() {
+    return false;
+  }
+}
+
+/** The target of a proxy without data of its own. Node's console looks at targets, whatever the traps say. */
+function standIn(outcome) {
+  const show = (_, options, inspect) =>
+    outcome.ok ? inspect(outcome.data, options) : `ToolCallResult(ok=false, error=${inspect(outcome.error, options)})`;
+  return Object.create({ [INSPECT]: show });
+}
+
+// -- calls
+
+/**
+ * Call a tool by its own name: `callTool(serverId, name, args)` or `callTool({ serverId, name, arguments })`. Never
+ * throws for a failing tool.
+ */
+export async function callTool(serverId, name, args) {
+  if (serverId !== null && typeof serverId === "object") {
+    ({ serverId, name, arguments: args } = serverId);
+  }
+  if (typeof serverId !== "string" || typeof name !== "string") {
+    throw new TypeError("callTool takes the names of a server and of a tool, both strings");
+  }
+  const tool = `${serverId}.${name}`;
+  const given = args instanceof ToolCallResult ? args.data : args === undefined ? {} : args;
+  if (!isPlainObject(given)) {
+    throw new TypeError(`the arguments of ${tool} are one plain object, not ${described(given)}`);
+  }
+  const lost = whatJsonLoses(given, []);
+  if (lost !== "") {
+    return refused("ValidationError", `the arguments of ${tool} are not JSON: ${lost}`, tool);
+  }
+  const bridge = globalThis[BRIDGE];
+  if (typeof bridge !== "function") {
+    const message = `${tool} was called where no execution is running; tools can be called by code that Moonpool runs`;
+    return refused("ExecutionEnded", message, tool);
+  }
+  return new ToolCallResult(await bridge(serverId, name, given), tool);
+}
+
+function refused(type, message, tool) {
+  return new ToolCallResult({ ok: false, error: { type, message, retryable: false } }, tool);
+}
+
+/** Also for objects of another realm: the prototype is a root. */
+function isPlainObject(value) {
+  if (value === null || typeof value !== "object") return false;
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === null || (Object.getPrototypeOf(prototype) === null && !Array.isArray(value));
+}
+
+function described(value) {
+  if (value === null || typeof value !== "object") return value === null ? "null" : `a ${typeof value}`;
+  return Array.isArray(value) ? "an array" : `a ${value.constructor?.name ?? "object"}`;
+}
+
+/** What JSON would drop or change without a word, and where; "" for none. Members that are undefined are left out. */
+function whatJsonLoses(value, path) {
+  const what = lossOf(value, path.length);
+  if (what !== "") return path.length > 0 ? `${what} at ${path.slice(0, 8).join(".")}` : what;
+  if (value === null || typeof value !== "object" || typeof value.toJSON === "function") return "";
+  for (const [key, member] of Array.isArray(value) ? value.entries() : Object.entries(value)) {
+    path.push(key);
+    const lost = whatJsonLoses(member, path);
+    if (lost !== "") return lost;
+    path.pop();
+  }
+  return "";
+}
+
+function lossOf(value, depth) {
+  switch (typeof value) {
+    case "number":
+      return Number.isFinite(value) ? "" : String(value);
+    case "bigint":
+    case "function":
+    case "symbol":
+      return `a ${typeof value}`;
+    case "object":
+      break;
+    default:
+      return "";
+  }
+  if (depth > DEPTH_MAX) return "something nested too deeply, or that contains itself,";
+  if (value instanceof ToolCallResult) value.unwrap(); // the error of a failed call must not become an argument
+  if (value instanceof Promise) return "a Promise (is an `await` missing?)";
+  return value instanceof Map || value instanceof Set ? `a ${value.constructor.name}` : "";
+}
