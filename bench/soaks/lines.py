@@ -1,0 +1,96 @@
+"""The fuzz of the line that `moonpool run` prints: whatever the program, exactly one line that parses (H-088)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from moonpool.runtime.envelope_line import LINE_BYTES_MAX, envelope_line
+from moonpool.runtime.runs import CodeRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from moonpool.bootstrap import App
+
+TIMEOUT_S = 0.5
+_HUNG_S = 120.0
+_SHOWN_MAX = 20
+_MEMBERS = {
+    *("run_id", "trace_id", "tool_name", "tool_version", "input_digest", "output_digest", "sandbox_image"),
+    *("duration_ms", "approval_state", "result"),
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class FuzzOutcome:
+    """What the programs came to."""
+
+    programs: int = 0
+    ok: int = 0
+    errors: Counter[str] = field(default_factory=Counter[str])
+    faults: list[str] = field(default_factory=list[str])  # program and what was wrong with its line
+    fault_count: int = 0
+
+    def summary(self) -> str:
+        most = ", ".join(f"{count:,} {kind}" for kind, count in self.errors.most_common(8))
+        return f"{self.programs:,} programs, {self.fault_count} faults: {self.ok:,} ok, {most}"
+
+
+async def fuzz_lines(app: App, sources: Sequence[str], *, concurrency: int) -> FuzzOutcome:
+    """Run every source in a sandbox of its own and look at its line."""
+    outcome = FuzzOutcome()
+    left = iter(sources)
+    await asyncio.gather(*(_work(app, left, outcome) for _ in range(concurrency)))
+    return outcome
+
+
+async def _work(app: App, left: Iterator[str], outcome: FuzzOutcome) -> None:
+    for source in left:
+        session = app.runtime.session(app.ticket, final=True)
+        request = CodeRequest(code=source.encode(), timeout_s=TIMEOUT_S)
+        try:
+            envelope = await asyncio.wait_for(session.execute(request), _HUNG_S)
+            line = envelope_line(envelope)
+            problem = line_problem(line.line, ok=line.ok)
+            error = envelope.error
+        except TimeoutError:
+            problem, error = "it hung", None
+        finally:
+            await session.close()
+        outcome.programs += 1
+        if error is None:
+            outcome.ok += 1
+        else:
+            outcome.errors[error.type[:60]] += 1
+        if problem is not None:
+            outcome.fault_count += 1
+            if len(outcome.faults) < _SHOWN_MAX:
+                outcome.faults.append(f"{problem}: {source!r}")
+
+
+def line_problem(line: bytes, *, ok: bool) -> str | None:
+    """What is wrong with the line, or None."""
+    if len(line) > LINE_BYTES_MAX:
+        return f"it has {len(line)} bytes"
+    if not line.endswith(b"\n") or line.count(b"\n") != 1:
+        return "it is not one line of bytes"
+    try:
+        text = line.decode()
+        found: Any = json.loads(text, parse_constant=_refuse)
+    except ValueError as error:
+        return f"it does not parse: {error}"
+    if len(text.splitlines()) != 1:
+        return "it is not one line of text"
+    if found.keys() != _MEMBERS:
+        return f"its members are {sorted(found)}"
+    result = found["result"]
+    expected = {"ok", "data", "metrics"} if ok else {"ok", "error", "metrics"}
+    return None if result["ok"] is ok and result.keys() == expected else f"its result has {sorted(result)}"
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
