@@ -1,5 +1,8 @@
 """Golden trees: `tests/goldens/<case>/tools.json` and beside it the tree and the stubs that must come of it.
 
+Of the recorded lists of published servers, `toollists/<server>/` keeps what Node and programs read: `index.js`,
+`index.d.ts` and `index.json`.
+
 Regenerate all of them with `python -m tests.wrappers.regenerate` and read the diff.
 """
 
@@ -13,10 +16,11 @@ from moonpool.core.manifest import Manifest
 from moonpool.wrappers.stubs import render_stub
 from moonpool.wrappers.tree import render_tree
 
-from .roundtrip import TESTS, load_toollist, make_listing
+from .roundtrip import TESTS, TOOLLISTS, load_toollist, make_listing
 
 GOLDENS = TESTS / "goldens"
 CASES = sorted(path.parent.name for path in GOLDENS.glob("*/tools.json"))
+PUBLISHED = sorted(path.stem for path in TOOLLISTS.glob("*.json"))
 
 
 def load_case(name: str) -> Manifest:
@@ -46,7 +50,19 @@ def read_golden(name: str) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
+def render_published(name: str) -> dict[str, bytes]:
+    """The golden files of one recorded list."""
+    tree = render_tree(Manifest(servers=(load_toollist(TOOLLISTS / f"{name}.json"),)))
+    kept = [path for path in tree.files if path.endswith(("/index.js", "/index.d.ts")) or path == "index.json"]
+    return {Path(path).name: tree.files[path] for path in kept}
+
+
 def main() -> None:
+    for name in PUBLISHED:
+        folder = GOLDENS / "toollists" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, content in render_published(name).items():
+            (folder / path).write_bytes(content)
     for name in CASES:
         folder = GOLDENS / name
         rendered = render_case(name)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from moonpool.wrappers.tree import render_tree
-from wrappers.regenerate import CASES, GOLDENS, load_case, read_golden, render_case
+from wrappers.regenerate import CASES, GOLDENS, PUBLISHED, load_case, read_golden, render_case, render_published
 from wrappers.roundtrip import TESTS
 
 
@@ -18,6 +18,12 @@ from wrappers.roundtrip import TESTS
 @pytest.mark.parametrize("case", CASES)
 def test_rendered_files_equal_the_golden_ones(case: str) -> None:
     assert render_case(case) == read_golden(case)
+
+
+@pytest.mark.req("H-013")
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_node_files_of_published_servers_equal_the_golden_ones(name: str) -> None:
+    assert render_published(name) == read_golden(f"toollists/{name}")
 
 
 @pytest.mark.req("H-013")

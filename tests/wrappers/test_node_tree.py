@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from moonpool.core.manifest import Manifest, ServerListing
 from moonpool.wrappers import tree as tree_module
 from moonpool.wrappers.names import name_manifest
+from moonpool.wrappers.node_tree import render_missing
 from moonpool.wrappers.tool_index import DETAIL_CHARS_MAX, PARAMETERS_MAX, ToolIndex
 from moonpool.wrappers.tree import WrapperTree, read_shape, render_tree
 from wrappers.nodes import NODES, SCRIPTS, generated, look_for_harm, run_node, syntax_errors, type_errors
@@ -328,6 +329,14 @@ def test_one_tool_that_cannot_be_written_loses_no_other(monkeypatch: pytest.Monk
         "s.bad: its types could not be written (RecursionError); arguments are untyped"
     ]
     assert type_errors(write_tree(tree, tmp_path)) == ""
+
+
+@pytest.mark.req("H-040")
+def test_a_server_without_a_list_says_so_when_it_is_imported(tmp_path: Path) -> None:
+    reason = "server 'x\u2028\"); process.exit(0); (\"' is configured, but its tools could not be listed"
+    (tmp_path / "index.mjs").write_text(render_missing(reason), encoding="utf-8")
+    catching = f"await import({json.dumps((tmp_path / 'index.mjs').as_uri())}).catch((e) => console.log(e.message))"
+    assert run_node("--input-type=module", "--eval", catching) == f"{reason}\n"
 
 
 @pytest.mark.req("H-013")
