@@ -327,6 +327,7 @@ async def test_an_open_that_is_cancelled_leaves_nothing(
 
 
 async def failed_start(backend: Backend, spec: SandboxSpec, state_dir: Path) -> SandboxStartError:
+    await backend._starter.begin()  # the undertaker stays until the backend is closed
     fds, processes = open_fds(), descendants()
     with anyio.fail_after(30), pytest.raises(SandboxStartError) as raised:
         await backend.open_sandbox(spec)
@@ -388,7 +389,7 @@ async def test_when_a_zygote_is_killed_its_sandboxes_are_lost_and_the_next_open_
     probes = [await opened(backend, image) for _ in range(3)]
     probes[0].start("while True: pass")
     zygote = await backend.zygote(spec.scope, image)
-    zygote.process.send_signal(signal.SIGKILL)
+    zygote.process.kill()
     for probe in probes:
         run = await probe.exited()
         assert run.exit is not None

@@ -14,7 +14,7 @@ async def test_wall_does_not_start_as_kernel_uid_0() -> None:
     starter = WallStarter()
     with pytest.raises(AssertionError, match="kernel uid 0"):
         await starter.start(["/bin/true"], Identity(0), pass_fds=(), stdout=None, stderr=None)
-    starter.close()
+    await starter.close()
 
 
 @pytest.mark.claim("C-ID-1")

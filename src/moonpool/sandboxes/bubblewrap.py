@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.sandboxes import seccomp
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxStartError, Stream
+from moonpool.sandboxes.fitness import missing_on_host
 from moonpool.sandboxes.identity import Identities
 from moonpool.sandboxes.link import GuestLink, outcome_of
 from moonpool.sandboxes.linked import LinkedSandbox
@@ -27,18 +28,17 @@ from moonpool.sandboxes.process import (
     filter_fd,
     find_launcher,
     has_merged_usr,
-    missing_on_host,
     write_etc,
 )
 from moonpool.sandboxes.ready import wait_ready
 from moonpool.sandboxes.slots import SlotFolder
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from moonpool.sandboxes.base import SandboxSpec
+    from moonpool.sandboxes.process import Wall
 
 _INFO_TIMEOUT_S = 10.0
 
@@ -48,7 +48,7 @@ class WallSandbox(LinkedSandbox):
 
     def __init__(
         self,
-        process: subprocess.Popen[bytes],
+        wall: Wall,
         pidfd: int,
         link: GuestLink,
         slots: SlotFolder,
@@ -56,14 +56,7 @@ class WallSandbox(LinkedSandbox):
         on_gone: Callable[[WallSandbox], None],
     ) -> None:
         super().__init__(link, pidfd, slots, slot, on_gone=lambda: on_gone(self))
-        self._process = process
-        self._wall_fd = os.pidfd_open(process.pid)
-        asyncio.get_running_loop().add_reader(self._wall_fd, self._on_wall_gone)
-
-    def _on_wall_gone(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._wall_fd)
-        os.close(self._wall_fd)
-        self._end(self._outcome(self._process.wait()))
+        wall.ended.add_done_callback(lambda ended: self._end(self._outcome(ended.result())))
 
     def _outcome(self, code: int) -> ExitOutcome:
         """Bubblewrap ends as the kernel did: with its exit code, or with 128 and the number of its signal.
@@ -79,7 +72,7 @@ class WallSandbox(LinkedSandbox):
 
 
 class BubblewrapBackend:
-    """Opens each sandbox as a wall of its own. `state_dir` must be readable by sandbox uids."""
+    """Opens each sandbox as a wall. Sandbox uids must be able to read `state_dir`; it dies with this process."""
 
     name = "bubblewrap"
 
@@ -87,7 +80,7 @@ class BubblewrapBackend:
         self._folder = state_dir / secrets.token_hex(4)
         self._identities = Identities()
         self._slots: SlotFolder | None = None
-        self._starter = WallStarter()
+        self._starter = WallStarter(state_dir)
         self._open: set[WallSandbox] = set()
 
     def missing_features(self) -> Sequence[str]:
@@ -148,7 +141,7 @@ class BubblewrapBackend:
                 info_fd=info_write,
             )
             try:
-                process = await self._starter.start(
+                wall = await self._starter.start(
                     command,
                     identity,
                     pass_fds=(guest.fileno(), *filters, info_write),
@@ -158,7 +151,7 @@ class BubblewrapBackend:
             except OSError as error:
                 raise SandboxStartError(step="wall", reason=f"{launcher}: {error.strerror}") from error
             theirs.close()
-            pidfd = await self._child_pidfd(process, info_read, err_read)
+            pidfd = await self._child_pidfd(wall, info_read, err_read)
             holder: list[WallSandbox] = []
             link = GuestLink(
                 host,
@@ -167,18 +160,18 @@ class BubblewrapBackend:
             )
             ours.pop_all()
             os.close(info_read)
-        sandbox = WallSandbox(process, pidfd, link, slots, slot, self._open.discard)
+        sandbox = WallSandbox(wall, pidfd, link, slots, slot, self._open.discard)
         self._open.add(sandbox)
         holder.append(sandbox)
         return sandbox
 
     @staticmethod
-    async def _child_pidfd(process: subprocess.Popen[bytes], info_fd: int, errors_fd: int) -> int:
+    async def _child_pidfd(wall: Wall, info_fd: int, errors_fd: int) -> int:
         try:
             said = await asyncio.wait_for(_read_to_end(info_fd), _INFO_TIMEOUT_S)
             return os.pidfd_open(int(json.loads(said)["child-pid"]))
         except BaseException as error:
-            await end_wall(process)
+            await end_wall(wall)
             if not isinstance(error, OSError | ValueError | KeyError | TimeoutError):
                 raise
             os.set_blocking(errors_fd, False)
@@ -192,7 +185,7 @@ class BubblewrapBackend:
             await sandbox.close()
         if self._slots is not None:
             await self._slots.wait_all_removed()
-        self._starter.close()
+        await self._starter.close()
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
 

@@ -16,30 +16,31 @@ from typing import TYPE_CHECKING
 
 from moonpool.sandboxes import seccomp
 from moonpool.sandboxes.base import SandboxStartError
+from moonpool.sandboxes.fitness import missing_on_host
 from moonpool.sandboxes.identity import Identities
 from moonpool.sandboxes.plan import WallParts, guest_command, zygote_wall
-from moonpool.sandboxes.process import WallStarter, filter_fd, find_launcher, has_merged_usr, missing_on_host, write_etc
+from moonpool.sandboxes.process import WallStarter, filter_fd, find_launcher, has_merged_usr, write_etc
 from moonpool.sandboxes.slots import SlotFolder
 from moonpool.sandboxes.zygote_process import Zygote
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Sequence
     from pathlib import Path
 
     from moonpool.sandboxes.base import ImageSpec, SandboxSpec
+    from moonpool.sandboxes.process import Wall
     from moonpool.sandboxes.zygote_process import ZygoteSandbox
 
 
 class ZygoteBackend:
-    """Opens sandboxes by forking zygotes. `state_dir` must be readable by sandbox uids."""
+    """Opens sandboxes by forking zygotes. Sandbox uids must be able to read `state_dir`; it dies with this process."""
 
     name = "zygote"
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
         self._identities = Identities()
-        self._starter = WallStarter()
+        self._starter = WallStarter(state_dir)
         self._zygotes: dict[tuple[str, str], Zygote] = {}
         self._starting: dict[tuple[str, str], asyncio.Lock] = {}
 
@@ -106,9 +107,7 @@ class ZygoteBackend:
             ours.pop_all()
         return await self._greet(process, control, slots, errors_read)
 
-    async def _greet(
-        self, process: subprocess.Popen[bytes], control: socket.socket, slots: SlotFolder, errors_fd: int
-    ) -> Zygote:
+    async def _greet(self, process: Wall, control: socket.socket, slots: SlotFolder, errors_fd: int) -> Zygote:
         zygote = Zygote(process, control, slots)
         os.set_blocking(errors_fd, False)
         try:
@@ -127,7 +126,7 @@ class ZygoteBackend:
         for zygote in self._zygotes.values():
             await zygote.close()
         self._zygotes.clear()
-        self._starter.close()
+        await self._starter.close()
 
 
 def _statement(control_fd: int, program_fd: int, image: ImageSpec) -> str:

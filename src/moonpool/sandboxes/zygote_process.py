@@ -28,9 +28,8 @@ from moonpool.sandboxes.linked import LinkedSandbox
 from moonpool.sandboxes.ready import wait_ready
 
 if TYPE_CHECKING:
-    import subprocess
-
     from moonpool.sandboxes.base import SandboxSpec
+    from moonpool.sandboxes.process import Wall
     from moonpool.sandboxes.slots import SlotFolder
 
 _HELLO_TIMEOUT_S = 30.0  # preloading numpy, pandas, matplotlib and IPython took 1.2 s on 2 cores
@@ -71,7 +70,7 @@ class ZygoteSandbox(LinkedSandbox):
 class Zygote:
     """Host side of one zygote process."""
 
-    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, slots: SlotFolder) -> None:
+    def __init__(self, process: Wall, control: socket.socket, slots: SlotFolder) -> None:
         self.process, self.slots = process, slots
         self._control = control
         self._control.setblocking(False)
@@ -234,7 +233,7 @@ class Zygote:
         await self.slots.wait_all_removed()
         self._on_gone()
         self.process.kill()
-        await asyncio.to_thread(self.process.wait)
+        await self.process.wait()
         await asyncio.to_thread(shutil.rmtree, self.slots.root.parent, ignore_errors=True)
 
 
