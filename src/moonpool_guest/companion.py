@@ -16,6 +16,7 @@ from asyncio import events
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from moonpool_guest import calls_socket
 from moonpool_guest.python.execution import Outcome
 
 INTERRUPT_GRACE_S = 0.6
@@ -101,7 +102,7 @@ class Companion:
         self._interrupted = False
         reaping = self._loop.create_task(self._reap_now_and_then())
         try:
-            return self._loop.run_until_complete(work)
+            return self._loop.run_until_complete(calls_socket.while_served(work))
         except UnavailableError as error:
             return Outcome("ok").fail("LanguageUnavailable", str(error))
         except ProcessGoneError as error:
@@ -203,9 +204,13 @@ class ChildProcess:
 
     def kill_group(self) -> None:
         """End the process and what is still in its group."""
+        self.signal_group(signal.SIGKILL)
+
+    def signal_group(self, number: int) -> None:
+        """Signal the process and what is still in its group; nothing happens when it is gone."""
         if self._status is None:
             try:
-                os.killpg(self.pid, signal.SIGKILL)
+                os.killpg(self.pid, number)
             except ProcessLookupError:
                 pass
 

@@ -1,0 +1,46 @@
+"""The list of tools that the host shows with the wrappers (`index.json`, made by `moonpool.wrappers.tool_index`)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .outcomes import ImpossibleError, UsageError
+
+_PATH = "/wrappers/current/index.json"
+
+
+def servers() -> list[dict[str, Any]]:
+    """The servers with their tools. Raises ImpossibleError where there are none to see."""
+    try:
+        with open(_PATH, encoding="utf-8") as file:
+            listed: list[dict[str, Any]] = json.load(file)["servers"]
+    except FileNotFoundError:
+        raise ImpossibleError("no tools are shown in this sandbox") from None
+    except (OSError, ValueError, LookupError) as error:
+        raise ImpossibleError(f"the list of tools cannot be read: {error}") from None
+    return listed
+
+
+def split(name: str) -> tuple[str, str]:
+    """`SERVER.TOOL` at its first dot. Raises UsageError."""
+    server, dot, tool = name.partition(".")
+    if not (server and dot and tool):
+        raise UsageError(f"{name!r} is no SERVER.TOOL; `moonpool tools` lists them")
+    return server, tool
+
+
+def find(name: str) -> tuple[str, str] | None:
+    """The server and tool that `name` means in any of their names, if it means any; either may have dots."""
+    try:
+        listed = servers()
+    except ImpossibleError:
+        return None
+    for server in listed:
+        for called in (server["id"], server["module"]):
+            if name.startswith(f"{called}."):
+                rest = name[len(called) + 1 :]
+                for tool in server["tools"]:
+                    if rest in (tool["name"], tool["python"], tool["node"]):
+                        return str(server["id"]), str(tool["name"])
+    return None

@@ -1,0 +1,57 @@
+"""Sandboxes with a Bash. The zygote lives as long as the tests do; each test gets a sandbox of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from kernel_bash.probing import BashProbe
+from moonpool.sandboxes.base import SandboxSpec
+from moonpool.sandboxes.zygote import ZygoteBackend
+from sandboxes.images import REQUIRED, image_of, readable_folder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from moonpool.sandboxes.base import ImageSpec
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+async def image() -> ImageSpec:
+    base = await image_of("base")
+    bash = shutil.which("bash", path="/usr/bin:/bin")
+    assert bash, "bash is not installed"
+    return dataclasses.replace(base, digest=f"{base.digest}-bash", variables={**base.variables, "MOONPOOL_BASH": bash})
+
+
+@pytest.fixture(scope="session")
+async def backend() -> AsyncGenerator[ZygoteBackend]:
+    with readable_folder() as folder:
+        backend = ZygoteBackend(folder)
+        if missing := backend.missing_features():
+            if "zygote" in REQUIRED:
+                pytest.fail(f"zygote is required here, but: {missing}")
+            pytest.skip(f"zygote: {missing}")
+        yield backend
+        with anyio.fail_after(20):
+            await backend.close()
+
+
+@pytest.fixture
+async def bash(request: pytest.FixtureRequest, backend: ZygoteBackend, image: ImageSpec) -> AsyncGenerator[BashProbe]:
+    """A fresh sandbox with an echoing broker; bash starts at the first execution."""
+    request.node.user_properties.append(("sandbox backend", backend.name))
+    with anyio.fail_after(20):
+        sandbox = await backend.open_sandbox(SandboxSpec(image=image))
+    yield BashProbe(sandbox)
+    with anyio.fail_after(20):
+        await sandbox.close()

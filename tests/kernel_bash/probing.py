@@ -1,0 +1,37 @@
+"""Bash in a real sandbox, driven as the host drives it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moonpool.sandboxes.messages import Execute
+from sandboxes.probe import Probe
+
+if TYPE_CHECKING:
+    from sandboxes.probe import Run
+
+
+class BashProbe(Probe):
+    """A `Probe` that speaks Bash; `python` runs Python in the same sandbox."""
+
+    language = "bash"
+
+    def start(self, code: str | bytes, *, final: bool = False, result_bytes_max: int = 1 << 20) -> None:
+        self._runs += 1
+        order = Execute(
+            run=str(self._runs),
+            name="<code>",
+            manifest="",
+            final=final,
+            result_bytes_max=result_bytes_max,
+            language=self.language,
+        )
+        self.sandbox.send(order, code.encode() if isinstance(code, str) else code)
+
+    async def python(self, code: str) -> Run:
+        """Run Python code to its end."""
+        self.language = "python"
+        try:
+            return await self.run(code)
+        finally:
+            self.language = "bash"
