@@ -27,6 +27,7 @@ from moonpool.runtime.sessions import Runtime
 from moonpool.runtime.tools import Toolbox, ToolSnapshot, show
 from moonpool.sandboxes.base import ImageSpec, SandboxLimits, SandboxSpec
 from moonpool.sandboxes.bubblewrap import BubblewrapBackend
+from moonpool.sandboxes.cgroups import LimitGroups, open_groups
 from moonpool.sandboxes.identity import UID_FIRST
 from moonpool.sandboxes.pool import SandboxPool
 from moonpool.sandboxes.zygote import ZygoteBackend
@@ -47,7 +48,10 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import Sandbox, SandboxBackend
     from moonpool.settings import Settings
 
-BACKENDS: dict[str, Callable[[Path], SandboxBackend]] = {"zygote": ZygoteBackend, "bubblewrap": BubblewrapBackend}
+BACKENDS: dict[str, Callable[[Path, LimitGroups], SandboxBackend]] = {
+    "zygote": ZygoteBackend,
+    "bubblewrap": BubblewrapBackend,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +84,7 @@ async def assemble(
     data = data_folder(settings, environ)
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(run_folder(data / "run"))
-        backend = BACKENDS[settings.backend](folder)
+        backend = BACKENDS[settings.backend](folder, await _open_groups(stack, settings))
         if missing := backend.missing_features():
             raise HostUnfitError(tuple(missing))
         stack.push_async_callback(backend.close)
@@ -136,12 +140,19 @@ async def assemble_backend(
     data = data_folder(settings, environ)
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(run_folder(data / "run"))
-        backend = BACKENDS[settings.backend](folder)
+        backend = BACKENDS[settings.backend](folder, await _open_groups(stack, settings))
         stack.push_async_callback(backend.close)
         environment = await resolve_environment(
             settings.environment, root=data / "environments", uid=sandbox_uid(), progress=progress
         )
         yield backend, sandbox_spec(settings, environment, data)
+
+
+async def _open_groups(stack: AsyncExitStack, settings: Settings) -> LimitGroups:
+    """The best control groups that `settings` allow; their folders go once every sandbox is gone."""
+    groups = await asyncio.to_thread(open_groups, settings.limits)
+    stack.push_async_callback(groups.close)
+    return groups
 
 
 def data_folder(settings: Settings, environ: Mapping[str, str]) -> Path:
@@ -168,8 +179,10 @@ def sandbox_spec(settings: Settings, environment: Environment, data: Path) -> Sa
         variables={**environment.variables, **libraries},
     )
     limits = SandboxLimits(
-        address_space_bytes_max=settings.memory_bytes_max,
+        memory_bytes_max=settings.memory_bytes_max,
         process_count_max=settings.process_count_max,
+        cpu_s_max=settings.cpu_s_max,
+        cpu_cores_max=settings.cpu_cores_max,
         disk_bytes_max=settings.disk_bytes_max,
         file_bytes_max=settings.disk_bytes_max,
     )

@@ -60,8 +60,17 @@ class Settings:
     session_idle_s: float = 1800.0
     """A session that is not used for so long is closed."""
 
+    limits: str = "auto"
+    """What bounds a sandbox as a whole: `cgroup2`, `cgroup1`, `rlimits` (nothing), or `auto`, the best that works."""
+
     memory_bytes_max: int = 2 * 1024**3
-    """Address space of each process in a sandbox."""
+    """Memory of a sandbox, besides its files; of each process in it where `limits` is `rlimits`."""
+
+    cpu_s_max: int = 600
+    """Processor time of a sandbox over its whole life; of each process in it where `limits` is `rlimits`."""
+
+    cpu_cores_max: float = 2.0
+    """Cores that a sandbox may keep busy, where there are control groups."""
 
     disk_bytes_max: int = 256 * 1024**2
     """What a sandbox may write in all."""
@@ -105,6 +114,8 @@ class Settings:
                 raise ConfigError(f"{field.name} must be positive, but is {value}")
         if self.backend not in ("zygote", "bubblewrap"):
             raise ConfigError(f"backend must be zygote or bubblewrap, but is {self.backend!r}")
+        if self.limits not in ("auto", "cgroup2", "cgroup1", "rlimits"):
+            raise ConfigError(f"limits must be auto, cgroup2, cgroup1 or rlimits, but is {self.limits!r}")
         if self.timeout_s > self.timeout_s_max:
             raise ConfigError(f"timeout_s is {self.timeout_s:g}, but timeout_s_max allows {self.timeout_s_max:g}")
 

@@ -44,11 +44,12 @@ class StepFailedError(Exception):
 
 
 def confine(spec: "dict[str, Any]", fds: "list[int]", *, outer_uid: int, outer_gid: int, program: bytes) -> None:
-    """Turn the calling child into a sandbox. `fds` are channel, stdout and stderr, in this order.
+    """Turn the calling child into a sandbox. `fds` are channel, stdout and stderr, then those of `_join_groups`.
 
     `spec` holds `slot` (name or ""), `tmpfs_bytes`, `tmpfs_inodes`, `limits` (RLIMIT name to value).
     """
     _take(
+        ("groups", lambda: _join_groups(fds[3:])),
         ("descriptors", lambda: _place_descriptors(fds)),
         ("identity", lambda: _map_identity(outer_uid, outer_gid)),
         *_steps(spec, program),
@@ -56,8 +57,15 @@ def confine(spec: "dict[str, Any]", fds: "list[int]", *, outer_uid: int, outer_g
 
 
 def confine_alone(spec: "dict[str, Any]", fds: "list[int]", *, program: bytes) -> None:
-    """Turn PID 1 of a wall that has mapped our uid already into a sandbox; otherwise as `confine`."""
-    _take(("descriptors", lambda: _place_descriptors(fds)), *_steps(spec, program))
+    """Turn PID 1 of a wall that has mapped our uid already into a sandbox; otherwise as `confine`.
+
+    `spec` holds `groups`, too: the numbers of the descriptors for `_join_groups`.
+    """
+    _take(
+        ("groups", lambda: _join_groups(spec["groups"])),
+        ("descriptors", lambda: _place_descriptors(fds)),
+        *_steps(spec, program),
+    )
 
 
 _Step = tuple[str, Callable[[], None]]
@@ -80,6 +88,17 @@ def _take(*steps: _Step) -> None:
             action()
         except (OSError, ValueError, KeyError) as error:
             raise StepFailedError(step, error) from error
+
+
+def _join_groups(fds: "list[int]") -> None:
+    """Enter the control groups behind `fds`, and see nothing of them but our own as the root (/proc/self/cgroup).
+
+    SECURITY: comes first, so that whatever this process and its children ever take is counted.
+    """
+    for fd in fds:
+        os.write(fd, b"0")
+    if fds:
+        linux.unshare(linux.CLONE_NEWCGROUP)
 
 
 def _place_descriptors(fds: "list[int]") -> None:

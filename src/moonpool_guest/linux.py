@@ -50,6 +50,7 @@ _python = ctypes.pythonapi
 _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
 _libc.umount2.argtypes = (ctypes.c_char_p, ctypes.c_int)
 _libc.prctl.argtypes = (ctypes.c_int, *(ctypes.c_ulong,) * 4)  # declared once: a sandbox makes 50 of these calls
+_libc.unshare.argtypes = (ctypes.c_int,)
 _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
@@ -74,6 +75,11 @@ def mount(source: str, target: str, fstype: "str | None", flags: int, options: s
 def unmount(target: str) -> None:
     """Detach a mount; what is open in it stays open."""
     _checked(_libc.umount2(target.encode(), MNT_DETACH))
+
+
+def unshare(namespaces: int) -> None:
+    """Leave for fresh `namespaces`, e.g. CLONE_NEWCGROUP."""
+    _checked(_libc.unshare(namespaces))
 
 
 def prctl(option: int, argument: int = 0, argument2: int = 0) -> int:

@@ -10,8 +10,9 @@ sandbox's own channel.
 INVARIANT: one thread. A raw clone copies only the calling thread, with every lock as it stands (`linux.clone_into`).
 
 Control protocol, one JSON object a packet. To the zygote: `{"op": "spawn", "id", "slot", "tmpfs_bytes", "tmpfs_inodes",
-"limits"}` with the descriptors channel, stdout, stderr. From it: `{"op": "hello", ...}`; `{"op": "spawned", "id",
-"pid"}` with a pidfd; `{"op": "refused", "id", "reason"}`; `{"op": "exited", "id", "status"}` (a wait status).
+"limits", "fds"}` with the descriptors channel, stdout, stderr and those that let it into its control groups, `fds` in
+all. From it: `{"op": "hello", ...}`; `{"op": "spawned", "id", "pid"}` with a pidfd; `{"op": "refused", "id",
+"reason"}`; `{"op": "exited", "id", "status", "cpu_ms"}` (a wait status, and the processor time that was used).
 """
 
 import array
@@ -28,7 +29,6 @@ from moonpool_guest import confine, linux
 from moonpool_guest.python import kernel
 
 _PACKET_BYTES_MAX = 65536
-_FDS_PER_REQUEST = 3
 
 
 def main(control_fd: int, program_fd: int, preload: "list[str]", variables: "list[str]") -> None:
@@ -82,7 +82,7 @@ class Zygote:
         return True
 
     def _spawn(self, request: "dict[str, Any]", fds: "list[int]") -> None:
-        if len(fds) != _FDS_PER_REQUEST:
+        if len(fds) != request["fds"]:
             self._say({"op": "refused", "id": request["id"], "reason": f"{len(fds)} descriptors came along"})
             return
         if (threads := _thread_count()) != 1:
@@ -115,9 +115,10 @@ class Zygote:
     def _reap(self, pidfd: int) -> None:
         pid, request_id = self._children.pop(pidfd)
         self._poll.unregister(pidfd)
-        _, status = os.waitpid(pid, 0)
+        _, status, usage = os.wait4(pid, 0)
         os.close(pidfd)
-        self._say({"op": "exited", "id": request_id, "status": status})
+        cpu_ms = int((usage.ru_utime + usage.ru_stime) * 1000)
+        self._say({"op": "exited", "id": request_id, "status": status, "cpu_ms": cpu_ms})
 
     def _say(
         self, message: "dict[str, Any]", ancillary: "list[tuple[int, int, array.array[int]]] | None" = None

@@ -8,11 +8,19 @@ from moonpool.core.calls import ApprovalState
 
 _DIGEST = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
 _COUNT = {"type": "integer", "minimum": 0}
-_ENDING = {"stdout": {"type": "string"}, "stderr": {"type": "string"}, "exit_code": _COUNT}
+_ENDING = {
+    "stdout": {"type": "string"},
+    "stderr": {"type": "string"},
+    "exit_code": _COUNT,
+    "signal": {"type": ["string", "null"]},
+}
 _METRICS: dict[str, Any] = {
     "type": "object",
     "required": ["duration_ms"],
-    "properties": {"duration_ms": _COUNT},
+    "properties": {
+        "duration_ms": _COUNT,
+        "limits_hit": {"type": "array", "minItems": 1, "items": {"enum": ["cpu", "memory", "processes"]}},
+    },
     "additionalProperties": _COUNT,
 }
 _ERROR = {

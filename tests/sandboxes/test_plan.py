@@ -263,7 +263,7 @@ def test_every_limit_is_set_and_told_as_a_number() -> None:
                 "NPROC": 64,
                 "NOFILE": 256,
                 "FSIZE": 268435456,
-                "CPU": 600,
+                "CPU": 602,
                 "CORE": 1,
                 "MEMLOCK": 0,
                 "MSGQUEUE": 0,
@@ -272,6 +272,12 @@ def test_every_limit_is_set_and_told_as_a_number() -> None:
         }
     )
     assert told["slot"] == "slot"
+
+
+def test_with_control_groups_memory_is_what_may_be_written_to_and_the_groups_count_first() -> None:
+    alone, grouped = (SandboxLimits().to_rlimits(grouped=grouped) for grouped in (False, True))
+    changed = {name: value for name, value in grouped.items() if alone.get(name) != value}
+    assert changed == {"AS": 66 * 1024**3, "DATA": 2 * 1024**3, "NPROC": 80}
 
 
 def test_specs_with_other_limits_scopes_or_images_are_not_interchangeable() -> None:

@@ -43,6 +43,8 @@ PACKETS = [
     pytest.param(b'{"op": "exited", "id": 1, "status": 1%s}' % (b"0" * 40), id="a status beyond every wait status"),
     pytest.param(b'{"op": "exited", "id": 1, "status": -1}', id="a negative status"),
     pytest.param(b'{"op": "exited", "id": 1, "status": "9"}', id="a status that is no number"),
+    pytest.param(b'{"op": "exited", "id": 1, "status": 9}', id="no processor time"),
+    pytest.param(b'{"op": "exited", "id": 1, "status": 9, "cpu_ms": -1}', id="negative processor time"),
 ]
 
 

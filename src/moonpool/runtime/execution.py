@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -22,7 +22,7 @@ from moonpool.core.calls import CallError, CallErrorType, ToolCallOutcome, ToolC
 from moonpool.core.languages import PYTHON
 from moonpool.runtime.deadline import Deadline
 from moonpool.runtime.shielding import finish
-from moonpool.sandboxes.base import ExitOutcome, SandboxClosedError, Stream
+from moonpool.sandboxes.base import ExitOutcome, LimitKind, SandboxClosedError, SandboxLimits, Stream
 from moonpool.sandboxes.messages import Display, Done, Execute, GuestMessage, HostMessage, Output, ToolCall, ToolResult
 from moonpool_wire.jsonbounds import exceeded_bound
 from moonpool_wire.limits import CALL_BYTES_IN_FLIGHT_MAX, CALLS_IN_FLIGHT_MAX, VALUES_MAX
@@ -59,6 +59,7 @@ class ExecutionSpec:
     final: bool = True
     timeout_s: float = 60.0
     result_bytes_max: int = 60 * 1024
+    limits: SandboxLimits = field(default_factory=SandboxLimits)  # of the sandbox it runs in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,7 @@ class ExecutionOutcome:
     result: bytes = b""
     exit: ExitOutcome | None = None
     forced: str | None = None  # why the host ended it: `timeout`, `cancelled`, `output`, `journal`
+    limits_hit: frozenset[LimitKind] | None = None  # None: nobody counts here
     parked_s: float = 0.0
     duplicate_calls: int = 0
     displays: int = 0
@@ -129,6 +131,7 @@ class Execution:
         )
         try:
             self._sandbox.attach(self)
+            self._sandbox.limits_hit()  # what was hit before is not this execution's
             self._ordered = True
             try:
                 self._sandbox.send(order, spec.code)
@@ -220,6 +223,7 @@ class Execution:
                     result=result,
                     exit=exit_,
                     forced=self._forced,
+                    limits_hit=self._sandbox.limits_hit(),
                     parked_s=self.deadline.parked_s,
                     duplicate_calls=self._duplicates,
                     displays=self._displays,

@@ -1,9 +1,9 @@
 """From what an execution came to, to its envelope. Pure: a table of endings and the sentences for them.
 
 The types of `error` beyond Python's own exception names: `Timeout`, `Cancelled`, `OutputTooLarge`,
-`ResultNotSerializable`, `KernelExited` (the process ended by itself before it was done), `KernelKilled` (a signal that
-we did not send), `ProtocolViolation` (what came from the sandbox was not the protocol), `SandboxError` (the wall or
-zygote was lost).
+`ResultNotSerializable`, `OutOfMemory`, `CpuTimeExceeded` and `ProcessLimit` (`moonpool.runtime.limit_causes`),
+`KernelExited` (the process ended by itself before it was done), `KernelKilled` (a signal that we did not send),
+`ProtocolViolation` (what came from the sandbox was not the protocol), `SandboxError` (the wall or zygote was lost).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.core.envelope import ExecutionError
 from moonpool.runtime.execution import parse_json
+from moonpool.runtime.limit_causes import ended_by, explained
 from moonpool.sandboxes.base import ExitCause, ExitOutcome
 
 if TYPE_CHECKING:
@@ -33,10 +34,13 @@ def error_of(outcome: ExecutionOutcome, spec: ExecutionSpec) -> ExecutionError |
         return _forced_error(outcome.forced, spec, suffix)
     if outcome.done is not None:
         error = outcome.done.error
-        return (
-            None if error is None else ExecutionError(type=error.type, message=error.message, retryable=error.retryable)
-        )
+        if error is None:
+            return None
+        told = ExecutionError(type=error.type, message=error.message, retryable=error.retryable)
+        return explained(told, outcome.limits_hit, spec.limits)
     assert outcome.exit is not None
+    if outcome.exit.limit is not None and outcome.exit.violation is None:
+        return ended_by(outcome.exit.limit, spec.limits, suffix)
     return _exit_error(outcome.exit, suffix)
 
 
@@ -65,10 +69,10 @@ def _exit_error(ended: ExitOutcome, suffix: str) -> ExecutionError:
         )
         return ExecutionError(type="KernelExited", message=message + suffix)
     if ended.signal is not None:
-        name = signal.Signals(ended.signal).name if ended.signal in set(signal.Signals) else f"signal {ended.signal}"
         what = "crashed" if ended.signal in _ABORT_LIKE else "was killed"
-        hint = "; it may have used more memory than it may" if ended.signal == signal.SIGKILL else ""
-        return ExecutionError(type="KernelKilled", message=f"the process {what} ({name}){hint}{suffix}")
+        hint = "; the machine may have run out of memory" if ended.signal == signal.SIGKILL else ""
+        message = f"the process {what} ({_signal_name(ended.signal)}){hint}{suffix}"
+        return ExecutionError(type="KernelKilled", message=message)
     return ExecutionError(
         type="SandboxError", message="the sandbox was lost with its host process" + suffix, retryable=True
     )
@@ -84,6 +88,20 @@ def exit_code_of(outcome: ExecutionOutcome) -> int:
     if outcome.exit.signal is not None:
         return 128 + outcome.exit.signal
     return outcome.exit.exit_code if outcome.exit.exit_code is not None else 1
+
+
+def signal_of(outcome: ExecutionOutcome) -> str | None:
+    """The name of the signal that ended the process that ran the code, if one did."""
+    if outcome.exit is not None:
+        return None if outcome.exit.signal is None else _signal_name(outcome.exit.signal)
+    done = outcome.done
+    if done is None or done.error is None or done.error.type != "KernelKilled" or done.exit_code <= 128:
+        return None
+    return _signal_name(done.exit_code - 128)
+
+
+def _signal_name(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
 def data_of(outcome: ExecutionOutcome, spec: ExecutionSpec, stdout: StreamKeeper) -> JsonValue | ExecutionError:

@@ -133,6 +133,7 @@ class Run:
             final=final,
             timeout_s=self._request.timeout_s or settings.timeout_s,
             result_bytes_max=settings.result_bytes_max,
+            limits=self._runtime.sandbox_spec.limits,
         )
         keepers = {stream: self._keeper(stream) for stream in Stream}
         execution = self._execution = Execution(sandbox, spec, self, keepers)
@@ -205,11 +206,13 @@ class Run:
                 "stdout": keepers[Stream.STDOUT].text(),
                 "stderr": keepers[Stream.STDERR].text(),
                 "exit_code": report.exit_code_of(outcome),
+                "signal": report.signal_of(outcome),
             },
             metrics={
                 "stdout_bytes": keepers[Stream.STDOUT].total_bytes,
                 "stderr_bytes": keepers[Stream.STDERR].total_bytes,
                 "parked_ms": round(outcome.parked_s * 1000),
+                **({"limits_hit": [str(one) for one in sorted(outcome.limits_hit)]} if outcome.limits_hit else {}),
             },
         )
         await self._record_end(envelope, output_bytes=sum(keeper.total_bytes for keeper in keepers.values()))
@@ -237,7 +240,7 @@ class Run:
             data=data,
             error=error,
             metrics={**calls, **(metrics or {})},
-            extras=extras or {"stdout": "", "stderr": "", "exit_code": 1},
+            extras=extras or {"stdout": "", "stderr": "", "exit_code": 1, "signal": None},
         )
 
     def _record_start(self, tools: ToolSnapshot | None) -> asyncio.Future[None]:

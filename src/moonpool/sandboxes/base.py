@@ -43,26 +43,56 @@ class ImageSpec:
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+class LimitKind(StrEnum):
+    """A limit that a sandbox can run into as a whole."""
+
+    MEMORY = "memory"
+    CPU = "cpu"
+    PROCESSES = "processes"
+
+
+_ADDRESSES_BEYOND_MEMORY = 64 * 1024**3  # reserved and never touched: WebAssembly takes 10 GiB for each memory
+_SECOND_LAYER_PROCESSES = 16
+_SECOND_LAYER_CPU_S = 2
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxLimits:
-    """Limits of one sandbox. Every one has a value. Defaults: `docs/reference/limits.md`."""
+    """Limits of one sandbox. Every one has a value. Defaults: `docs/reference/limits.md`.
 
-    address_space_bytes_max: int = 2 * 1024**3
+    With control groups (`moonpool.sandboxes.cgroups`) memory, processor time and processes are counted for the sandbox
+    as a whole; without them each process has its own `memory_bytes_max`, and about its own `cpu_s_max`.
+    """
+
+    memory_bytes_max: int = 2 * 1024**3
     process_count_max: int = 64
     open_files_max: int = 256
     file_bytes_max: int = 256 * 1024**2
     cpu_s_max: int = 600
+    cpu_cores_max: float = 2.0
     disk_bytes_max: int = 256 * 1024**2
     disk_inodes_max: int = 16_384
 
-    def to_rlimits(self) -> dict[str, int]:
-        """Names and values for setrlimit(2); soft equals hard."""
+    @property
+    def memory_and_disk_bytes_max(self) -> int:
+        """What a group may hold: files lie in memory too, and a full disk must not end the code that filled it."""
+        return self.memory_bytes_max + self.disk_bytes_max
+
+    def to_rlimits(self, *, grouped: bool) -> dict[str, int]:
+        """Names and values for setrlimit(2); soft equals hard. `grouped`: control groups bound the whole."""
+        if grouped:  # what a process may write to, and room for what it only reserves
+            memory = {
+                "AS": self.memory_bytes_max + _ADDRESSES_BEYOND_MEMORY,
+                "DATA": self.memory_bytes_max,
+                "NPROC": self.process_count_max + _SECOND_LAYER_PROCESSES,  # the group counts, and tells
+            }
+        else:
+            memory = {"AS": self.memory_bytes_max, "NPROC": self.process_count_max}
         return {
-            "AS": self.address_space_bytes_max,
-            "NPROC": self.process_count_max,
+            **memory,
             "NOFILE": self.open_files_max,
             "FSIZE": self.file_bytes_max,
-            "CPU": self.cpu_s_max,
+            "CPU": self.cpu_s_max + _SECOND_LAYER_CPU_S,  # the host watches (`limit_watch`), and tells
             "CORE": 1,  # not 0: see seccomp._core_limit_checks
             "MEMLOCK": 0,
             "MSGQUEUE": 0,
@@ -87,13 +117,13 @@ class SandboxSpec:
     tree: TreeRef | None = None  # shown from the start; `Sandbox.publish` replaces it
     scope: str = "default"  # the tenant; sandboxes of different scopes share neither uid nor zygote nor slots
 
-    def to_confinement(self, slot: str) -> dict[str, object]:
+    def to_confinement(self, slot: str, *, grouped: bool = False) -> dict[str, object]:
         """What `moonpool_guest.confine` is told: numbers and a random name, nothing else."""
         return {
             "slot": slot,
             "tmpfs_bytes": self.limits.disk_bytes_max,
             "tmpfs_inodes": self.limits.disk_inodes_max,
-            "limits": self.limits.to_rlimits(),
+            "limits": self.limits.to_rlimits(grouped=grouped),
         }
 
     @property
@@ -119,6 +149,7 @@ class ExitOutcome:
     exit_code: int | None = None
     signal: int | None = None
     violation: str | None = None  # how the guest broke the protocol, if it did
+    limit: LimitKind | None = None  # the limit that ended it, if one did and it is known
 
 
 class GuestSink(Protocol):
@@ -152,6 +183,10 @@ class Sandbox(Protocol):
     @property
     def has_ended(self) -> bool:
         """Whether no process of it is left."""
+        ...
+
+    def limits_hit(self) -> frozenset[LimitKind] | None:
+        """The limits met since this was last asked, or by the end; None where nobody counts (`rlimits-only`)."""
         ...
 
     def attach(self, sink: GuestSink) -> None:
@@ -197,6 +232,11 @@ class SandboxBackend(Protocol):
     @property
     def name(self) -> str:
         """`zygote`, `bubblewrap`, `fake`."""
+        ...
+
+    @property
+    def limits_mode(self) -> str:
+        """What bounds a sandbox as a whole: `cgroup2-delegated`, `cgroup1-root` or `rlimits-only`."""
         ...
 
     def missing_features(self) -> Sequence[str]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.sandboxes import seccomp
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxStartError, Stream
+from moonpool.sandboxes.cgroups import LimitGroups
 from moonpool.sandboxes.fitness import missing_on_host
 from moonpool.sandboxes.identity import Identities
 from moonpool.sandboxes.link import GuestLink, outcome_of
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.sandboxes.base import SandboxSpec
+    from moonpool.sandboxes.control_group import LimitGroup
     from moonpool.sandboxes.process import Wall
 
 _INFO_TIMEOUT_S = 10.0
@@ -53,9 +55,10 @@ class WallSandbox(LinkedSandbox):
         link: GuestLink,
         slots: SlotFolder,
         slot: str,
+        group: LimitGroup,
         on_gone: Callable[[WallSandbox], None],
     ) -> None:
-        super().__init__(link, pidfd, slots, slot, on_gone=lambda: on_gone(self))
+        super().__init__(link, pidfd, slots, slot, group, on_gone=lambda: on_gone(self))
         wall.ended.add_done_callback(lambda ended: self._end(self._outcome(ended.result())))
 
     def _outcome(self, code: int) -> ExitOutcome:
@@ -76,15 +79,20 @@ class BubblewrapBackend:
 
     name = "bubblewrap"
 
-    def __init__(self, state_dir: Path) -> None:
+    def __init__(self, state_dir: Path, groups: LimitGroups | None = None) -> None:
+        self._groups = groups or LimitGroups()
         self._folder = state_dir / secrets.token_hex(4)
         self._identities = Identities()
         self._slots: SlotFolder | None = None
         self._starter = WallStarter(state_dir)
         self._open: set[WallSandbox] = set()
 
+    @property
+    def limits_mode(self) -> str:
+        return self._groups.mode
+
     def missing_features(self) -> Sequence[str]:
-        return missing_on_host()
+        return [*missing_on_host(), *self._groups.missing]
 
     async def open_sandbox(self, spec: SandboxSpec) -> WallSandbox:
         launcher = find_launcher()
@@ -98,7 +106,12 @@ class BubblewrapBackend:
             raise SandboxStartError(step="folder", reason=str(error)) from error
         try:
             await slots.publish_soon(slot, spec.tree)
-            sandbox = await self._start(launcher, spec, slots, slot)
+            group = await self._groups.open(slot, spec.limits)
+            try:
+                sandbox = await self._start(launcher, spec, slots, slot, group)
+            except BaseException:
+                group.discard()
+                raise
         except OSError as error:
             slots.remove(slot)
             raise SandboxStartError(step="wrappers", reason=str(error)) from error
@@ -112,7 +125,9 @@ class BubblewrapBackend:
             raise
         return sandbox
 
-    async def _start(self, launcher: Path, spec: SandboxSpec, slots: SlotFolder, slot: str) -> WallSandbox:
+    async def _start(
+        self, launcher: Path, spec: SandboxSpec, slots: SlotFolder, slot: str, group: LimitGroup
+    ) -> WallSandbox:
         try:
             identity = self._identities.of(spec.scope)
         except ValueError as error:
@@ -137,20 +152,21 @@ class BubblewrapBackend:
             )
             command = execution_wall(
                 parts,
-                guest_command(spec.image, _statement(guest.fileno(), filters[1], spec, slot)),
+                guest_command(spec.image, _statement(guest.fileno(), filters[1], spec, slot, group)),
                 info_fd=info_write,
             )
             try:
                 wall = await self._starter.start(
                     command,
                     identity,
-                    pass_fds=(guest.fileno(), *filters, info_write),
+                    pass_fds=(guest.fileno(), *filters, info_write, *group.join_fds),
                     stdout=out_write,
                     stderr=err_write,
                 )
             except OSError as error:
                 raise SandboxStartError(step="wall", reason=f"{launcher}: {error.strerror}") from error
             theirs.close()
+            group.joined()
             pidfd = await self._child_pidfd(wall, info_read, err_read)
             holder: list[WallSandbox] = []
             link = GuestLink(
@@ -160,7 +176,7 @@ class BubblewrapBackend:
             )
             ours.pop_all()
             os.close(info_read)
-        sandbox = WallSandbox(wall, pidfd, link, slots, slot, self._open.discard)
+        sandbox = WallSandbox(wall, pidfd, link, slots, slot, group, self._open.discard)
         self._open.add(sandbox)
         holder.append(sandbox)
         return sandbox
@@ -207,8 +223,8 @@ async def _read_to_end(fd: int) -> bytes:
         data += chunk
 
 
-def _statement(channel_fd: int, program_fd: int, spec: SandboxSpec, slot: str) -> str:
-    confinement = spec.to_confinement(slot)
+def _statement(channel_fd: int, program_fd: int, spec: SandboxSpec, slot: str, group: LimitGroup) -> str:
+    confinement = {**spec.to_confinement(slot, grouped=group.counts), "groups": list(group.join_fds)}
     return (
         "from moonpool_guest.python import kernel; "
         f"kernel.serve_alone({channel_fd}, {program_fd}, {confinement!r}, {sorted(spec.image.variables)!r})"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
-    from moonpool.sandboxes.base import GuestSink, SandboxSpec
+    from moonpool.sandboxes.base import GuestSink, LimitKind, SandboxSpec
     from moonpool.sandboxes.messages import GuestMessage, HostMessage
 
     GuestScript = Callable[["FakeGuest"], Awaitable[None]]
@@ -136,6 +136,9 @@ class FakeSandbox:
     def has_ended(self) -> bool:
         return self._exited.done()
 
+    def limits_hit(self) -> frozenset[LimitKind] | None:
+        return None
+
     def attach(self, sink: GuestSink) -> None:
         previous, self._sink = self._sink, sink
         if isinstance(previous, Backlog):
@@ -179,6 +182,7 @@ class FakeBackend:
     """Opens fake sandboxes that all play `script`."""
 
     name = "fake"
+    limits_mode = "rlimits-only"
 
     def __init__(self, script: GuestScript, *, missing: Sequence[str] = (), start_error: str | None = None) -> None:
         self._script = script

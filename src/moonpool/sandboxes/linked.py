@@ -1,4 +1,4 @@
-"""What every sandbox with a real process has in common: a link, a pidfd and a wrapper slot.
+"""What every sandbox with a real process has in common: a link, a pidfd, a wrapper slot and a group of limits.
 
 The backends differ only in how such a process is started and in how they learn with what status it ended; they call
 `_end` with the outcome, once.
@@ -10,28 +10,43 @@ import asyncio
 import contextlib
 import os
 import signal
+import time
 from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.base import SandboxClosedError
+from moonpool.sandboxes.limit_watch import LimitWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from moonpool.sandboxes.base import ExitOutcome, GuestSink
+    from moonpool.sandboxes.base import ExitOutcome, GuestSink, LimitKind
+    from moonpool.sandboxes.control_group import LimitGroup
     from moonpool.sandboxes.link import GuestLink
     from moonpool.sandboxes.messages import HostMessage
     from moonpool.sandboxes.slots import SlotFolder
+
+
+_CPU_CLOCK_OF_PROCESS = 2  # CPUCLOCK_SCHED, beside a process id that stands inverted above three bits
 
 
 class LinkedSandbox:
     """A `Sandbox` whose kernel is the process behind `pidfd`. Its slot's name is its id."""
 
     def __init__(
-        self, link: GuestLink, pidfd: int, slots: SlotFolder, slot: str, *, on_gone: Callable[[], None]
+        self,
+        link: GuestLink,
+        pidfd: int,
+        slots: SlotFolder,
+        slot: str,
+        group: LimitGroup,
+        *,
+        on_gone: Callable[[], None],
     ) -> None:
         self._link, self._pidfd = link, pidfd
         self._slots, self._slot = slots, slot
+        self._group = group
+        self._watch = LimitWatch(group, cpu_s=self._cpu_s, on_cpu_used_up=self.kill)
         self._on_gone = on_gone  # the backend's own books
         self._killed = False
         self._exited: asyncio.Future[ExitOutcome] = asyncio.get_running_loop().create_future()
@@ -50,9 +65,19 @@ class LinkedSandbox:
             return None
         return pid if pid > 0 else None
 
+    def _cpu_s(self) -> float:
+        """Processor time of the whole sandbox, or of the kernel alone where nobody counts."""
+        if self._group.counts:
+            return self._group.cpu_s()
+        pid = self.host_pid
+        return 0.0 if pid is None else time.clock_gettime(~pid << 3 | _CPU_CLOCK_OF_PROCESS)
+
     @property
     def has_ended(self) -> bool:
         return self._exited.done()
+
+    def limits_hit(self) -> frozenset[LimitKind] | None:
+        return self._watch.hits()
 
     def attach(self, sink: GuestSink) -> None:
         self._link.attach(sink)
@@ -77,14 +102,16 @@ class LinkedSandbox:
     def kill(self) -> None:
         self._killed = True
         self._signal(signal.SIGKILL)
+        self._group.kill()
 
     def _signal(self, number: signal.Signals) -> None:
         if not self._exited.done():
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, number)
 
-    def _end(self, outcome: ExitOutcome) -> None:
-        """The process is gone: give back what it held, then tell the owner."""
+    def _end(self, outcome: ExitOutcome, *, cpu_s: float = 0.0) -> None:
+        """The process is gone, after `cpu_s` of processor time: give back what it held, then tell the owner."""
+        outcome = self._watch.settle(outcome, cpu_s)
         os.close(self._pidfd)
         self._exited.set_result(outcome)
         self._slots.remove(self._slot)
@@ -99,4 +126,5 @@ class LinkedSandbox:
             self.kill()
         outcome = await self.wait_exited()
         await self._slots.wait_removed(self._slot)
+        await self._group.wait_discarded()
         return outcome

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.sandboxes import seccomp
 from moonpool.sandboxes.base import SandboxStartError
+from moonpool.sandboxes.cgroups import LimitGroups
 from moonpool.sandboxes.fitness import missing_on_host
 from moonpool.sandboxes.identity import Identities
 from moonpool.sandboxes.plan import WallParts, guest_command, zygote_wall
@@ -37,15 +38,20 @@ class ZygoteBackend:
 
     name = "zygote"
 
-    def __init__(self, state_dir: Path) -> None:
+    def __init__(self, state_dir: Path, groups: LimitGroups | None = None) -> None:
         self._state_dir = state_dir
+        self._groups = groups or LimitGroups()
         self._identities = Identities()
         self._starter = WallStarter(state_dir)
         self._zygotes: dict[tuple[str, str], Zygote] = {}
         self._starting: dict[tuple[str, str], asyncio.Lock] = {}
 
+    @property
+    def limits_mode(self) -> str:
+        return self._groups.mode
+
     def missing_features(self) -> Sequence[str]:
-        return missing_on_host()
+        return [*missing_on_host(), *self._groups.missing]
 
     async def open_sandbox(self, spec: SandboxSpec) -> ZygoteSandbox:
         zygote = await self.zygote(spec.scope, spec.image)
@@ -108,7 +114,7 @@ class ZygoteBackend:
         return await self._greet(process, control, slots, errors_read)
 
     async def _greet(self, process: Wall, control: socket.socket, slots: SlotFolder, errors_fd: int) -> Zygote:
-        zygote = Zygote(process, control, slots)
+        zygote = Zygote(process, control, slots, self._groups)
         os.set_blocking(errors_fd, False)
         try:
             await zygote.wait_hello()

@@ -20,15 +20,17 @@ import secrets
 import shutil
 import signal
 import socket
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxStartError, Stream
+from moonpool.sandboxes.cgroups import LimitGroups
 from moonpool.sandboxes.link import GuestLink, outcome_of
 from moonpool.sandboxes.linked import LinkedSandbox
 from moonpool.sandboxes.ready import wait_ready
 
 if TYPE_CHECKING:
     from moonpool.sandboxes.base import SandboxSpec
+    from moonpool.sandboxes.control_group import LimitGroup
     from moonpool.sandboxes.process import Wall
     from moonpool.sandboxes.slots import SlotFolder
 
@@ -39,11 +41,20 @@ _PACKET_BYTES_MAX = 65_536
 _SPAWNS_AT_ONCE_MAX = 16  # a zygote forks one after the other; more packets would only fill its socket
 
 
+class Ended(NamedTuple):
+    """How a sandbox's first process ended, as its zygote saw it."""
+
+    status: int  # a wait status
+    cpu_s: float  # its own processor time, and that of the children it waited for
+
+
 class ZygoteSandbox(LinkedSandbox):
     """One sandbox forked from a zygote."""
 
-    def __init__(self, zygote: Zygote, link: GuestLink, pidfd: int, request_id: int, slot: str) -> None:
-        super().__init__(link, pidfd, zygote.slots, slot, on_gone=lambda: zygote.forget(self))
+    def __init__(
+        self, zygote: Zygote, link: GuestLink, pidfd: int, request_id: int, slot: str, group: LimitGroup
+    ) -> None:
+        super().__init__(link, pidfd, zygote.slots, slot, group, on_gone=lambda: zygote.forget(self))
         self._zygote, self.request_id = zygote, request_id
         asyncio.get_running_loop().add_reader(pidfd, self._on_process_gone)
 
@@ -56,12 +67,13 @@ class ZygoteSandbox(LinkedSandbox):
             lambda done: (timer.cancel(), self._settle(None if done.cancelled() else done.result()))
         )
 
-    def _settle(self, status: int | None) -> None:
+    def _settle(self, ended: Ended | None) -> None:
         if self._exited.done():
             return
         violation = self._link.violation
-        if status is not None:
-            self._end(outcome_of(status, killed=self._killed, violation=violation))
+        if ended is not None:
+            outcome = outcome_of(ended.status, killed=self._killed, violation=violation)
+            self._end(outcome, cpu_s=ended.cpu_s)
         else:
             cause = ExitCause.KILLED if self._killed else ExitCause.LOST
             self._end(ExitOutcome(cause=cause, violation=violation))
@@ -70,15 +82,18 @@ class ZygoteSandbox(LinkedSandbox):
 class Zygote:
     """Host side of one zygote process."""
 
-    def __init__(self, process: Wall, control: socket.socket, slots: SlotFolder) -> None:
+    def __init__(
+        self, process: Wall, control: socket.socket, slots: SlotFolder, groups: LimitGroups | None = None
+    ) -> None:
         self.process, self.slots = process, slots
+        self._groups = groups or LimitGroups()
         self._control = control
         self._control.setblocking(False)
         self._loop = asyncio.get_running_loop()
         self._next_id = 1
         self._hello: asyncio.Future[dict[str, object]] = self._loop.create_future()
         self._spawns: dict[int, asyncio.Future[int]] = {}
-        self._statuses: dict[int, asyncio.Future[int]] = {}
+        self._statuses: dict[int, asyncio.Future[Ended]] = {}
         self._turns = asyncio.Semaphore(_SPAWNS_AT_ONCE_MAX)
         self._sandboxes: set[ZygoteSandbox] = set()
         self.alive = True
@@ -97,11 +112,15 @@ class Zygote:
             except OSError as error:
                 raise SandboxStartError(step="folder", reason=str(error)) from error
             showing = self.slots.publish_soon(slot, spec.tree)  # while the zygote forks
+            group: LimitGroup | None = None
             try:
-                sandbox = await self._request(spec, slot)
+                group = await self._groups.open(slot, spec.limits)
+                sandbox = await self._request(spec, slot, group)
             except BaseException:
                 await asyncio.wait({showing})
                 self.slots.remove(slot)
+                if group is not None:
+                    group.discard()
                 raise
         try:
             await wait_ready(sandbox)
@@ -115,7 +134,7 @@ class Zygote:
             raise
         return sandbox
 
-    async def _request(self, spec: SandboxSpec, slot: str) -> ZygoteSandbox:
+    async def _request(self, spec: SandboxSpec, slot: str, group: LimitGroup) -> ZygoteSandbox:
         request_id, self._next_id = self._next_id, self._next_id + 1
         ours, theirs = socket.socketpair()
         out_read, out_write = os.pipe2(os.O_CLOEXEC)
@@ -125,7 +144,9 @@ class Zygote:
         self._statuses[request_id] = self._loop.create_future()
         try:
             try:
-                self._send_request(request_id, spec, slot, [theirs.fileno(), out_write, err_write])
+                fds = [theirs.fileno(), out_write, err_write, *group.join_fds]
+                self._send_request(request_id, spec.to_confinement(slot, grouped=group.counts), fds)
+                group.joined()
             finally:
                 theirs.close()
                 os.close(out_write)
@@ -148,13 +169,13 @@ class Zygote:
             pipes,
             on_violation=lambda: holder[0].kill(),  # noqa: PLW0108  filled below
         )
-        sandbox = ZygoteSandbox(self, link, pidfd, request_id, slot)
+        sandbox = ZygoteSandbox(self, link, pidfd, request_id, slot, group)
         holder.append(sandbox)
         self._sandboxes.add(sandbox)
         return sandbox
 
-    def _send_request(self, request_id: int, spec: SandboxSpec, slot: str, fds: list[int]) -> None:
-        request = {"op": "spawn", "id": request_id, **spec.to_confinement(slot)}
+    def _send_request(self, request_id: int, confinement: dict[str, object], fds: list[int]) -> None:
+        request = {"op": "spawn", "id": request_id, "fds": len(fds), **confinement}
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
         self._control.sendmsg([json.dumps(request).encode()], rights)
 
@@ -186,7 +207,7 @@ class Zygote:
         if op == "exited":
             status = self._statuses.get(request_id)
             if status is not None and not status.done():
-                status.set_result(_number(message["status"]))
+                status.set_result(Ended(_number(message["status"]), _number(message["cpu_ms"]) / 1000))
             return
         for fd in fds:
             with contextlib.suppress(ProcessLookupError):  # it has ended already; anything but a pidfd raises OSError
@@ -213,8 +234,8 @@ class Zygote:
         for status in self._statuses.values():
             status.cancel()
 
-    def exit_status(self, request_id: int) -> asyncio.Future[int]:
-        """The wait status of a sandbox, once the zygote has reaped it; cancelled when the zygote is gone."""
+    def exit_status(self, request_id: int) -> asyncio.Future[Ended]:
+        """How a sandbox ended, once the zygote has reaped it; cancelled when the zygote is gone."""
         return self._statuses[request_id]
 
     def forget(self, sandbox: ZygoteSandbox) -> None:
@@ -238,7 +259,7 @@ class Zygote:
 
 
 def _number(value: object) -> int:
-    """A request's id or a wait status. Raises TypeError, ValueError."""
+    """A request's id, a wait status or milliseconds. Raises TypeError, ValueError."""
     if not isinstance(value, int):
         raise TypeError("not a number")
     if not 0 <= value < 2**31:

@@ -1,0 +1,233 @@
+"""The control groups of one sandbox: what bounds it as a whole, and what tells which bound it met.
+
+Versions 1 and 2 differ only in where a number stands; `Version` says so as data (`cgroups_v1`, `cgroups_v2`). A sandbox
+without groups gets a `NoGroup`, which bounds nothing and knows nothing.
+
+INVARIANT: a sandbox is in its groups before it is sent anything. Its first process writes "0" (itself) to the files
+behind `join_fds`, which the host opened: the Linux kernel checks the rights of who opened them. Moving it from outside
+takes a lock that waits for an RCU grace period and stops every fork of the machine (8.9 ms against 0.3 ms).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from moonpool.sandboxes.base import LimitKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from moonpool.sandboxes.base import SandboxLimits
+
+_READ_BYTES = 4096
+_REMOVAL_TRIES, _REMOVAL_PAUSE_S = 50, 0.01  # the last process leaves its group a moment after it is reaped
+
+
+class Bound(NamedTuple):
+    """A value to write. An error of `tolerated` means that something above bounds us already, or nothing has to."""
+
+    controller: str
+    file: str
+    value: int
+    tolerated: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """A number to read: of the line `key number`, or the only one in the file."""
+
+    controller: str
+    file: str
+    key: bytes = b""
+    unit: float = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """Where a version of control groups keeps what we write and read."""
+
+    join: str
+    bounds: Callable[[SandboxLimits], Sequence[Bound]]
+    oom_kills: Count
+    forks_refused: Count
+    cpu_s: Count
+    kill: str | None = None  # ends every process of a group when 1 is written to it
+
+
+class LimitGroup(Protocol):
+    """What bounds one sandbox as a whole, if anything."""
+
+    limits: SandboxLimits
+    join_fds: tuple[int, ...]
+
+    @property
+    def counts(self) -> bool:
+        """Whether `hits` and `cpu_s` know anything."""
+        ...
+
+    def joined(self) -> None:
+        """The sandbox's first process has its own copies of `join_fds`."""
+        ...
+
+    def hits(self) -> frozenset[LimitKind]:
+        """The limits that were met since this was last asked."""
+        ...
+
+    def cpu_s(self) -> float:
+        """Processor time used by every process there ever was in it."""
+        ...
+
+    def kill(self) -> None:
+        """End every process in it, where groups can."""
+        ...
+
+    def discard(self) -> None:
+        """Every process of it is gone: give everything back. Idempotent."""
+        ...
+
+    async def wait_discarded(self) -> None:
+        """Wait until no folder of it is left."""
+        ...
+
+
+class NoGroup:
+    """Stands for a group where there are none."""
+
+    counts = False
+
+    def __init__(self, limits: SandboxLimits) -> None:
+        self.limits = limits
+        self.join_fds: tuple[int, ...] = ()
+
+    def joined(self) -> None:
+        pass
+
+    def hits(self) -> frozenset[LimitKind]:
+        return frozenset()
+
+    def cpu_s(self) -> float:
+        return 0.0
+
+    def kill(self) -> None:
+        pass
+
+    def discard(self) -> None:
+        pass
+
+    async def wait_discarded(self) -> None:
+        pass
+
+
+class ControlGroup:
+    """One folder per hierarchy. Made on a worker thread by `create_group`."""
+
+    counts = True
+
+    def __init__(self, version: Version, folders: Mapping[str, Path], limits: SandboxLimits) -> None:
+        self.limits = limits
+        self._version, self._folders = version, folders
+        self.places = tuple(dict.fromkeys(folders.values()))
+        self.join_fds = tuple(os.open(place / version.join, os.O_WRONLY | os.O_CLOEXEC) for place in self.places)
+        counts = (version.oom_kills, version.forks_refused, version.cpu_s)
+        self._fds = {one: os.open(folders[one.controller] / one.file, os.O_RDONLY | os.O_CLOEXEC) for one in counts}
+        self._kinds = {version.oom_kills: LimitKind.MEMORY, version.forks_refused: LimitKind.PROCESSES}
+        self._seen = dict.fromkeys(self._kinds, 0.0)
+        self._removal: asyncio.Future[None] | None = None
+
+    def joined(self) -> None:
+        for fd in self.join_fds:
+            os.close(fd)
+        self.join_fds = ()
+
+    def hits(self) -> frozenset[LimitKind]:
+        found: set[LimitKind] = set()
+        for count, kind in self._kinds.items():
+            now = self._read(count)
+            if now > self._seen[count]:
+                self._seen[count] = now
+                found.add(kind)
+        return frozenset(found)
+
+    def cpu_s(self) -> float:
+        return self._read(self._version.cpu_s)
+
+    def _read(self, count: Count) -> float:
+        if (fd := self._fds.get(count)) is None:
+            return 0.0
+        text = os.pread(fd, _READ_BYTES, 0)
+        if not count.key:
+            return int(text) * count.unit
+        return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(count.key)) * count.unit
+
+    def kill(self) -> None:
+        if self._version.kill is not None and self._fds:
+            with contextlib.suppress(OSError):  # it ends by its pidfd in any case
+                write_number(self.places[0] / self._version.kill, 1)
+
+    def discard(self) -> None:
+        if self._fds:
+            self.close()
+            self._removal = asyncio.get_running_loop().run_in_executor(None, remove_folders, self.places)
+
+    def close(self) -> None:
+        """Give back the descriptors."""
+        self.joined()
+        for fd in self._fds.values():
+            os.close(fd)
+        self._fds.clear()
+
+    async def wait_discarded(self) -> None:
+        if self._removal is not None:
+            await asyncio.wait({self._removal})
+
+
+def create_group(version: Version, folders: Mapping[str, Path], limits: SandboxLimits) -> ControlGroup:
+    """Make and bound the groups in `folders` (controller to folder). Raises OSError; nothing is left then. Blocks."""
+    places = tuple(dict.fromkeys(folders.values()))
+    try:
+        for place in places:
+            place.mkdir()
+        for controller, file, value, tolerated in version.bounds(limits):
+            try:
+                write_number(folders[controller] / file, value)
+            except OSError as error:
+                if error.errno not in tolerated:
+                    raise
+        return ControlGroup(version, folders, limits)
+    except OSError:
+        remove_folders(places)
+        raise
+
+
+def remove_folders(places: Sequence[Path]) -> None:
+    """Remove the groups; a group whose last process is only just gone is tried again. Blocks."""
+    for place in places:
+        for _ in range(_REMOVAL_TRIES):
+            try:
+                place.rmdir()
+            except OSError as error:
+                if error.errno == errno.EBUSY:
+                    time.sleep(_REMOVAL_PAUSE_S)
+                    continue
+            break
+
+
+def write_number(file: Path, value: int) -> None:
+    """Write to a file of a group, in one system call."""
+    write_text(file, str(value))
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write to a file of a group, in one system call."""
+    fd = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
