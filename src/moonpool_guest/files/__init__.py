@@ -16,10 +16,11 @@ SECURITY: this runs in hostile ground. Code may have replaced any of it, so noth
 an honest session from what its own files do (links, fifos, bombs). The host checks sizes, digests and names again.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from moonpool_guest.channel import GuestChannel
+from moonpool_guest.channel import GuestChannel
+from moonpool_guest.files.exchange import Exchange
+from moonpool_guest.files.service import carry_out
 
 _LATE = frozenset({"file_piece", "file_commit", "file_next", "file_drop"})  # of an order that is over
 _BEGIN = frozenset({
@@ -28,11 +29,7 @@ _BEGIN = frozenset({
 ORDERS = _BEGIN | _LATE
 
 
-def serve(channel: "GuestChannel", head: "dict[str, Any]", _body: bytes) -> None:
+def serve(channel: GuestChannel, head: "dict[str, Any]", _body: bytes) -> None:
     """Carry one order out. Raises ChannelGoneError only."""
-    if head["t"] in _LATE:
-        return
-    from moonpool_guest.files.exchange import Exchange
-    from moonpool_guest.files.service import carry_out
-
-    carry_out(Exchange(channel, head))
+    if head["t"] not in _LATE:
+        carry_out(Exchange(channel, head))

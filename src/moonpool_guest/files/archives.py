@@ -10,7 +10,7 @@ import tarfile
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import IO, Any, NamedTuple, cast
 
 from moonpool_guest.files.refusals import RefusedError
@@ -18,6 +18,11 @@ from moonpool_guest.files.refusals import RefusedError
 _CHUNK = 65536
 _GZIP = b"\x1f\x8b"
 _OTHERS = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
+UNREADABLE = (
+    *(tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError),
+    *(ValueError, OverflowError, NotImplementedError, RuntimeError),
+)
+"""What the parsers raise about an archive that is damaged or made to mislead them; also while a content is read."""
 
 
 class Member(NamedTuple):
@@ -30,14 +35,14 @@ class Member(NamedTuple):
     target: str = ""
 
 
-Content = Callable[[], Iterator[bytes]]
+Content = Callable[[], "Generator[bytes]"]
 
 
-def _nothing() -> "Iterator[bytes]":
+def _nothing() -> "Generator[bytes]":
     yield from ()
 
 
-def read_tar(pieces: "Iterator[bytes]") -> "Iterator[tuple[Member, Content]]":
+def read_tar(pieces: "Iterator[bytes]") -> "Generator[tuple[Member, Content]]":
     """Members of a tar, plain or gzip, while it arrives. Takes every piece there is."""
     stream = _Stream(pieces)
     try:
@@ -46,7 +51,7 @@ def read_tar(pieces: "Iterator[bytes]") -> "Iterator[tuple[Member, Content]]":
         ) as tar:
             for info in tar:
                 yield _tar_member(tar, info)
-    except (tarfile.TarError, zlib.error, EOFError, ValueError, OverflowError) as error:
+    except UNREADABLE as error:
         raise RefusedError("archive", f"it is no tar that can be read: {error}") from None
     stream.drain()
 
@@ -59,7 +64,7 @@ def _tar_member(tar: tarfile.TarFile, info: tarfile.TarInfo) -> "tuple[Member, C
         raise RefusedError("archive", f"{info.name[:200]!r} is {what}")
     member = Member(info.name, kind, info.mode, max(0, int(info.mtime)), info.linkname)
 
-    def content() -> "Iterator[bytes]":
+    def content() -> "Generator[bytes]":
         file = tar.extractfile(info)
         while file is not None and (chunk := file.read(_CHUNK)):
             yield chunk
@@ -119,13 +124,13 @@ class _Stream:
             pass
 
 
-def read_zip(fd: int) -> "Iterator[tuple[Member, Content]]":
+def read_zip(fd: int) -> "Generator[tuple[Member, Content]]":
     """Members of a zip in a file."""
     try:
         with os.fdopen(os.dup(fd), "rb") as file, zipfile.ZipFile(file) as archive:
             for info in archive.infolist():
                 yield _zip_member(archive, info)
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError) as error:
+    except UNREADABLE as error:
         raise RefusedError("archive", f"it is no zip that can be read: {error}") from None
 
 
@@ -142,7 +147,7 @@ def _zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> "tuple[Membe
     modified_s = _modified(info)
     member = Member(name, "folder" if is_folder else "file", mode or (0o755 if is_folder else 0o644), modified_s)
 
-    def content() -> "Iterator[bytes]":
+    def content() -> "Generator[bytes]":
         with archive.open(info) as file:
             while chunk := file.read(_CHUNK):
                 yield chunk

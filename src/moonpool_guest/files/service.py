@@ -1,10 +1,14 @@
-"""From an order to its answer: exactly one, whatever happens meanwhile."""
+"""From an order to its answer: exactly one, whatever happens meanwhile.
+
+What one file needs is imported with the kernel, so that a session whose code holds every descriptor gets an answer too.
+"""
 
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from moonpool_guest.channel import ChannelGoneError
+from moonpool_guest.files import transfers
 from moonpool_guest.files.exchange import Exchange
 from moonpool_guest.files.refusals import refusal_of
 
@@ -36,8 +40,6 @@ def _action(kind: str) -> "Callable[[Exchange], None]":
         from moonpool_guest.files import removal, walking
 
         return walking.list_folder if kind == "file_list" else removal.delete
-    from moonpool_guest.files import transfers
-
     return {"file_put": transfers.put, "file_get": transfers.get, "file_mkdir": transfers.make_folder}[kind]
 
 

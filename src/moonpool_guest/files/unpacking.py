@@ -9,12 +9,14 @@ devices and pipes; sparse and encrypted members; more entries or bytes than may 
 expand to. Setuid bits are cleared.
 """
 
+import errno
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 
-from moonpool_guest.files.archives import Content, Member, read_tar, read_zip
+from moonpool_guest.files.archives import UNREADABLE, Content, Member, read_tar, read_zip
 from moonpool_guest.files.exchange import Exchange
 from moonpool_guest.files.places import Place, fresh_name, located, open_beneath
 from moonpool_guest.files.refusals import RefusedError
@@ -23,6 +25,7 @@ from moonpool_guest.files.walking import checked_walk
 from moonpool_wire.filenames import NameFault, link_stays_inside, member_parts
 from moonpool_wire.limits import ARCHIVE_ENTRIES_MAX, ARCHIVE_RATIO_FREE_BYTES, ARCHIVE_RATIO_MAX
 
+_MISFITS = frozenset({errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENOENT, errno.ELOOP})
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 
@@ -36,7 +39,8 @@ def unpack(exchange: Exchange) -> None:
             top = open_beneath(place.root, passing, _FOLDER)
             try:
                 target = _Target(top, exchange, bytes_max=int(head["expanded_bytes_max"]))
-                target.take_all(_members(exchange, place, zipped=head["form"] == "zip"))
+                with closing(_members(exchange, place, zipped=head["form"] == "zip")) as members:
+                    target.take_all(members)
                 target.check_links()
                 move_into(top, place, replace=bool(head["replace"]))
             finally:
@@ -46,7 +50,7 @@ def unpack(exchange: Exchange) -> None:
     exchange.done(entries=target.entries)
 
 
-def _members(exchange: Exchange, place: Place, *, zipped: bool) -> "Iterator[tuple[Member, Content]]":
+def _members(exchange: Exchange, place: Place, *, zipped: bool) -> "Generator[tuple[Member, Content]]":
     if not zipped:
         yield from read_tar(exchange.pieces())
         return
@@ -65,7 +69,7 @@ class _Target:
     def __init__(self, top: int, exchange: Exchange, *, bytes_max: int) -> None:
         self._top, self._exchange, self._bytes_max = top, exchange, bytes_max
         self._kinds: dict[tuple[str, ...], str] = {}  # everything made; "implied" is a folder nobody named yet
-        self._modes: list[tuple[tuple[str, ...], int]] = []
+        self._folders: list[tuple[tuple[str, ...], Member]] = []
         self._expanded = 0
         self.entries = 0
 
@@ -78,12 +82,14 @@ class _Target:
                 self._take(member, content)
             except NameFault as fault:
                 raise RefusedError("archive", f"{_shown(member.name)}: {fault}") from None
+            except UNREADABLE as error:
+                raise RefusedError("archive", f"{_shown(member.name)} cannot be read: {error}") from None
             except OSError as error:
-                if isinstance(error, (FileExistsError, NotADirectoryError, IsADirectoryError, FileNotFoundError)):
+                if error.errno in _MISFITS:
                     raise RefusedError("archive", f"{_shown(member.name)} does not fit what came before it") from None
                 raise
-        for parts, mode in reversed(self._modes):  # last, since a folder may be read-only
-            self._chmod(parts, mode)
+        for parts, member in reversed(self._folders):
+            self._finish_folder(parts, member)
 
     def _take(self, member: Member, content: Content) -> None:
         parts = member_parts(member.name)
@@ -99,16 +105,17 @@ class _Target:
 
     def _folder(self, parts: "tuple[str, ...]", member: Member, _: Content) -> None:
         os.close(self._made(parts))
-        self._modes.append((parts, member.mode & 0o777 | stat.S_IRWXU))
+        self._folders.append((parts, member))
 
     def _file(self, parts: "tuple[str, ...]", member: Member, content: Content) -> None:
         folder = self._made(parts[:-1])
         try:
             fd = os.open(parts[-1], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
             try:
-                for chunk in content():
-                    self._count(len(chunk))
-                    write_all(fd, chunk)
+                with closing(content()) as chunks:  # closed now: what it holds open is on the quota
+                    for chunk in chunks:
+                        self._count(len(chunk))
+                        write_all(fd, chunk)
                 os.fchmod(fd, member.mode & 0o777)
                 os.utime(fd, (member.modified_s, member.modified_s))
             finally:
@@ -122,6 +129,8 @@ class _Target:
         folder = self._made(parts[:-1])
         try:
             os.symlink(member.target, parts[-1], dir_fd=folder)
+            times = (member.modified_s, member.modified_s)
+            os.utime(parts[-1], times, dir_fd=folder, follow_symlinks=False)
         finally:
             os.close(folder)
 
@@ -159,10 +168,12 @@ class _Target:
         if self._expanded > max(ARCHIVE_RATIO_FREE_BYTES, self._exchange.size * ARCHIVE_RATIO_MAX):
             raise RefusedError("archive", f"it expands to more than {ARCHIVE_RATIO_MAX} times its size")
 
-    def _chmod(self, parts: "tuple[str, ...]", mode: int) -> None:
+    def _finish_folder(self, parts: "tuple[str, ...]", member: Member) -> None:
+        """Mode and time, last: what is made in a folder changes its time."""
         folder = open_beneath(self._top, "/".join(parts), _FOLDER)
         try:
-            os.fchmod(folder, mode)
+            os.fchmod(folder, member.mode & 0o777 | stat.S_IRWXU)
+            os.utime(folder, (member.modified_s, member.modified_s))
         finally:
             os.close(folder)
 

@@ -1,0 +1,47 @@
+"""Sessions in real sandboxes of both backends; one application each for all tests of the room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from apps import open_app
+from files.moving import Workbench
+from moonpool.core.errors import HostUnfitError
+from sandboxes.images import REQUIRED
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from moonpool.bootstrap import App
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session", params=["bubblewrap", "zygote"])
+async def app(request: pytest.FixtureRequest) -> AsyncGenerator[App]:
+    backend = request.param
+    try:
+        context = open_app(backend=backend, file_bytes_max=8 * 1024**2, disk_bytes_max=32 * 1024**2)
+        opened = await context.__aenter__()
+    except HostUnfitError as error:
+        if backend in REQUIRED:
+            pytest.fail(f"{backend} is required here, but: {error}")
+        pytest.skip(f"{backend}: {error}")
+    yield opened
+    await context.__aexit__(None, None, None)
+
+
+@pytest.fixture
+async def bench(request: pytest.FixtureRequest, app: App) -> AsyncGenerator[Workbench]:
+    """A session of its own."""
+    request.node.user_properties.append(("sandbox backend", app.settings.backend))
+    session = app.runtime.session(app.ticket)
+    yield Workbench(app, session)
+    with anyio.fail_after(20):
+        await session.close()
