@@ -257,6 +257,7 @@ def test_interfaces_of_tools_that_differ_in_case_or_share_parts_stay_apart(tmp_p
         pytest.param("*/ import 'node:fs'; /*", id="the end of a comment"),
         pytest.param("@ts-expect-error", id="a command to the compiler"),
         pytest.param("@deprecated {@link x} a\n@internal", id="tags"),
+        pytest.param("@", id="a tag without a name"),
         pytest.param("a\u2028b\u2029c\rd", id="line separators"),
         pytest.param("/// <reference path='x' />", id="a directive"),
         pytest.param("`${process.exit()}`", id="a template"),

@@ -3,7 +3,7 @@ r"""Hostile text -> JavaScript and TypeScript source that means that text and no
 The twin of `quoting` (whose `prose` and `one_line` make texts printable first). Values become string literals with
 `js_quote` and `js_literal`; prose becomes a JSDoc block.
 
-SECURITY: a JSDoc block ends at the first `*/`, so that is written `*\/`. An `@` that starts a word is written `\@`:
+SECURITY: a JSDoc block ends at the first `*/`, so that is written `*\/`. An `@` that does not follow a letter is written `\@`:
 tags (`@deprecated`) and TypeScript's own commands in comments (`@ts-expect-error`) are not the server's to give.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonValue
 
 SAFE_INTEGER_MAX: Final = 2**53 - 1
-_TAG: Final = re.compile(r"(?<!\w)@(?=\S)")
+_TAG: Final = re.compile(r"(?<!\w)@")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*", re.ASCII)
 
 

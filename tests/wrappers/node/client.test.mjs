@@ -11,10 +11,9 @@ const { PolicyDenied, Timeout, ToolCallError, ToolCallResult, ToolError, callToo
 const BRIDGE = Symbol.for("moonpool.callTool");
 const FAILURE = { ok: false, error: { type: "ToolError", message: "no such sheet", retryable: false } };
 
-const structured = (data, raw = {}) =>
-  new ToolCallResult({ ok: true, data_from: "structured", raw: { structuredContent: data, content: [], ...raw } }, "s.t");
-const textual = (dataFrom, ...texts) =>
-  new ToolCallResult({ ok: true, data_from: dataFrom, raw: { content: texts.map((text) => ({ type: "text", text })) } });
+const success = (dataFrom, raw) => new ToolCallResult({ ok: true, data_from: dataFrom, raw }, "s.t");
+const structured = (data) => success("structured", { structuredContent: data, content: [] });
+const textual = (dataFrom, ...texts) => success(dataFrom, { content: texts.map((text) => ({ type: "text", text })) });
 const failed = (members = {}) => new ToolCallResult({ ...FAILURE, ...members }, "sheets.get_all_rows");
 
 function bridge(reply = { ok: true, data_from: "text", raw: { content: [{ type: "text", text: "done" }] } }) {
@@ -143,7 +142,7 @@ test("results cannot be given another outcome", () => {
 });
 
 test("results are known as such", () => {
-  assert.deepEqual([structured([]), structured(1), failed()].map((result) => result instanceof ToolCallResult), [true, true, true]);
+  for (const result of [structured([]), structured(1), failed()]) assert.ok(result instanceof ToolCallResult);
   assert.equal({} instanceof ToolCallResult, false);
 });
 
@@ -158,7 +157,9 @@ test("errors have a class per type, named as the type", () => {
     })();
     assert.equal(error.constructor, Class);
     assert.ok(error instanceof ToolCallError && error instanceof Error);
-    assert.deepEqual([error.name, error.type, error.retryable, error.tool], [type, type, type === "Timeout", "sheets.get_all_rows"]);
+    assert.deepEqual([error.name, error.type, error.tool], [type, type, "sheets.get_all_rows"]);
+    assert.equal(error.retryable, type === "Timeout");
+    assert.deepEqual(error[Symbol.for("moonpool.error")](), error.toJSON());
     assert.deepEqual(error.toJSON(), { type, message: "sheets.get_all_rows: why", retryable: type === "Timeout" });
     if (type !== "New") assert.match(error.stack, new RegExp(`^${type}: sheets.get_all_rows: why`));
   }
@@ -166,14 +167,16 @@ test("errors have a class per type, named as the type", () => {
 
 test("a failure without a reason is still one", () => {
   for (const reply of [{ ok: false }, null, undefined, "nonsense", {}]) {
-    assert.deepEqual(new ToolCallResult(reply).error, { type: "Internal", message: "no reason given", retryable: false });
+    const { error } = new ToolCallResult(reply);
+    assert.deepEqual(error, { type: "Internal", message: "no reason given", retryable: false });
   }
 });
 
 test("a call can be written in both forms, and gives a result", async () => {
   const calls = bridge();
-  assert.equal((await callTool("weather", "get_weather", { location: "Bern" })).data, "done");
-  assert.equal((await callTool({ serverId: "weather", name: "get_weather", arguments: { location: "Bern" } })).data, "done");
+  const location = "Bern";
+  assert.equal((await callTool("weather", "get_weather", { location })).data, "done");
+  assert.equal((await callTool({ serverId: "weather", name: "get_weather", arguments: { location } })).data, "done");
   await callTool("weather", "get.all");
   assert.deepEqual(calls, [
     ["weather", "get_weather", { location: "Bern" }],
@@ -197,47 +200,27 @@ test("outside of an execution a call says so", async () => {
 test("arguments that are no plain object are refused", async () => {
   const calls = bridge();
   for (const args of [null, [], "text", 7, new Map(), new Date(), () => 1]) {
-    await assert.rejects(callTool("s", "t", args), { name: "TypeError", message: /arguments of s\.t are one plain object/ });
+    const message = /arguments of s\.t are one plain object/;
+    await assert.rejects(callTool("s", "t", args), { name: "TypeError", message });
   }
   await assert.rejects(callTool("s", 7), TypeError);
   await assert.rejects(callTool(), TypeError);
   assert.deepEqual(calls, []);
 });
 
-test("what JSON would lose is refused, with its place", async () => {
+test("objects without a prototype and earlier results may be arguments", async () => {
   const calls = bridge();
-  const circular = {};
-  circular.self = circular;
-  const losses = [
-    [{ a: Number.NaN }, "NaN at a"],
-    [{ a: [1, { b: Infinity }] }, "Infinity at a.1.b"],
-    [{ a: 1n }, "a bigint at a"],
-    [{ a: () => 1 }, "a function at a"],
-    [{ a: new Map() }, "a Map at a"],
-    [{ a: Promise.resolve(1) }, "a Promise (is an `await` missing?) at a"],
-    [circular, "contains itself, at self.self"],
-  ];
-  for (const [args, said] of losses) {
-    const { error } = await callTool("s", "t", args);
-    assert.equal(error.type, "ValidationError");
-    assert.ok(error.message.includes(said), error.message);
-  }
-  assert.deepEqual(calls, []);
-});
-
-test("dates, objects without a prototype and earlier results may be arguments", async () => {
-  const calls = bridge();
-  await callTool("s", "t", { at: new Date(0), rows: structured([1]), own: Object.assign(Object.create(null), { a: 1 }), none: undefined });
+  await callTool("s", "t", Object.assign(Object.create(null), { rows: structured([1]) }));
   await callTool("s", "t", structured({ a: 1 }));
   assert.deepEqual(calls.map((call) => call[2]), [
-    { at: "1970-01-01T00:00:00.000Z", rows: [1], own: { a: 1 } },
+    { rows: [1] },
     { a: 1 },
   ]);
 });
 
 test("a failed result cannot be an argument", async () => {
   const calls = bridge();
-  await assert.rejects(callTool("s", "t", { rows: failed() }), { name: "ToolError" });
+  await assert.rejects(callTool("s", "t", { rows: failed() }), { name: "ToolError" }); // by the bridge
   await assert.rejects(callTool("s", "t", failed()), { name: "ToolError" });
   assert.deepEqual(calls, []);
 });

@@ -1,6 +1,8 @@
 // Reads generated files with TypeScript's own parser and says what is in them besides what belongs there.
 //
-//     node harmless.mjs TYPESCRIPT < [{"path", "text"}...]   ->   [{"path", "wrong": [...], "calls": [[function, server, tool]...]}]
+//     node harmless.mjs TYPESCRIPT < [{"path", "text"}...]
+//
+// prints [{"path", "wrong": [...], "calls": [[function, server, tool]...]}...].
 //
 // index.js: one import, functions that return one call with two string literals, one table. index.d.ts: one import,
 // interfaces, function signatures, one table. In comments: no tags, no commands to the compiler.
@@ -15,7 +17,8 @@ function look({ path, text }) {
   const wrong = [];
   const calls = [];
   const isTypes = path.endsWith(".d.ts");
-  const file = ts.createSourceFile(path, text, ts.ScriptTarget.ES2022, true, isTypes ? ts.ScriptKind.TS : ts.ScriptKind.JS);
+  const kind = isTypes ? ts.ScriptKind.TS : ts.ScriptKind.JS;
+  const file = ts.createSourceFile(path, text, ts.ScriptTarget.ES2022, true, kind);
   const expect = (condition, what) => condition || wrong.push(what);
   expect(file.parseDiagnostics.length === 0, `syntax: ${file.parseDiagnostics.map((each) => each.messageText)}`);
   expect(!file.commentDirectives?.length, "a comment is a command to the compiler");
@@ -26,9 +29,10 @@ function look({ path, text }) {
       const import_ = isTypes ? "import type { ToolCallResult }" : "import { callTool }";
       expect(statement.getText() === `${import_} from "../../client/mcp_client.js";`, "another import");
     } else if (at === file.statements.length - 1) {
-      expect(ts.isVariableStatement(statement) && statement.declarationList.getText().startsWith("const tools"), "no table");
+      expect(ts.isVariableStatement(statement) && /^export const tools\b/.test(statement.getText()), "no table");
     } else if (isTypes) {
-      expect(ts.isInterfaceDeclaration(statement) || (ts.isFunctionDeclaration(statement) && !statement.body), Kind[statement.kind]);
+      const isSignature = ts.isFunctionDeclaration(statement) && !statement.body;
+      expect(isSignature || ts.isInterfaceDeclaration(statement), Kind[statement.kind]);
       if (ts.isInterfaceDeclaration(statement)) statement.members.forEach((member) => checkMember(member, expect));
     } else {
       calls.push(readFunction(statement, expect));
@@ -50,7 +54,8 @@ function readFunction(statement, expect) {
     ts.isFunctionDeclaration(statement) && more.length === 0 && only && ts.isReturnStatement(only) &&
     statement.parameters.map((each) => each.getText()).join() === "args = {}" && ts.isCallExpression(call) &&
     call.expression.getText() === "callTool" && call.arguments.length === 3 &&
-    ts.isStringLiteral(call.arguments[0]) && ts.isStringLiteral(call.arguments[1]) && call.arguments[2].getText() === "args";
+    ts.isStringLiteral(call.arguments[0]) && ts.isStringLiteral(call.arguments[1]) &&
+    call.arguments[2].getText() === "args";
   expect(fits, `not a wrapper: ${statement.getText().slice(0, 120)}`);
   return fits ? [statement.name.text, call.arguments[0].text, call.arguments[1].text] : [];
 }

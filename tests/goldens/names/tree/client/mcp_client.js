@@ -5,8 +5,8 @@
  *     const result = await callTool({ serverId: "sheets", name: "get_all_rows", arguments: { sheetId: "q" } });
  *
  * The kernel puts the way to the broker at `globalThis[Symbol.for("moonpool.callTool")]`: an async function of server,
- * tool and arguments that gives the broker's reply, `{ok, data_from, raw}` or `{ok, error, raw}`. The twin for Python is
- * `client.mcp_client`; both mean the same by everything.
+ * tool and arguments that gives the broker's reply, `{ok, data_from, raw}` or `{ok, error, raw}`. The twin for Python
+ * is `client.mcp_client`; both mean the same by everything.
  *
  * What a call returns is one object for every way of reading a result:
  *
@@ -22,7 +22,7 @@
 
 const BRIDGE = Symbol.for("moonpool.callTool");
 const INSPECT = Symbol.for("nodejs.util.inspect.custom");
-const DEPTH_MAX = 400;
+const ERROR = Symbol.for("moonpool.error");
 
 // -- errors: one class per type, as in the result contract's `error`
 
@@ -38,6 +38,11 @@ export class ToolCallError extends Error {
 
   toJSON() {
     return { type: this.type, message: this.message, retryable: this.retryable };
+  }
+
+  /** What the envelope says when the code did not catch this. */
+  [ERROR]() {
+    return this.toJSON();
   }
 }
 
@@ -148,7 +153,10 @@ class Outcome {
   }
 }
 
-const OWN = new Set(["ok", "data", "error", "raw", "content", "structuredContent", "isError", "text", "unwrap", "toJSON"]);
+/** Names that are always the call's. */
+const OWN = new Set([
+  "ok", "data", "error", "raw", "content", "structuredContent", "isError", "text", "unwrap", "toJSON",
+]);
 const results = new WeakSet();
 
 /** Outcome of one tool call; see the top of this file. */
@@ -267,7 +275,7 @@ function standIn(outcome) {
 
 /**
  * Call a tool by its own name: `callTool(serverId, name, args)` or `callTool({ serverId, name, arguments })`. Never
- * throws for a failing tool.
+ * throws for a failing tool. The kernel refuses arguments that JSON cannot hold; the broker knows the tool's schema.
  */
 export async function callTool(serverId, name, args) {
   if (serverId !== null && typeof serverId === "object") {
@@ -281,20 +289,12 @@ export async function callTool(serverId, name, args) {
   if (!isPlainObject(given)) {
     throw new TypeError(`the arguments of ${tool} are one plain object, not ${described(given)}`);
   }
-  const lost = whatJsonLoses(given, []);
-  if (lost !== "") {
-    return refused("ValidationError", `the arguments of ${tool} are not JSON: ${lost}`, tool);
-  }
   const bridge = globalThis[BRIDGE];
   if (typeof bridge !== "function") {
     const message = `${tool} was called where no execution is running; tools can be called by code that Moonpool runs`;
-    return refused("ExecutionEnded", message, tool);
+    return new ToolCallResult({ ok: false, error: { type: "ExecutionEnded", message, retryable: false } }, tool);
   }
   return new ToolCallResult(await bridge(serverId, name, given), tool);
-}
-
-function refused(type, message, tool) {
-  return new ToolCallResult({ ok: false, error: { type, message, retryable: false } }, tool);
 }
 
 /** Also for objects of another realm: the prototype is a root. */
@@ -307,37 +307,4 @@ function isPlainObject(value) {
 function described(value) {
   if (value === null || typeof value !== "object") return value === null ? "null" : `a ${typeof value}`;
   return Array.isArray(value) ? "an array" : `a ${value.constructor?.name ?? "object"}`;
-}
-
-/** What JSON would drop or change without a word, and where; "" for none. Members that are undefined are left out. */
-function whatJsonLoses(value, path) {
-  const what = lossOf(value, path.length);
-  if (what !== "") return path.length > 0 ? `${what} at ${path.slice(0, 8).join(".")}` : what;
-  if (value === null || typeof value !== "object" || typeof value.toJSON === "function") return "";
-  for (const [key, member] of Array.isArray(value) ? value.entries() : Object.entries(value)) {
-    path.push(key);
-    const lost = whatJsonLoses(member, path);
-    if (lost !== "") return lost;
-    path.pop();
-  }
-  return "";
-}
-
-function lossOf(value, depth) {
-  switch (typeof value) {
-    case "number":
-      return Number.isFinite(value) ? "" : String(value);
-    case "bigint":
-    case "function":
-    case "symbol":
-      return `a ${typeof value}`;
-    case "object":
-      break;
-    default:
-      return "";
-  }
-  if (depth > DEPTH_MAX) return "something nested too deeply, or that contains itself,";
-  if (value instanceof ToolCallResult) value.unwrap(); // the error of a failed call must not become an argument
-  if (value instanceof Promise) return "a Promise (is an `await` missing?)";
-  return value instanceof Map || value instanceof Set ? `a ${value.constructor.name}` : "";
 }
