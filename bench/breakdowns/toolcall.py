@@ -1,0 +1,80 @@
+"""The steps of one tool call, from the frame that arrives to the frame that leaves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from bench.breakdowns.stopwatch import Spot, own_times
+from bench.sampling import median
+from bench.world import without_pool
+from moonpool.runtime.runs import CodeRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from moonpool.bootstrap import App
+
+_ROAD = "moonpool.broker.road:ToolRoad"
+_EXECUTION = "moonpool.runtime.execution"
+STEPS: Final[Mapping[str, tuple[Spot, ...]]] = {
+    "channel: read, pipes drained, pace": (Spot("moonpool.sandboxes.link:GuestLink._on_channel"),),
+    "channel: frames decoded": (Spot("moonpool_wire.channel:Channel.receive"),),
+    "channel: message decoded into a frozen type": (Spot("moonpool.sandboxes.link:decode_guest"),),
+    "call admitted, task made": (Spot(f"{_EXECUTION}:Execution._start_call"),),
+    "arguments decoded within bounds": (Spot(f"{_EXECUTION}:_parse_arguments"),),
+    "resolve": (Spot(f"{_ROAD}._resolve"),),
+    "validate against the schema, digest": (Spot(f"{_ROAD}._validate"),),
+    "decide: policy": (Spot(f"{_ROAD}._decide"),),
+    "intent on disk": (Spot(f"{_ROAD}._leave_intent"),),
+    "upstream: encode, server, decode": (Spot("moonpool.broker.upstreams.supervisor:SupervisedUpstream.call_tool"),),
+    "normalise": (Spot("moonpool.broker.arrival:read_result"),),
+    "redact": (Spot("moonpool.broker.redaction:Redactor.json_object"),),
+    "result: size, digest, schema": (Spot(f"{_ROAD}._arrive"),),
+    "outcome on record": (Spot(f"{_ROAD}._record"),),
+    "reply made": (Spot(f"{_EXECUTION}:reply_of"),),
+    "reply encoded and sent": (Spot("moonpool.sandboxes.link:GuestLink.send"), Spot(f"{_EXECUTION}:Execution._reply")),
+    "between the stages": (Spot(f"{_ROAD}.pass_call"), Spot(f"{_ROAD}._call"), Spot(f"{_EXECUTION}:Execution._call")),
+}
+GUEST: Final = "guest: wrapper, JSON, channel; waking host and guest"
+TOTAL: Final = "as guest code sees it"
+_CALLS = 50  # of one execution; its own two frames are a hundredth of what is counted
+_CODE = """\
+import time
+from servers.bench import {tool} as tool
+await tool(n=0)
+started = time.perf_counter()
+for n in range({count}):
+    answer = await tool(n=n)
+    assert answer["n"] == n + 1, answer
+result = time.perf_counter() - started
+"""
+
+
+async def measure_calls(app: App, tool: str, rounds: int) -> dict[str, float]:
+    """Median ms of each step, of the means of `rounds` batches of calls."""
+    samples: dict[str, list[float]] = {step: [] for step in (*STEPS, GUEST, TOTAL)}
+    request = CodeRequest(code=_CODE.format(tool=tool, count=_CALLS).encode())
+    with own_times(STEPS) as times:  # before the sandbox: its link registers its functions when it is made
+        runtime = without_pool(app)
+        session = runtime.session(app.ticket)
+        try:
+            await session.execute(request)
+            for _ in range(rounds):
+                times.take()
+                envelope = await session.execute(request)
+                assert envelope.error is None, envelope.error
+                assert envelope.metrics["tool_calls"] == _CALLS + 1
+                seconds: Any = envelope.data
+                _note(samples, times.take(), seconds)
+        finally:
+            await runtime.close()
+    return {step: median(found) for step, found in samples.items() if found}
+
+
+def _note(samples: dict[str, list[float]], taken: dict[str, float], guest_s: float) -> None:
+    host = {step: 1000 * seconds / (_CALLS + 1) for step, seconds in taken.items()}
+    for step, elapsed in host.items():
+        samples[step].append(elapsed)
+    total = 1000 * guest_s / _CALLS
+    samples[TOTAL].append(total)
+    samples[GUEST].append(total - sum(host.values()))
