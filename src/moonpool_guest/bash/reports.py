@@ -45,8 +45,9 @@ class Reports:
         """Take bytes as they come."""
         self._taken += len(data)
         if self._taken > BYTES_MAX:
-            self.overflowed = True
+            self.overflowed = self.leaving is None  # else only its state is lost, and it may end in peace
             self._rest.clear()
+            self._state = None
             return
         self._rest += data
         if 0 in data:
@@ -58,7 +59,7 @@ class Reports:
     @property
     def state(self) -> bytes | None:
         """Commands that give the next bash what this one had, if it said so to the end."""
-        if self._options is None or self._state is None or self.overflowed:
+        if self._options is None or self._state is None:
             return None
         return self._state + self._options
 

@@ -35,7 +35,7 @@ _RUNTIME_VARIABLES = {"MOONPOOL_NODE": "node", "MOONPOOL_BASH": "bash"}
 _runtimes: "dict[str, str]" = {}  # language -> its program inside the sandbox
 
 
-def warm_up(variables: "list[str]") -> None:
+def warm_up(variables: "list[str]", *, alone: bool = False) -> None:
     """Make this process what a kernel is, as far as one process can do it for all that are forked from it.
 
     Done once in the zygote: what is written here costs no page fault in a sandbox. `variables` of the environment
@@ -46,6 +46,9 @@ def warm_up(variables: "list[str]") -> None:
     nesting.allow_nested_run()
     _runtimes.update({_RUNTIME_VARIABLES[name]: os.environ[name] for name in _RUNTIME_VARIABLES if name in os.environ})
     kept = {name: os.environ[name] for name in variables if name in os.environ and name not in _RUNTIME_VARIABLES}
+    if not alone:  # what is forked from here starts another language in 3 ms instead of 10
+        for language in _runtimes:
+            companion.make(language, _runtimes)
     os.environ.clear()
     os.environ.update({**ENVIRONMENT, **kept})
     sys.path[:0] = _IMPORT_ROOTS
@@ -279,7 +282,7 @@ def serve_alone(fd: int, program_fd: int, confinement: "dict[str, Any]", variabl
 
     with open(program_fd, "rb") as file:
         program = file.read()
-    warm_up(variables)
+    warm_up(variables, alone=True)
     confine.reset_signals()
     try:
         confine.confine_alone(confinement, [fd, 1, 2], program=program)
