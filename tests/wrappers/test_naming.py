@@ -135,12 +135,19 @@ def test_a_file_steps_aside_again_when_its_second_choice_is_taken() -> None:
     assert len({name.lower() for name in files.values()}) == 3
 
 
+@pytest.mark.req("H-015", "H-017")
 @pytest.mark.parametrize(
     ("tool", "function"),
     [
         pytest.param("get_document", "getDocument", id="the guide's example"),
         pytest.param("API-get-user", "APIGetUser", id="capitals stay"),
+        pytest.param("admin.tools.list", "adminToolsList", id="dots"),
         pytest.param("delete", "delete_", id="a reserved word"),
+        pytest.param("await", "await_", id="a word that only modules reserve"),
+        pytest.param("then", "then_", id="what would make a promise of the module"),
+        pytest.param("tools", "tools_", id="a name that generated code exports"),
+        pytest.param("__proto__", "Proto", id="a dunder"),
+        pytest.param("2fa", "_2fa", id="a leading digit"),
         pytest.param("getUser", "getUser", id="camel case stays"),
     ],
 )

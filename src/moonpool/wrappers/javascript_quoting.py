@@ -3,7 +3,7 @@ r"""Hostile text -> JavaScript and TypeScript source that means that text and no
 The twin of `quoting` (whose `prose` and `one_line` make texts printable first). Values become string literals with
 `js_quote` and `js_literal`; prose becomes a JSDoc block.
 
-SECURITY: a JSDoc block ends at the first `*/`, so that is written `*\/`. An `@` that does not follow a letter is written `\@`:
+SECURITY: a JSDoc block ends at the first `*/`, so that is written `*\/`. An `@` that follows no letter is written `\@`:
 tags (`@deprecated`) and TypeScript's own commands in comments (`@ts-expect-error`) are not the server's to give.
 """
 
