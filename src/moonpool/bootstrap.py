@@ -29,8 +29,9 @@ from moonpool.sandboxes.base import ImageSpec, SandboxLimits, SandboxSpec
 from moonpool.sandboxes.bubblewrap import BubblewrapBackend
 from moonpool.sandboxes.cgroups import LimitGroups, open_groups
 from moonpool.sandboxes.identity import UID_FIRST
-from moonpool.sandboxes.pool import SandboxPool
+from moonpool.sandboxes.pool import PoolLimits, SandboxPool
 from moonpool.sandboxes.zygote import ZygoteBackend
+from moonpool.sandboxes.zygotes import ZygotePolicy
 from moonpool.store.journal import open_journal
 from moonpool.store.manifests import CachedListing, ManifestCache
 from moonpool.store.paths import data_dir, journal_path, manifest_dir
@@ -84,7 +85,7 @@ async def assemble(
     data = data_folder(settings, environ)
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(run_folder(data / "run"))
-        backend = BACKENDS[settings.backend](folder, await _open_groups(stack, settings))
+        backend = make_backend(settings, folder, await _open_groups(stack, settings))
         if missing := backend.missing_features():
             raise HostUnfitError(tuple(missing))
         stack.push_async_callback(backend.close)
@@ -96,8 +97,7 @@ async def assemble(
         toolbox = await _open_toolbox(stack, settings, config, environ, data, wanted=upstreams_wanted)
         pool = SandboxPool(
             backend,
-            ready_count=settings.pool_size if serving else 0,
-            alive_count_max=settings.sandboxes_max,
+            pool_limits(settings, serving=serving),
             on_opened=lambda sandbox: _show_tools(sandbox, toolbox),
         )
         stack.push_async_callback(pool.close)
@@ -140,7 +140,7 @@ async def assemble_backend(
     data = data_folder(settings, environ)
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(run_folder(data / "run"))
-        backend = BACKENDS[settings.backend](folder, await _open_groups(stack, settings))
+        backend = make_backend(settings, folder, await _open_groups(stack, settings))
         stack.push_async_callback(backend.close)
         environment = await resolve_environment(
             settings.environment, root=data / "environments", uid=sandbox_uid(), progress=progress
@@ -163,6 +163,36 @@ def data_folder(settings: Settings, environ: Mapping[str, str]) -> Path:
 def sandbox_uid() -> int:
     """The uid that must be able to read environments: our own, or the first of the range when we are root."""
     return os.geteuid() or UID_FIRST
+
+
+def pool_limits(settings: Settings, *, serving: bool) -> PoolLimits:
+    """How many sandboxes there may be and how long callers wait; only who serves keeps some ready."""
+    return PoolLimits(
+        alive_max=settings.sandboxes_max,
+        alive_per_scope_max=settings.sandboxes_per_scope_max,
+        ready_min=settings.pool_low if serving else 0,
+        ready_max=settings.pool_high if serving else 0,
+        waiting_max=settings.waiting_max,
+        wait_s_max=settings.waiting_s_max,
+    )
+
+
+def make_backend(settings: Settings, folder: Path, groups: LimitGroups) -> SandboxBackend:
+    """The backend that `settings` name."""
+    if settings.backend == ZygoteBackend.name:
+        return ZygoteBackend(folder, groups, policy=zygote_policy(settings))
+    return BACKENDS[settings.backend](folder, groups)
+
+
+def zygote_policy(settings: Settings) -> ZygotePolicy:
+    """How many zygotes there may be, and for how long."""
+    return ZygotePolicy(
+        forks_max=settings.zygote_forks_max,
+        age_s_max=settings.zygote_age_s_max,
+        idle_s_max=settings.zygote_idle_s,
+        count_max=settings.zygotes_max,
+        per_image_max=settings.zygotes_per_image,
+    )
 
 
 def sandbox_spec(settings: Settings, environment: Environment, data: Path) -> SandboxSpec:

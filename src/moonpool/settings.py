@@ -54,8 +54,35 @@ class Settings:
     sandboxes_max: int = 64
     """Sandboxes alive at the same time."""
 
-    pool_size: int = 2
-    """Ready sandboxes kept per environment by processes that serve; `moonpool run` keeps none."""
+    sandboxes_per_scope_max: int = 0
+    """Of these, for one tenant. 0: all for a tenant who is alone, three quarters for each when there are more."""
+
+    pool_low: int = 2
+    """Ready sandboxes kept at all times by processes that serve; `moonpool run` keeps none."""
+
+    pool_high: int = 8
+    """The most that are kept ready of one kind when many come at once. 0 switches the pool off."""
+
+    waiting_max: int = 512
+    """Callers that may wait for a sandbox at the same time."""
+
+    waiting_s_max: float = 30.0
+    """How long a caller waits for a place before the answer is `busy`."""
+
+    zygotes_max: int = 32
+    """Zygotes that serve at the same time; each is one tenant's, for one environment."""
+
+    zygotes_per_image: int = 2
+    """Zygotes of one tenant and environment; the second starts when forks wait for each other."""
+
+    zygote_forks_max: int = 1000
+    """A zygote is replaced after so many sandboxes, because they share its address layout and hash seed."""
+
+    zygote_age_s_max: float = 600.0
+    """And after so long, when it is used again."""
+
+    zygote_idle_s: float = 300.0
+    """A zygote without sandboxes ends after so long."""
 
     session_idle_s: float = 1800.0
     """A session that is not used for so long is closed."""
@@ -110,12 +137,14 @@ class Settings:
         """Raise ConfigError for a value that cannot work."""
         for field in fields(self):
             value = getattr(self, field.name)
-            if (isinstance(value, int | float) and value < 0) or (value == 0 and field.name != "pool_size"):
+            if (isinstance(value, int | float) and value < 0) or (value == 0 and field.name not in _MAY_BE_0):
                 raise ConfigError(f"{field.name} must be positive, but is {value}")
         if self.backend not in ("zygote", "bubblewrap"):
             raise ConfigError(f"backend must be zygote or bubblewrap, but is {self.backend!r}")
         if self.limits not in ("auto", "cgroup2", "cgroup1", "rlimits"):
             raise ConfigError(f"limits must be auto, cgroup2, cgroup1 or rlimits, but is {self.limits!r}")
+        if self.pool_low > self.pool_high > 0:
+            raise ConfigError(f"pool_low is {self.pool_low}, but pool_high allows {self.pool_high}")
         if self.timeout_s > self.timeout_s_max:
             raise ConfigError(f"timeout_s is {self.timeout_s:g}, but timeout_s_max allows {self.timeout_s_max:g}")
 
@@ -124,6 +153,7 @@ class Settings:
         return replace(self, **changes)
 
 
+_MAY_BE_0 = frozenset({"pool_low", "pool_high", "sandboxes_per_scope_max"})
 _NOT_SETTINGS = frozenset({"MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS"})
 """`MOONPOOL_DEBUG=1` shows tracebacks of ours (it changes nothing else); the other one is of the test suite."""
 

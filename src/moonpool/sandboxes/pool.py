@@ -1,136 +1,418 @@
-"""A few ready sandboxes per spec, so that callers do not wait for a fork.
+"""Sandboxes for those who ask: ready ones at once, others in their turn, and a clear refusal instead of a collapse.
 
-`acquire` takes a ready one or opens one; the pool refills itself in the background. There is no release: a used sandbox
-is discarded by whoever used it. The number of sandboxes alive is capped; above the cap callers wait their turn.
+For each kind (scope, image, limits, language) some sandboxes stand ready, between a low and a high mark after recent
+demand (`demand`). A caller who finds none waits for one to be opened: only a few are opened at the same time, because
+more would only slow each other down; scopes take turns (`admission`); line and wait are bounded, and who comes in vain
+gets `BusyError`. There is no release: a used sandbox is discarded by whoever used it, and its place is free when no
+process of it is left. When a caller needs a place, ready ones of other kinds are given up, least recently used first.
+
+Every sandbox has one task here, from its opening to its end. Ahead of need a sandbox is opened only when nobody can be
+served, and not in the first moments after code was started: the code goes first.
+
+INVARIANT: whoever waits is told: a sandbox, an error, or `BusyError`. Who leaves takes back what was meant for him.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import os
+import time
 from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from moonpool.core.errors import MoonpoolError
+from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.sandboxes.admission import BusyError, FairLine, Places
 from moonpool.sandboxes.ready import rehearse
+from moonpool.sandboxes.shelf import Waiter
+from moonpool.sandboxes.statistics import CountsZygotes, PoolStatistics
+from moonpool.sandboxes.stock import Stock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxLimits, SandboxSpec
+    from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
+    from moonpool.sandboxes.shelf import Shelf
 
-    Key = tuple[str, str, SandboxLimits]
+PYTHON = "python"
+_QUIET_S = 0.01  # the code that was just started goes first; a fork takes 4 ms of the same cores
+_TEND_S = 1.0
+_RATE_OVER = 64
+_RETRY_S, _RETRY_S_MAX = 1.0, 60.0
 
-_RETRY_S = 1.0
-_REFILL_DELAY_S = 0.01  # the code that was just started goes first; a fork takes 4 ms of the same cores
+
+def _opening_max() -> int:
+    """Two for each core: one computes while the other waits for its zygote. More only wait for each other."""
+    return 2 * len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolLimits:
+    """Marks and bounds of a pool; the settings of similar names explain them. `ready_max=0` keeps none ready."""
+
+    alive_max: int = 64
+    alive_per_scope_max: int = 0
+    ready_min: int = 2
+    ready_max: int = 8
+    opening_max: int = field(default_factory=_opening_max)
+    waiting_max: int = 512
+    wait_s_max: float = 30.0
+
+    @classmethod
+    def none_ready(cls, *, alive_max: int) -> PoolLimits:
+        """Open on demand only."""
+        return cls(alive_max=alive_max, ready_min=0, ready_max=0)
+
+
+class PoolClosedError(MoonpoolError):
+    """The server is shutting down. Nothing was run."""
+
+    code = "pool_closed"
+    fault = Fault.HOST
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            "no sandbox is opened any more, because the server is shutting down; try again when it is back"
+        )
 
 
 class SandboxPool:
-    """Opens sandboxes ahead of need."""
+    """Hands out sandboxes that nobody used. `on_opened` sees each ready one before anybody else."""
 
     def __init__(
         self,
         backend: SandboxBackend,
+        limits: PoolLimits,
         *,
-        ready_count: int,
-        alive_count_max: int,
         on_opened: Callable[[Sandbox], Awaitable[None]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._backend = backend
-        self._ready_count = ready_count
-        self._slots = asyncio.Semaphore(alive_count_max)
-        self._ready: dict[Key, deque[Sandbox]] = {}
-        self._fillers: dict[Key, asyncio.Task[None]] = {}
-        self._watchers: set[asyncio.Task[None]] = set()
-        self._on_opened = on_opened
+        self._backend, self._limits, self._on_opened, self._clock = backend, limits, on_opened, clock
+        self._places = Places(alive_max=limits.alive_max, alive_per_scope_max=limits.alive_per_scope_max)
+        self._line: FairLine[Waiter] = FairLine()
+        self._stock = Stock(high=limits.ready_max)
+        self._ahead_max = max(1, limits.opening_max // 4)
+        self._opening = 0
+        self._lives: set[asyncio.Task[None]] = set()
+        self._leaving: dict[Sandbox, asyncio.Task[object]] = {}  # given up, not gone yet
+        self._served: deque[float] = deque(maxlen=_RATE_OVER)
+        self._quiet_until = 0.0
+        self._refill_timer: asyncio.TimerHandle | None = None
+        self._tend_timer: asyncio.TimerHandle | None = None
+        self._refused = 0
         self._closed = False
 
-    async def acquire(self, spec: SandboxSpec) -> Sandbox:
-        """A READY sandbox that nobody used. Raises SandboxStartError."""
-        sandbox = self.acquire_nowait(spec)
-        if sandbox is None:
-            sandbox = await self._open(spec)
-            self._refill_later(spec)
-        return sandbox
+    # --- asking
 
-    def acquire_nowait(self, spec: SandboxSpec) -> Sandbox | None:
-        """A READY sandbox if one is at hand."""
-        ready = self._ready.setdefault(spec.key, deque())
-        while ready:
-            sandbox = ready.popleft()
-            if not sandbox.has_ended:
-                self._refill_later(spec)
-                return sandbox
-        return None
-
-    def fill(self, spec: SandboxSpec) -> None:
-        """Start opening the ready ones of `spec` now, before anybody asks."""
-        self._ready.setdefault(spec.key, deque())
-        self._refill(spec)
-
-    def statistics(self) -> dict[str, int]:
-        """How many are ready, per scope and image."""
-        return {f"{scope}/{image}": len(ready) for (scope, image, _), ready in self._ready.items()}
-
-    async def _open(self, spec: SandboxSpec) -> Sandbox:
-        await self._slots.acquire()
+    async def acquire(self, spec: SandboxSpec, language: str = PYTHON) -> Sandbox:
+        """A READY sandbox that nobody used. Raises SandboxStartError, BusyError, PoolClosedError."""
+        if (sandbox := self.acquire_nowait(spec, language)) is not None:
+            return sandbox
+        waiter = self._wait_for(spec, language)
+        self._pump()
         try:
-            sandbox = await self._backend.open_sandbox(spec)
-        except BaseException:
-            self._slots.release()
+            return await waiter.sandbox
+        except asyncio.CancelledError:
+            self._leave(waiter)
             raise
-        watcher = asyncio.ensure_future(self._give_back_slot(sandbox))
-        self._watchers.add(watcher)
-        watcher.add_done_callback(self._watchers.discard)
+
+    def acquire_nowait(self, spec: SandboxSpec, language: str = PYTHON) -> Sandbox | None:
+        """A READY sandbox if one is at hand: with the kernel of `language` started, or else without."""
+        if self._closed:
+            return None
+        now = self._clock()
+        shelf = self._stock.shelf(spec, language)
+        sandbox = shelf.take(now)
+        if sandbox is None and language != PYTHON and (plain := self._stock.find(spec, PYTHON)) is not None:
+            sandbox = plain.take(now, substitute=True)
+        if sandbox is not None:
+            shelf.demand.note(now)
+            self._on_taken(now)
         return sandbox
 
-    async def _give_back_slot(self, sandbox: Sandbox) -> None:
-        try:
-            await sandbox.wait_exited()
-        finally:
-            self._slots.release()
+    def fill(self, spec: SandboxSpec, language: str = PYTHON) -> None:
+        """Keep at least the low mark of this kind ready from now on, before anybody asks."""
+        self._stock.shelf(spec, language).demand.low = self._limits.ready_min
+        self._pump()
 
-    def _refill_later(self, spec: SandboxSpec) -> None:
-        if self._ready_count:
-            asyncio.get_running_loop().call_later(_REFILL_DELAY_S, self._refill, spec)
+    def statistics(self) -> PoolStatistics:
+        """What there is and was."""
+        now = self._clock()
+        return PoolStatistics(
+            alive=self._places.alive,
+            alive_max=self._limits.alive_max,
+            opening=self._opening,
+            opening_max=self._limits.opening_max,
+            waiting=sum(len(shelf.waiters) for shelf in self._stock),
+            refused=self._refused,
+            kinds=tuple(shelf.statistics(now) for shelf in self._stock),
+            zygotes=self._backend.zygote_totals() if isinstance(self._backend, CountsZygotes) else None,
+        )
 
-    def _refill(self, spec: SandboxSpec) -> None:
-        running = self._fillers.get(spec.key)
-        if self._closed or self._ready_count == 0 or (running is not None and not running.done()):
+    # --- waiting
+
+    def _wait_for(self, spec: SandboxSpec, language: str) -> Waiter:
+        if self._closed:
+            raise PoolClosedError
+        if len(self._line) >= self._limits.waiting_max:
+            self._make_way(spec.scope)
+        now, loop = self._clock(), asyncio.get_running_loop()
+        shelf = self._stock.shelf(spec, language)
+        shelf.demand.note(now)
+        waiter = Waiter(shelf, spec, now, loop.create_future())
+        if not shelf.miss(waiter):
+            self._line.join(spec.scope, waiter)
+        waiter.timer = loop.call_later(self._limits.wait_s_max, self._expire, waiter)
+        self._tend_later()
+        return waiter
+
+    def _make_way(self, scope: str) -> None:
+        """The line is full: refuse the newest of the scope that fills it, or else the one who comes."""
+        error = self._busy(f"{len(self._line)} callers are waiting for a sandbox already", "waiting_max")
+        loser = self._line.newest_of_longest(scope)
+        if loser is None:
+            raise error
+        self._drop(loser)
+        loser.settle(error)
+
+    def _expire(self, waiter: Waiter) -> None:
+        if waiter in waiter.shelf.covered():
+            return  # its sandbox is being opened, and that has deadlines of its own
+        limits, scope = self._limits, waiter.shelf.scope
+        setting = self._places.lacking(scope) or "waiting_s_max"
+        why = {
+            "sandboxes_max": f"all {limits.alive_max} sandboxes stayed in use",
+            "sandboxes_per_scope_max": f"all {self._places.scope_max(scope)} of tenant {scope!r} stayed in use",
+            "waiting_s_max": "others were served first",
+        }[setting]
+        self._drop(waiter)
+        waiter.settle(self._busy(f"{why} for {limits.wait_s_max:g} s", setting))
+        self._pump()
+
+    def _busy(self, why: str, setting: str) -> BusyError:
+        self._refused += 1
+        span = self._clock() - self._served[0] if self._served else 0.0
+        rate = len(self._served) / span if span > 0 else 1.0
+        wait_s = (len(self._line) + 1) / rate
+        return BusyError(why, setting=setting, retry_after_s=min(_RETRY_S_MAX, max(_RETRY_S, wait_s)))
+
+    def _leave(self, waiter: Waiter) -> None:
+        """The caller has gone."""
+        handed = waiter.sandbox
+        if handed.done() and not handed.cancelled() and handed.exception() is None:
+            if not handed.result().has_ended:
+                waiter.shelf.in_use -= 1
+                self._hand_over(waiter.shelf, handed.result())
+        else:
+            self._drop(waiter)
+        self._pump()
+
+    def _drop(self, waiter: Waiter) -> None:
+        if waiter.timer is not None:
+            waiter.timer.cancel()
+        if waiter in waiter.shelf.waiters:
+            waiter.shelf.waiters.remove(waiter)
+        self._line.leave(waiter.shelf.scope, waiter)
+        self._cover(waiter.shelf)
+
+    def _cover(self, shelf: Shelf) -> None:
+        """Those whom an opening under way will serve need not stand in the line."""
+        for waiter in shelf.covered():
+            self._line.leave(shelf.scope, waiter)
+
+    # --- opening
+
+    def _pump(self) -> None:
+        """Open what may be opened now: for those who wait, then ahead of need."""
+        if self._closed:
             return
-        self._fillers[spec.key] = asyncio.ensure_future(self._fill(spec))
-
-    async def _fill(self, spec: SandboxSpec) -> None:
-        ready = self._ready[spec.key]
-        while len(ready) < self._ready_count and not self._closed:
-            try:
-                sandbox = await self._open(spec)
-                try:
-                    await self._make_warm(sandbox)
-                except BaseException:
-                    await sandbox.close()
-                    raise
-                ready.append(sandbox)
-            except MoonpoolError:
-                await asyncio.sleep(_RETRY_S)  # whoever acquires gets the error itself; here it is only tried again
+        while self._opening < self._limits.opening_max:
+            waiter = self._line.next(self._may_open)
+            if waiter is None:
+                self._make_room()
+                self._refill()
                 return
+            self._begin(waiter.shelf, waiter.spec, ahead=False)
 
-    async def _make_warm(self, sandbox: Sandbox) -> None:
+    def _may_open(self, scope: str) -> bool:
+        return self._places.lacking(scope) is None
+
+    def _begin(self, shelf: Shelf, spec: SandboxSpec, *, ahead: bool) -> None:
+        self._places.take(shelf.scope)
+        shelf.opening += 1
+        self._opening += 1
+        life = asyncio.ensure_future(self._live(shelf, spec, ahead=ahead))
+        self._lives.add(life)
+        life.add_done_callback(self._lives.discard)
+
+    async def _live(self, shelf: Shelf, spec: SandboxSpec, *, ahead: bool) -> None:
+        """A sandbox from its opening to its end; its place is taken all the time."""
+        try:
+            sandbox = await self._bring_up(shelf, spec, ahead=ahead)
+            if sandbox is not None:
+                self._pump()
+                await sandbox.wait_exited()
+                self._on_ended(shelf, sandbox)
+        finally:
+            self._places.give_back(shelf.scope)
+            self._pump()
+
+    async def _bring_up(self, shelf: Shelf, spec: SandboxSpec, *, ahead: bool) -> Sandbox | None:
+        """Open one and give it to whoever waits, or put it on its shelf."""
+        try:
+            sandbox = await self._open(shelf, spec, ahead=ahead)
+            if not shelf.waiters and not self._closed:
+                await self._make_warm(sandbox, shelf)
+        except Exception as error:
+            self._opened_one(shelf)
+            shelf.failed(self._clock())
+            waiter = shelf.next_waiter()
+            if waiter is not None:
+                self._line.leave(shelf.scope, waiter)
+                waiter.settle(error)
+            self._cover(shelf)
+            self._tend_later()
+            if waiter is None and not isinstance(error, MoonpoolError):
+                raise  # a bug that nobody would hear of
+            return None
+        except BaseException:
+            self._opened_one(shelf)
+            raise
+        self._opened_one(shelf)
+        shelf.came_up()
+        self._hand_over(shelf, sandbox)
+        return sandbox
+
+    def _opened_one(self, shelf: Shelf) -> None:
+        shelf.opening -= 1
+        self._opening -= 1
+
+    async def _open(self, shelf: Shelf, spec: SandboxSpec, *, ahead: bool) -> Sandbox:
+        try:
+            return await self._backend.open_sandbox(spec)
+        except BusyError:
+            # The backend keeps a bounded number of something for each scope and image: let the one go that is only
+            # held by ready sandboxes nobody uses.
+            group = [] if ahead else self._stock.oldest_unused_group(other_than=shelf)
+            if not group:
+                raise
+            await asyncio.gather(*(self._give_up(one) for one in group for _ in tuple(one.ready)))
+            return await self._backend.open_sandbox(spec)
+
+    async def _make_warm(self, sandbox: Sandbox, shelf: Shelf) -> None:
         """Do now what the first caller would wait for."""
-        if self._on_opened is not None:
-            await self._on_opened(sandbox)
-        await rehearse(sandbox)
+        try:
+            if self._on_opened is not None:
+                await self._on_opened(sandbox)
+            await rehearse(sandbox, shelf.kind.language)
+        except BaseException as error:
+            if isinstance(error, MoonpoolError) and shelf.waiters and not sandbox.has_ended:
+                return  # somebody came meanwhile, and can have it as it is
+            await sandbox.close()
+            raise
+
+    def _hand_over(self, shelf: Shelf, sandbox: Sandbox) -> None:
+        now = self._clock()
+        waiter = shelf.next_waiter()
+        if waiter is not None:
+            self._line.leave(shelf.scope, waiter)
+            waiter.settle(sandbox)
+            shelf.handed_over(now - waiter.since)
+            self._on_taken(now)
+        else:
+            shelf.ready.append(sandbox)
+            if self._closed or shelf.excess(now) > 0:
+                self._give_up(shelf)
+        self._cover(shelf)
+
+    def _on_taken(self, now: float) -> None:
+        self._served.append(now)
+        if self._quiet_until <= now:
+            self._quiet_until = now + _QUIET_S
+        self._refill_later(now)
+        self._tend_later()
+
+    def _on_ended(self, shelf: Shelf, sandbox: Sandbox) -> None:
+        if sandbox in self._leaving:
+            del self._leaving[sandbox]
+        elif sandbox in shelf.ready:  # it ended by itself, or was lost with its zygote
+            shelf.ready.remove(sandbox)
+            shelf.discarded()
+        else:
+            shelf.in_use -= 1
+
+    # --- ahead of need, and back
+
+    def _refill_later(self, now: float) -> None:
+        if self._refill_timer is None and self._limits.ready_max and not self._closed:
+            delay_s = max(0.0, self._quiet_until - now)
+            self._refill_timer = asyncio.get_running_loop().call_later(delay_s, self._on_quiet)
+
+    def _on_quiet(self) -> None:
+        self._refill_timer = None
+        self._pump()
+
+    def _refill(self) -> None:
+        now = self._clock()
+        while self._opening < self._ahead_max:
+            shelf = self._stock.neediest(now, self._may_open)
+            if shelf is None:
+                return
+            if now < self._quiet_until:
+                self._refill_later(now)
+                return
+            self._begin(shelf, shelf.spec, ahead=True)
+
+    def _make_room(self) -> None:
+        """Give up ready ones whose places are waited for."""
+        for scope in self._line.scopes():
+            if len(self._leaving) >= min(len(self._line), self._limits.opening_max):
+                return
+            setting = self._places.lacking(scope)
+            if setting is not None:
+                shelf = self._stock.oldest_ready(None if setting == "sandboxes_max" else scope)
+                if shelf is not None:
+                    self._give_up(shelf)
+
+    def _give_up(self, shelf: Shelf) -> asyncio.Task[object]:
+        """End the ready one that has stood longest."""
+        sandbox = shelf.ready.popleft()
+        shelf.discarded()
+        closing: asyncio.Task[object] = asyncio.ensure_future(sandbox.close())
+        self._leaving[sandbox] = closing
+        return closing
+
+    def _tend_later(self) -> None:
+        if self._tend_timer is None and not self._closed:
+            self._tend_timer = asyncio.get_running_loop().call_later(_TEND_S, self.tend)
+
+    def tend(self) -> None:
+        """Follow demand down, and try again what failed. Called by a timer while there is something to follow."""
+        self._tend_timer = None
+        now = self._clock()
+        for shelf in self._stock:
+            while shelf.excess(now) > 0 and shelf.ready:
+                self._give_up(shelf)
+        self._stock.forget_unused(now)
+        self._pump()
+        if not self._stock.rests(now):
+            self._tend_later()
 
     async def close(self) -> None:
-        """End the ready ones and stop refilling. Sandboxes in use belong to their users."""
+        """End the ready ones, refuse those who wait and stop opening. Sandboxes in use belong to their users."""
         self._closed = True
-        for task in self._fillers.values():
-            task.cancel()
-        for task in self._fillers.values():
-            with contextlib.suppress(asyncio.CancelledError, MoonpoolError):
-                await task
-        for ready in self._ready.values():
-            while ready:
-                await ready.popleft().close()
-        for watcher in tuple(self._watchers):
-            watcher.cancel()
+        for timer in (self._refill_timer, self._tend_timer):
+            if timer is not None:
+                timer.cancel()
+        for shelf in self._stock:
+            while (waiter := shelf.next_waiter()) is not None:
+                self._line.leave(shelf.scope, waiter)
+                waiter.settle(PoolClosedError())
+        for life in self._lives:
+            life.cancel()  # one that opens leaves nothing
+        await asyncio.gather(*self._lives, return_exceptions=True)
+        for shelf in self._stock:
+            while shelf.ready:
+                self._give_up(shelf)
+        await asyncio.gather(*self._leaving.values())

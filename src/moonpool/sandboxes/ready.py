@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 _READY_TIMEOUT_S = 10.0
+_REHEARSALS = {"python": b"result = 1 + 1", "node": b"globalThis.result = 2", "bash": b":"}
 
 
 class _FirstWord:
@@ -43,7 +44,9 @@ class _FirstWord:
         if self.ready.done():
             return
         fits = not isinstance(message, Ready) or message.protocol == PROTOCOL_VERSION
-        if isinstance(message, self._kind) and fits:
+        if isinstance(message, Done) and message.error is not None:
+            self.ready.set_exception(SandboxStartError(step="rehearsal", reason=message.error.message[:500]))
+        elif isinstance(message, self._kind) and fits:
             self.ready.set_result(None)
         elif isinstance(message, Failed):
             self.ready.set_exception(SandboxStartError(step=message.step, reason=message.message))
@@ -65,14 +68,22 @@ async def wait_ready(sandbox: Attachable) -> None:
     await _first_word(sandbox, _FirstWord(Ready))
 
 
-async def rehearse(sandbox: Attachable) -> None:
+async def rehearse(sandbox: Attachable, language: str = "python") -> None:
     """Let a fresh kernel run nothing once, so that the pages an execution touches are its own before anybody waits.
 
-    A forked process pays some hundred page faults, 2 us each, at its first execution. Leaves no trace in its namespace.
+    A forked process pays some hundred page faults, 2 us each, at its first execution; a kernel of another language is
+    started. Leaves no trace in its namespace. Raises SandboxStartError, also when that language is not there.
     """
-    sink = _FirstWord(Done)
-    order = Execute(run="rehearsal", name="<rehearsal>", manifest="", final=False, result_bytes_max=1024, rehearse=True)
-    await _first_word(sandbox, sink, order, b"result = 1 + 1")
+    order = Execute(
+        run="rehearsal",
+        name="<rehearsal>",
+        manifest="",
+        final=False,
+        result_bytes_max=1024,
+        language=language,
+        rehearse=True,
+    )
+    await _first_word(sandbox, _FirstWord(Done), order, _REHEARSALS[language])
 
 
 async def _first_word(sandbox: Attachable, sink: _FirstWord, order: Execute | None = None, code: bytes = b"") -> None:

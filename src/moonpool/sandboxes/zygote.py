@@ -1,12 +1,12 @@
 """The `zygote` backend: forks sandboxes from a preloaded process inside an outer wall (default).
 
-One zygote per scope and image starts at first use. Each sandbox gets its own channel and pipes. When a zygote dies, its
-sandboxes die with it (the wall's PID 1 ends) and the next request starts another. `zygote_process` talks to one zygote.
+`zygotes` says how many there are for a scope and image, and for how long; here one is started. Each sandbox gets its
+own channel and pipes. When a zygote dies, its sandboxes die with it (the wall's PID 1 ends) and the next request starts
+another. `zygote_process` talks to one zygote.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import secrets
@@ -23,6 +23,7 @@ from moonpool.sandboxes.plan import WallParts, guest_command, zygote_wall
 from moonpool.sandboxes.process import WallStarter, filter_fd, find_launcher, has_merged_usr, write_etc
 from moonpool.sandboxes.slots import SlotFolder
 from moonpool.sandboxes.zygote_process import Zygote
+from moonpool.sandboxes.zygotes import Zygotes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.base import ImageSpec, SandboxSpec
     from moonpool.sandboxes.process import Wall
+    from moonpool.sandboxes.statistics import ZygoteTotals
     from moonpool.sandboxes.zygote_process import ZygoteSandbox
+    from moonpool.sandboxes.zygotes import ZygotePolicy
 
 
 class ZygoteBackend:
@@ -38,13 +41,14 @@ class ZygoteBackend:
 
     name = "zygote"
 
-    def __init__(self, state_dir: Path, groups: LimitGroups | None = None) -> None:
+    def __init__(
+        self, state_dir: Path, groups: LimitGroups | None = None, *, policy: ZygotePolicy | None = None
+    ) -> None:
         self._state_dir = state_dir
         self._groups = groups or LimitGroups()
         self._identities = Identities()
         self._starter = WallStarter(state_dir)
-        self._zygotes: dict[tuple[str, str], Zygote] = {}
-        self._starting: dict[tuple[str, str], asyncio.Lock] = {}
+        self._zygotes = Zygotes(self._start, policy)
 
     @property
     def limits_mode(self) -> str:
@@ -54,19 +58,14 @@ class ZygoteBackend:
         return [*missing_on_host(), *self._groups.missing]
 
     async def open_sandbox(self, spec: SandboxSpec) -> ZygoteSandbox:
-        zygote = await self.zygote(spec.scope, spec.image)
-        return await zygote.spawn(spec)
+        return await self._zygotes.open_sandbox(spec)
 
     async def zygote(self, scope: str, image: ImageSpec) -> Zygote:
-        """The zygote of `scope` and `image`, started if need be. Raises SandboxStartError."""
-        key = (scope, image.digest)
-        async with self._starting.setdefault(key, asyncio.Lock()):
-            zygote = self._zygotes.get(key)
-            if zygote is None or not zygote.alive:
-                if zygote is not None:
-                    await zygote.close()
-                zygote = self._zygotes[key] = await self._start(scope, image)
-            return zygote
+        """A zygote of `scope` and `image`, started if need be. Raises SandboxStartError."""
+        return await self._zygotes.serving(scope, image)
+
+    def zygote_totals(self) -> ZygoteTotals:
+        return self._zygotes.statistics()
 
     async def _start(self, scope: str, image: ImageSpec) -> Zygote:
         launcher = find_launcher()
@@ -129,9 +128,7 @@ class ZygoteBackend:
         return zygote
 
     async def close(self) -> None:
-        for zygote in self._zygotes.values():
-            await zygote.close()
-        self._zygotes.clear()
+        await self._zygotes.close()
         await self._starter.close()
 
 

@@ -29,6 +29,8 @@ from moonpool.sandboxes.linked import LinkedSandbox
 from moonpool.sandboxes.ready import wait_ready
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from moonpool.sandboxes.base import SandboxSpec
     from moonpool.sandboxes.control_group import LimitGroup
     from moonpool.sandboxes.process import Wall
@@ -97,7 +99,13 @@ class Zygote:
         self._turns = asyncio.Semaphore(_SPAWNS_AT_ONCE_MAX)
         self._sandboxes: set[ZygoteSandbox] = set()
         self.alive = True
+        self.on_free: Callable[[], None] | None = None  # told when a sandbox has ended, and when this has
         self._loop.add_reader(control.fileno(), self._on_control)
+
+    @property
+    def sandbox_count(self) -> int:
+        """Sandboxes of it that have not ended."""
+        return len(self._sandboxes)
 
     async def wait_hello(self) -> None:
         """Wait until the zygote has preloaded. Raises TimeoutError or SandboxStartError."""
@@ -233,6 +241,8 @@ class Zygote:
                 future.exception()  # retrieved: nobody may be waiting for it
         for status in self._statuses.values():
             status.cancel()
+        if self.on_free is not None:
+            self.on_free()
 
     def exit_status(self, request_id: int) -> asyncio.Future[Ended]:
         """How a sandbox ended, once the zygote has reaped it; cancelled when the zygote is gone."""
@@ -242,6 +252,8 @@ class Zygote:
         """Drop a sandbox that has ended."""
         self._sandboxes.discard(sandbox)
         self._statuses.pop(sandbox.request_id, None)
+        if self.on_free is not None:
+            self.on_free()
 
     def kill(self) -> None:
         """End the wall; PID 1 of it goes, and everything inside with it."""
