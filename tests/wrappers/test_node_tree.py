@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import jsonschema_rs
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -120,6 +121,22 @@ def test_words_of_the_language_and_of_the_wrappers_are_fine_names(tmp_path: Path
     answer = json.loads(run_node(SCRIPTS / "calls.mjs", folder, given=make_cases(tree, manifest)))
     assert [call[1] for call in answer["received"][::FORMS]] == WORDS
     assert not {"then", "default", "await", "arguments"} & set(answer["exported"]["words"])
+
+
+@pytest.mark.req("H-008", "H-089")
+def test_types_accept_what_the_schemas_of_published_servers_accept(tmp_path: Path) -> None:
+    tree, manifest = tree_of("real servers"), manifest_of("real servers")
+    folder = write_tree(tree, tmp_path)
+    lines: list[str] = []
+    for case in make_cases(tree, manifest):
+        tool = manifest.find(case["server_id"], case["tool"])
+        arguments = {name: value for name, value in case["arguments"].items() if name != "not in the schema"}
+        if tool is not None and jsonschema_rs.is_valid(tool.input_schema, arguments):
+            module = f"(await import('./servers/{case['module']}/index.js'))"
+            lines.append(f"await {module}.{case['node']}({json.dumps(arguments)});\n")
+    assert len(lines) > 200
+    (folder / "calls.mts").write_text("export {};\n" + "".join(lines), encoding="utf-8")
+    assert type_errors(folder) == ""
 
 
 SAMPLE = """\
