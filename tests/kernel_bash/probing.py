@@ -35,3 +35,18 @@ class BashProbe(Probe):
             return await self.run(code)
         finally:
             self.language = "bash"
+
+    async def rehearse(self) -> None:
+        """Have bash started before anybody waits for it."""
+        self._runs += 1
+        order = Execute(
+            run=str(self._runs),
+            name="<code>",
+            manifest="",
+            final=False,
+            result_bytes_max=1,
+            language="bash",
+            rehearse=True,
+        )
+        self.sandbox.send(order, b"")
+        await self.finish()

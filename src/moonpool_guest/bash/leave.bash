@@ -10,9 +10,10 @@
 \builtin shopt -p
 \builtin printf '%s\n' 'shopt -u expand_aliases'
 \builtin declare -p
-\builtin declare -f
-\builtin declare -F
-\builtin trap -p
 \builtin printf 'cd -- %q\n' "$PWD"
 \builtin umask -p
+\builtin trap -p
+\builtin alias -p
+\builtin declare -f
+\builtin declare -F
 \builtin printf '\0'
