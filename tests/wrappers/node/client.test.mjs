@@ -165,6 +165,14 @@ test("errors have a class per type, named as the type", () => {
   }
 });
 
+test("the trace of an error begins in the code that read the data", () => {
+  assert.throws(() => failed().data, (caught) => {
+    assert.match(caught.stack.split("\n")[1], /client\.test\.mjs/);
+    assert.ok(!caught.stack.includes("mcp_client.js"));
+    return true;
+  });
+});
+
 test("a failure without a reason is still one", () => {
   for (const reply of [{ ok: false }, null, undefined, "nonsense", {}]) {
     const { error } = new ToolCallResult(reply);

@@ -136,7 +136,11 @@ class Outcome {
   failure() {
     const { type = "Internal", message = "", retryable = false } = this.error;
     const Class = CLASSES.get(String(type)) ?? ToolCallError;
-    return new Class(String(message), { type: String(type), retryable: retryable === true, tool: this.#tool });
+    const error = new Class(String(message), { type: String(type), retryable: retryable === true, tool: this.#tool });
+    // The trace begins where the code read the data, not in here.
+    const isOurs = (line) => line.startsWith("    at ") && line.includes(import.meta.url);
+    error.stack = String(error.stack).split("\n").filter((line) => !isOurs(line)).join("\n");
+    return error;
   }
 
   #readData() {
