@@ -32,6 +32,9 @@ class Guest:
         for message in self.backlog:
             sink.on_message(message, b"{}")
 
+    def limits_hit(self) -> None:
+        return None
+
     def send(self, message: HostMessage, body: bytes = b"") -> None:
         if isinstance(message, Execute):
             self.started.set()

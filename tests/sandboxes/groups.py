@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio.to_thread
 import pytest
 
 from moonpool.sandboxes.cgroups import LimitsMode, open_groups
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @asynccontextmanager
 async def best_groups() -> AsyncGenerator[LimitGroups]:
     """The best control groups of this machine; skips where it has none. None of them may be left afterwards."""
-    groups = open_groups("auto")
+    groups = await anyio.to_thread.run_sync(open_groups, "auto")
     if groups.mode is LimitsMode.RLIMITS:
         if REQUIRED and os.geteuid() == 0:
             pytest.fail(f"control groups are required here, but: {open_groups('cgroup1').missing}")
