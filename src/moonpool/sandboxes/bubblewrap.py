@@ -84,7 +84,7 @@ class BubblewrapBackend:
         self._folder = state_dir / secrets.token_hex(4)
         self._identities = Identities()
         self._slots: SlotFolder | None = None
-        self._starter = WallStarter(state_dir)
+        self._starter = WallStarter(state_dir, self._groups.tops.values())
         self._open: set[WallSandbox] = set()
 
     @property

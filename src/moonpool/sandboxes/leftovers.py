@@ -1,8 +1,7 @@
-"""What a process that died without cleaning up may have left: is its owner alive, and which processes are its own.
+"""Finds walls that nobody is the parent of any more: those of a host that was killed together with its undertaker.
 
-Owners are named by process id and start time, because ids are reused. Processes that nobody can ask about any more are
-known by the random folder name in their command line: bubblewrap and the child that it makes carry it from their first
-instruction until the sandbox itself starts, and a sandbox ends by itself when its channel closes.
+They are known by the random folder name in their command line: bubblewrap and the child that it makes carry it from
+their first instruction until the sandbox itself starts, and a sandbox ends by itself when its channel closes.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ import contextlib
 import os
 import signal
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,36 +19,6 @@ _PROGRAMS: Final = frozenset({b"bwrap", b"launcher"})
 _CALM_S: Final = 0.02
 _SEARCHES_MAX: Final = 100
 _CMDLINE_BYTES_MAX: Final = 1_048_576
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """A process, told apart from every later one with the same id."""
-
-    pid: int
-    started: int  # clock ticks since boot
-
-    @classmethod
-    def myself(cls) -> Self:
-        """This process."""
-        started = _start_time(os.getpid())
-        assert started is not None, "we are alive"
-        return cls(os.getpid(), started)
-
-    @classmethod
-    def parse(cls, text: str) -> Self | None:
-        """Read what `str` wrote. None for anything else."""
-        pid, _, started = text.partition("-")
-        numbers = pid.isdecimal() and pid.isascii() and started.isdecimal() and started.isascii()
-        return cls(int(pid), int(started)) if numbers and len(text) < 40 else None
-
-    def __str__(self) -> str:
-        return f"{self.pid}-{self.started}"
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether this very process still runs. A zombie does not."""
-        return _start_time(self.pid) == self.started
 
 
 def walls_naming(folder: Path) -> list[int]:
@@ -92,12 +60,3 @@ def _command_line(pid: int) -> bytes:
             return file.read(_CMDLINE_BYTES_MAX)
     except OSError:
         return b""
-
-
-def _start_time(pid: int) -> int | None:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in (b"Z", b"X") else int(fields[19])

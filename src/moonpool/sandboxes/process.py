@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 from moonpool.sandboxes.leftovers import end_walls_naming
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from moonpool.sandboxes.identity import Identity
 
@@ -67,10 +67,13 @@ class Wall:
 
 
 class WallStarter:
-    """Starts bubblewrap under a sandbox identity. `folder` is removed when this process dies without `close`."""
+    """Starts bubblewrap under a sandbox identity.
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder
+    `folder` and the control groups `groups` are removed when this process dies without `close`.
+    """
+
+    def __init__(self, folder: Path | None = None, groups: Iterable[Path] = ()) -> None:
+        self._folder, self._groups = folder, tuple(groups)
         self._undertaker: Undertaking | None = None
         self._beginning = asyncio.Lock()
 
@@ -78,7 +81,7 @@ class WallStarter:
         """Have an undertaker at hand. The first `start` does it; it takes as long as an interpreter takes to start."""
         async with self._beginning:
             if self._undertaker is None or self._undertaker.gone:
-                self._undertaker = await Undertaking.begin(self._folder)
+                self._undertaker = await Undertaking.begin(self._folder, self._groups)
             return self._undertaker
 
     async def start(
@@ -127,12 +130,12 @@ class Undertaking:
         asyncio.get_running_loop().add_reader(control.fileno(), self._on_packet)
 
     @classmethod
-    async def begin(cls, folder: Path | None) -> Undertaking:
+    async def begin(cls, folder: Path | None, groups: Sequence[Path]) -> Undertaking:
         """Start the process. Raises OSError."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         host_fd = os.pidfd_open(os.getpid())
         try:
-            process = await asyncio.to_thread(_start_undertaker, theirs.fileno(), host_fd, folder)
+            process = await asyncio.to_thread(_start_undertaker, theirs.fileno(), host_fd, folder, groups)
         except BaseException:
             ours.close()  # if the thread starts it nevertheless, it finds nobody and ends
             raise
@@ -259,8 +262,10 @@ class Undertaking:
         await asyncio.gather(*ends)
 
 
-def _start_undertaker(control_fd: int, host_fd: int, folder: Path | None) -> subprocess.Popen[bytes]:
-    arguments = f"{control_fd}, {host_fd}, {'' if folder is None else str(folder)!r}"
+def _start_undertaker(
+    control_fd: int, host_fd: int, folder: Path | None, groups: Sequence[Path]
+) -> subprocess.Popen[bytes]:
+    arguments = f"{control_fd}, {host_fd}, {str(folder or '')!r}, {list(map(str, groups))!r}"
     program = (
         f"import sys; sys.path.append({str(_ROOT)!r}); "
         f"from moonpool.sandboxes.undertaker import main; main({arguments})"

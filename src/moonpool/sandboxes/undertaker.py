@@ -8,7 +8,8 @@ So walls are children of this small process, which
   bubblewrap is gone has no business left;
 - asks for its walls to die with it (PR_SET_PDEATHSIG), before bubblewrap does the same for itself;
 - leads a session of its own, so that Ctrl-C and the end of a terminal reach the host alone;
-- when the host is gone, with or without farewell, ends every wall and orphan, removes the host's run folder, and exits.
+- when the host is gone, ends every wall and orphan, and if it left without farewell removes its folder and its control
+  groups.
 
 It is a program of its own: `python -I -S -c "...; main(...)"`, standard library only, one thread. The host's side is
 `moonpool.sandboxes.process`. Packets on the SEQPACKET control socket are words between NUL bytes. To it: `start`, id,
@@ -28,6 +29,7 @@ import os
 import select
 import signal
 import socket
+import time
 from contextlib import suppress
 
 _PACKET_BYTES_MAX = 262_144
@@ -37,21 +39,25 @@ _SET_CHILD_SUBREAPER = 36
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _RESTORED = (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
 _FD_MAX = 65_536
+_REMOVAL_TRIES, _REMOVAL_PAUSE_S = 100, 0.02
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main(control_fd: int, host_fd: int, folder: str) -> None:
-    """Serve until the host leaves or dies. `host_fd` is its pidfd, `folder` goes with it."""
+def main(control_fd: int, host_fd: int, folder: str, groups: "list[str]") -> None:
+    """Serve until the host leaves or dies. `host_fd` is its pidfd; `folder` and `groups` go with it if it dies."""
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     _prctl(_SET_CHILD_SUBREAPER, 1)
     undertaker = Undertaker(socket.socket(fileno=control_fd), host_fd)
     farewell = undertaker.serve()
     end_all_children()
-    if folder and not farewell:
+    if not farewell:
         import shutil  # needed on this one road only
 
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+        for group in groups:
+            remove_group(group)
 
 
 class Undertaker:
@@ -218,6 +224,20 @@ def end_all_children() -> None:
             os.waitpid(-1, 0)
         except ChildProcessError:
             return
+
+
+def remove_group(path: str) -> None:
+    """Remove a control group and those in it. The last process leaves a group a moment after it was reaped."""
+    for _ in range(_REMOVAL_TRIES):
+        try:
+            for entry in os.scandir(path):
+                if entry.is_dir(follow_symlinks=False):
+                    os.rmdir(entry.path)
+            os.rmdir(path)
+        except FileNotFoundError:
+            return
+        except OSError:
+            time.sleep(_REMOVAL_PAUSE_S)
 
 
 def _parent_of(pid: int) -> int:

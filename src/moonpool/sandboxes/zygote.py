@@ -47,7 +47,7 @@ class ZygoteBackend:
         self._state_dir = state_dir
         self._groups = groups or LimitGroups()
         self._identities = Identities()
-        self._starter = WallStarter(state_dir)
+        self._starter = WallStarter(state_dir, self._groups.tops.values())
         self._zygotes = Zygotes(self._start, policy)
 
     @property

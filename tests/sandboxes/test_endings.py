@@ -1,0 +1,218 @@
+"""After any ending no process, control group, mount, socket or file of ours remains. Shown by counting.
+
+A host runs in a process of its own; the named moment is an event (a word that it says, or a child that bubblewrap has
+made), never a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from moonpool.sandboxes.base import SandboxSpec, SandboxStartError
+from sandboxes.conftest import REAL
+from sandboxes.probe import Probe
+from sandboxes.remains import Graveyard, caught, children_of, started_here, undertakers, walls_in_start
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from moonpool.sandboxes.base import ImageSpec, Sandbox
+    from moonpool.sandboxes.bubblewrap import BubblewrapBackend
+    from moonpool.sandboxes.zygote import ZygoteBackend
+
+    Backend = ZygoteBackend | BubblewrapBackend
+
+pytestmark = [pytest.mark.anyio, pytest.mark.claim("C-PROC-3")]
+
+HOST = Path(__file__).with_name("ending_host.py")
+TIMES = 3
+
+
+@pytest.fixture(params=sorted(REAL))
+def name(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def graveyard(state_dir: Path) -> Generator[Graveyard]:
+    graveyard = Graveyard(state_dir)
+    yield graveyard
+    graveyard.close()
+
+
+async def host_at(moment: str, name: str, folder: Path) -> subprocess.Popen[bytes]:
+    """A host that has said that it is there."""
+    process = subprocess.Popen(  # noqa: ASYNC220
+        [sys.executable, str(HOST), name, str(folder), moment],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HOST.parents[1]), *sys.path])},
+    )
+    started_here(process.pid)
+    with anyio.fail_after(60):
+        assert await said(process) == moment
+    return process
+
+
+async def said(process: subprocess.Popen[bytes]) -> str:
+    assert process.stdout is not None
+    return (await asyncio.to_thread(process.stdout.readline)).decode().strip()
+
+
+async def gone(process: subprocess.Popen[bytes]) -> int:
+    with anyio.fail_after(30):
+        code = await asyncio.to_thread(process.wait)
+    assert process.stdout is not None
+    process.stdout.close()
+    return code
+
+
+# --- the host ends
+
+
+async def test_a_host_that_leaves_in_order_leaves_nothing(name: str, state_dir: Path, graveyard: Graveyard) -> None:
+    host = await host_at("leaving", name, state_dir)
+    assert await said(host) == "closed"
+    assert await gone(host) == 0
+    await graveyard.is_empty_soon()
+
+
+@pytest.mark.parametrize("moment", ["idle", "sending"])
+async def test_a_killed_host_leaves_nothing(moment: str, name: str, state_dir: Path, graveyard: Graveyard) -> None:
+    folder = state_dir / "run"
+    folder.mkdir(mode=0o755)
+    host = await host_at(moment, name, folder)
+    host.kill()
+    await gone(host)
+    await graveyard.is_empty_soon()
+
+
+async def test_a_host_that_is_killed_while_a_wall_starts_leaves_nothing(
+    name: str, state_dir: Path, graveyard: Graveyard
+) -> None:
+    for _ in range(TIMES):
+        folder = state_dir / "run"
+        folder.mkdir(mode=0o755)
+        host = await host_at("opening", name, folder)
+        await caught(lambda: {wall for one in undertakers(host.pid) for wall in walls_in_start(one)})  # noqa: B023
+        host.kill()
+        await gone(host)
+        await graveyard.is_empty_soon()
+
+
+# --- parts of it are killed
+
+
+async def test_an_open_that_is_cancelled_while_the_wall_starts_leaves_nothing(
+    name: str, image: ImageSpec, graveyard: Graveyard, state_dir: Path
+) -> None:
+    for _ in range(TIMES):
+        backend, opening, _, _ = await wall_in_start(name, state_dir, image)
+        opening.cancel()
+        await asyncio.wait({opening})
+        if name == "bubblewrap":  # a zygote goes on starting for whoever asks next
+            assert list(state_dir.glob("*/slots/*")) == []
+            assert len(graveyard.remains().processes) == 1
+        with anyio.fail_after(20):
+            await backend.close()
+        await graveyard.is_empty_soon()
+
+
+async def test_a_wall_that_is_killed_while_it_starts_leaves_no_process_and_an_error(
+    name: str, image: ImageSpec, graveyard: Graveyard, state_dir: Path
+) -> None:
+    for _ in range(TIMES):
+        backend, opening, undertaker, wall = await wall_in_start(name, state_dir, image)
+        os.kill(wall, signal.SIGKILL)
+        with anyio.fail_after(20), pytest.raises(SandboxStartError):
+            await opening
+        assert graveyard.remains().processes == {undertaker}
+        again = Probe(await backend.open_sandbox(SandboxSpec(image=image)))
+        assert (await again.run("result = 1")).result == 1
+        with anyio.fail_after(20):
+            await backend.close()
+        await graveyard.is_empty_soon()
+
+
+async def test_when_every_wall_is_killed_nothing_of_their_sandboxes_remains(
+    real_backend: Backend, image: ImageSpec, graveyard: Graveyard
+) -> None:
+    undertaker = started_here((await real_backend._starter.begin())._process.pid)
+    probes = [Probe(await real_backend.open_sandbox(SandboxSpec(image=image))) for _ in range(2)]
+    await probes[0].run("import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)")
+    for wall in children_of(undertaker):
+        os.kill(wall, signal.SIGKILL)
+    for probe in probes:
+        await probe.exited()
+    await graveyard_holds_only(graveyard, {undertaker})
+
+
+async def test_when_a_zygote_is_killed_nothing_of_its_sandboxes_remains(
+    image: ImageSpec, graveyard: Graveyard, state_dir: Path
+) -> None:
+    backend = REAL["zygote"](state_dir)
+    undertaker = started_here((await backend._starter.begin())._process.pid)
+    probe = Probe(await backend.open_sandbox(SandboxSpec(image=image)))
+    wall = min(children_of(undertaker))
+    first_inside = min(children_of(wall))
+    os.kill(min(children_of(first_inside)), signal.SIGKILL)  # PID 1 of the wall is bubblewrap, the zygote its child
+    await probe.exited()
+    await graveyard_holds_only(graveyard, {undertaker})
+    await backend.close()
+    await graveyard.is_empty_soon()
+
+
+# --- even the undertaker is killed
+
+
+async def test_when_the_undertaker_is_killed_its_walls_die_and_the_next_start_works(
+    real_backend: Backend, image: ImageSpec, graveyard: Graveyard
+) -> None:
+    undertaker = started_here((await real_backend._starter.begin())._process.pid)
+    probe = Probe(await real_backend.open_sandbox(SandboxSpec(image=image)))
+    os.kill(undertaker, signal.SIGKILL)
+    await probe.exited()
+    await graveyard_holds_only(graveyard, set())
+    again = Probe(await real_backend.open_sandbox(SandboxSpec(image=image)))
+    assert (await again.run("result = 1")).result == 1
+
+
+async def test_an_undertaker_that_is_killed_while_a_wall_starts_leaves_no_process(
+    name: str, image: ImageSpec, graveyard: Graveyard, state_dir: Path
+) -> None:
+    for _ in range(TIMES):
+        backend, opening, undertaker, _ = await wall_in_start(name, state_dir, image)
+        os.kill(undertaker, signal.SIGKILL)
+        with anyio.fail_after(20), pytest.raises(SandboxStartError):
+            await opening
+        await graveyard_holds_only(graveyard, set())
+        await backend.close()
+        await graveyard.is_empty_soon()
+
+
+async def wall_in_start(name: str, folder: Path, image: ImageSpec) -> tuple[Backend, asyncio.Future[Sandbox], int, int]:
+    """A first opening in its middle: backend, task, undertaker, and bubblewrap, which has made its child."""
+    while True:
+        backend = REAL[name](folder)
+        undertaker = started_here((await backend._starter.begin())._process.pid)
+        opening: asyncio.Future[Sandbox] = asyncio.ensure_future(backend.open_sandbox(SandboxSpec(image=image)))
+        wall = await caught(partial(walls_in_start, undertaker), unless=opening.done)
+        if wall is not None:
+            return backend, opening, undertaker, wall
+        await opening
+        await backend.close()
+
+
+async def graveyard_holds_only(graveyard: Graveyard, pids: set[int]) -> None:
+    with anyio.fail_after(20):
+        while graveyard.remains().processes != pids:  # noqa: ASYNC110  nobody announces it
+            await anyio.sleep(0.01)
