@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moonpool.core.audit import CallIntentRecord, CallOutcomeRecord, ExecutionStartRecord
+from moonpool.core.audit import CallIntentRecord, CallOutcomeRecord, ExecutionStartRecord, FileTransferRecord
 
 
 def start(run_id: str = "r") -> ExecutionStartRecord:
@@ -26,4 +26,11 @@ def outcome(call_id: int = 1, run_id: str = "r") -> CallOutcomeRecord:
         code_digest="sha256:0", server_id="git", tool_name="push", tool_digest="sha256:2", arguments_digest="sha256:3",
         verdict="allow", rule_id="x", approval="NOT_REQUIRED", approver="", duration_ms=1.5, result_bytes=10,
         result_digest="sha256:4", error_type="", redactions={"TOKEN": 2}, warnings=("w",),
+    )  # fmt: skip
+
+
+def transfer(run_id: str = "transfer_1") -> FileTransferRecord:
+    return FileTransferRecord(
+        run_id=run_id, at="2026-11-21T00:00:00Z", principal="p", session_id="s", direction="in", what="file",
+        path="data/in.csv", bytes=10, digest="sha256:5", error_type="",
     )  # fmt: skip

@@ -19,7 +19,7 @@ from moonpool.core.audit import (
 from moonpool.store.fake import MemoryJournal
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_file import read_rows
-from store.audit_records import intent, outcome, start
+from store.audit_records import intent, outcome, start, transfer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -98,6 +98,14 @@ async def test_a_cancelled_caller_does_not_lose_its_record(opened: SqliteOpened 
     with anyio.fail_after(5):
         await opened.journal.record(outcome(8))
     assert [row.to_json()["call_id"] for row in opened.rows()] == [7, 8]
+
+
+async def test_a_transfer_is_kept_under_a_name_of_its_own(opened: SqliteOpened | MemoryOpened) -> None:
+    with anyio.fail_after(5):
+        await opened.journal.record(transfer())
+    (row,) = opened.rows()
+    assert (row.kind, row.run_id, row.to_json()["path"]) == ("file_transfer", "transfer_1", "data/in.csv")
+    assert verify_rows([row]).ok
 
 
 async def test_after_close_a_record_is_refused(opened: SqliteOpened | MemoryOpened) -> None:

@@ -70,6 +70,8 @@ def _cells(seq: int, record: JsonObject) -> tuple[str, ...]:
     kind = str(record.get("kind", ""))
     what = f"{record.get('server_id', '')}.{record.get('tool_name', '')}" if kind.startswith("call_") else kind
     what = f"{what} (intent)" if kind == "call_intent" else what
+    if kind == "file_transfer":
+        what = f"{record.get('what')} {record.get('direction')}: {record.get('path')} ({record.get('bytes')} bytes)"
     decision = " ".join(str(record[name]) for name in ("verdict", "approval") if record.get(name))
     outcome = "" if kind in {"execution_start", "call_intent"} else str(record.get("error_type") or "ok")
     duration = record.get("duration_ms")

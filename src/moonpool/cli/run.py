@@ -34,6 +34,14 @@ def run(  # noqa: PLR0913, PLR0917  one parameter per option
     env: Annotated[str | None, typer.Option(help="Environment: base or data.", metavar="NAME")] = None,
     approve: Annotated[Approve, typer.Option(help="Who answers when policy says ask.")] = Approve.ASK,
     backend: Annotated[str | None, typer.Option(help="Sandbox: zygote or bubblewrap.", metavar="NAME")] = None,
+    put: Annotated[
+        list[str] | None,
+        typer.Option(help="Put a file there before the code runs; repeatable.", metavar="LOCAL[:PATH]"),
+    ] = None,
+    get: Annotated[
+        list[str] | None, typer.Option(help="Take a file out when it has run; repeatable.", metavar="PATH[:LOCAL]")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Let --get replace files.")] = False,
 ) -> None:
     """Run Python, Node or Bash in a sealed sandbox. Prints exactly one JSON line; everything else goes to stderr.
 
@@ -51,5 +59,8 @@ def run(  # noqa: PLR0913, PLR0917  one parameter per option
         environment=env,
         backend=backend,
         approve=approve,
+        puts=tuple(put or ()),
+        gets=tuple(get or ()),
+        force=force,
     )
     sys.exit(answer_in_one_line(order))

@@ -37,9 +37,11 @@ async def run_here(parts: RunParts) -> None:
         ) as app:
             session = app.runtime.session(app.ticket, final=True)
             warning = asyncio.create_task(tell_missing_tools(app.toolbox, parts.output.say))
+            await parts.files.send(session.files)
             interrupts.aim(session)
             answer = envelope_line(await session.execute(request))
             interrupts.aim(None)
             warning.cancel()
+            fetched = await parts.files.fetch(session.files, parts.output.say)
             await parts.output.drain()
-            parts.answer(answer.line, answer.ok)
+            parts.answer(answer.line, answer.ok and fetched)

@@ -20,6 +20,7 @@ from moonpool.cli.session_process import SessionStart, StartReport
 from moonpool.core.json import digest_json
 from moonpool.runtime.session_client import SessionRun
 from moonpool.runtime.session_files import SessionFolder, checked_name
+from moonpool.runtime.session_transfers import RemoteFiles
 from moonpool.runtime.session_wire import Run, SessionError, SessionLostError
 
 if TYPE_CHECKING:
@@ -47,18 +48,27 @@ async def run_in_session(parts: RunParts, name: str) -> None:
         backend=order.backend,
         config_digest=_config_digest(order.config) if order.config is not None else None,
     )
+    files = RemoteFiles(lambda: _connection(folder, name))
     with open_approver(order.approve, parts.output) as approver:
         for _ in range(_TRIES_MAX):
             connection = folder.connect(name) or await _start(folder, parts, name)
             run = SessionRun(connection, show=parts.output.show, say=parts.output.say, approver=approver)
+            await parts.files.send(files)
             interrupts.aim(run)
             finished = await run.execute(request)
             interrupts.aim(None)
             if finished is not None:
+                fetched = await parts.files.fetch(files, parts.output.say)
                 await parts.output.drain()
-                parts.answer(finished.line, finished.ok)
+                parts.answer(finished.line, finished.ok and fetched)
                 return
     raise SessionLostError(f"session {name!r} ends as often as it is started; see {folder.log(name)}")
+
+
+def _connection(folder: SessionFolder, name: str) -> socket.socket:
+    if (connection := folder.connect(name)) is None:
+        raise SessionLostError(f"the process of session {name!r} has ended; run again to start afresh")
+    return connection
 
 
 async def _start(folder: SessionFolder, parts: RunParts, name: str) -> socket.socket:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.cli.code_source import SourceCode, read_code
 from moonpool.cli.program_output import ProgramOutput
+from moonpool.cli.run_files import RunFiles
 from moonpool.cli.standard_streams import claim_stdout, one_sentence, write_all
 from moonpool.settings import Settings
 
@@ -41,6 +42,9 @@ class RunOrder:
     environment: str | None
     backend: str | None
     approve: Approve
+    puts: tuple[str, ...] = ()
+    gets: tuple[str, ...] = ()
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +55,8 @@ class RunParts:
     settings: Settings
     source: SourceCode
     output: ProgramOutput
-    answer: Callable[[bytes, bool], None]  # the line, and whether the code succeeded; called at most once
+    files: RunFiles
+    answer: Callable[[bytes, bool], None]  # the line, and whether all succeeded; called at most once
 
 
 class _Answer:
@@ -76,10 +81,11 @@ def answer_in_one_line(order: RunOrder) -> int:
     """Run the code, print the line, return the exit code. Raises MoonpoolError when nothing could be run."""
     settings = Settings.load(os.environ, environment=order.environment, backend=order.backend)
     source = read_code(order.file, order.inline, order.language, bytes_max=settings.code_bytes_max)
+    transfers = _transfers(order)
     stdout = claim_stdout()
     output = ProgramOutput()
     answer = _Answer(stdout, output)
-    parts = RunParts(order=order, settings=settings, source=source, output=output, answer=answer)
+    parts = RunParts(order=order, settings=settings, source=source, output=output, files=transfers, answer=answer)
     try:
         asyncio.run(_run(parts))
     except (asyncio.CancelledError, KeyboardInterrupt):
@@ -94,6 +100,14 @@ def answer_in_one_line(order: RunOrder) -> int:
         output.close()
     assert answer.exit_code is not None, "no error and no envelope"
     return answer.exit_code
+
+
+def _transfers(order: RunOrder) -> RunFiles:
+    if not order.puts and not order.gets:
+        return RunFiles()
+    from moonpool.cli.transfers import gets_of, puts_of
+
+    return RunFiles(puts=puts_of(order.puts), gets=gets_of(order.gets, force=order.force), force=order.force)
 
 
 async def _run(parts: RunParts) -> None:

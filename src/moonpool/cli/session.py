@@ -1,12 +1,17 @@
-"""`moonpool session list|close`: the sessions that `moonpool run --session` keeps."""
+"""`moonpool session list|close|put|get|files|archive`: the sessions that `moonpool run --session` keeps."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path  # noqa: TC003  typer reads the annotations
 from typing import Annotated
 
 import typer
 
 from moonpool.cli.command_group import command_group
+
+_NAME = typer.Argument(help="The session.", show_default=False)
+_FORCE = typer.Option("--force", help="Replace what is there.")
 
 app = command_group("Sessions that `moonpool run --session NAME` keeps alive.")
 
@@ -36,3 +41,67 @@ def close(
     if (name is None) != all_:
         raise InputError("name one session to close, or give --all")
     asyncio.run(close_sessions(name))
+
+
+@app.command()
+def put(
+    name: Annotated[str, _NAME],
+    local: Annotated[Path, typer.Argument(help="A file here.", show_default=False)],
+    path: Annotated[
+        str | None, typer.Argument(help="Where it goes, below /workspace.", show_default=False, metavar="[PATH]")
+    ] = None,
+    *,
+    unpack: Annotated[bool, typer.Option("--unpack", help="LOCAL is a tar, tar.gz or zip: unpack it at PATH.")] = False,
+    force: Annotated[bool, _FORCE] = False,
+) -> None:
+    """Put a file into a session, whole or not at all."""
+    from moonpool.cli import session_transfer
+
+    sys.exit(session_transfer.put(name, local, path, unpack=unpack, force=force))
+
+
+@app.command()
+def get(
+    name: Annotated[str, _NAME],
+    path: Annotated[str, typer.Argument(help="A file of the session.", show_default=False)],
+    local: Annotated[
+        Path | None, typer.Argument(help="A file or folder here.", show_default=False, metavar="[LOCAL]")
+    ] = None,
+    *,
+    force: Annotated[bool, _FORCE] = False,
+) -> None:
+    """Take a file out of a session, whole or not at all."""
+    from moonpool.cli import session_transfer
+
+    sys.exit(session_transfer.get(name, path, local, force=force))
+
+
+@app.command()
+def files(
+    name: Annotated[str, _NAME],
+    path: Annotated[str, typer.Argument(help="A folder of the session.")] = ".",
+    *,
+    recursive: Annotated[bool, typer.Option("--recursive", "-r", help="And everything below it.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """List files of a session."""
+    from moonpool.cli import session_transfer
+
+    session_transfer.list_files(name, path, recursive=recursive, as_json=json)
+
+
+@app.command()
+def archive(
+    name: Annotated[str, _NAME],
+    path: Annotated[str, typer.Argument(help="A folder of the session.")] = ".",
+    *,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The tar file to write. Default: NAME.tar.")
+    ] = None,
+    into: Annotated[Path | None, typer.Option(help="Unpack it as this new folder instead.", metavar="FOLDER")] = None,
+    force: Annotated[bool, _FORCE] = False,
+) -> None:
+    """Take a folder out of a session as a tar file."""
+    from moonpool.cli import session_transfer
+
+    sys.exit(session_transfer.archive(name, path, output, into, force=force))

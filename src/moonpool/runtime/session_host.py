@@ -22,6 +22,7 @@ from moonpool.runtime.missing_tools import tell_missing_tools
 from moonpool.runtime.runs import CodeRequest
 from moonpool.runtime.session_connection import Client, ClientApprover
 from moonpool.runtime.session_files import peer_of
+from moonpool.runtime.session_transfers import serve_files
 
 if TYPE_CHECKING:
     import socket
@@ -120,6 +121,8 @@ class SessionHost:
                 first = await wire.receive_from_client(reader)
             if isinstance(first, wire.Run):
                 await self._serve_run(first, client, reader)
+            elif isinstance(first, wire.FileRequest):
+                await self._serve_files(first, client, reader, writer)
             elif isinstance(first, wire.Status):
                 client.send(self._state())
             elif isinstance(first, wire.Close):
@@ -152,6 +155,15 @@ class SessionHost:
             self._rest()
         if running.cancelled():
             client.send(wire.Refused(message="interrupted while it waited for its turn; nothing was run"))
+
+    async def _serve_files(
+        self, request: wire.FileRequest, client: Client, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._wake()
+        try:
+            await serve_files(self._session.files, request, client.send, reader, writer)
+        finally:
+            self._rest()
 
     async def _take_turn(self, run: wire.Run, client: Client) -> None:
         request = CodeRequest(

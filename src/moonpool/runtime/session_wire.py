@@ -1,7 +1,8 @@
 """Messages between a client and the process that holds a session: one JSON object per line, both ways.
 
-The first line of a client says what it wants: `Run`, `Status` or `Close`. After `Run` it may send answers and
-interrupts; the host sends output, questions and remarks, and last the envelope's line or a refusal.
+The first line of a client says what it wants: `Run`, `Status`, `Close` or something about files. After `Run` it may
+send answers and interrupts; the host sends output, questions and remarks, and last the envelope's line or a refusal.
+Files follow their request, or answer it, in pieces; the socket keeps the pace. Last comes a receipt or a refusal.
 
 Both ends belong to one user (peer credentials are checked). Lines are bounded and typed all the same: a wrong line ends
 the connection. Neighbours: `session_host`, `session_client`, `session_files`.
@@ -9,12 +10,13 @@ the connection. Neighbours: `session_host`, `session_client`, `session_files`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.core.languages import PYTHON
+from moonpool.runtime.files import FileEntry  # noqa: TC001  msgspec reads the annotations
 
 if TYPE_CHECKING:
     import asyncio
@@ -78,6 +80,51 @@ class Status(_Message, frozen=True, tag="status"):
 
 class Close(_Message, frozen=True, tag="close"):
     """End the session."""
+
+
+class PutFile(_Message, frozen=True, tag="put_file"):
+    """Write a file of the pieces that follow."""
+
+    path: str
+    mode: int
+    replace: bool
+
+
+class PutArchive(_Message, frozen=True, tag="put_archive"):
+    """Unpack the archive that follows in pieces."""
+
+    path: str
+    form: Literal["tar", "zip"]
+    replace: bool
+
+
+class GetFile(_Message, frozen=True, tag="get_file"):
+    """Send a file."""
+
+    path: str
+
+
+class GetArchive(_Message, frozen=True, tag="get_archive"):
+    """Send a folder as a tar stream."""
+
+    path: str
+
+
+class ListFiles(_Message, frozen=True, tag="list_files"):
+    """Say what is in a folder."""
+
+    path: str
+    recursive: bool
+
+
+class Piece(_Message, frozen=True, tag="piece"):
+    """The next bytes of a file, either way."""
+
+    data: bytes
+
+
+class End(_Message, frozen=True, tag="end"):
+    """All pieces were sent."""
 
 
 class Accepted(_Message, frozen=True, tag="accepted"):
@@ -149,8 +196,28 @@ class Closing(_Message, frozen=True, tag="closing"):
     """The session ends now."""
 
 
-ClientMessage: TypeAlias = Run | Answer | Interrupt | Status | Close
-HostMessage: TypeAlias = Accepted | Output | Question | Withdrawn | Remark | Finished | Refused | State | Closing
+class Receipt(_Message, frozen=True, tag="receipt"):
+    """A transfer is complete. The members of `FileReceipt`."""
+
+    path: str
+    size: int
+    sha256: str
+    entries: int
+    skipped: int
+
+
+class Listing(_Message, frozen=True, tag="listing"):
+    """What is in a folder. The members of `FileListing`."""
+
+    entries: tuple[FileEntry, ...]
+    truncated: bool
+
+
+FileRequest: TypeAlias = PutFile | PutArchive | GetFile | GetArchive | ListFiles
+ClientMessage: TypeAlias = Run | Answer | Interrupt | Status | Close | FileRequest | Piece | End
+HostMessage: TypeAlias = (
+    Accepted | Output | Question | Withdrawn | Remark | Finished | Refused | State | Closing | Piece | Receipt | Listing
+)
 
 _encoder = msgspec.json.Encoder()
 _client_decoder = msgspec.json.Decoder(ClientMessage)

@@ -8,19 +8,23 @@ the target, which then gets its name in one step.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import shutil
 import stat
+import tempfile
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moonpool.runtime.file_errors import ArchiveRefusedError, shown
-from moonpool.runtime.local_files import LocalFileError, is_plain
+from moonpool.runtime.local_files import Landing, LocalFileError, is_plain, landing
 from moonpool.runtime.tar_reader import TarEntry, TarReader
 from moonpool_wire.filenames import NameFault, link_stays_inside, member_parts
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import AsyncGenerator
 
 
 def unpack_here(archive: Path, target: Path) -> int:
@@ -101,3 +105,15 @@ class _Tree:
         for parts, _ in self._links:
             if not (os.path.realpath(self._top.joinpath(*parts)) + "/").startswith(f"{top}/"):
                 raise ArchiveRefusedError(f"{shown('/'.join(parts))}: a link that leads out")
+
+
+@asynccontextmanager
+async def landing_tree(target: Path) -> AsyncGenerator[Landing]:
+    """Yield a file for a tar stream; when the block ends without an error it is unpacked as the new folder `target`."""
+    if await asyncio.to_thread(os.path.lexists, target):
+        raise LocalFileError(f"{target} is there already; name a folder that is not")
+    with tempfile.TemporaryDirectory(prefix="moonpool-", ignore_cleanup_errors=True) as folder:
+        archive = Path(folder) / "tree.tar"
+        async with landing(archive, force=False) as file:
+            yield file
+        await asyncio.to_thread(unpack_here, archive, target)
