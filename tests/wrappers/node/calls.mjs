@@ -1,21 +1,9 @@
 // Calls every tool in every form that a Node tree offers, with a fake bridge, and prints what the bridge received.
 //
 //     node calls.mjs TREE < cases.json
-//
-// Runs in plain Node. A test in a real sandbox imports `callEveryWay`.
 
 import { pathToFileURL } from "node:url";
-
-export const FORMS = 4;
-
-/** One call per form, all with the case's arguments; results are not looked at. */
-export async function callEveryWay(item, module, callTool) {
-  const args = item.arguments;
-  await module[item.node](args);
-  await module.tools[item.tool](args);
-  await callTool(item.server_id, item.tool, args);
-  await callTool({ serverId: item.server_id, name: item.tool, arguments: args });
-}
+import { callEveryWay } from "./every_way.mjs";
 
 async function main(tree) {
   const received = [];
@@ -37,4 +25,4 @@ async function main(tree) {
   process.stdout.write(`{"received":[${received.join(",")}],"exported":${JSON.stringify(exported)}}`);
 }
 
-if (process.argv[2]) await main(process.argv[2]);
+await main(process.argv[2]);
