@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 import getpass
 import os
+import shutil
+from collections import ChainMap
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moonpool.broker.approval import ApprovalDesk, ApprovalRequest
@@ -19,8 +22,12 @@ from moonpool.broker.redaction import Redactor
 from moonpool.broker.road import ToolRoad
 from moonpool.core.errors import HostUnfitError
 from moonpool.core.policy import Policy, server_rules
+from moonpool.environments import node_tools
 from moonpool.environments.guest import publish_guest
 from moonpool.environments.resolve import resolve_environment
+from moonpool.environments.runtimes import Absence, find_bash, find_node
+from moonpool.environments.runtimes import Runtime as RuntimeProgram
+from moonpool.runtime.languages import Languages
 from moonpool.runtime.run_folder import run_folder
 from moonpool.runtime.runs import Ticket
 from moonpool.runtime.sessions import Runtime
@@ -29,7 +36,8 @@ from moonpool.sandboxes.base import ImageSpec, SandboxLimits, SandboxSpec
 from moonpool.sandboxes.bubblewrap import BubblewrapBackend
 from moonpool.sandboxes.cgroups import LimitGroups, open_groups
 from moonpool.sandboxes.identity import UID_FIRST
-from moonpool.sandboxes.pool import PoolLimits, SandboxPool
+from moonpool.sandboxes.pool import SandboxPool
+from moonpool.sandboxes.pool_limits import PoolLimits
 from moonpool.sandboxes.zygote import ZygoteBackend
 from moonpool.sandboxes.zygotes import ZygotePolicy
 from moonpool.store.journal import open_journal
@@ -37,8 +45,7 @@ from moonpool.store.manifests import CachedListing, ManifestCache
 from moonpool.store.paths import data_dir, journal_path, manifest_dir
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
-    from pathlib import Path
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
     from moonpool.broker.approval import ApprovalAnswer, Approver
     from moonpool.broker.config import McpConfig
@@ -92,7 +99,8 @@ async def assemble(
         environment = await resolve_environment(
             settings.environment, root=data / "environments", uid=sandbox_uid(), progress=progress
         )
-        spec = sandbox_spec(settings, environment, data)
+        found = await find_runtimes(data, environ)
+        spec = sandbox_spec(settings, environment, data, found)
         journal = await stack.enter_async_context(open_journal(journal_path(data)))
         toolbox = await _open_toolbox(stack, settings, config, environ, data, wanted=upstreams_wanted)
         pool = SandboxPool(
@@ -111,7 +119,9 @@ async def assemble(
             redactor=redactor,
             artifacts=data / "private" / "artifacts",
             sandbox_spec=spec,
+            languages=make_languages(found, data, environ),
         )
+        stack.push_async_callback(runtime.languages.close)
         stack.push_async_callback(runtime.close)
         ticket = _ticket(settings, config, approver)
         yield App(settings=settings, runtime=runtime, toolbox=toolbox, backend=backend, ticket=ticket, data=data)
@@ -145,7 +155,7 @@ async def assemble_backend(
         environment = await resolve_environment(
             settings.environment, root=data / "environments", uid=sandbox_uid(), progress=progress
         )
-        yield backend, sandbox_spec(settings, environment, data)
+        yield backend, sandbox_spec(settings, environment, data, await find_runtimes(data, environ))
 
 
 async def _open_groups(stack: AsyncExitStack, settings: Settings) -> LimitGroups:
@@ -195,19 +205,37 @@ def zygote_policy(settings: Settings) -> ZygotePolicy:
     )
 
 
-def sandbox_spec(settings: Settings, environment: Environment, data: Path) -> SandboxSpec:
-    """The sandbox that `settings` ask for, on `environment`."""
-    libraries = {"LD_LIBRARY_PATH": ":".join(map(str, environment.libs))} if environment.libs else {}
-    image = ImageSpec(
-        name=environment.name,
-        digest=environment.digest,
-        python=environment.python,
-        guest=publish_guest(data / "environments"),
-        binds=tuple(path for path in environment.binds if str(path) != "/usr"),
-        site_paths=environment.site_paths,
-        preload=(*environment.prepare, *environment.preload),
-        variables={**environment.variables, **libraries},
+async def find_runtimes(data: Path, environ: Mapping[str, str]) -> tuple[RuntimeProgram | Absence, ...]:
+    """Node.js and Bash on this host, or why they cannot be used."""
+
+    def find() -> tuple[RuntimeProgram | Absence, ...]:
+        root, uid = data / "environments", sandbox_uid()
+        home = Path(environ.get("HOME", "/nonexistent"))
+        return (
+            find_node(root=root, uid=uid, environ=environ, home=home),
+            find_bash(root=root, uid=uid, environ=environ),
+        )
+
+    return await asyncio.to_thread(find)
+
+
+def make_languages(found: Sequence[RuntimeProgram | Absence], data: Path, environ: Mapping[str, str]) -> Languages:
+    """What the runtime knows of languages beside Python."""
+    absent = {one.language: one.reason for one in found if isinstance(one, Absence)}
+    node = next((one for one in found if isinstance(one, RuntimeProgram) and one.language == "node"), None)
+    root = data / "environments"
+    if node is None or not node_tools.are_needed(node.version) or node_tools.tools_place(root).is_dir():
+        return Languages(absent=absent)
+    npm = shutil.which("npm", path=environ.get("PATH")) or ""
+    return Languages(
+        absent=absent, install_typescript=lambda: node_tools.installed_tools(root, npm=npm, environ=environ)
     )
+
+
+def sandbox_spec(
+    settings: Settings, environment: Environment, data: Path, found: Sequence[RuntimeProgram | Absence] = ()
+) -> SandboxSpec:
+    """The sandbox that `settings` ask for, on `environment`, with the runtimes that were `found`."""
     limits = SandboxLimits(
         memory_bytes_max=settings.memory_bytes_max,
         process_count_max=settings.process_count_max,
@@ -216,7 +244,24 @@ def sandbox_spec(settings: Settings, environment: Environment, data: Path) -> Sa
         disk_bytes_max=settings.disk_bytes_max,
         file_bytes_max=settings.disk_bytes_max,
     )
-    return SandboxSpec(image=image, limits=limits)
+    return SandboxSpec(image=image_spec(environment, data / "environments", found), limits=limits)
+
+
+def image_spec(environment: Environment, root: Path, found: Sequence[RuntimeProgram | Absence] = ()) -> ImageSpec:
+    """What sandboxes of `environment` are made of. `root` is the folder of environments."""
+    programs = [one for one in found if isinstance(one, RuntimeProgram)]
+    libraries = {"LD_LIBRARY_PATH": ":".join(map(str, environment.libs))} if environment.libs else {}
+    binds = [path for path in environment.binds if str(path) != "/usr"]
+    return ImageSpec(
+        name=environment.name,
+        digest=environment.digest,
+        python=environment.python,
+        guest=publish_guest(root),
+        binds=tuple(dict.fromkeys([*binds, *(path for one in programs for path in one.binds)])),
+        site_paths=environment.site_paths,
+        preload=(*environment.prepare, *environment.preload),
+        variables={**environment.variables, **libraries, **ChainMap(*(dict(one.variables) for one in programs))},
+    )
 
 
 async def _open_toolbox(

@@ -11,7 +11,7 @@ import sys as _sys
 _ssl = _sys.modules.get("ssl", _sys)  # `_sys` stands for: was not imported
 _sys.modules["ssl"] = None  # pyright: ignore[reportArgumentType]  asyncio does without; it would cost 5 MB in each fork
 
-import asyncio as _asyncio  # noqa: E402, F401  pyright: ignore[reportUnusedImport]  before any module of ours does it
+import asyncio as asyncio  # noqa: E402  before any module of ours imports it
 
 if _ssl is _sys:
     del _sys.modules["ssl"]

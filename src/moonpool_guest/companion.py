@@ -227,7 +227,7 @@ def make(language: str, runtimes: "dict[str, str]") -> "Companion | None":
     if language == "node":
         from moonpool_guest.node.companion import NodeCompanion
 
-        return NodeCompanion(runtimes.get("node", ""))
+        return NodeCompanion(runtimes.get("node", ""), tools=runtimes.get("node tools", ""))
     if language == "bash":
         from moonpool_guest.bash.companion import BashCompanion
 

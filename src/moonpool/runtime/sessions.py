@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 
 from moonpool.core.envelope import ExecutionError
 from moonpool.core.errors import InputError, MoonpoolError
-from moonpool.core.languages import LANGUAGES, language_of
+from moonpool.core.languages import LANGUAGES, PYTHON, language_of
 from moonpool.runtime.file_errors import FileTransferError
 from moonpool.runtime.file_records import TransferRecorder
 from moonpool.runtime.files import FileLimits, SessionFiles
+from moonpool.runtime.languages import Languages
 from moonpool.runtime.runs import CANCELLED_EARLY, CodeRequest, InterruptedRunError, Road, Run, Ticket
 from moonpool.runtime.tools import Toolbox, ToolSnapshot, show
 from moonpool.sandboxes.base import TreeRef
@@ -49,6 +50,7 @@ class Runtime:
     redactor: Redactor
     artifacts: Path
     sandbox_spec: SandboxSpec
+    languages: Languages = field(default_factory=Languages)
     _sessions: set[Session] = field(default_factory=set["Session"], init=False)
     _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
 
@@ -163,8 +165,15 @@ class Session:
     async def _execute(self, request: CodeRequest) -> Envelope:
         run = self._run = Run(self._runtime, self._ticket, self.session_id, request)
         snapshot: ToolSnapshot | None = None
+        if (absence := self._runtime.languages.absent.get(request.language)) is not None:
+            missing = ExecutionError(type="LanguageUnavailable", message=absence)
+            return await run.failed_to_start(missing, snapshot)
         try:
-            sandbox, snapshot = self._at_hand() or await run.opening(self._ready_sandbox())
+            if request.language == PYTHON:
+                ready = self._at_hand() or await run.opening(self._ready_sandbox())
+            else:
+                ready = await run.opening(self._ready_for(request))
+            sandbox, snapshot = ready
         except InterruptedRunError:
             return await run.failed_to_start(CANCELLED_EARLY, snapshot)
         except MoonpoolError as error:
@@ -179,22 +188,26 @@ class Session:
             sandbox.detach()
         return envelope
 
-    def _at_hand(self) -> tuple[Sandbox, ToolSnapshot] | None:
+    async def _ready_for(self, request: CodeRequest) -> tuple[Sandbox, ToolSnapshot]:
+        await self._runtime.languages.prepare(request)
+        return self._at_hand(request.language) or await self._ready_sandbox(request.language)
+
+    def _at_hand(self, language: str = PYTHON) -> tuple[Sandbox, ToolSnapshot] | None:
         """A sandbox and tools that need no waiting: the session's own, or a ready one that shows the current tools."""
         snapshot = self._snapshot = self._runtime.toolbox.current
         if snapshot is None:
             return None
         if self._sandbox is None or self._sandbox.has_ended:
-            self._sandbox = self._runtime.pool.acquire_nowait(self._runtime.sandbox_spec)
+            self._sandbox = self._runtime.pool.acquire_nowait(self._runtime.sandbox_spec, language)
         if self._sandbox is None or not self._sandbox.shows(snapshot.digest):
             return None
         return self._sandbox, snapshot
 
-    async def _ready_sandbox(self) -> tuple[Sandbox, ToolSnapshot]:
+    async def _ready_sandbox(self, language: str = PYTHON) -> tuple[Sandbox, ToolSnapshot]:
         if self._sandbox is not None and self._sandbox.has_ended:
             self._sandbox = None
         if self._sandbox is None:
-            acquiring = asyncio.ensure_future(self._runtime.pool.acquire(self._spec()))
+            acquiring = asyncio.ensure_future(self._runtime.pool.acquire(self._spec(), language))
             try:
                 self._snapshot = await self._runtime.toolbox.snapshot()
                 self._sandbox = await acquiring

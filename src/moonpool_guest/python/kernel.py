@@ -31,8 +31,8 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 _IMPORT_ROOTS = ("/wrappers/current", "/workspace")
-_RUNTIME_VARIABLES = {"MOONPOOL_NODE": "node", "MOONPOOL_BASH": "bash"}
-_runtimes: "dict[str, str]" = {}  # language -> its program inside the sandbox
+_RUNTIME_VARIABLES = {"MOONPOOL_NODE": "node", "MOONPOOL_NODE_TOOLS": "node tools", "MOONPOOL_BASH": "bash"}
+_runtimes: "dict[str, str]" = {}  # paths inside the sandbox, by language
 
 
 def warm_up(variables: "list[str]", *, alone: bool = False) -> None:

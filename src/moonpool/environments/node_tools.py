@@ -1,0 +1,113 @@
+"""What the Node kernel needs to take types out of TypeScript: a few locked npm packages, installed once per machine.
+
+Node.js 22.13 and newer can do it alone. For older ones npm installs `sucrase` as the lock says. The folder that holds
+the result is bound into sandboxes from the start, empty or not; what is published there later shows in live ones.
+
+SECURITY: only packages whose hashes are locked are installed, and none of their scripts is run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from anyio import to_thread
+
+from moonpool.environments.base import BuildProgress, EnvironmentBuildError
+from moonpool.environments.publishing import building_folder_async, building_lock, remove_stale_builds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from moonpool.environments.base import ProgressSink
+
+NAME: Final = "node-tools"
+VERSION_WITHOUT_NEED: Final = (22, 13)
+BUILD_TIMEOUT_S: Final = 120.0
+_FILES = ("package.json", "package-lock.json")
+_OPTIONS = ("--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev", "--fetch-retries=1", "--fetch-timeout=20000")
+_LINES_MAX, _LINE_CHARS_MAX = 6, 300
+
+
+def are_needed(node_version: str) -> bool:
+    """Whether a Node.js of this version needs them."""
+    return tuple(int(number) for number in node_version.split(".")[:2]) < VERSION_WITHOUT_NEED
+
+
+def tools_place(root: Path) -> Path:
+    """Where the tools are once they are installed. Makes the folder around it, which sandboxes bind."""
+    digest = hashlib.sha256("\0".join(_locked(name) for name in _FILES).encode()).hexdigest()[:16]
+    around = root / NAME
+    if not around.is_dir():
+        around.mkdir(parents=True, exist_ok=True)
+        around.chmod(0o755)  # whatever the umask is
+    return around / digest
+
+
+async def installed_tools(
+    root: Path, *, npm: str, environ: Mapping[str, str], progress: ProgressSink | None = None
+) -> Path:
+    """Return the folder of the tools, installing them first if they are not there. `npm` is a program or empty.
+
+    Raises EnvironmentBuildError; TypeScript then cannot be run, everything else can.
+    """
+    final = await to_thread.run_sync(tools_place, root)
+    if await to_thread.run_sync(final.is_dir):
+        return final
+    if not npm:
+        raise EnvironmentBuildError("npm was not found, so TypeScript cannot be run; install the package `npm`")
+    async with building_lock(root, NAME) as lock_fd:
+        await to_thread.run_sync(remove_stale_builds, final.parent)
+        if not await to_thread.run_sync(final.is_dir):
+            _report(progress, 0, "installing packages")
+            async with building_folder_async(final) as folder:
+                await _install(folder, npm, environ, lock_fd)
+                await to_thread.run_sync(os.sync)  # the rename must not outlive the contents on a power cut
+            _report(progress, 1, "ready")
+    return final
+
+
+async def _install(folder: Path, npm: str, environ: Mapping[str, str], lock_fd: int) -> None:
+    for name in _FILES:
+        await to_thread.run_sync(_write, folder / name, _locked(name))
+    try:
+        with anyio.fail_after(BUILD_TIMEOUT_S):
+            # npm keeps the lock: if we are killed, nobody clears the folder while it still writes.
+            done = await anyio.run_process(
+                [npm, "ci", *_OPTIONS],
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env=dict(environ),
+                pass_fds=[lock_fd],
+                check=False,
+            )
+    except (OSError, TimeoutError) as error:
+        reason = f"npm did not finish within {BUILD_TIMEOUT_S:.0f} s" if isinstance(error, TimeoutError) else error
+        raise EnvironmentBuildError(f"{NAME} could not be installed: {reason}; nothing was kept") from error
+    if done.returncode != 0:
+        raise EnvironmentBuildError(f"npm could not install {NAME}; nothing was kept. It said:\n{_tail(done.stdout)}")
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _tail(said: bytes) -> str:
+    lines = [line for line in said.decode(errors="replace").splitlines() if line.startswith("npm error")]
+    shown = ("".join(char for char in line[:_LINE_CHARS_MAX] if char.isprintable()) for line in lines[:_LINES_MAX])
+    return "\n".join(f"  {line}" for line in shown)
+
+
+def _locked(name: str) -> str:
+    return (resources.files(__package__ or "") / "locks" / NAME / name).read_text(encoding="utf-8")
+
+
+def _report(progress: ProgressSink | None, done: int, note: str) -> None:
+    if progress:
+        progress(BuildProgress(environment=NAME, done=done, total=1, note=note))

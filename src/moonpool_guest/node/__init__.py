@@ -1,0 +1,1 @@
+"""The Node kernel: `companion` (PID 1's side) and the kernel itself in JavaScript (`kernel.cjs` and what it loads)."""

@@ -1,0 +1,85 @@
+'use strict';
+/*
+ * What an error says to the caller (`describe`) and on stderr (`show`): the code's own frames only, nothing that code
+ * can break by throwing strange things.
+ */
+
+const { inspect } = require('node:util');
+const path = require('node:path');
+const { internal } = require('./interrupts.cjs');
+
+const OWN = Symbol.for('moonpool.error'); // an error's own description: {type, message, retryable}
+const KERNEL = __dirname.replace(/[.*+?^${}()|[\]\\]/g, '\\$&') + path.sep;
+const HIDDEN_LINE = new RegExp(
+  `\\n\\s+(?:at .*(?:node:internal/|${KERNEL}).*|\\.\\.\\. \\d+ lines matching cause stack trace \\.\\.\\.)`,
+  'g',
+);
+const ARROW = /^(?:file:\/\/)?(\S+?):(\d+)\r?\n/;
+const decorateErrorStack = internal('internal/util', 'decorateErrorStack');
+
+/** `{type, message, retryable}` of anything that was thrown. */
+function describe(error) {
+  return attempt(() => known(error), () => plain(error), () => ({ type: 'Error', message: 'a value whose text cannot be shown' }));
+}
+
+function known(error) {
+  const own = error?.[OWN];
+  if (own === undefined) return null;
+  const { type, message, retryable } = typeof own === 'function' ? own.call(error) : own;
+  return { type: String(type), message: String(message), retryable: Boolean(retryable) };
+}
+
+function plain(error) {
+  if (!isErrorLike(error)) return { type: 'Error', message: `the code threw ${inspect(error, { depth: 1 })}` };
+  const line = error instanceof SyntaxError ? lineOf(error) : null;
+  return { type: nameOf(error), message: String(error.message) + (line === null ? '' : ` (line ${line})`) };
+}
+
+function isErrorLike(error) {
+  return error instanceof Error || (typeof error === 'object' && error !== null && typeof error.stack === 'string');
+}
+
+/** The error's name; of a subclass that gave itself none, its class. */
+function nameOf(error) {
+  const name = String(error.name ?? 'Error');
+  const own = error.constructor?.name;
+  return name === 'Error' && typeof own === 'string' && own !== '' ? own : name;
+}
+
+/** The line of a syntax error, which V8 tells in its stack only. */
+function lineOf(error) {
+  const arrow = ARROW.exec(stackOf(error));
+  return arrow === null ? null : Number(arrow[2]);
+}
+
+function stackOf(error) {
+  decorateErrorStack?.(error);
+  return String(error.stack);
+}
+
+/** What stderr shows of an error that nobody caught. */
+function show(error) {
+  return attempt(
+    () => {
+      if (error instanceof SyntaxError) stackOf(error);
+      const text = isErrorLike(error) ? inspect(error) : `Uncaught ${inspect(error)}`;
+      return `${text.replace(HIDDEN_LINE, (line) => (line.endsWith(' {') ? ' {' : ''))}\n`;
+    },
+    () => `${describe(error).type}: ${describe(error).message}\n`,
+  );
+}
+
+/** The first of `ways` that neither throws nor gives null. */
+function attempt(...ways) {
+  for (const way of ways) {
+    try {
+      const value = way();
+      if (value !== null) return value;
+    } catch {
+      // the next one
+    }
+  }
+  return '';
+}
+
+module.exports = { describe, show };

@@ -1,0 +1,267 @@
+'use strict';
+/*
+ * One execution at a time: begin it, notice its end, say how it ended.
+ *
+ * It ends when the event loop has nothing left, as a program ends; or at the first exception that nobody catches,
+ * `process.exit`, or an interrupt. Then PID 1 gets `done`. The state stays for the next one.
+ *
+ * INVARIANT: exactly one `done` for each `execute`. Every way out leads to `_finish`, which forgets the execution.
+ */
+
+const { describe, show } = require('./errors.cjs');
+const { ResultSlot, declaredResult, shareNames } = require('./globals.cjs');
+const { NotSerializableError, encode } = require('./handoff.cjs');
+const interrupts = require('./interrupts.cjs');
+const leftovers = require('./leftovers.cjs');
+const { Folder, loadModule, loadScript } = require('./modules.cjs');
+const { prepare } = require('./source.cjs');
+const { writeWhole } = require('./streams.cjs');
+
+const { setImmediate, setTimeout } = globalThis;
+const { byteLength, from } = Buffer;
+const NAME_OF_FILE = /^[\w.-]+\.(?:[mc]?[jt]s)$/;
+
+class Executor {
+  /** `folder` is where code lies. */
+  constructor(folder) {
+    this.link = null; // there before the first execution
+    this.watching = null; // a promise: interrupts can be heard
+    this._folder = new Folder(folder);
+    this._run = null;
+    this._count = 0;
+    this._result = new ResultSlot();
+    const { emit } = process;
+    process.emit = (name, ...rest) => {
+      const listeners = name === 'beforeExit' ? process.listenerCount(name) : 0;
+      const heard = emit.call(process, name, ...rest);
+      if (name === 'beforeExit') this._onNothingLeft(listeners); // not a listener: code may remove all of those
+      if (name === 'worker') leftovers.noteThread(rest[0]);
+      return heard;
+    };
+    process.setUncaughtExceptionCaptureCallback((error) => this._onUncaught(error));
+    process.exit = (code) => this._exit(code);
+  }
+
+  get busy() {
+    return this._run !== null;
+  }
+
+  /** Begin the execution that `order` describes. */
+  start(order, text) {
+    const run = {
+      number: order.run,
+      final: order.final,
+      rehearse: order.rehearse,
+      resultBytesMax: order.result_bytes_max,
+      place: this._folder.at(this._nameFor(order)),
+      program: null,
+      loaded: null,
+      settled: false, // the code ran to its end; what it started may go on
+      end: null, // how it ended before that
+      started: leftovers.mark(),
+      exitTold: false,
+    };
+    this._run = run;
+    this._result.reset();
+    process.exitCode = undefined;
+    process.argv = [process.execPath, run.place.filename];
+    globalThis.require = run.place.require;
+    const begin = () => setImmediate(() => this._begin(run, text)); // not inside the link's event: see `interrupts`
+    if (run.rehearse) this.watching.then(begin);
+    else begin();
+  }
+
+  /** Interrupt execution `number`. False if that is not under way. */
+  interrupt(number) {
+    const run = this._run;
+    if (run === null || run.number !== number) return false;
+    if (run.end?.status !== 'interrupted') {
+      const error = { type: 'KeyboardInterrupt', message: 'the execution was interrupted', retryable: false };
+      this._endEarly(run, { status: 'interrupted', exit_code: 0, error });
+    }
+    return true;
+  }
+
+  _nameFor(order) {
+    if (order.rehearse) return 'rehearsal.js';
+    if (NAME_OF_FILE.test(order.name)) return order.name;
+    this._count += 1;
+    return this._count === 1 ? 'code.js' : `code-${this._count}.js`;
+  }
+
+  // --- running
+
+  _begin(run, text) {
+    if (run.end !== null) return;
+    try {
+      run.program = prepare(text);
+      if (run.program.kind === 'module') this._runModule(run);
+      else this._runScript(run);
+    } catch (error) {
+      this._fail(run, error);
+    }
+  }
+
+  _runScript(run) {
+    run.loaded = loadScript(run.program, run.place);
+    this.link.keepAlive(false);
+    setImmediate(run.loaded.evaluate); // nothing of the kernel stands above it in a stack trace
+    setImmediate(() => {
+      run.settled = true;
+    });
+  }
+
+  async _runModule(run) {
+    try {
+      run.loaded = await loadModule(run.program, run.place);
+      if (run.end !== null) return;
+      this.link.keepAlive(false);
+      await run.loaded.evaluate();
+      run.settled = true;
+    } catch (error) {
+      this._fail(run, error);
+    }
+  }
+
+  // --- noticing the end
+
+  _onNothingLeft(listeners) {
+    const run = this._run;
+    if (run === null || run.end !== null) return;
+    if (listeners > 0) {
+      process.nextTick(() => this._finishIfIdle(run)); // they may have begun something
+    } else {
+      this._finishNormally(run);
+    }
+  }
+
+  _finishIfIdle(run) {
+    if (this._run === run && run.end === null && process.getActiveResourcesInfo().length === 0) {
+      this._finishNormally(run);
+    }
+  }
+
+  _onUncaught(error) {
+    if (process.listenerCount('uncaughtException') > 0) {
+      process.emit('uncaughtException', error, 'uncaughtException');
+    } else if (this._run !== null) {
+      this._fail(this._run, error);
+    } else {
+      writeWhole(2, from(show(error)));
+    }
+  }
+
+  /** What `process.exit` is here: ends the execution, not the process. */
+  _exit(code) {
+    const run = this._run;
+    if (code !== undefined) process.exitCode = code;
+    if (run === null) return;
+    this._tellExit(run);
+    this._endEarly(run, exited(process.exitCode));
+    interrupts.terminateCaller();
+  }
+
+  _fail(run, error) {
+    if (this._run !== run || run.end !== null) return;
+    writeWhole(2, from(show(error)));
+    this._endEarly(run, { status: 'error', exit_code: 0, error: describe(error) });
+  }
+
+  _endEarly(run, end) {
+    run.end ??= end;
+    if (end.status === 'interrupted') run.end = end;
+    this.link.keepAlive(true);
+    leftovers.cancelTimersSince(run.started);
+    setTimeout(() => this._finishEarly(run), 0);
+  }
+
+  // --- ending
+
+  _finishEarly(run) {
+    interrupts.recover();
+    if (this._run !== run) return;
+    leftovers.cancelSince(run.started);
+    if (run.end.status !== 'interrupted') this._tellExit(run, 1);
+    this._keepNames(run);
+    let body;
+    if (run.end.error === null) body = this._encodeResult(run);
+    this._finish(run, run.end, body);
+  }
+
+  _finishNormally(run) {
+    if (run.final) this._tellExit(run);
+    if (!run.settled && !process.exitCode) {
+      const message = 'the code waits for something that never comes (unsettled top-level await)';
+      run.end = { status: 'error', exit_code: 0, error: { type: 'UnsettledAwait', message, retryable: false } };
+    }
+    run.end ??= process.exitCode ? exited(process.exitCode) : { status: 'ok', exit_code: 0, error: null };
+    this._keepNames(run);
+    let body;
+    if (run.end.error === null) body = this._encodeResult(run);
+    this._finish(run, run.end, body);
+  }
+
+  /** Let the code's `exit` listeners run, once, as at the end of a process. */
+  _tellExit(run, code = 0) {
+    if (run.exitTold) return;
+    run.exitTold = true;
+    try {
+      process.emit('exit', process.exitCode ?? code);
+    } finally {
+      process.removeAllListeners('exit');
+    }
+  }
+
+  _keepNames(run) {
+    const { program, loaded } = run;
+    if (!run.rehearse && program?.names && loaded?.scope) shareNames(program.names, loaded.scope);
+  }
+
+  /** JSON of the result, or undefined; turns the execution into a failed one if it cannot be handed over. */
+  _encodeResult(run) {
+    const { program, loaded } = run;
+    try {
+      const declared = program?.names && loaded?.scope ? declaredResult(program.names, loaded.scope) : undefined;
+      const text = encode(this._result.take(declared), 'result');
+      if (text === undefined) return undefined;
+      const size = byteLength(text);
+      if (size <= run.resultBytesMax) return text;
+      throw new ResultTooLargeError(size, run.resultBytesMax);
+    } catch (error) {
+      const known = error instanceof NotSerializableError ? 'ResultNotSerializable' : null;
+      if (known === null && !(error instanceof ResultTooLargeError)) writeWhole(2, from(show(error)));
+      const described = describe(error);
+      run.end = { ...run.end, status: 'error', error: { ...described, type: known ?? described.type } };
+      return undefined;
+    }
+  }
+
+  _finish(run, end, body) {
+    if (run.rehearse) this._result.clear();
+    process.exitCode = undefined;
+    this._run = null;
+    this.link.keepAlive(true);
+    this.link.send({ t: 'done', run: run.number, has_result: body !== undefined, ...end }, body);
+  }
+}
+
+class ResultTooLargeError extends Error {
+  constructor(size, most) {
+    const sizes = [size, most].map((bytes) => bytes.toLocaleString('en-US'));
+    super(
+      `result is ${sizes[0]} bytes of JSON, but at most ${sizes[1]} may be handed over; ` +
+        'return a summary, or write the data to a file in /workspace',
+    );
+    this.name = 'OutputTooLarge';
+  }
+}
+
+/** The outcome of `process.exit(code)` or of `process.exitCode` at the end. */
+function exited(code) {
+  const status = Number(code ?? 0) & 0xff;
+  if (status === 0) return { status: 'exit', exit_code: 0, error: null };
+  const error = { type: 'SystemExit', message: `the code exited with status ${status}`, retryable: false };
+  return { status: 'exit', exit_code: status, error };
+}
+
+module.exports = { Executor };

@@ -1,0 +1,75 @@
+'use strict';
+/*
+ * Tool calls of code: over the link to PID 1, from there to the broker. Wrappers find `callTool` as
+ * `globalThis[Symbol.for("moonpool.callTool")]`; it returns the broker's reply object and never throws.
+ */
+
+const { encode } = require('./handoff.cjs');
+
+const OPEN_MAX = 200; // below what the host allows to one execution; the others wait their turn here
+const NAME_CHARS_MAX = 1024;
+const BODY_BYTES_MAX = 16 * 1024 * 1024; // what the channel takes
+const { byteLength } = Buffer;
+const { parse } = JSON;
+
+class ToolCalls {
+  constructor(isBusy) {
+    this.link = null;
+    this._isBusy = isBusy;
+    this._lastId = 0;
+    this._open = new Map();
+    this._waiting = [];
+    const callTool = (serverId, toolName, args) => this._call(serverId, toolName, args);
+    Object.defineProperty(globalThis, Symbol.for('moonpool.callTool'), { value: callTool });
+  }
+
+  _call(server, tool, args) {
+    if (typeof server !== 'string' || typeof tool !== 'string' || server.length + tool.length > NAME_CHARS_MAX) {
+      return reply('UnknownTool', 'the name of a server or tool is a string of at most 1,024 characters');
+    }
+    if (!this._isBusy()) return reply('ExecutionEnded', `${server}.${tool} was called after the execution had ended`);
+    let body;
+    try {
+      body = encode(args ?? {}, 'arguments');
+    } catch (error) {
+      return reply('ValidationError', `the arguments of ${server}.${tool} are not JSON: ${error.message}`);
+    }
+    if (byteLength(body) > BODY_BYTES_MAX) {
+      return reply('ValidationError', 'the arguments are larger than the broker accepts; pass less at a time');
+    }
+    return new Promise((resolve) => {
+      const call = { server, tool, body, resolve };
+      if (this._open.size < OPEN_MAX) this._send(call);
+      else this._waiting.push(call);
+    });
+  }
+
+  _send({ server, tool, body, resolve }) {
+    this._lastId += 1;
+    this._open.set(this._lastId, resolve);
+    this.link.keepAlive(true);
+    this.link.send({ t: 'call', id: this._lastId, server, tool }, body);
+  }
+
+  /** A reply has come. */
+  settle(id, body) {
+    const resolve = this._open.get(id);
+    if (resolve === undefined) return;
+    this._open.delete(id);
+    if (this._waiting.length > 0) this._send(this._waiting.shift());
+    else if (this._open.size === 0) this.link.keepAlive(!this._isBusy());
+    resolve(parse(body.toString('utf8')));
+  }
+
+  /** The execution is over: nobody waits any more. */
+  forget() {
+    this._open.clear();
+    this._waiting = [];
+  }
+}
+
+async function reply(type, message) {
+  return { ok: false, error: { type, message, retryable: false } };
+}
+
+module.exports = { ToolCalls };

@@ -1,0 +1,67 @@
+'use strict';
+/*
+ * Takes the types out of TypeScript, so that the lines stay where they are. Nothing is checked.
+ *
+ * Done by `sucrase`, which the host installs beside the sandbox and names (`configure`), else by Node itself from
+ * 22.13 on. Plain JavaScript needs neither.
+ */
+
+const path = require('node:path');
+const nodeModule = require('node:module');
+
+const LOOKS_TYPED = new RegExp(
+  [
+    String.raw`^\s*(?:export\s+)?(?:declare\s+)?(?:interface\s+\w+|type\s+\w+\s*(?:<.*>\s*)?=|enum\s+\w+\s*\{|namespace\s+\w+\s*\{)`,
+    String.raw`^\s*import\s+type\b`,
+    String.raw`(?:const|let|var)\s+\w+\s*:\s*[A-Za-z{[(]`,
+    String.raw`[(,]\s*\w+\??\s*:\s*(?:string|number|boolean|any|unknown|object|[A-Z]\w*)\b`,
+    String.raw`\)\s*:\s*(?:string|number|boolean|any|void|unknown|never|[A-Z]\w*)`,
+  ].join('|'),
+  'm',
+);
+
+let tools = '';
+
+class TypeScriptUnavailableError extends Error {
+  constructor() {
+    super(
+      'this is no JavaScript; it may be TypeScript, but this host cannot take types out: ' +
+        'install npm there and start Moonpool again, use Node 22.13 or newer, or write JavaScript',
+    );
+    this.name = 'LanguageUnavailable';
+  }
+}
+
+/** `folder` holds the node_modules with sucrase; empty when there is none. */
+function configure(folder) {
+  tools = folder;
+}
+
+/** `code` without its types; null if that cannot be. Throws if it looks like TypeScript and nobody can strip it. */
+function stripTypes(code) {
+  const strip = stripper();
+  if (strip === null) {
+    if (LOOKS_TYPED.test(code)) throw new TypeScriptUnavailableError();
+    return null;
+  }
+  try {
+    return strip(code);
+  } catch {
+    return null;
+  }
+}
+
+function stripper() {
+  if (tools !== '') {
+    try {
+      const { transform } = require(path.join(tools, 'node_modules', 'sucrase'));
+      return (code) => transform(code, { transforms: ['typescript'], disableESTransforms: true }).code;
+    } catch {
+      // unreadable or broken: as if it were not there
+    }
+  }
+  const { stripTypeScriptTypes } = nodeModule;
+  return typeof stripTypeScriptTypes === 'function' ? (code) => stripTypeScriptTypes(code) : null;
+}
+
+module.exports = { configure, stripTypes };
