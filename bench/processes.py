@@ -17,7 +17,7 @@ def private_megabytes(pid: int, *, below_only: bool = False) -> float:
 def _private_bytes(pid: int) -> int:
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8")
-    except OSError:  # it has ended meanwhile
+    except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
         return 0
     names = ("Private_Clean:", "Private_Dirty:")
     return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith(names)) * _KILOBYTE
@@ -50,5 +50,5 @@ def _children(pid: int) -> list[int]:
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
         return [int(word) for task in tasks for word in (task / "children").read_text(encoding="utf-8").split()]
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return []
