@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moonpool.sandboxes.messages import Execute
+from moonpool.sandboxes.messages import Execute, ToolCall
 from sandboxes.probe import Probe
 
 if TYPE_CHECKING:
+    from moonpool.sandboxes.messages import GuestMessage
     from sandboxes.probe import Run
 
 
@@ -27,6 +28,18 @@ class BashProbe(Probe):
             language=self.language,
         )
         self.sandbox.send(order, code.encode() if isinstance(code, str) else code)
+
+    _left_open: tuple[str, ...] = ()
+
+    def leave_open(self, *tools: str) -> None:
+        """Do not answer calls of `tools`."""
+        self._left_open = tools
+
+    def on_message(self, message: GuestMessage, body: bytes) -> None:
+        if isinstance(message, ToolCall) and message.tool in self._left_open:
+            self._hear((message, body))
+        else:
+            super().on_message(message, body)
 
     async def python(self, code: str) -> Run:
         """Run Python code to its end."""

@@ -11,7 +11,7 @@ import signal
 from moonpool_guest.bash.reports import Reports
 from moonpool_guest.bash.shell import Shell
 from moonpool_guest.bash.syntax import syntax_error_in
-from moonpool_guest.companion import Companion, ProcessGoneError
+from moonpool_guest.companion import INTERRUPT_GRACE_S, Companion, ProcessGoneError
 from moonpool_guest.python.execution import Outcome
 
 _LOST = "the variables and functions of this session's bash are lost"
@@ -56,9 +56,17 @@ class BashCompanion(Companion):
             self._forget(shell)
 
     def _pass_interrupt(self) -> None:
-        """As Ctrl-C in a terminal: to everything in the foreground. What runs in the background ignores it."""
-        if self._process is not None:
+        """As Ctrl-C in a terminal: to everything in the foreground. What runs in the background ignores it.
+
+        Once more if need be: bash sees a signal that comes just before it begins to wait only at the next one.
+        """
+        if self._process is not None and self._loop is not None:
             self._process.signal_group(signal.SIGINT)
+            self._loop.call_later(INTERRUPT_GRACE_S / 2, self._remind, self._shell)
+
+    def _remind(self, shell: "Shell | None") -> None:
+        if shell is not None and shell is self._shell and shell.is_busy:
+            shell.process.signal_group(signal.SIGINT)
 
     async def _ready(self) -> Shell:
         if self._shell is None:

@@ -72,6 +72,11 @@ class Shell:
         self._say(self._script.leave(status))
         return await self.process.wait()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether code runs that no interrupt has ended."""
+        return self.last_reports.status is None and not self.last_reports.interrupted
+
     def is_source(self, command: str) -> bool:
         """Whether `command` is not the code's but the one that runs the code."""
         return command.startswith(f". {self._code_path} ")

@@ -26,7 +26,8 @@ Exit codes: 0 it worked; 1 the tool failed (its error is a line of JSON on stder
 def main(words: list[str]) -> int:
     """Run the command line `words` and return the exit code."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as in a job of a shell
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         _write(1, _run(words))
     except UsageError as error:
