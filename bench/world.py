@@ -21,7 +21,8 @@ from moonpool.bootstrap import App, assemble, data_folder, sandbox_uid
 from moonpool.broker.approval import AutoApprover
 from moonpool.environments.resolve import resolve_environment
 from moonpool.runtime.runs import CodeRequest
-from moonpool.sandboxes.pool import PoolLimits, SandboxPool
+from moonpool.sandboxes.pool import SandboxPool
+from moonpool.sandboxes.pool_limits import PoolLimits
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from moonpool.sandboxes.identity import UID_FIRST
 from moonpool.sandboxes.pool import SandboxPool
 from moonpool.sandboxes.pool_limits import PoolLimits
 from moonpool.sandboxes.zygote import ZygoteBackend
-from moonpool.sandboxes.zygotes import ZygotePolicy
+from moonpool.sandboxes.zygote_family import ZygotePolicy
 from moonpool.store.journal import open_journal
 from moonpool.store.manifests import CachedListing, ManifestCache
 from moonpool.store.paths import data_dir, journal_path, manifest_dir

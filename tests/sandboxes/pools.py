@@ -15,7 +15,8 @@ import anyio.lowlevel
 from moonpool.sandboxes.base import ImageSpec, SandboxSpec
 from moonpool.sandboxes.fake import FakeBackend
 from moonpool.sandboxes.messages import Done, Execute, GuestError
-from moonpool.sandboxes.pool import PoolLimits, SandboxPool
+from moonpool.sandboxes.pool import SandboxPool
+from moonpool.sandboxes.pool_limits import PoolLimits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable

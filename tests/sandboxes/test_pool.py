@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from moonpool.sandboxes.admission import BusyError
 from moonpool.sandboxes.base import SandboxStartError
-from moonpool.sandboxes.pool import PoolClosedError
+from moonpool.sandboxes.refusals import BusyError, PoolClosedError
 from sandboxes.pools import Clock, GatedBackend, gone, pool_of, settled, spec_of, until
 
 if TYPE_CHECKING:

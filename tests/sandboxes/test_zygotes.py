@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from moonpool.sandboxes.admission import BusyError
 from moonpool.sandboxes.base import SandboxStartError
-from moonpool.sandboxes.zygotes import ZygotePolicy, Zygotes
+from moonpool.sandboxes.refusals import BusyError
+from moonpool.sandboxes.zygote_family import ZygotePolicy
+from moonpool.sandboxes.zygotes import Zygotes
 from sandboxes.pools import Clock, settled, spec_of, until
 
 if TYPE_CHECKING:

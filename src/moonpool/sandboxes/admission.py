@@ -12,25 +12,11 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from moonpool.core.errors import Fault, MoonpoolError
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 T = TypeVar("T")
 _SHARE_OF_ONE_SCOPE = 0.75
-
-
-class BusyError(MoonpoolError):
-    """There is no room for another sandbox; the caller has waited, or would have to wait, too long. Nothing was run."""
-
-    code = "busy"
-    fault = Fault.HOST
-    retryable = True
-
-    def __init__(self, why: str, *, setting: str, retry_after_s: float) -> None:
-        super().__init__(f"{why}; try again in {retry_after_s:.0f} s, or let the operator raise {setting}")
-        self.setting, self.retry_after_s = setting, retry_after_s
 
 
 class Places:

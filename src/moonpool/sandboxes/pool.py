@@ -15,15 +15,13 @@ INVARIANT: whoever waits is told: a sandbox, an error, or `BusyError`. Who leave
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from moonpool.core.errors import Fault, MoonpoolError
-from moonpool.sandboxes.admission import BusyError, FairLine, Places
-from moonpool.sandboxes.ready import rehearse
+from moonpool.core.errors import MoonpoolError
+from moonpool.sandboxes.admission import FairLine, Places
+from moonpool.sandboxes.preparing import Preparer
+from moonpool.sandboxes.refusals import BusyError, PoolClosedError, Refusals
 from moonpool.sandboxes.shelf import Waiter
 from moonpool.sandboxes.statistics import CountsZygotes, PoolStatistics
 from moonpool.sandboxes.stock import Stock
@@ -32,49 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
+    from moonpool.sandboxes.pool_limits import PoolLimits
     from moonpool.sandboxes.shelf import Shelf
 
 PYTHON = "python"
 _QUIET_S = 0.01  # the code that was just started goes first; a fork takes 4 ms of the same cores
 _TEND_S = 1.0
-_RATE_OVER = 64
-_RETRY_S, _RETRY_S_MAX = 1.0, 60.0
-
-
-def _opening_max() -> int:
-    """Two for each core: one computes while the other waits for its zygote. More only wait for each other."""
-    return 2 * len(os.sched_getaffinity(0))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolLimits:
-    """Marks and bounds of a pool; the settings of similar names explain them. `ready_max=0` keeps none ready."""
-
-    alive_max: int = 64
-    alive_per_scope_max: int = 0
-    ready_min: int = 2
-    ready_max: int = 8
-    opening_max: int = field(default_factory=_opening_max)
-    waiting_max: int = 512
-    wait_s_max: float = 30.0
-
-    @classmethod
-    def none_ready(cls, *, alive_max: int) -> PoolLimits:
-        """Open on demand only."""
-        return cls(alive_max=alive_max, ready_min=0, ready_max=0)
-
-
-class PoolClosedError(MoonpoolError):
-    """The server is shutting down. Nothing was run."""
-
-    code = "pool_closed"
-    fault = Fault.HOST
-    retryable = True
-
-    def __init__(self) -> None:
-        super().__init__(
-            "no sandbox is opened any more, because the server is shutting down; try again when it is back"
-        )
 
 
 class SandboxPool:
@@ -88,19 +49,19 @@ class SandboxPool:
         on_opened: Callable[[Sandbox], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._backend, self._limits, self._on_opened, self._clock = backend, limits, on_opened, clock
+        self._backend, self._limits, self._clock = backend, limits, clock
+        self._preparer = Preparer(backend, on_opened)
         self._places = Places(alive_max=limits.alive_max, alive_per_scope_max=limits.alive_per_scope_max)
+        self._refusals = Refusals(limits, self._places, clock)
         self._line: FairLine[Waiter] = FairLine()
         self._stock = Stock(high=limits.ready_max)
         self._ahead_max = max(1, limits.opening_max // 4)
         self._opening = 0
         self._lives: set[asyncio.Task[None]] = set()
         self._leaving: dict[Sandbox, asyncio.Task[object]] = {}  # given up, not gone yet
-        self._served: deque[float] = deque(maxlen=_RATE_OVER)
         self._quiet_until = 0.0
         self._refill_timer: asyncio.TimerHandle | None = None
         self._tend_timer: asyncio.TimerHandle | None = None
-        self._refused = 0
         self._closed = False
 
     # --- asking
@@ -145,7 +106,7 @@ class SandboxPool:
             opening=self._opening,
             opening_max=self._limits.opening_max,
             waiting=sum(len(shelf.waiters) for shelf in self._stock),
-            refused=self._refused,
+            refused=self._refusals.count,
             kinds=tuple(shelf.statistics(now) for shelf in self._stock),
             zygotes=self._backend.zygote_totals() if isinstance(self._backend, CountsZygotes) else None,
         )
@@ -169,7 +130,7 @@ class SandboxPool:
 
     def _make_way(self, scope: str) -> None:
         """The line is full: refuse the newest of the scope that fills it, or else the one who comes."""
-        error = self._busy(f"{len(self._line)} callers are waiting for a sandbox already", "waiting_max")
+        error = self._refusals.line_is_full(len(self._line))
         loser = self._line.newest_of_longest(scope)
         if loser is None:
             raise error
@@ -179,23 +140,9 @@ class SandboxPool:
     def _expire(self, waiter: Waiter) -> None:
         if waiter in waiter.shelf.covered():
             return  # its sandbox is being opened, and that has deadlines of its own
-        limits, scope = self._limits, waiter.shelf.scope
-        setting = self._places.lacking(scope) or "waiting_s_max"
-        why = {
-            "sandboxes_max": f"all {limits.alive_max} sandboxes stayed in use",
-            "sandboxes_per_scope_max": f"all {self._places.scope_max(scope)} of tenant {scope!r} stayed in use",
-            "waiting_s_max": "others were served first",
-        }[setting]
         self._drop(waiter)
-        waiter.settle(self._busy(f"{why} for {limits.wait_s_max:g} s", setting))
+        waiter.settle(self._refusals.waited_in_vain(waiter.shelf.scope, len(self._line)))
         self._pump()
-
-    def _busy(self, why: str, setting: str) -> BusyError:
-        self._refused += 1
-        span = self._clock() - self._served[0] if self._served else 0.0
-        rate = len(self._served) / span if span > 0 else 1.0
-        wait_s = (len(self._line) + 1) / rate
-        return BusyError(why, setting=setting, retry_after_s=min(_RETRY_S_MAX, max(_RETRY_S, wait_s)))
 
     def _leave(self, waiter: Waiter) -> None:
         """The caller has gone."""
@@ -263,7 +210,7 @@ class SandboxPool:
         try:
             sandbox = await self._open(shelf, spec, ahead=ahead)
             if not shelf.waiters and not self._closed:
-                await self._make_warm(sandbox, shelf)
+                await self._preparer.make_warm(sandbox, shelf)
         except Exception as error:
             self._opened_one(shelf)
             shelf.failed(self._clock())
@@ -290,7 +237,7 @@ class SandboxPool:
 
     async def _open(self, shelf: Shelf, spec: SandboxSpec, *, ahead: bool) -> Sandbox:
         try:
-            return await self._backend.open_sandbox(spec)
+            return await self._preparer.open(spec)
         except BusyError:
             # The backend keeps a bounded number of something for each scope and image: let the one go that is only
             # held by ready sandboxes nobody uses.
@@ -298,19 +245,7 @@ class SandboxPool:
             if not group:
                 raise
             await asyncio.gather(*(self._give_up(one) for one in group for _ in tuple(one.ready)))
-            return await self._backend.open_sandbox(spec)
-
-    async def _make_warm(self, sandbox: Sandbox, shelf: Shelf) -> None:
-        """Do now what the first caller would wait for."""
-        try:
-            if self._on_opened is not None:
-                await self._on_opened(sandbox)
-            await rehearse(sandbox, shelf.kind.language)
-        except BaseException as error:
-            if isinstance(error, MoonpoolError) and shelf.waiters and not sandbox.has_ended:
-                return  # somebody came meanwhile, and can have it as it is
-            await sandbox.close()
-            raise
+            return await self._preparer.open(spec)
 
     def _hand_over(self, shelf: Shelf, sandbox: Sandbox) -> None:
         now = self._clock()
@@ -327,7 +262,7 @@ class SandboxPool:
         self._cover(shelf)
 
     def _on_taken(self, now: float) -> None:
-        self._served.append(now)
+        self._refusals.note_served(now)
         if self._quiet_until <= now:
             self._quiet_until = now + _QUIET_S
         self._refill_later(now)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import ImageSpec, SandboxSpec
     from moonpool.sandboxes.process import Wall
     from moonpool.sandboxes.statistics import ZygoteTotals
+    from moonpool.sandboxes.zygote_family import ZygotePolicy
     from moonpool.sandboxes.zygote_process import ZygoteSandbox
-    from moonpool.sandboxes.zygotes import ZygotePolicy
 
 
 class ZygoteBackend:

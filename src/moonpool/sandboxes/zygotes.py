@@ -17,13 +17,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from moonpool.core.errors import MoonpoolError
-from moonpool.sandboxes.admission import BusyError
 from moonpool.sandboxes.base import SandboxStartError
+from moonpool.sandboxes.refusals import BusyError
 from moonpool.sandboxes.statistics import ZygoteStatistics, ZygoteTotals
+from moonpool.sandboxes.zygote_family import Family, Member, ZygotePolicy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -33,70 +33,7 @@ if TYPE_CHECKING:
 
 _CROWDED = 2
 """A family grows when every member has so many forks under way: one is served, the other waits."""
-_PAUSE_S = 0.25
-_PAUSE_S_MAX = 30.0
-_REMEMBERED_S = 60.0
-"""A failure is forgotten so long after its pause, and the pauses start small again."""
 _RETRY_S = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZygotePolicy:
-    """How many zygotes there may be, and for how long. Settings of the same names have the reasons."""
-
-    forks_max: int = 1000
-    age_s_max: float = 600.0
-    idle_s_max: float = 300.0
-    count_max: int = 32
-    per_image_max: int = 2
-
-
-@dataclass(slots=True, eq=False)
-class _Member:
-    """One zygote of a family."""
-
-    zygote: Zygote
-    born_at: float
-    used_at: float
-    forks: int = 0
-    forked: int = 0  # of these, the ones that succeeded
-    forking: int = 0
-
-    @property
-    def idle(self) -> bool:
-        return not self.forking and not self.zygote.sandbox_count
-
-
-@dataclass(slots=True, eq=False)
-class _Family:
-    """The zygotes of one scope and image."""
-
-    scope: str
-    image: ImageSpec
-    serving: list[_Member] = field(default_factory=list[_Member])
-    retired: list[_Member] = field(default_factory=list[_Member])
-    starting: asyncio.Task[_Member] | None = None
-    failures: int = 0  # in a row
-    resume_at: float = 0.0
-    failure: SandboxStartError | None = None
-
-    @property
-    def members(self) -> list[_Member]:
-        return [*self.serving, *self.retired]
-
-    def failed(self, error: SandboxStartError, now: float) -> None:
-        """One more did not come up, or died before it forked anything."""
-        self.failures += 1
-        self.failure = error
-        pause = 0.0 if self.failures == 1 else min(_PAUSE_S_MAX, _PAUSE_S * 2 ** (min(self.failures, 20) - 2))
-        self.resume_at = now + pause
-
-    def refusal(self, now: float) -> SandboxStartError | None:
-        """Why nothing is tried now, if the pause is not over."""
-        if self.failure is None or now >= self.resume_at:
-            return None
-        pause = f"this failed {self.failures} times in a row and is tried again in {self.resume_at - now:.1f} s"
-        return SandboxStartError(step=self.failure.step, reason=f"{self.failure.reason}; {pause}")
 
 
 class Zygotes:
@@ -110,7 +47,7 @@ class Zygotes:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._start, self._policy, self._clock = start, policy or ZygotePolicy(), clock
-        self._families: OrderedDict[tuple[str, str], _Family] = OrderedDict()  # least recently used first
+        self._families: OrderedDict[tuple[str, str], Family] = OrderedDict()  # least recently used first
         self._ending: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._started = self._replaced = self._evicted = self._died = self._failures = self._forks = 0
@@ -126,7 +63,7 @@ class Zygotes:
             sandbox = await member.zygote.spawn(spec)
             member.forked += 1
             if member.forked == 1:  # only now is it sure that it came up well
-                family.failures, family.failure = 0, None
+                family.came_up_well()
             return sandbox
         finally:
             member.forking -= 1
@@ -163,12 +100,12 @@ class Zygotes:
 
     # --- which one serves
 
-    async def _choose(self, scope: str, image: ImageSpec) -> tuple[_Family, _Member]:
+    async def _choose(self, scope: str, image: ImageSpec) -> tuple[Family, Member]:
         key = (scope, image.digest)
         while True:
             if self._closed:
                 raise SandboxStartError(step="zygote", reason="the backend is closed")
-            family = self._families.setdefault(key, _Family(scope, image))
+            family = self._families.setdefault(key, Family(scope, image))
             family.image = image
             self._families.move_to_end(key)
             self._bury_dead(family)
@@ -186,28 +123,24 @@ class Zygotes:
             except SandboxStartError as error:  # many callers may share one failure
                 raise SandboxStartError(step=error.step, reason=error.reason) from error
 
-    def _renew(self, family: _Family, chosen: _Member) -> None:
+    def _renew(self, family: Family, chosen: Member) -> None:
         """Start a successor in the background, or one more where callers wait for forks."""
         if family.starting is not None or family.refusal(self._clock()) is not None:
             return
         crowded = chosen.forking >= _CROWDED and len(family.serving) < self._policy.per_image_max
-        if self._worn(family) is not None or (crowded and self._has_place()):
+        if family.worn(self._policy, self._clock()) is not None or (crowded and self._has_place()):
             self._begin(family, first=False)
-
-    def _worn(self, family: _Family) -> _Member | None:
-        now, policy = self._clock(), self._policy
-        worn = (m for m in family.serving if m.forks >= policy.forks_max or now - m.born_at >= policy.age_s_max)
-        return next(worn, None)
 
     def _has_place(self) -> bool:
         """Whether one more may serve. A successor needs no place of its own; it takes the old one's."""
+        now = self._clock()
         serving = sum(len(family.serving) for family in self._families.values())
-        firsts = sum(1 for f in self._families.values() if f.starting is not None and self._worn(f) is None)
+        firsts = sum(1 for f in self._families.values() if f.starting is not None and f.worn(self._policy, now) is None)
         return serving + firsts < self._policy.count_max
 
     # --- beginning
 
-    def _begin(self, family: _Family, *, first: bool) -> asyncio.Task[_Member]:
+    def _begin(self, family: Family, *, first: bool) -> asyncio.Task[Member]:
         if first:
             if (refusal := family.refusal(self._clock())) is not None:
                 raise refusal
@@ -218,7 +151,7 @@ class Zygotes:
         family.starting.add_done_callback(_retrieve)
         return family.starting
 
-    async def _bring_up(self, family: _Family) -> _Member:
+    async def _bring_up(self, family: Family) -> Member:
         try:
             zygote = await self._start(family.scope, family.image)
         except SandboxStartError as error:
@@ -231,12 +164,12 @@ class Zygotes:
             self._drop_if_empty(family)
         self._families[family.scope, family.image.digest] = family
         now = self._clock()
-        member = _Member(zygote, born_at=now, used_at=now)
+        member = Member(zygote, born_at=now, used_at=now)
         zygote.on_free = lambda: self._on_free(family, member)
         self._started += 1
-        if (worn := self._worn(family)) is not None:
+        if (worn := family.worn(self._policy, now)) is not None:
             self._replaced += 1
-            self._retire(family, worn)
+            family.retire(worn)
             self._on_free(family, worn)
         family.serving.append(member)
         self._wake_in(self._policy.idle_s_max)
@@ -244,7 +177,7 @@ class Zygotes:
 
     # --- ending
 
-    def _on_free(self, family: _Family, member: _Member) -> None:
+    def _on_free(self, family: Family, member: Member) -> None:
         """A fork or a sandbox of `member` has ended, or it is dead."""
         member.used_at = self._clock()
         if not member.zygote.alive:
@@ -254,13 +187,13 @@ class Zygotes:
         elif member.idle:
             self._wake_in(self._policy.idle_s_max)
 
-    def _bury_dead(self, family: _Family) -> None:
+    def _bury_dead(self, family: Family) -> None:
         """Take dead ones out of service. Each ends with its last sandbox, which says of itself that it was lost."""
         for member in family.members:
             if member.zygote.alive:
                 continue
             if member in family.serving:
-                self._retire(family, member)
+                family.retire(member)
                 member.zygote.kill()  # a wall whose zygote is silent is of no use
                 self._died += 1
                 if not member.forked:
@@ -269,22 +202,16 @@ class Zygotes:
             if member.idle:
                 self._end(family, member)
 
-    @staticmethod
-    def _retire(family: _Family, member: _Member) -> None:
-        family.serving.remove(member)
-        family.retired.append(member)
-
-    def _end(self, family: _Family, member: _Member) -> None:
+    def _end(self, family: Family, member: Member) -> None:
         (family.retired if member in family.retired else family.serving).remove(member)
         ending = asyncio.ensure_future(member.zygote.close())
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
         self._drop_if_empty(family)
 
-    def _drop_if_empty(self, family: _Family) -> None:
+    def _drop_if_empty(self, family: Family) -> None:
         """Forget a family of which nothing is left to remember."""
-        remembers = family.failure is not None and self._clock() < family.resume_at + _REMEMBERED_S
-        if not family.members and family.starting is None and not remembers:
+        if family.is_forgotten(self._clock()):
             self._families.pop((family.scope, family.image.digest), None)
 
     def _evict_one(self) -> bool:
@@ -297,7 +224,7 @@ class Zygotes:
         self._end(family, member)
         return True
 
-    def _idle(self) -> Iterator[tuple[_Family, _Member]]:
+    def _idle(self) -> Iterator[tuple[Family, Member]]:
         for family in tuple(self._families.values()):
             for member in tuple(family.serving):
                 if member.idle:
@@ -339,7 +266,7 @@ class Zygotes:
         await asyncio.gather(*self._ending)
 
 
-def _retrieve(task: asyncio.Task[_Member]) -> None:
+def _retrieve(task: asyncio.Task[Member]) -> None:
     """Nobody may be waiting for a successor; whoever asks next hears of its failure if it matters."""
     if (
         not task.cancelled()
