@@ -23,13 +23,13 @@ import moonpool
 from moonpool.environments.build import packaged_text
 from moonpool.environments.guest import publish_guest
 from moonpool.environments.recipes import RECIPES
-from moonpool.wrappers.node_client import client_files
+from moonpool.wrappers.node_client import CLIENT_FILES
 
 root = pathlib.Path(sys.argv[1])
 root.mkdir()
 assert "site-packages" in moonpool.__file__, moonpool.__file__
 assert all(packaged_text(recipe.lock) for recipe in RECIPES.values() if recipe.lock)
-assert all(client_files().values())
+assert all(CLIENT_FILES.values())
 assert (publish_guest(root) / "moonpool_guest" / "zygote.py").is_file()
 print("wheel: complete")
 PY

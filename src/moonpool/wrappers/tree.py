@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from moonpool.core.json import digest_json
 from moonpool.wrappers import mcptools_tree, node_tree, servers_tree
 from moonpool.wrappers.names import TreeNames, name_manifest
-from moonpool.wrappers.node_client import client_files
+from moonpool.wrappers.node_client import CLIENT_FILES
 from moonpool.wrappers.schema import read_tool, untyped_tool
 from moonpool.wrappers.tool_index import ToolIndex
 
@@ -99,7 +99,7 @@ def _common_files(names: TreeNames) -> dict[str, str]:
         "servers/package.json": node_tree.MODULE_PACKAGE,
         "mcptools/__init__.py": mcptools_tree.render_root(servers),
         "client/package.json": node_tree.MODULE_PACKAGE,
-        **{f"client/{name}": text for name, text in client_files().items()},
+        **{f"client/{name}": text for name, text in CLIENT_FILES.items()},
     }
 
 
