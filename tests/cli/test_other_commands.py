@@ -205,6 +205,7 @@ def test_the_doctor_attacks_real_sandboxes_and_reports(tmp_path: Path) -> None:
     report = json.loads(ended.stdout)
     assert (ended.exit_code, report["ok"]) == (0, True), report["broken_claims"]
     assert len(report["outcomes"]) >= 20
+    assert report["limits_mode"] in ("cgroup2-delegated", "cgroup1-root", "rlimits-only")
 
 
 def test_audit_shows_a_run_and_verifies_the_chain(tmp_path: Path) -> None:

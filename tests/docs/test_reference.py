@@ -21,6 +21,7 @@ from moonpool.broker.config import _KNOWN_KEYS, _Block
 from moonpool.core.calls import ApprovalState, CallErrorType
 from moonpool.core.errors import MoonpoolError
 from moonpool.sandboxes import messages, seccomp
+from moonpool.sandboxes.cgroups import UNIT_LINES
 from moonpool.settings import Settings
 from moonpool_wire import limits
 
@@ -141,6 +142,10 @@ def _filtered_calls() -> list[str]:
 def test_every_filtered_system_call_is_explained(call: str) -> None:
     table = section(read("docs/explanation/isolation.md"), "System calls")
     assert any(fnmatchcase(call, glob) for glob in re.findall(r"`([\w*]+)`", table))
+
+
+def test_the_unit_that_delegates_control_groups_is_on_the_page() -> None:
+    assert f"```ini\n{UNIT_LINES}\n```" in read("docs/reference/limits.md")
 
 
 def _commands(group: Any, path: str = "moonpool") -> Iterator[tuple[str, Any]]:

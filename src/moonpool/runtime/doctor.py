@@ -60,6 +60,7 @@ class DoctorReport:
 
     backend: str
     environment: str
+    limits_mode: str  # what bounds a sandbox as a whole
     missing: tuple[str, ...]  # each with its remedy
     outcomes: tuple[ProbeOutcome, ...]
     duration_ms: int
@@ -85,7 +86,10 @@ class DoctorReport:
             return f"{self.backend}: cannot isolate code on this machine: " + "; ".join(self.missing)
         counts = Counter(outcome.status for outcome in self.outcomes)
         words = ", ".join(f"{counts[status]} {status.value}" for status in ProbeStatus if counts[status])
-        return f"{self.backend}: {len(self.outcomes)} probes in {self.duration_ms / 1000:.1f} s: {words or 'none ran'}"
+        return (
+            f"{self.backend}: {len(self.outcomes)} probes in {self.duration_ms / 1000:.1f} s: {words or 'none ran'}; "
+            f"limits of a sandbox as a whole: {self.limits_mode}"
+        )
 
     def to_json(self) -> dict[str, object]:
         """The report as plain JSON values."""
@@ -102,6 +106,7 @@ async def run_doctor(
     return DoctorReport(
         backend=backend.name,
         environment=spec.image.name,
+        limits_mode=str(backend.limits_mode),
         missing=missing,
         outcomes=outcomes,
         duration_ms=_since(started),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.control_group import ControlGroup, LimitGroup, Version
 
 _PROCESS = Path("/proc/self")
+_GONE = frozenset({"Z", "X"})  # a zombie holds nothing any more
 _NAME = re.compile(r"moonpool-(\d+)-(\d+)-(\d+)-[0-9a-f]{8}")
 UNIT_LINES = """[Service]
 Delegate=cpu memory pids
@@ -91,10 +92,14 @@ class LimitGroups:
 
     def make_tops(self) -> None:
         """Make this process's own folders. Raises OSError. Blocks."""
+        assert self.version is not None
         for top in dict.fromkeys(self.tops.values()):
             top.mkdir(exist_ok=True)
             if self.controllers:
                 cgroups_v2.hand_down(top, self.controllers)
+        controller, file, value, _ = self.version.weight
+        if controller in self.controllers or self.mode is LimitsMode.CGROUP1:
+            write_number(self.tops[controller] / file, value)
 
     async def close(self) -> None:
         """Remove this process's own folders. Every sandbox must be gone."""
@@ -196,9 +201,10 @@ def _pid_namespace() -> int:
 
 
 def _start_time(pid: int) -> int | None:
-    """When the process started, in ticks since boot; None if there is none."""
+    """When the process started, in ticks since boot; None if it does not run."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    return int(stat.rpartition(")")[2].split()[19])
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in _GONE else int(fields[19])

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.base import SandboxLimits
 
-CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")
+CONTROLLERS: tuple[str, ...] = ("memory", "pids", "cpu", "cpuacct")
 PERIOD_US = 100_000
 QUOTA_US_MIN = 1000
+WEIGHT = 4 * (os.cpu_count() or 1)
+"""Sandboxes share the cores among them, and all together weigh as much as four busy programs for each core: with a
+weight of one, everything else on the machine would come before them; with one for each sandbox, nothing would."""
 _NOT_THERE = frozenset({errno.ENOENT})
 _STRICTER_ABOVE = frozenset({errno.EINVAL})
 
@@ -49,6 +52,7 @@ VERSION = Version(
     oom_kills=Count(controller="memory", file="memory.oom_control", key=b"oom_kill "),
     forks_refused=Count(controller="pids", file="pids.events", key=b"max "),
     cpu_s=Count(controller="cpuacct", file="cpuacct.usage", unit=1e-9),
+    weight=Bound("cpu", "cpu.shares", 1024 * WEIGHT),
 )
 
 

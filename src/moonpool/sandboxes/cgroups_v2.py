@@ -14,7 +14,7 @@ import os
 from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.cgroup_mounts import parse_mounts, parse_own_groups, v2_folder
-from moonpool.sandboxes.cgroups_v1 import quota_us
+from moonpool.sandboxes.cgroups_v1 import WEIGHT, quota_us
 from moonpool.sandboxes.control_group import Bound, Count, Version, write_text
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.base import SandboxLimits
 
-CONTROLLERS = ("memory", "pids", "cpu")
+CONTROLLERS: tuple[str, ...] = ("memory", "pids", "cpu")
 SUPERVISOR = "supervisor"
 _NOT_THERE = frozenset({errno.ENOENT})
 
@@ -45,6 +45,7 @@ VERSION = Version(
     oom_kills=Count(controller="memory", file="memory.events", key=b"oom_kill "),
     forks_refused=Count(controller="pids", file="pids.events", key=b"max "),
     cpu_s=Count(controller="cpu", file="cpu.stat", key=b"usage_usec ", unit=1e-6),
+    weight=Bound("cpu", "cpu.weight", min(10_000, 100 * WEIGHT)),
     kill="cgroup.kill",
 )
 

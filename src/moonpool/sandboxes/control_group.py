@@ -58,6 +58,7 @@ class Version:
     oom_kills: Count
     forks_refused: Count
     cpu_s: Count
+    weight: Bound  # of all sandboxes together, beside what else runs where we run
     kill: str | None = None  # ends every process of a group when 1 is written to it
 
 

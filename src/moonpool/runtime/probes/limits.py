@@ -13,18 +13,19 @@ LIMITS: Final[tuple[AnyProbe, ...]] = (
         title="map more memory than promised (nothing is touched)",
         program="""
 import mmap
-attempt("one mapping", lambda: mmap.mmap(-1, ADDRESS_SPACE + (1 << 20)), "ENOMEM")
+attempt("one mapping", lambda: mmap.mmap(-1, MEMORY_BYTES + (1 << 20), flags=mmap.MAP_PRIVATE), "ENOMEM")
+attempt("one shared mapping", lambda: mmap.mmap(-1, MEMORY_BYTES + (65 << 30)), "ENOMEM")
 attempt("mapping without reserve", lambda: mmap.mmap(-1, 64 << 30, flags=mmap.MAP_PRIVATE | 0x4000), "ENOMEM")
 held = []
 try:
     for _ in range(80):
-        held.append(mmap.mmap(-1, ADDRESS_SPACE // 64))
+        held.append(mmap.mmap(-1, MEMORY_BYTES // 64, flags=mmap.MAP_PRIVATE))
     note("many small mappings exceed the limit")
 except OSError:
     seen("ENOMEM")
 held.clear()
 try:
-    bytes(ADDRESS_SPACE)  # zeroed pages that nobody touches
+    bytes(MEMORY_BYTES)  # zeroed pages that nobody touches
     note("an object as large as the limit")
 except MemoryError:
     seen("MemoryError")

@@ -112,7 +112,7 @@ def compose(program: str, spec: SandboxSpec) -> str:
     limits = spec.limits
     promised = {
         "PROCESSES": limits.process_count_max,
-        "ADDRESS_SPACE": limits.memory_bytes_max,
+        "MEMORY_BYTES": limits.memory_bytes_max,
         "OPEN_FILES": limits.open_files_max,
         "FILE_BYTES": limits.file_bytes_max,
         "DISK_BYTES": limits.disk_bytes_max,

@@ -75,7 +75,11 @@ for name in ("AS", "NPROC", "NOFILE", "FSIZE", "CPU", "CORE", "MEMLOCK", "MSGQUE
             note(f"{name} was raised to {value}")
         except (ValueError, OSError):
             seen(name)
-promised = {"AS": ADDRESS_SPACE, "NPROC": PROCESSES, "NOFILE": OPEN_FILES, "FSIZE": FILE_BYTES, "MEMLOCK": 0}
+# Behind a control group RLIMIT_NPROC is a second layer with 16 to spare, and RLIMIT_DATA stands for RLIMIT_AS.
+memory = [resource.getrlimit(limit)[1] for limit in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+if not any(0 <= one <= MEMORY_BYTES for one in memory):
+    note(f"memory is above {MEMORY_BYTES}")
+promised = {"NPROC": PROCESSES + 16, "NOFILE": OPEN_FILES, "FSIZE": FILE_BYTES, "MEMLOCK": 0}
 for name, value in promised.items():
     if resource.getrlimit(getattr(resource, "RLIMIT_" + name))[1] > value:
         note(f"{name} is above {value}")
