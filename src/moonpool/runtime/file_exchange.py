@@ -44,6 +44,7 @@ class FileExchange(Backlog):
         self._sandbox, self._answer_s = sandbox, answer_s
         self._answers: asyncio.Queue[tuple[FileAnswer, bytes] | None] = asyncio.Queue()
         self._over = False  # the guest has said its last word on the order
+        self._killed = False
         self._violation = ""
 
     # --- what the guest says
@@ -70,8 +71,12 @@ class FileExchange(Backlog):
     def _violate(self, how: str) -> None:
         if not self._violation:
             self._violation = how
-            self._sandbox.kill()
+            self._kill()
             self._answers.put_nowait(None)
+
+    def _kill(self) -> None:
+        self._killed = True
+        self._sandbox.kill()
 
     def violate(self, how: str) -> FileTransferError:
         """End the sandbox for what it said; return the error to raise."""
@@ -93,7 +98,7 @@ class FileExchange(Backlog):
             async with asyncio.timeout(self._answer_s):
                 item = await self._answers.get()
         except TimeoutError:
-            self._sandbox.kill()
+            self._kill()
             raise TransferTimeoutError(
                 f"the sandbox did not answer for {self._answer_s:g} s and was ended; open a new session"
             ) from None
@@ -110,20 +115,25 @@ class FileExchange(Backlog):
         return not self._answers.empty()
 
     async def close(self) -> None:
-        """Give the order up unless it has ended. A guest that does not confirm is ended."""
-        if self._over or self._violation or self._sandbox.has_ended:
-            return
+        """Give the order up unless it has ended. A guest that does not confirm is ended.
+
+        A sandbox that was killed is gone afterwards: whoever comes next must not be given a dying one.
+        """
+        if not (self._over or self._killed or self._sandbox.has_ended):
+            await self._give_up()
+        if self._killed:
+            await self._sandbox.wait_exited()
+
+    async def _give_up(self) -> None:
         try:
             self._sandbox.send(FileDrop(order=self.order))
             async with asyncio.timeout(_GIVE_UP_S):
-                while not self._over:
-                    if await self._answers.get() is None:
-                        return
+                while not self._over and await self._answers.get() is not None:
+                    pass
         except SandboxClosedError:
             return
         except TimeoutError:
-            self._sandbox.kill()
-            await self._sandbox.wait_exited()
+            self._kill()
 
     def _gone(self) -> FileTransferError:
         if self._violation:
