@@ -141,7 +141,7 @@ class ProcessGoneError(Exception):
 
 
 class ChildProcess:
-    """A child in a session of its own, with stdin from nowhere and PID 1's stdout and stderr."""
+    """A child in a process group of its own, with stdin from nowhere and PID 1's stdout and stderr."""
 
     def __init__(self, command: "list[str]", variables: "dict[str, str]", fds: "dict[int, int]") -> None:
         """Start `command`. `fds` says which descriptor of ours becomes which of the child's (above 2).
@@ -157,7 +157,7 @@ class ChildProcess:
             command,
             variables,
             file_actions=actions,
-            setsid=True,
+            setpgroup=0,
             setsigmask=(),
             setsigdef=_DEFAULT_SIGNALS,
         )

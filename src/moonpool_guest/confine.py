@@ -73,7 +73,7 @@ _Step = tuple[str, Callable[[], None]]
 
 def _steps(spec: "dict[str, Any]", program: bytes) -> "tuple[_Step, ...]":
     return (
-        ("session", _lead_session),
+        ("group", _lead_group),
         ("budgets", _bound_budgets),
         ("mounts", lambda: _mount(spec)),
         ("limits", lambda: apply_limits(spec["limits"])),
@@ -117,12 +117,15 @@ def _map_identity(outer_uid: int, outer_gid: int) -> None:
     _write("/proc/self/gid_map", f"{UID_INSIDE} {outer_gid} 1")
 
 
-def _lead_session() -> None:
+def _lead_group() -> None:
     """SECURITY: a cloned child is born into the process group of its zygote, and kill(0, ...) reaches the whole group,
-    across pid namespaces: without a session of its own, one sandbox could end the zygote and every neighbour.
+    across pid namespaces: without a group of its own, one sandbox could end the zygote and every neighbour.
+
+    Not a session: its new scheduling group takes the Linux kernel up to 3 ms, and there is no terminal to share. What
+    processes of one session could still do to each other goes through /proc/self/autogroup, and /proc is read-only.
     """
-    if os.getsid(0) != os.getpid():
-        os.setsid()
+    if os.getpgrp() != os.getpid():
+        os.setpgid(0, 0)
 
 
 def _bound_budgets() -> None:
@@ -147,8 +150,9 @@ def _mount(spec: "dict[str, Any]") -> None:
         os.symlink(f"{WRAPPERS}/current/mcptools", f"{WORKSPACE}/mcptools")
     linux.mount("tmpfs", SLOTS, "tmpfs", _FLAGS | linux.MS_RDONLY, "size=4k,nr_inodes=2,mode=555")
     # SECURITY: processes only. The rest of /proc tells about the host (command line, modules) and holds /proc/sys and
-    # the pressure files, which are open for writing.
-    linux.mount("proc", "/proc", "proc", _FLAGS | linux.MS_NOEXEC, "subset=pid")
+    # the pressure files, which are open for writing. Read-only: a sandbox may not take back that it is the first to go
+    # when memory runs out (oom_score_adj), nor slow its neighbours down (autogroup).
+    linux.mount("proc", "/proc", "proc", _FLAGS | linux.MS_NOEXEC | linux.MS_RDONLY, "subset=pid")
     linux.mount("devpts", "/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, _PTS)
     socket.sethostname("sandbox")
     os.chdir(WORKSPACE)

@@ -109,7 +109,15 @@ async def test_doctor_notices_a_variable_of_the_host(name: str, monkeypatch: pyt
     [
         pytest.param({_LIMITS: ""}, ["proc-raise-limits", "proc-fork-bomb", "lim-address-space"], id="no limits"),
         pytest.param({'        ("capabilities", _drop),\n': ""}, ["id-capabilities"], id="capabilities kept"),
-        pytest.param({', "subset=pid"': ""}, ["fs-kernel-interfaces", "fs-proc-sys"], id="all of proc"),
+        pytest.param({', "subset=pid"': ""}, ["fs-kernel-interfaces"], id="all of proc"),
+        pytest.param(
+            {' | linux.MS_RDONLY, "subset=pid"': ""},
+            ["fs-kernel-interfaces", "fs-proc-sys"],
+            id="all of proc, to write",
+        ),
+        pytest.param(
+            {"linux.MS_NOEXEC | linux.MS_RDONLY": "linux.MS_NOEXEC"}, ["proc-own-settings"], id="proc to write"
+        ),
         pytest.param({",max=32": ""}, ["lim-descriptors"], id="terminals without end"),
         pytest.param({'("max_inotify_instances", 16), ': ""}, ["host-starve-inotify"], id="inotify of the uid"),
         pytest.param({",nr_inodes={inodes}": ""}, ["lim-inodes"], id="files without end"),
@@ -123,12 +131,12 @@ async def test_doctor_notices_a_confinement_step_that_is_missing(
 
 
 async def test_doctor_notices_sandboxes_in_the_group_of_their_zygote() -> None:
-    changes = {'        ("session", _lead_session),\n': ""}
+    changes = {'        ("group", _lead_group),\n': ""}
     assert await _noticed("zygote", ["proc-own-group"], changes) == {"proc-own-group"}
 
 
 async def test_doctor_notices_that_neighbours_can_be_killed() -> None:
-    changes = {'        ("session", _lead_session),\n': ""}
+    changes = {'        ("group", _lead_group),\n': ""}
     assert await _noticed("zygote", ["host-kill-group"], changes) == {"host-kill-group"}
 
 

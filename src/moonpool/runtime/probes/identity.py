@@ -41,7 +41,7 @@ for uid in (0, 1, 1001, 65534):
 attempt("setgroups", lambda: os.setgroups([0]), "EPERM", "EINVAL")
 attempt("chown", lambda: (open("/tmp/owned", "w").close(), os.chown("/tmp/owned", 0, 0)), "EPERM", "EINVAL")
 for name in ("uid_map", "gid_map", "setgroups"):
-    attempt(name, lambda: write(f"/proc/self/{name}", "0 0 1"), "EPERM", "EACCES")
+    attempt(name, lambda: write(f"/proc/self/{name}", "0 0 1"), "EPERM", "EACCES", "EROFS")
 """,
     ),
     Probe(

@@ -24,11 +24,20 @@ if os.getppid() != 0:
     Probe(
         probe_id="proc-own-group",
         claim="C-PROC-1",
-        title="share a process group or session with processes outside",
+        title="share a process group with processes outside",
         program="""
-seen("session")
-if os.getsid(0) != 1 or os.getpgrp() != 1:
-    note(f"session {os.getsid(0)}, group {os.getpgrp()}: kill(0, ...) leaves the sandbox")
+seen("group")
+if os.getpgrp() != 1:
+    note(f"group {os.getpgrp()}: kill(0, ...) leaves the sandbox")
+""",
+    ),
+    Probe(
+        probe_id="proc-own-settings",
+        claim="C-PROC-2",
+        title="take back being the first to go when memory runs out; slow neighbours down",
+        program="""
+for name in ("oom_score_adj", "autogroup", "timerslack_ns", "coredump_filter", "clear_refs"):
+    attempt(name, lambda: open(f"/proc/self/{name}", "w"), "EROFS", "EACCES", "ENOENT")
 """,
     ),
     Probe(
@@ -94,8 +103,8 @@ attempt("nice", lambda: os.nice(-5), "EPERM", "EACCES")
 attempt("setpriority", lambda: os.setpriority(os.PRIO_PROCESS, 0, -5), "EPERM", "EACCES")
 attempt("fifo", lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)), "EPERM")
 attempt("rr", lambda: os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1)), "EPERM")
-attempt("oom", lambda: write("/proc/self/oom_score_adj", "-1000"), "EACCES")
-attempt("oom of 1", lambda: write("/proc/1/oom_score_adj", "-500"), "EACCES")
+attempt("oom", lambda: write("/proc/self/oom_score_adj", "-1000"), "EACCES", "EROFS")
+attempt("oom of 1", lambda: write("/proc/1/oom_score_adj", "-500"), "EACCES", "EROFS")
 """,
     ),
     Probe(
