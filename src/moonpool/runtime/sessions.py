@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.sandboxes.base import Sandbox, SandboxSpec
     from moonpool.sandboxes.pool import SandboxPool
+    from moonpool.sandboxes.statistics import PoolStatistics
     from moonpool.settings import Settings
 
 
@@ -67,6 +68,10 @@ class Runtime:
         session = Session(self, ticket, session_id=session_id, final=final)
         self._sessions.add(session)
         return session
+
+    def statistics(self) -> PoolStatistics:
+        """How the pool is doing, and the zygotes behind it."""
+        return self.pool.statistics()
 
     def forget(self, session: Session) -> None:
         """Drop a closed session."""
