@@ -18,13 +18,15 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from moonpool_guest import toolcalls
-from moonpool_wire.limits import BLOB_BYTES_MAX_TO_HOST, CALLS_IN_FLIGHT_MAX
+from moonpool_wire.limits import BLOB_BYTES_MAX_TO_HOST
 
 ADDRESS = "\0moonpool"
 SIZES = struct.Struct(">II")
 SIZE = struct.Struct(">I")
 HEAD_BYTES_MAX = 16 * 1024
-_CONNECTIONS_MAX = 128  # PID 1 has 256 descriptors
+CONNECTIONS_MAX = 64  # PID 1 has 256 descriptors, and the host takes 256 calls
+_ACCEPT_PAUSE_S = 0.05
+_READ_BYTES_MAX = 1 << 20
 _HELD_BYTES_MAX = 2 * BLOB_BYTES_MAX_TO_HOST
 _TOO_LARGE = {
     "ok": False,
@@ -41,7 +43,7 @@ _Result = TypeVar("_Result")
 async def while_served(work: "Coroutine[Any, Any, _Result]") -> _Result:
     """Answer callers while `work` runs."""
     service = CallService()
-    await service.open()
+    service.open()
     try:
         return await work
     finally:
@@ -49,63 +51,69 @@ async def while_served(work: "Coroutine[Any, Any, _Result]") -> _Result:
 
 
 class CallService:
-    """Listens and passes calls on."""
+    """Listens and passes calls on. Callers beyond `CONNECTIONS_MAX` wait in the listener's backlog."""
 
     def __init__(self) -> None:
-        self._server: asyncio.Server | None = None
-        self._serving: set[asyncio.Task[None]] = set()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(CONNECTIONS_MAX)
         self._held = Allowance(_HELD_BYTES_MAX)
-        self._turns = asyncio.Semaphore(CALLS_IN_FLIGHT_MAX // 2)  # the rest is for the companion's own calls
 
-    async def open(self) -> None:
+    def open(self) -> None:
         """Start to listen. Does nothing when a program of this sandbox has taken the name."""
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            listener.bind(ADDRESS)
-            listener.setblocking(False)
-            self._server = await asyncio.start_unix_server(self._accept, sock=listener, backlog=_CONNECTIONS_MAX)
+            self._listener.bind(ADDRESS)
+            self._listener.listen(CONNECTIONS_MAX)
         except OSError:
-            listener.close()
+            return
+        self._keep(self._accept())
 
     async def close(self) -> None:
         """Stop listening and give up what is open."""
-        if self._server is not None:
-            self._server.close()
-        for task in self._serving:
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._serving, return_exceptions=True)
+        if tasks:
+            await asyncio.gather(*tasks, return_exceptions=True)
+        self._listener.close()
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._serving) >= _CONNECTIONS_MAX:
-            writer.transport.abort()
-            return
-        task = asyncio.ensure_future(self._serve(reader, writer))
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
+    def _keep(self, work: "Coroutine[Any, Any, None]") -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._room.acquire()
+            try:
+                connection, _ = await loop.sock_accept(self._listener)
+            except OSError:  # code in PID 1 holds all descriptors
+                self._room.release()
+                await asyncio.sleep(_ACCEPT_PAUSE_S)
+            else:
+                self._keep(self._serve(connection))
+
+    async def _serve(self, connection: socket.socket) -> None:
         try:
-            reply = await self._answer(reader)
-            writer.write(SIZE.pack(len(reply)))
-            writer.write(reply)
-            await writer.drain()
-            writer.close()
-            await writer.wait_closed()
-        except (OSError, EOFError, ValueError):
+            reply = await self._answer(connection)
+            await asyncio.get_running_loop().sock_sendall(connection, SIZE.pack(len(reply)) + reply)
+        except (OSError, EOFError, ValueError, RecursionError):
             pass  # it went away, or does not speak our protocol
         finally:
-            writer.transport.abort()
+            connection.close()
+            self._room.release()
 
-    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
-        head_bytes, body_bytes = SIZES.unpack(await reader.readexactly(SIZES.size))
+    async def _answer(self, connection: socket.socket) -> bytes:
+        head_bytes, body_bytes = SIZES.unpack(await _receive(connection, SIZES.size))
         if head_bytes > HEAD_BYTES_MAX:
             raise ValueError("the head is too long")
-        server, tool = _read_head(await reader.readexactly(head_bytes))
+        server, tool = _read_head(await _receive(connection, head_bytes))
         if body_bytes > BLOB_BYTES_MAX_TO_HOST:
             return json.dumps(_TOO_LARGE).encode()
-        async with self._held.take(body_bytes), self._turns:
-            arguments = await reader.readexactly(body_bytes)
-            return await _unless_gone(toolcalls.relay(server, tool, arguments), reader)
+        async with self._held.take(body_bytes):
+            arguments = await _receive(connection, body_bytes)
+            return await _unless_gone(toolcalls.relay(server, tool, arguments), connection)
 
 
 class Allowance:
@@ -151,9 +159,21 @@ def _read_head(head: bytes) -> "tuple[str, str]":
     return str(server), str(tool)
 
 
-async def _unless_gone(call: "Coroutine[Any, Any, bytes]", reader: asyncio.StreamReader) -> bytes:
+async def _receive(connection: socket.socket, size: int) -> bytes:
+    """Exactly `size` bytes. Raises EOFError."""
+    loop, data = asyncio.get_running_loop(), bytearray()
+    while len(data) < size:
+        part = await loop.sock_recv(connection, min(_READ_BYTES_MAX, size - len(data)))
+        if not part:
+            raise EOFError("the caller went away")
+        data += part
+    return bytes(data)
+
+
+async def _unless_gone(call: "Coroutine[Any, Any, bytes]", connection: socket.socket) -> bytes:
     """Await `call` as long as somebody waits at the other end. Raises EOFError."""
-    calling, listening = asyncio.ensure_future(call), asyncio.ensure_future(reader.read(1))
+    loop = asyncio.get_running_loop()
+    calling, listening = asyncio.ensure_future(call), asyncio.ensure_future(loop.sock_recv(connection, 1))
     try:
         await asyncio.wait({calling, listening}, return_when=asyncio.FIRST_COMPLETED)
         if not calling.done():

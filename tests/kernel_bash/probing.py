@@ -35,6 +35,14 @@ class BashProbe(Probe):
         """Do not answer calls of `tools`."""
         self._left_open = tools
 
+    def always_answer(self, reply: object) -> None:
+        """Answer every call with `reply`."""
+
+        def broker(_call: ToolCall, _arguments: object) -> object:
+            return reply
+
+        self.broker = broker
+
     def on_message(self, message: GuestMessage, body: bytes) -> None:
         if isinstance(message, ToolCall) and message.tool in self._left_open:
             self._hear((message, body))

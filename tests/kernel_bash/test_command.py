@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.base import ImageSpec
     from moonpool.sandboxes.zygote import ZygoteBackend
-    from sandboxes.probe import Broker
 
 pytestmark = pytest.mark.anyio
 
@@ -81,13 +80,6 @@ def _only_shown(call: object, arguments: object) -> object:
     return {"ok": False, "error": {"type": "UnknownTool", "message": f"no {name}", "retryable": False}}
 
 
-def _answers(reply: object) -> Broker:
-    def broker(_call: object, _arguments: object) -> object:
-        return reply
-
-    return broker
-
-
 # --- arguments and data
 
 
@@ -123,7 +115,7 @@ async def test_arguments_arrive_as_they_are_given(bash: BashProbe, command: str,
     ],
 )
 async def test_the_data_is_one_line_of_json(bash: BashProbe, reply: object, said: str) -> None:
-    bash.broker = _answers(reply)
+    bash.always_answer(reply)
     assert (await bash.run("moonpool call s.t")).stdout == f"{said}\n"
 
 
@@ -164,7 +156,7 @@ async def test_arguments_over_the_limit_are_refused_here(bash: BashProbe) -> Non
 
 
 async def test_a_failing_tool_is_exit_code_1_and_json_on_stderr(bash: BashProbe) -> None:
-    bash.broker = _answers(
+    bash.always_answer(
         {"ok": False, "error": {"type": "PolicyDenied", "message": "no", "retryable": False}, "raw": None}
     )
     run = await bash.run("moonpool call s.t; echo $?")
