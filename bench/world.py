@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from bench.peers.company import Company
 from moonpool.bootstrap import App, assemble, data_folder, sandbox_uid
 from moonpool.broker.approval import AutoApprover
+from moonpool.core.languages import PYTHON
 from moonpool.environments.resolve import resolve_environment
 from moonpool.runtime.runs import CodeRequest
 from moonpool.sandboxes.pool import SandboxPool
@@ -104,13 +105,18 @@ def pool_of(backend: SandboxBackend, *, alive_max: int) -> SandboxPool:
     return SandboxPool(backend, PoolLimits.none_ready(alive_max=alive_max))
 
 
-async def fill_pool(app: App) -> None:
-    """Wait until the pool is full and the machine is not busy with our own leftovers."""
-    app.runtime.pool.fill(app.runtime.sandbox_spec)
+async def fill_pool(app: App, language: str = PYTHON) -> None:
+    """Wait until the pool is full of one kind and the machine is not busy with our own leftovers."""
+    app.runtime.pool.fill(app.runtime.sandbox_spec, language)
     async with asyncio.timeout(_FULL_TIMEOUT_S):
-        while app.runtime.pool.statistics().ready < POOL_SIZE:  # noqa: ASYNC110  the pool tells nobody
+        while _ready_count(app, language) < POOL_SIZE:  # noqa: ASYNC110  the pool tells nobody
             await asyncio.sleep(0.002)
     await asyncio.sleep(_QUIET_S)
+
+
+def _ready_count(app: App, language: str) -> int:
+    kinds = app.runtime.pool.statistics().kinds
+    return sum(kind.ready for kind in kinds if kind.language == language)
 
 
 async def timed_run(runtime: Runtime, app: App) -> float:

@@ -10,10 +10,9 @@ import shutil
 import sys
 import time
 from contextlib import AsyncExitStack
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench.peers.programs import Program, open_spawner
 from bench.sampling import Case, take_turns, with_skipped
@@ -26,27 +25,19 @@ if TYPE_CHECKING:
     from bench.sizes import Sizes
     from bench.world import World
     from moonpool.bootstrap import App
-    from moonpool.runtime.sessions import Session
+    from moonpool.runtime.sessions import Runtime
 
 LANGUAGES = ("node", "bash")
 SNIPPETS = {"node": b"globalThis.result = 1 + 1", "bash": b"echo $((1 + 1))"}
 _PLAIN = {"node": ("node", "-e", "console.log(1+1)"), "bash": ("bash", "-c", "echo $((1 + 1))")}
 
 
-def request_in(language: str, code: bytes) -> CodeRequest:
-    """A request in a language. Only where `missing_languages` does not name it."""
-    members: dict[str, Any] = {"code": code, "language": language}
-    return CodeRequest(**members)
-
-
 async def missing_languages(app: App) -> dict[str, str]:
     """Which of the languages cannot be used here, and why."""
-    if "language" not in {field.name for field in fields(CodeRequest)}:
-        return dict.fromkeys(LANGUAGES, "this version runs Python only")
     found: dict[str, str] = {}
     for language in LANGUAGES:
         try:
-            envelope = await app.runtime.run(request_in(language, SNIPPETS[language]), app.ticket)
+            envelope = await app.runtime.run(CodeRequest(code=SNIPPETS[language], language=language), app.ticket)
         except MoonpoolError as error:
             found[language] = str(error)
             continue
@@ -67,7 +58,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
         cases: list[Case] = []
         for language in LANGUAGES:
             if language not in missing:
-                cases += _cases(language, app, unpooled.session(app.ticket), sizes)
+                cases += _cases(language, app, unpooled, sizes)
         cases += await _plain_cases(stack, sizes)
         return with_skipped(await take_turns("languages", cases, rounds=sizes.rounds), skipped)
 
@@ -76,14 +67,14 @@ def _rows_of(language: str) -> tuple[str, ...]:
     return ("cold", "next", "pooled") if language == "node" else ("cold", "next")
 
 
-def _cases(language: str, app: App, kept: Session, sizes: Sizes) -> list[Case]:
-    request = request_in(language, SNIPPETS[language])
+def _cases(language: str, app: App, unpooled: Runtime, sizes: Sizes) -> list[Case]:
+    request = CodeRequest(code=SNIPPETS[language], language=language)
+    kept = unpooled.session(app.ticket)
 
     async def cold(count: int) -> list[float]:
-        await fill_pool(app)
         samples: list[float] = []
         for _ in range(count):
-            session = app.runtime.session(app.ticket)
+            session = unpooled.session(app.ticket)
             await timed_execute(session, ONE_PLUS_ONE, 2)
             samples.append(await timed_execute(session, request, 2))
             await session.close()
@@ -95,12 +86,13 @@ def _cases(language: str, app: App, kept: Session, sizes: Sizes) -> list[Case]:
     async def pooled(count: int) -> list[float]:
         samples: list[float] = []
         for _ in range(count):
+            await fill_pool(app, language)
+            await asyncio.sleep(PACE_S)
             started = time.perf_counter()
             envelope = await app.runtime.run(request, app.ticket)
             samples.append(1000 * (time.perf_counter() - started))
             assert envelope.data == 2, envelope.error
-            await fill_pool(app)
-            await asyncio.sleep(PACE_S)
+        await fill_pool(app, language)  # or it would be filled while others are measured
         return samples
 
     cases = [

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
-from bench.groups.languages import SNIPPETS, missing_languages, request_in
+from bench.groups.languages import SNIPPETS, missing_languages
 from bench.peers.venvs import PeerMissingError
 from bench.processes import private_megabytes
 from bench.sampling import Case, take_turns, with_skipped
@@ -81,7 +81,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
             if language in missing:
                 missing[name] = missing.pop(language)
                 continue
-            requests = (ONE_PLUS_ONE, *(request_in(language, SNIPPETS[language]),) * 3)
+            requests = (ONE_PLUS_ONE, *(CodeRequest(code=SNIPPETS[language], language=language),) * 3)
             cases.append(Case(name=name, take=_sessions(apps["base"], requests), per_round=sizes.idle))
         for name in ("ipybox", "jupyter"):
             try:

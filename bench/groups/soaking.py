@@ -6,6 +6,7 @@ import sys
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+from bench.groups.languages import LANGUAGES, missing_languages
 from bench.groups.toolcalls import read_config, write_config
 from bench.peers.venvs import PeerMissingError
 from bench.sampling import Watch
@@ -51,9 +52,17 @@ async def soak(world: World, executions: int, concurrency: int, *, seed: int = 1
         config = read_config(write_config(world.folder))
         base = await stack.enter_async_context(world.app("base", config=config))
         data = await stack.enter_async_context(world.app("data")) if "data" in world.environments else None
-        outcome = await Marathon(
-            base=base, data=data, executions=executions, concurrency=concurrency, seed=seed, progress=_show
-        ).run()
+        languages = set(LANGUAGES) - (await missing_languages(base)).keys()
+        marathon = Marathon(
+            base=base,
+            data=data,
+            languages=languages,
+            executions=executions,
+            concurrency=concurrency,
+            seed=seed,
+            progress=_show,
+        )
+        outcome = await marathon.run()
     outcome.processes_left = len(processes_of_ours() - before)
     return outcome
 

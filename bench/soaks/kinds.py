@@ -12,10 +12,10 @@ import json
 import random
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from moonpool.core.envelope import Envelope
 
@@ -40,7 +40,7 @@ class Wanted:
     timeout_s: float | None = None
     calls: int = 0
     in_data: bool = False
-    in_session: bool = False
+    language: str = "python"
 
 
 @dataclass(slots=True)
@@ -152,6 +152,18 @@ def _late(nonce: str, _chance: random.Random) -> Wanted:
     )
 
 
+def _node(nonce: str, _chance: random.Random) -> Wanted:
+    code = f'console.log("out", "{nonce}"); console.error("err", "{nonce}"); globalThis.result = ["{nonce}", 7]'
+    stdout = f"out {nonce}\n"
+    return Wanted(kind="node", nonce=nonce, code=code, stdout=stdout, data=[nonce, 7], language="node")
+
+
+def _bash(nonce: str, _chance: random.Random) -> Wanted:
+    code = f"echo out {nonce}; echo err {nonce} >&2; echo '[\"{nonce}\", 7]'"
+    stdout = f'out {nonce}\n["{nonce}", 7]\n'
+    return Wanted(kind="bash", nonce=nonce, code=code, stdout=stdout, data=[nonce, 7], language="bash")
+
+
 def _spoken(nonce: str) -> str:
     return _SPEAK.format(nonce=nonce)
 
@@ -166,15 +178,18 @@ _MIX: tuple[tuple[Callable[[str, random.Random], Wanted], int], ...] = (
     (_killed, 3),
     (_late, 1),
     (_plot, 3),
+    (_node, 3),
+    (_bash, 4),
 )
+_NEEDS: Final = {_plot: "data", _node: "node", _bash: "bash"}
 
 
-def choose(chance: random.Random, *, with_data: bool) -> Wanted:
-    """The next execution of the mix."""
+def choose(chance: random.Random, *, having: Collection[str]) -> Wanted:
+    """The next execution of the mix; `having` says which of the environment `data`, `node` and `bash` there are."""
     makers, weights = zip(*_MIX, strict=True)
     nonce = f"nonce-{chance.randrange(16**16):016x}"
     maker = chance.choices(makers, weights)[0]
-    return (_image if maker is _plot and not with_data else maker)(nonce, chance)
+    return (maker if _NEEDS.get(maker, "") in {"", *having} else _image)(nonce, chance)
 
 
 def faults(wanted: Wanted, envelope: Envelope) -> Faults:

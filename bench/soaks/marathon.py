@@ -18,7 +18,7 @@ from bench.soaks.kinds import choose, faults
 from moonpool.runtime.runs import CodeRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from bench.soaks.kinds import Wanted
     from moonpool.bootstrap import App
@@ -79,6 +79,7 @@ class Marathon:
 
     base: App
     data: App | None = None
+    languages: Collection[str] = ()  # beside Python
     executions: int
     concurrency: int
     seed: int = 1
@@ -96,11 +97,12 @@ class Marathon:
         return self.outcome
 
     async def _work(self, chance: random.Random) -> None:
+        having = {*self.languages, *(["data"] if self.data is not None else [])}
         session, used = self.base.runtime.session(self.base.ticket), 0
         try:
             while self._begun < self.executions:
                 self._begun += 1
-                wanted = choose(chance, with_data=self.data is not None)
+                wanted = choose(chance, having=having)
                 in_session = not wanted.in_data and chance.random() < 0.5
                 await self._one(wanted, session if in_session else None)
                 used += in_session
@@ -156,7 +158,12 @@ async def _execute(session: Session, wanted: Wanted) -> Envelope:
         if all(wanted.nonce.encode() in text for text in heard.values()):
             session.interrupt(at_once=True)
 
-    request = CodeRequest(code=wanted.code.encode(), timeout_s=wanted.timeout_s, observer=hear if wanted.kill else None)
+    request = CodeRequest(
+        code=wanted.code.encode(),
+        timeout_s=wanted.timeout_s,
+        language=wanted.language,
+        observer=hear if wanted.kill else None,
+    )
     return await session.execute(request)
 
 
