@@ -109,7 +109,7 @@ async def test_an_interrupted_one_shot_runs_its_exit_trap(bash: BashProbe) -> No
 
 
 async def test_jobs_in_the_background_are_left_alone(bash: BashProbe) -> None:
-    await interrupted(bash, "{ echo in; sleep 100; } & sleep 100")
+    await interrupted(bash, "sh -c 'echo in; exec sleep 100' & sleep 100")
     run = await bash.run("jobs -r | wc -l; kill $!")
     assert run.stdout.strip() == "1"
 

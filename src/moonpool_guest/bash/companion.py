@@ -56,7 +56,7 @@ class BashCompanion(Companion):
             self._forget(shell)
 
     def _pass_interrupt(self) -> None:
-        """As Ctrl-C in a terminal: to everything in the foreground. What runs in the background ignores it.
+        """As Ctrl-C in a script: to the whole group. A plain command in the background ignores it.
 
         Once more if need be: bash sees a signal that comes just before it begins to wait only at the next one.
         """
