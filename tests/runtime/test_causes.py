@@ -65,6 +65,7 @@ def failure(envelope: Envelope) -> tuple[str, object, object, object]:
     return envelope.error.type, extras["exit_code"], extras["signal"], envelope.metrics.get("limits_hit")
 
 
+@pytest.mark.req("H-053")
 @BOTH
 async def test_memory_of_the_whole_that_runs_out_is_told_with_its_limit(backend: str) -> None:
     async with app_in("auto", backend) as app:
@@ -113,6 +114,7 @@ async def test_processor_time_that_is_used_up_is_told_with_its_limit(backend: st
     assert "1 s of processor time (cpu_s_max)" in envelope.error.message
 
 
+@pytest.mark.req("H-053")
 @BOTH
 async def test_processor_time_of_children_that_are_gone_counts(backend: str) -> None:
     burn = "import subprocess, sys\nburn = 'import time\\nwhile time.process_time() < 0.3: pass'\n"
@@ -183,6 +185,7 @@ async def test_a_crash_stays_a_crash(backend: str) -> None:
     assert failure(envelope) == ("KernelKilled", 139, "SIGSEGV", None)
 
 
+@pytest.mark.req("H-053")
 @MODES
 async def test_a_full_disk_is_an_error_of_the_code(limits: str) -> None:
     async with app_in(limits, "zygote") as app:

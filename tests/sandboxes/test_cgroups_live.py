@@ -143,6 +143,18 @@ async def test_a_sandbox_whose_memory_ran_out_says_so(
     assert probe.sandbox.limits_hit() == {LimitKind.MEMORY}
 
 
+async def test_an_end_because_everybody_together_had_no_memory_left_is_not_put_down_to_the_sandbox(
+    backend: ZygoteBackend | BubblewrapBackend, groups: LimitGroups, image: ImageSpec
+) -> None:
+    file = "memory.max" if groups.mode is LimitsMode.CGROUP2 else "memory.limit_in_bytes"
+    (groups.tops["memory"] / file).write_text(str(96 << 20), encoding="ascii")
+    probe = await opened(backend, image)
+    run = await probe.run_to_exit(FILL)
+    assert run.exit is not None
+    assert (run.exit.cause, run.exit.signal, run.exit.limit) == (ExitCause.SIGNALLED, 9, None)
+    assert probe.sandbox.limits_hit() == frozenset()
+
+
 async def test_processes_that_were_refused_are_told_once(
     backend: ZygoteBackend | BubblewrapBackend, image: ImageSpec
 ) -> None:

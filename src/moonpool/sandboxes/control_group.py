@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import SandboxLimits
 
 _READ_BYTES = 4096
+_FULL_BUT_BYTES = 4 * 1024**2  # memory is charged in batches, the largest of which is a huge page
 _REMOVAL_TRIES, _REMOVAL_PAUSE_S = 50, 0.01  # the last process leaves its group a moment after it is reaped
 
 
@@ -56,6 +57,7 @@ class Version:
     join: str
     bounds: Callable[[SandboxLimits], Sequence[Bound]]
     oom_kills: Count
+    memory_peak: Count
     forks_refused: Count
     cpu_s: Count
     weight: Bound  # of all sandboxes together, beside what else runs where we run
@@ -154,7 +156,15 @@ class ControlGroup:
             if now > self._seen[count]:
                 self._seen[count] = now
                 found.add(kind)
+        if LimitKind.MEMORY in found and not self._was_full():
+            found.discard(LimitKind.MEMORY)  # the machine ran out of memory, or all of us together
         return frozenset(found)
+
+    def _was_full(self) -> bool:
+        """Whether it was this very group, not one above it, that had no memory left."""
+        count = self._version.memory_peak
+        peak = _read_now(self._folders[count.controller], count)
+        return peak is None or peak > self.limits.memory_and_disk_bytes_max - _FULL_BUT_BYTES
 
     def cpu_s(self) -> float:
         return self._read(self._version.cpu_s)
@@ -162,10 +172,7 @@ class ControlGroup:
     def _read(self, count: Count) -> float:
         if (fd := self._fds.get(count)) is None:
             return 0.0
-        text = os.pread(fd, _READ_BYTES, 0)
-        if not count.key:
-            return int(text) * count.unit
-        return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(count.key)) * count.unit
+        return _number(os.pread(fd, _READ_BYTES, 0), count)
 
     def kill(self) -> None:
         if self._version.kill is not None and self._fds:
@@ -187,6 +194,23 @@ class ControlGroup:
     async def wait_discarded(self) -> None:
         if self._removal is not None:
             await asyncio.wait({self._removal})
+
+
+def _read_now(folder: Path, count: Count) -> float | None:
+    try:
+        fd = os.open(folder / count.file, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:  # a Linux kernel that does not tell
+        return None
+    try:
+        return _number(os.pread(fd, _READ_BYTES, 0), count)
+    finally:
+        os.close(fd)
+
+
+def _number(text: bytes, count: Count) -> float:
+    if not count.key:
+        return int(text) * count.unit
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(count.key)) * count.unit
 
 
 def create_group(version: Version, folders: Mapping[str, Path], limits: SandboxLimits) -> ControlGroup:
