@@ -66,7 +66,7 @@ class NodeCompanion(companion.Companion):
         self._alarm = -1
         self._count = 0
         self._number = 0  # of the execution under way; 0 for none
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls: dict[int, asyncio.Task[None]] = {}
 
     async def _execute(self, source: bytes, name: str, *, final: bool, result_bytes_max: int) -> Outcome:
         link = await self._started()
@@ -147,7 +147,7 @@ class NodeCompanion(companion.Companion):
             self._alarm = -1
 
     def _pass_interrupt(self) -> None:
-        for call in self._calls:
+        for call in self._calls.values():
             call.cancel()
         if self._number and self._alarm >= 0:
             try:
@@ -184,7 +184,7 @@ class NodeCompanion(companion.Companion):
             return self._as_interrupted(outcome)
         finally:
             self._number = 0
-            calls = tuple(self._calls)
+            calls = tuple(self._calls.values())
             for call in calls:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
@@ -210,16 +210,14 @@ class NodeCompanion(companion.Companion):
         call_id, server, tool = head.get("id"), head.get("server"), head.get("tool")
         if not (isinstance(call_id, int) and isinstance(server, str) and isinstance(tool, str)):
             raise BrokenLinkError("a call without a name")
-        if len(self._calls) >= CALLS_OPEN_MAX:
-            raise BrokenLinkError(f"more than {CALLS_OPEN_MAX} calls at once")
-        task = asyncio.ensure_future(_pass_call(link, call_id, server, tool, body))
-        self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
+        if len(self._calls) >= CALLS_OPEN_MAX or call_id in self._calls:
+            raise BrokenLinkError(f"more than {CALLS_OPEN_MAX} calls at once, or one twice")
+        self._calls[call_id] = asyncio.ensure_future(self._pass_call(link, call_id, server, tool, body))
 
-
-async def _pass_call(link: Link, call_id: int, server: str, tool: str, body: bytes) -> None:
-    reply = await toolcalls.relay(server, tool, body)
-    link.send({"t": "reply", "id": call_id}, reply)
+    async def _pass_call(self, link: Link, call_id: int, server: str, tool: str, body: bytes) -> None:
+        reply = await toolcalls.relay(server, tool, body)
+        self._calls.pop(call_id, None)  # first: the next call may come at once
+        link.send({"t": "reply", "id": call_id}, reply)
 
 
 def _outcome(head: "dict[str, Any]", body: bytes, result_bytes_max: int) -> Outcome:

@@ -16,6 +16,7 @@ const leftovers = require('./leftovers.cjs');
 const { Folder, loadModule, loadScript } = require('./modules.cjs');
 const { prepare } = require('./source.cjs');
 const { writeWhole } = require('./streams.cjs');
+const { ToolCalls } = require('./toolcalls.cjs');
 
 const { setImmediate, setTimeout } = globalThis;
 const { byteLength, from } = Buffer;
@@ -25,6 +26,7 @@ class Executor {
   /** `folder` is where code lies. */
   constructor(folder) {
     this.link = null; // there before the first execution
+    this.calls = new ToolCalls();
     this.watching = null; // a promise: interrupts can be heard
     this._folder = new Folder(folder);
     this._run = null;
@@ -42,10 +44,6 @@ class Executor {
     process.exit = (code) => this._exit(code);
   }
 
-  get busy() {
-    return this._run !== null;
-  }
-
   /** Begin the execution that `order` describes. */
   start(order, text) {
     const run = {
@@ -60,8 +58,10 @@ class Executor {
       end: null, // how it ended before that
       started: leftovers.mark(),
       exitTold: false,
+      cut: false, // ended early
     };
     this._run = run;
+    this.calls.open();
     this._result.reset();
     process.exitCode = undefined;
     process.argv = [process.execPath, run.place.filename];
@@ -169,6 +169,8 @@ class Executor {
 
   _endEarly(run, end) {
     run.end ??= end;
+    run.cut = true;
+    this.calls.close(true);
     if (end.status === 'interrupted') run.end = end;
     this.link.keepAlive(true);
     leftovers.cancelTimersSince(run.started);
@@ -240,6 +242,7 @@ class Executor {
     if (run.rehearse) this._result.clear();
     process.exitCode = undefined;
     this._run = null;
+    this.calls.close(run.cut);
     this.link.keepAlive(true);
     this.link.send({ t: 'done', run: run.number, has_result: body !== undefined, ...end }, body);
   }

@@ -20,12 +20,12 @@ const ErrorBefore = Error;
 const KERNEL = __dirname + path.sep;
 const MICROTASKS = 'processTicksAndRejections';
 const FRAMES_MAX = 200;
-const IDLE_LOOKS_MAX = 3; // then the event loop does not turn: microtasks follow each other without end
 const NODE_LOOKS_MAX = 40; // at 5 ms each; then even Node's own parts are ended, to save the session
 const ALARM = Symbol.for('moonpool.alarm');
 const clearAsyncIdStack = internal('internal/async_hooks', 'clearAsyncIdStack');
 
-const PATIENCE = { code: 0, nothing: IDLE_LOOKS_MAX, node: NODE_LOOKS_MAX };
+const PATIENCE = { code: 0, node: NODE_LOOKS_MAX, nothing: Infinity };
+const loopTime = internal('internal/test/binding', 'internalBinding')?.('timers').getLibuvNow ?? (() => NaN);
 
 let depth = 0;
 let sessions = [];
@@ -56,13 +56,19 @@ function guarded(action) {
  */
 function watch(fd, interrupt) {
   let looks = 0;
+  let turnedAt = NaN;
   const onAlarm = (number) => {
     if (!interrupt(number)) {
       looks = 0;
+      turnedAt = NaN;
       return 'gone';
     }
+    const isTurning = loopTime() !== turnedAt; // since the last look; a waiting loop turns to take the look in
+    turnedAt = loopTime();
+    let place = whatRuns();
+    if (place === 'nothing' && looks > 0 && !isTurning) place = 'code'; // microtasks follow each other without end
     looks += 1;
-    if (depth === 0 && looks > PATIENCE[whatRuns()]) terminate();
+    if (depth === 0 && looks > PATIENCE[place]) terminate();
     return 'again';
   };
   Object.defineProperty(globalThis, ALARM, { value: onAlarm });

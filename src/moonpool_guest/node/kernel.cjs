@@ -13,7 +13,6 @@ const { Executor } = require('./execution.cjs');
 const interrupts = require('./interrupts.cjs');
 const { Link } = require('./link.cjs');
 const streams = require('./streams.cjs');
-const { ToolCalls } = require('./toolcalls.cjs');
 const typescript = require('./typescript.cjs');
 
 const config = JSON.parse(process.argv[2]);
@@ -25,19 +24,16 @@ streams.install();
 typescript.configure(config.tools);
 const executor = new Executor(config.folder);
 executor.watching = interrupts.watch(config.alarm, (number) => executor.interrupt(number));
-const calls = new ToolCalls(() => executor.busy);
 const link = new Link(
   config.link,
   (head, body) => {
     if (head.t === 'execute') {
-      calls.forget();
       executor.start(head, body.toString('utf8'));
     } else if (head.t === 'reply') {
-      calls.settle(head.id, body);
+      executor.calls.settle(head.id, body);
     }
   },
   () => reallyExit(0), // PID 1 is gone
 );
-executor.link = link;
-calls.link = link;
+executor.link = executor.calls.link = link;
 link.send({ t: 'ready', version: process.versions.node });

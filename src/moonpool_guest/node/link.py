@@ -69,7 +69,10 @@ class Link:
     async def receive(self) -> Frame:
         """Wait for a frame. Raises BrokenLinkError; waits for ever when the other side is gone."""
         while (frame := self._next_frame()) is None:
-            data = await self._loop.sock_recv(self._end, _READ_BYTES)
+            try:
+                data = await self._loop.sock_recv(self._end, _READ_BYTES)
+            except OSError:  # it ended with something of ours unread
+                data = b""
             if not data:
                 await self._loop.create_future()
             self._received += data

@@ -12,10 +12,12 @@ const BODY_BYTES_MAX = 16 * 1024 * 1024; // what the channel takes
 const { byteLength } = Buffer;
 const { parse } = JSON;
 
+const { setTimeout } = globalThis;
+
 class ToolCalls {
-  constructor(isBusy) {
+  constructor() {
     this.link = null;
-    this._isBusy = isBusy;
+    this._phase = 'ended'; // or `open`: an execution is under way, or `cut`: the last one was ended early
     this._lastId = 0;
     this._open = new Map();
     this._waiting = [];
@@ -27,7 +29,10 @@ class ToolCalls {
     if (typeof server !== 'string' || typeof tool !== 'string' || server.length + tool.length > NAME_CHARS_MAX) {
       return reply('UnknownTool', 'the name of a server or tool is a string of at most 1,024 characters');
     }
-    if (!this._isBusy()) return reply('ExecutionEnded', `${server}.${tool} was called after the execution had ended`);
+    if (this._phase === 'cut') return new Promise(() => {}); // what is left of code that was ended goes no further
+    if (this._phase === 'ended') {
+      return reply('ExecutionEnded', `${server}.${tool} was called after the execution had ended`);
+    }
     let body;
     try {
       body = encode(args ?? {}, 'arguments');
@@ -57,19 +62,28 @@ class ToolCalls {
     if (resolve === undefined) return;
     this._open.delete(id);
     if (this._waiting.length > 0) this._send(this._waiting.shift());
-    else if (this._open.size === 0) this.link.keepAlive(!this._isBusy());
+    else if (this._open.size === 0) this.link.keepAlive(false);
     resolve(parse(body.toString('utf8')));
   }
 
-  /** The execution is over: nobody waits any more. */
-  forget() {
+  /** An execution begins. */
+  open() {
+    this._phase = 'open';
+  }
+
+  /** The execution is over; whoever still waits waits for ever. `early`: it was ended. */
+  close(early) {
+    this._phase = early ? 'cut' : 'ended';
     this._open.clear();
     this._waiting = [];
   }
 }
 
-async function reply(type, message) {
-  return { ok: false, error: { type, message, retryable: false } };
+/** A reply of our own. Not at once: code that calls in a loop must let the event loop turn. */
+function reply(type, message) {
+  return new Promise((resolve) => {
+    setTimeout(() => resolve({ ok: false, error: { type, message, retryable: false } }), 0);
+  });
 }
 
 module.exports = { ToolCalls };
