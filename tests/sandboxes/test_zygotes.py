@@ -187,7 +187,7 @@ async def test_a_second_one_starts_when_forks_wait_for_each_other_and_takes_its_
     async with zygotes_of(nursery, per_image_max=2) as zygotes:
         box = await zygotes.open_sandbox(SPEC)
         box.zygote.gate = asyncio.Semaphore(0)
-        tasks = [asyncio.ensure_future(zygotes.open_sandbox(SPEC)) for _ in range(3)]
+        tasks = [asyncio.ensure_future(zygotes.open_sandbox(SPEC)) for _ in range(8)]
         await until(lambda: len(nursery.started) == 2)
         assert (await zygotes.open_sandbox(SPEC)).zygote is nursery.started[1]
         for _ in tasks:
@@ -200,6 +200,14 @@ async def test_callers_one_after_the_other_need_no_second_one() -> None:
     async with zygotes_of(nursery, per_image_max=2) as zygotes:
         for _ in range(20):
             (await zygotes.open_sandbox(SPEC)).end()
+        assert len(nursery.started) == 1
+
+
+async def test_two_that_meet_now_and_then_need_no_second_one() -> None:
+    nursery = Nursery()
+    async with zygotes_of(nursery, per_image_max=2) as zygotes:
+        for _ in range(10):
+            await asyncio.gather(zygotes.open_sandbox(SPEC), zygotes.open_sandbox(SPEC))
         assert len(nursery.started) == 1
 
 

@@ -9,6 +9,8 @@ process of it is left. When a caller needs a place, ready ones of other kinds ar
 Every sandbox has one task here, from its opening to its end. Ahead of need a sandbox is opened only when nobody can be
 served, and not in the first moments after code was started: the code goes first.
 
+See docs/decisions/0011-few-at-a-time-tenants-in-turn.md.
+
 INVARIANT: whoever waits is told: a sandbox, an error, or `BusyError`. Who leaves takes back what was meant for him.
 """
 

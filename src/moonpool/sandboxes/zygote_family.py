@@ -58,6 +58,7 @@ class Family:
     serving: list[Member] = field(default_factory=list[Member])
     retired: list[Member] = field(default_factory=list[Member])
     starting: asyncio.Task[Member] | None = None
+    overlaps: int = 0  # forks that waited for forks, since the last start
     failures: int = 0  # in a row
     resume_at: float = 0.0
     failure: SandboxStartError | None = None

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import ImageSpec, SandboxSpec
     from moonpool.sandboxes.zygote_process import Zygote, ZygoteSandbox
 
-_CROWDED = 2
-"""A family grows when every member has so many forks under way: one is served, the other waits."""
+_OVERLAPS_MAX = 16
+"""A family grows when forks have waited for each other so often: a storm does it at once, an accident does not."""
 _RETRY_S = 5.0
 
 
@@ -127,7 +127,8 @@ class Zygotes:
         """Start a successor in the background, or one more where callers wait for forks."""
         if family.starting is not None or family.refusal(self._clock()) is not None:
             return
-        crowded = chosen.forking >= _CROWDED and len(family.serving) < self._policy.per_image_max
+        family.overlaps += chosen.forking
+        crowded = family.overlaps >= _OVERLAPS_MAX and len(family.serving) < self._policy.per_image_max
         if family.worn(self._policy, self._clock()) is not None or (crowded and self._has_place()):
             self._begin(family, first=False)
 
@@ -147,6 +148,7 @@ class Zygotes:
             if not self._has_place() and not self._evict_one():
                 why = f"all {self._policy.count_max} zygotes serve other tenants or environments"
                 raise BusyError(why, setting="zygotes_max", retry_after_s=_RETRY_S)
+        family.overlaps = 0
         family.starting = asyncio.ensure_future(self._bring_up(family))
         family.starting.add_done_callback(_retrieve)
         return family.starting
