@@ -27,6 +27,7 @@ from moonpool.environments.guest import publish_guest
 from moonpool.environments.resolve import resolve_environment
 from moonpool.environments.runtimes import Absence, find_bash, find_node
 from moonpool.environments.runtimes import Runtime as RuntimeProgram
+from moonpool.runtime.engine_sockets import refuse_shown
 from moonpool.runtime.languages import Languages
 from moonpool.runtime.run_folder import run_folder
 from moonpool.runtime.runs import Ticket
@@ -73,6 +74,14 @@ class App:
     ticket: Ticket
     data: Path
 
+    async def prove(self) -> None:
+        """Open one sandbox, before anybody hears "ready". Raises HostUnfitError, SandboxStartError.
+
+        SECURITY: flags of the machine lie; only an opening shows that code can be isolated here.
+        """
+        sandbox = await self.backend.open_sandbox(self.runtime.sandbox_spec)
+        await sandbox.close()
+
 
 @asynccontextmanager
 async def assemble(
@@ -101,6 +110,7 @@ async def assemble(
         )
         found = await find_runtimes(data, environ)
         spec = sandbox_spec(settings, environment, data, found)
+        refuse_shown(spec.image, environ)
         journal = await stack.enter_async_context(open_journal(journal_path(data)))
         toolbox = await _open_toolbox(stack, settings, config, environ, data, wanted=upstreams_wanted)
         pool = SandboxPool(
@@ -119,7 +129,7 @@ async def assemble(
             redactor=redactor,
             artifacts=data / "private" / "artifacts",
             sandbox_spec=spec,
-            languages=make_languages(found, data, environ),
+            languages=await make_languages(found, data, environ),
         )
         stack.push_async_callback(runtime.languages.close)
         stack.push_async_callback(runtime.close)
@@ -219,17 +229,23 @@ async def find_runtimes(data: Path, environ: Mapping[str, str]) -> tuple[Runtime
     return await asyncio.to_thread(find)
 
 
-def make_languages(found: Sequence[RuntimeProgram | Absence], data: Path, environ: Mapping[str, str]) -> Languages:
+async def make_languages(
+    found: Sequence[RuntimeProgram | Absence], data: Path, environ: Mapping[str, str]
+) -> Languages:
     """What the runtime knows of languages beside Python."""
     absent = {one.language: one.reason for one in found if isinstance(one, Absence)}
     node = next((one for one in found if isinstance(one, RuntimeProgram) and one.language == "node"), None)
     root = data / "environments"
-    if node is None or not node_tools.are_needed(node.version) or node_tools.tools_place(root).is_dir():
+    if node is None or not node_tools.are_needed(node.version) or await asyncio.to_thread(_has_node_tools, root):
         return Languages(absent=absent)
     npm = shutil.which("npm", path=environ.get("PATH")) or ""
     return Languages(
         absent=absent, install_typescript=lambda: node_tools.installed_tools(root, npm=npm, environ=environ)
     )
+
+
+def _has_node_tools(root: Path) -> bool:
+    return node_tools.tools_place(root).is_dir()
 
 
 def sandbox_spec(
