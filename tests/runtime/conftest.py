@@ -15,6 +15,7 @@ _BRIEF = {
     "moonpool/runtime/run_folder.py": {"run_folder", "_remove_abandoned"},  # once, at start and end
     "moonpool/sandboxes/process.py": {"write_etc", "find_launcher", "has_merged_usr", "filter_fd"},
     "moonpool/sandboxes/fitness.py": {"missing_on_host"},
+    "moonpool/sandboxes/leftovers.py": {"walls_naming", "end_walls_naming", "_command_line"},  # once, at start
     "moonpool/sandboxes/slots.py": {"__init__", "create", "remove"},
     "moonpool/sandboxes/zygote.py": {"_start", "_greet"},  # once per zygote
     "moonpool/sandboxes/zygote_process.py": {"close"},

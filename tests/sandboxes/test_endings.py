@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
+from moonpool.runtime.run_folder import run_folder
 from moonpool.sandboxes.base import SandboxSpec, SandboxStartError
+from moonpool.sandboxes.cgroups import open_groups
 from sandboxes.conftest import REAL
 from sandboxes.probe import Probe
 from sandboxes.remains import Graveyard, caught, children_of, started_here, undertakers, walls_in_start
@@ -52,6 +54,9 @@ def graveyard(state_dir: Path) -> Generator[Graveyard]:
 
 async def host_at(moment: str, name: str, folder: Path) -> subprocess.Popen[bytes]:
     """A host that has said that it is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in (folder, folder.parent):
+        one.chmod(0o755)
     process = subprocess.Popen(  # noqa: ASYNC220
         [sys.executable, str(HOST), name, str(folder), moment],
         stdout=subprocess.PIPE,
@@ -88,9 +93,7 @@ async def test_a_host_that_leaves_in_order_leaves_nothing(name: str, state_dir: 
 
 @pytest.mark.parametrize("moment", ["idle", "sending"])
 async def test_a_killed_host_leaves_nothing(moment: str, name: str, state_dir: Path, graveyard: Graveyard) -> None:
-    folder = state_dir / "run"
-    folder.mkdir(mode=0o755)
-    host = await host_at(moment, name, folder)
+    host = await host_at(moment, name, state_dir / "run")
     host.kill()
     await gone(host)
     await graveyard.is_empty_soon()
@@ -100,9 +103,7 @@ async def test_a_host_that_is_killed_while_a_wall_starts_leaves_nothing(
     name: str, state_dir: Path, graveyard: Graveyard
 ) -> None:
     for _ in range(TIMES):
-        folder = state_dir / "run"
-        folder.mkdir(mode=0o755)
-        host = await host_at("opening", name, folder)
+        host = await host_at("opening", name, state_dir / "run")
         await caught(lambda: {wall for one in undertakers(host.pid) for wall in walls_in_start(one)})  # noqa: B023
         host.kill()
         await gone(host)
@@ -197,6 +198,30 @@ async def test_an_undertaker_that_is_killed_while_a_wall_starts_leaves_no_proces
         await graveyard_holds_only(graveyard, set())
         await backend.close()
         await graveyard.is_empty_soon()
+
+
+async def test_when_host_and_undertaker_are_killed_at_once_the_next_start_removes_the_rest(
+    name: str, state_dir: Path, graveyard: Graveyard
+) -> None:
+    for _ in range(TIMES):
+        host = await host_at("opening", name, state_dir / "run" / "abandoned")
+        watched = partial(both_in_start, host.pid)
+        undertaker = await caught(watched)
+        assert undertaker is not None
+        os.kill(host.pid, signal.SIGSTOP)  # neither can do anything about the end of the other
+        os.kill(undertaker, signal.SIGKILL)
+        host.kill()
+        await gone(host)
+        with run_folder(state_dir / "run") as folder:
+            assert [path for path in (state_dir / "run").iterdir() if path != folder] == []
+            await graveyard_holds_only(graveyard, set())
+            await (await asyncio.to_thread(open_groups, "auto")).close()
+        (state_dir / "run").rmdir()
+        await graveyard.is_empty_soon()
+
+
+def both_in_start(host: int) -> set[int]:
+    return {one for one in undertakers(host) if walls_in_start(one)}
 
 
 async def wall_in_start(name: str, folder: Path, image: ImageSpec) -> tuple[Backend, asyncio.Future[Sandbox], int, int]:

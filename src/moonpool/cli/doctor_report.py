@@ -12,6 +12,7 @@ import typer
 from moonpool.bootstrap import BACKENDS, assemble_backend
 from moonpool.environments.progress import stderr_progress
 from moonpool.runtime.doctor import ProbeStatus, run_doctor
+from moonpool.runtime.remedies import remedies_of
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ def print_report(report: DoctorReport, *, as_json: bool) -> None:
         return
     for remedy in report.missing:
         typer.echo(f"missing: {remedy}")
+    for advice in report.advice:
+        typer.echo(f"advice: {advice}")
+    for file in remedies_of(report.missing, report.limits_mode):
+        typer.echo(f"what helps: write this to {file.path}, then: {file.then}\n\n{file.text}")
     for outcome in report.outcomes:
         if outcome.status is not ProbeStatus.PASSED:
             typer.echo(

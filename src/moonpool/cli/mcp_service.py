@@ -35,6 +35,7 @@ async def serve_stdio(config_path: Path | None, environment: str | None, backend
             serving=True,
             progress=progress,
         ) as app:
+            await app.prove()
             await serve(app, wire=wire, approver=eliciting)
 
 

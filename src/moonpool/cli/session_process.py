@@ -53,6 +53,7 @@ async def _hold(start: SessionStart, starter: _Starter) -> None:
     folder = SessionFolder(data_folder(settings, os.environ))
     approver = ClientApprover()
     async with assemble(settings, config=config, approver=approver, environ=os.environ, progress=starter.note) as app:
+        await app.prove()
         identity = SessionIdentity(
             name=start.name,
             environment=start.environment,

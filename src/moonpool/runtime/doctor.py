@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import time
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from moonpool.core.errors import HostUnfitError, MoonpoolError
+from moonpool.runtime.engine_sockets import engine_sockets, usable
 from moonpool.runtime.probes.catalogue import CATALOGUE
 from moonpool.runtime.probes.listening import Listener
 from moonpool.runtime.probes.prelude import compose
@@ -62,6 +65,7 @@ class DoctorReport:
     environment: str
     limits_mode: str  # what bounds a sandbox as a whole
     missing: tuple[str, ...]  # each with its remedy
+    advice: tuple[str, ...] = ()  # what holds, and could be better
     outcomes: tuple[ProbeOutcome, ...]
     duration_ms: int
 
@@ -101,16 +105,33 @@ async def run_doctor(
 ) -> DoctorReport:
     """Attack sandboxes that `backend` opens for `spec`, with the disk and process limits lowered to be filled fast."""
     started = time.monotonic()
-    missing = tuple(backend.missing_features())
+    missing = tuple(backend.missing_features()) or await _found_missing(backend, spec)
     outcomes = () if missing else await _attack(backend, _lowered(spec), probes)
     return DoctorReport(
         backend=backend.name,
         environment=spec.image.name,
         limits_mode=str(backend.limits_mode),
         missing=missing,
+        advice=tuple(
+            f"this account may use {path}, and whoever takes this process over is root on the host then: give Moonpool "
+            "an account of its own"
+            for path in usable(engine_sockets(os.environ))
+        ),
         outcomes=outcomes,
         duration_ms=_since(started),
     )
+
+
+async def _found_missing(backend: SandboxBackend, spec: SandboxSpec) -> tuple[str, ...]:
+    """What only an opening shows to be missing. Any other failure is the first probe's to report."""
+    try:
+        sandbox = await backend.open_sandbox(spec)
+    except HostUnfitError as error:
+        return error.missing
+    except MoonpoolError:
+        return ()
+    await sandbox.close()
+    return ()
 
 
 def _lowered(spec: SandboxSpec) -> SandboxSpec:
@@ -178,7 +199,7 @@ class _Attacker:
         if isinstance(probe, Scene):
             return await probe.play(self)
         sandbox = await self.open_sandbox() if probe.fresh else await self._shared_sandbox()
-        heard = await self.run(sandbox, probe.program)
+        heard = await self.run(sandbox, probe.program, language=probe.language)
         return _finding_of(probe, heard)
 
     async def open_sandbox(self) -> Sandbox:
@@ -187,9 +208,9 @@ class _Attacker:
         self._opened.append(sandbox)
         return sandbox
 
-    async def run(self, sandbox: Sandbox, program: str) -> Heard:
+    async def run(self, sandbox: Sandbox, program: str, *, language: str = "python") -> Heard:
         """Run an attack program and hear it out."""
-        return await Listener().hear(sandbox, compose(program, self._spec))
+        return await Listener(language).hear(sandbox, compose(program, self._spec, language))
 
     async def _shared_sandbox(self) -> Sandbox:
         if self._shared is None:

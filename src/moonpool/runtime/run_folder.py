@@ -1,8 +1,9 @@
 """The folder of one host process: slots and the small /etc of its sandboxes. Gone when the process is.
 
-Each process holds a lock on its folder. A process that was killed leaves folder and no lock; the next one that starts
-removes it. The parent is locked while that happens and while a folder is made, so that nobody takes a new folder, whose
-lock is not held yet, for an abandoned one.
+Each process holds a lock on its folder. When it is killed, its undertaker removes the folder
+(`moonpool.sandboxes.undertaker`); when both were killed, there is a folder and no lock, and the next one that starts
+removes it, and whatever bubblewrap may have left of it. The parent is locked while that happens and while a folder is
+made, so that nobody takes a new folder, whose lock is not held yet, for an abandoned one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import secrets
 import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from moonpool.sandboxes.leftovers import end_walls_naming
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -58,6 +61,7 @@ def _remove_abandoned(parent: Path) -> None:
             continue  # not ours
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            end_walls_naming(folder)  # there are none unless its undertaker was killed too
             shutil.rmtree(folder, ignore_errors=True)
         except BlockingIOError:
             pass  # its process lives

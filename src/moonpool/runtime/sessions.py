@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from moonpool.core.envelope import ExecutionError
-from moonpool.core.errors import InputError, MoonpoolError
+from moonpool.core.errors import HostUnfitError, InputError, MoonpoolError
 from moonpool.core.languages import LANGUAGES, PYTHON, language_of
 from moonpool.runtime.file_errors import FileTransferError
 from moonpool.runtime.file_records import TransferRecorder
@@ -106,7 +106,10 @@ class Session:
         self._run: Run | None = None
 
     async def execute(self, request: CodeRequest) -> Envelope:
-        """Run code with the variables and files of earlier executions. Waits for its turn. Raises InputError."""
+        """Run code with the variables and files of earlier executions. Waits for its turn.
+
+        Raises InputError, and HostUnfitError where this machine turns out not to isolate code.
+        """
         self._check(request)
         async with self._turn:
             try:
@@ -181,6 +184,9 @@ class Session:
             sandbox, snapshot = ready
         except InterruptedRunError:
             return await run.failed_to_start(CANCELLED_EARLY, snapshot)
+        except HostUnfitError as error:  # recorded, but nothing that a program should read as a failed execution
+            await run.failed_to_start(ExecutionError(type="SandboxError", message=str(error)), snapshot)
+            raise
         except MoonpoolError as error:
             failure = ExecutionError(type="SandboxError", message=str(error), retryable=error.retryable)
             return await run.failed_to_start(failure, snapshot)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from moonpool.sandboxes import seccomp
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxStartError, Stream
 from moonpool.sandboxes.cgroups import LimitGroups
-from moonpool.sandboxes.fitness import missing_on_host
+from moonpool.sandboxes.fitness import missing_on_host, remedies_named
 from moonpool.sandboxes.identity import Identities
 from moonpool.sandboxes.link import GuestLink, outcome_of
 from moonpool.sandboxes.linked import LinkedSandbox
@@ -95,6 +95,10 @@ class BubblewrapBackend:
         return [*missing_on_host(), *self._groups.missing]
 
     async def open_sandbox(self, spec: SandboxSpec) -> WallSandbox:
+        with remedies_named():
+            return await self._open_sandbox(spec)
+
+    async def _open_sandbox(self, spec: SandboxSpec) -> WallSandbox:
         launcher = find_launcher()
         if launcher is None:
             raise SandboxStartError(step="launcher", reason="bubblewrap is not installed: apt-get install bubblewrap")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from moonpool.sandboxes import seccomp
 from moonpool.sandboxes.base import SandboxStartError
 from moonpool.sandboxes.cgroups import LimitGroups
-from moonpool.sandboxes.fitness import missing_on_host
+from moonpool.sandboxes.fitness import missing_on_host, remedies_named
 from moonpool.sandboxes.identity import Identities
 from moonpool.sandboxes.plan import WallParts, guest_command, zygote_wall
 from moonpool.sandboxes.process import WallStarter, filter_fd, find_launcher, has_merged_usr, write_etc
@@ -58,7 +58,8 @@ class ZygoteBackend:
         return [*missing_on_host(), *self._groups.missing]
 
     async def open_sandbox(self, spec: SandboxSpec) -> ZygoteSandbox:
-        return await self._zygotes.open_sandbox(spec)
+        with remedies_named():
+            return await self._zygotes.open_sandbox(spec)
 
     async def zygote(self, scope: str, image: ImageSpec) -> Zygote:
         """A zygote of `scope` and `image`, started if need be. Raises SandboxStartError."""
