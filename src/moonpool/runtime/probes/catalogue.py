@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from moonpool.runtime.probes.bash_attacks import BASH
 from moonpool.runtime.probes.channel import CHANNEL
+from moonpool.runtime.probes.companions import COMPANIONS
+from moonpool.runtime.probes.crowding import CROWDING
 from moonpool.runtime.probes.files import FILES
 from moonpool.runtime.probes.identity import IDENTITY
 from moonpool.runtime.probes.limits import LIMITS
 from moonpool.runtime.probes.network import NETWORK
+from moonpool.runtime.probes.node_attacks import NODE
 from moonpool.runtime.probes.processes import PROCESSES
 from moonpool.runtime.probes.residue import RESIDUE
 from moonpool.runtime.probes.scenes import SCENES
@@ -19,4 +23,5 @@ if TYPE_CHECKING:
 
 CATALOGUE: Final[tuple[AnyProbe, ...]] = (
     *FILES, *IDENTITY, *PROCESSES, *SURFACE, *NETWORK, *LIMITS, *RESIDUE, *CHANNEL, *SCENES,
+    *CROWDING, *NODE, *BASH, *COMPANIONS,
 )  # fmt: skip

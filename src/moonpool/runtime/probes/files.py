@@ -71,7 +71,8 @@ for folder, folders, _ in os.walk("/"):
     if folder not in own and folder != "/proc" and os.access(folder, os.W_OK):
         note(f"{folder} is writable")
 """,
-        time_limit_s=20.0,  # it walks all of /usr
+        time_limit_s=20.0,
+        quick=False,  # it walks all of /usr
     ),
     Probe(
         probe_id="fs-change",
@@ -153,6 +154,8 @@ attempt("mount_setattr", lambda: syscall("mount_setattr", -100, text(b"/usr"), 0
 for name, mode, device in (("null", stat.S_IFCHR, os.makedev(1, 3)), ("mem", stat.S_IFCHR, os.makedev(1, 1)),
                            ("disk", stat.S_IFBLK, os.makedev(254, 0))):
     attempt(name, lambda: os.mknod(f"/tmp/{name}", mode | 0o600, device), "EPERM")
+os.mkfifo("/tmp/fifo")  # harmless, and used by programs
+os.unlink("/tmp/fifo")
 """,
     ),
     Probe(

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moonpool.runtime.probes.record import Finding, Heard
+from moonpool.sandboxes.base import Stream
 from moonpool.sandboxes.messages import Done, Execute
 
 if TYPE_CHECKING:
-    from moonpool.sandboxes.base import ExitOutcome, Sandbox, Stream
+    from moonpool.sandboxes.base import ExitOutcome, Sandbox
     from moonpool.sandboxes.messages import GuestMessage, HostMessage
 
 _RESULT_BYTES_MAX = 65_536
@@ -26,23 +27,35 @@ _MESSAGES_MAX = 1000
 class Listener:
     """Hears one execution to its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, language: str = "python") -> None:
+        self._language = language
+        self._said = bytearray()  # Bash hands its verdict over as the last line that it prints
         self._run = secrets.token_hex(8)
         self._heard: asyncio.Future[Heard] = asyncio.get_running_loop().create_future()
         self._messages: list[GuestMessage] = []
 
     async def hear(self, sandbox: Sandbox, code: str) -> Heard:
         sandbox.attach(self)
-        order = Execute(run=self._run, name="<probe>", manifest="", final=False, result_bytes_max=_RESULT_BYTES_MAX)
+        order = Execute(
+            run=self._run,
+            name="<probe>",
+            manifest="",
+            final=False,
+            result_bytes_max=_RESULT_BYTES_MAX,
+            language=self._language,
+        )
         sandbox.send(order, code.encode())
         return await self._heard
 
     def on_output(self, stream: Stream, data: bytes) -> None:
-        del stream, data  # a verdict does not travel that way
+        if self._language == "bash" and stream is Stream.STDOUT:
+            self._said += data
+            del self._said[:-_RESULT_BYTES_MAX]
 
     def on_message(self, message: GuestMessage, body: bytes) -> None:
         if isinstance(message, Done) and message.run == self._run:
-            self._finish(_heard(message, body, tuple(self._messages)))
+            said = bytes(self._said).rstrip().rpartition(b"\n")[2]
+            self._finish(_heard(message, said or body, tuple(self._messages)))
         elif len(self._messages) < _MESSAGES_MAX:
             self._messages.append(message)
 

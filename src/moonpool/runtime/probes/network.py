@@ -101,5 +101,7 @@ for folder, folders, files in os.walk("/"):
 seen("walked")
 """,
         fresh=True,
+        quick=False,
+        time_limit_s=20.0,
     ),
 )

@@ -26,7 +26,7 @@ class Expected(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One attack from inside. `program` runs after `prelude.PRELUDE`."""
+    """One attack from inside. `program` runs after the prelude of its language (`prelude.compose`)."""
 
     probe_id: str
     claim: str
@@ -34,6 +34,8 @@ class Probe:
     program: str
     expected: Expected = Expected.BLOCKED
     fresh: bool = False  # needs, or spoils, a sandbox of its own
+    language: str = "python"
+    quick: bool = True  # played by `moonpool doctor` without --full, too
     time_limit_s: float = 5.0
 
 
@@ -62,7 +64,7 @@ class Stage(Protocol):
         """A sandbox of this scene's own; closed when the scene is over."""
         ...
 
-    async def run(self, sandbox: Sandbox, program: str) -> Heard:
+    async def run(self, sandbox: Sandbox, program: str, *, language: str = "python") -> Heard:
         """Run an attack program, after the prelude, and say what came of it."""
         ...
 
@@ -75,6 +77,8 @@ class Scene:
     claim: str
     title: str
     play: Callable[[Stage], Awaitable[Finding]]
+    language: str = "python"  # one that the host must have besides Python
+    quick: bool = True
     time_limit_s: float = 5.0
 
 

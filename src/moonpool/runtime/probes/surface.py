@@ -54,7 +54,7 @@ attempt("request_key", lambda: syscall("request_key", text(b"user"), text(b"prob
     Probe(
         probe_id="sys-modules",
         claim="C-SYS-1",
-        title="load kernel code, reboot, swap, read the kernel log",
+        title="load kernel code, reboot, swap, read the kernel log, reach for hardware",
         program="""
 text = ctypes.c_char_p
 for name, arguments in (("init_module", (b"", 0, text(b""))), ("finit_module", (0, text(b""), 0)),
@@ -63,6 +63,9 @@ for name, arguments in (("init_module", (b"", 0, text(b""))), ("finit_module", (
                         ("syslog", (2, None, 0)),
                         ("quotactl", (0, None, 0, None)), ("fanotify_init", (0, 0))):
     attempt(name, lambda: syscall(name, *arguments), "EPERM")
+if _COLUMN == 0:
+    for name, arguments in (("iopl", (3,)), ("ioperm", (0, 1, 1)), ("modify_ldt", (0, None, 0))):
+        attempt(name, lambda: syscall(name, *arguments), "EPERM")
 """,
     ),
     Probe(
@@ -83,7 +86,8 @@ attempt("adjtimex", lambda: syscall("adjtimex", timex), "EPERM")
         title="move pages, change memory policy, splice pages, switch off address randomisation",
         program="""
 for name, arguments in (("move_pages", (0, 0, None, None, None, 0)), ("set_mempolicy", (0, None, 0)),
-                        ("migrate_pages", (0, 0, None, None)), ("vmsplice", (1, None, 0, 0)),
+                        ("migrate_pages", (0, 0, None, None)), ("mbind", (0, 0, 0, None, 0, 0)),
+                        ("vmsplice", (1, None, 0, 0)),
                         ("personality", (0x0040000,))):
     attempt(name, lambda: syscall(name, *arguments), "EPERM")
 attempt("memfd_secret", lambda: syscall("memfd_secret", 0), "ENOSYS")
@@ -99,6 +103,31 @@ for number in (470, 471, 500, 512, 547, 1000):
 if _COLUMN == 0:
     attempt("x32 getpid", lambda: syscall(0x40000000 + 39), "ENOSYS")
     attempt("x32 ptrace", lambda: syscall(0x40000000 + 521, 0, 0, 0, 0), "ENOSYS")
+""",
+    ),
+    Probe(
+        probe_id="sys-own-filter",
+        claim="C-SYS-2",
+        title="load a filter of one's own that allows everything",
+        program="""
+allow = struct.pack("=HBBI", 6, 0, 0, 0x7FFF0000)
+rules = ctypes.create_string_buffer(allow)
+program = struct.pack("@HP", 1, ctypes.addressof(rules))
+def load():
+    syscall("seccomp", 1, 0, program)  # allowed: filters only add up
+    return 0
+if (code := in_child(load)) != 0:
+    note(f"a program cannot filter itself: {code}")
+def load_and_try():
+    load()
+    try:
+        syscall("keyctl", 0, -3, 0)
+    except OSError:
+        return 0
+    return 77
+seen("filter")
+if in_child(load_and_try) != 0:
+    note("the new filter took the place of the old one")
 """,
     ),
     Probe(
