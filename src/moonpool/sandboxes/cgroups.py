@@ -180,11 +180,7 @@ def sweep(bases: Iterable[Path]) -> None:
             if _is_abandoned(folder.name):
                 with contextlib.suppress(OSError):
                     write_number(folder / "cgroup.kill", 1)  # of version 2
-                for inner in folder.glob("*/"):
-                    with contextlib.suppress(OSError):
-                        inner.rmdir()
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
+                remove_folders((*folder.glob("*/"), folder))  # patiently: the last process may be on its way out
 
 
 def _is_abandoned(name: str) -> bool:
