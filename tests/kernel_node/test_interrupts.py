@@ -94,6 +94,18 @@ async def test_many_interrupts_in_a_row_are_obeyed(kernel: NodeProbe) -> None:
     assert (await kernel.run("result = rounds")).result == 15
 
 
+async def test_a_file_whose_import_was_interrupted_is_an_error_and_no_wait(kernel: NodeProbe) -> None:
+    await be_patient(kernel)
+    code = "globalThis.n = (globalThis.n ?? 0) + 1;\nif (n === 1) { console.log('in'); while (true); }"
+    await kernel.python(f"open('/workspace/spin.mjs', 'w').write({code!r})\nresult = 1")
+    kernel.start("import './spin.mjs'")
+    await kernel.said("in")
+    kernel.sandbox.interrupt()
+    assert (await kernel.finish()).error[0] == "KeyboardInterrupt"
+    assert (await kernel.run("import './spin.mjs'")).error[0] == "UnsettledAwait"
+    assert (await kernel.run("import './spin.mjs?2'; result = n")).result == 2
+
+
 async def test_an_interrupt_that_comes_too_late_does_nothing(kernel: NodeProbe) -> None:
     for number in range(20):
         kernel.start(f"result = {number}")

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kernel_node.probe import image_with, node_of
+from moonpool.environments.node_tools import are_needed
+
 if TYPE_CHECKING:
     from kernel_node.conftest import Opener
     from kernel_node.probe import NodeProbe
@@ -172,10 +175,21 @@ async def test_types_are_stripped_and_lines_stay(each_kernel: NodeProbe) -> None
     assert "/workspace/code.ts:8:" in str(run.result)
 
 
-async def test_typescript_without_its_tools_is_one_clear_error(open_kernel: Opener, image: ImageSpec) -> None:
+def without_tools(image: ImageSpec) -> ImageSpec:
     variables = {**image.variables, "MOONPOOL_NODE_TOOLS": "/nonexistent"}
-    bare = dataclasses.replace(image, digest=f"{image.digest}-bare", variables=variables)
-    kernel = await open_kernel(other_image=bare)
+    return dataclasses.replace(image, digest=f"{image.digest}-no-tools", variables=variables)
+
+
+async def test_a_new_node_strips_types_by_itself(open_kernel: Opener) -> None:
+    kernel = await open_kernel(other_image=without_tools(await image_with(node_of("wheel"))))
+    assert (await kernel.run("const a: number = 1;\nglobalThis.result = a as number")).result == 1
+    assert (await kernel.run("enum E { A = 2 }\nglobalThis.result = E.A")).result == 2
+
+
+async def test_typescript_without_its_tools_is_one_clear_error(open_kernel: Opener, image: ImageSpec) -> None:
+    if not are_needed(node_of("system").version):
+        pytest.skip("the only Node.js here strips types by itself")
+    kernel = await open_kernel(other_image=without_tools(image))
     run = await kernel.run("const a: number = 1;\nglobalThis.result = a;")
     plain = await kernel.run("globalThis.result = 2")
     assert run.error[0] == "LanguageUnavailable"

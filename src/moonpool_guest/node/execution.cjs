@@ -20,6 +20,10 @@ const { ToolCalls } = require('./toolcalls.cjs');
 
 const { setImmediate, setTimeout } = globalThis;
 const { byteLength, from } = Buffer;
+const NEVER_SETTLED = 'the code waits for something that never comes (unsettled top-level await)';
+const NEVER_LOADED =
+  'an import never ends: its file waits for something that never comes, or an execution was interrupted while it was ' +
+  'loaded; import it under another name, such as "./file.mjs?2"';
 const NAME_OF_FILE = /^[\w.-]+\.(?:[mc]?[jt]s)$/;
 
 class Executor {
@@ -93,6 +97,7 @@ class Executor {
 
   _begin(run, text) {
     if (run.end !== null) return;
+    this.link.keepAlive(false); // only what the code waits for does, from now on
     try {
       run.program = prepare(text);
       if (run.program.kind === 'module') this._runModule(run);
@@ -104,7 +109,6 @@ class Executor {
 
   _runScript(run) {
     run.loaded = loadScript(run.program, run.place);
-    this.link.keepAlive(false);
     setImmediate(run.loaded.evaluate); // nothing of the kernel stands above it in a stack trace
     setImmediate(() => {
       run.settled = true;
@@ -115,7 +119,6 @@ class Executor {
     try {
       run.loaded = await loadModule(run.program, run.place);
       if (run.end !== null) return;
-      this.link.keepAlive(false);
       await run.loaded.evaluate();
       run.settled = true;
     } catch (error) {
@@ -193,7 +196,7 @@ class Executor {
   _finishNormally(run) {
     if (run.final) this._tellExit(run);
     if (!run.settled && !process.exitCode) {
-      const message = 'the code waits for something that never comes (unsettled top-level await)';
+      const message = run.loaded === null ? NEVER_LOADED : NEVER_SETTLED;
       run.end = { status: 'error', exit_code: 0, error: { type: 'UnsettledAwait', message, retryable: false } };
     }
     run.end ??= process.exitCode ? exited(process.exitCode) : { status: 'ok', exit_code: 0, error: null };

@@ -60,8 +60,17 @@ function stripper() {
       // unreadable or broken: as if it were not there
     }
   }
+  return typeof nodeModule.stripTypeScriptTypes === 'function' ? stripByNode : null;
+}
+
+/** What is more than types (enums, namespaces) has to be written anew, which may move the lines below it. */
+function stripByNode(code) {
   const { stripTypeScriptTypes } = nodeModule;
-  return typeof stripTypeScriptTypes === 'function' ? (code) => stripTypeScriptTypes(code) : null;
+  try {
+    return stripTypeScriptTypes(code);
+  } catch {
+    return stripTypeScriptTypes(code, { mode: 'transform' });
+  }
 }
 
 module.exports = { configure, stripTypes };
