@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import json
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from bench.soaks.lines import fuzz_lines
@@ -34,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     count = options.programs or (_QUICK if options.quick else _FULL)
     outcome = asyncio.run(_run(options.seed, count, options.concurrency))
-    print(json.dumps(asdict(outcome)) if options.json else "\n".join([outcome.summary(), *outcome.faults]))
+    print(json.dumps(outcome.to_json()) if options.json else "\n".join([outcome.summary(), *outcome.faults]))
     return int(outcome.fault_count > 0)
 
 

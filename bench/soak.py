@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     executions = options.executions or (QUICK if options.quick else FULL).soak_executions
     outcome = asyncio.run(_run(options, executions))
-    document = {"machine": describe_machine(), **asdict(outcome), "growth_mb": outcome.growth_mb}
+    document = {"machine": describe_machine(), **outcome.to_json()}
     if options.json is not None and options.json != Path("-"):
         options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(document) if options.json == Path("-") else _report(outcome))

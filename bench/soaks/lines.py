@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from moonpool.runtime.envelope_line import LINE_BYTES_MAX, envelope_line
@@ -34,6 +34,10 @@ class FuzzOutcome:
     errors: Counter[str] = field(default_factory=Counter[str])
     faults: list[str] = field(default_factory=list[str])  # program and what was wrong with its line
     fault_count: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        figures = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {**figures, "errors": dict(self.errors)}
 
     def summary(self) -> str:
         most = ", ".join(f"{count:,} {kind}" for kind, count in self.errors.most_common(8))

@@ -10,8 +10,8 @@ import os
 import random
 import time
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 from bench.processes import descendants, descriptor_count, resident_megabytes
 from bench.soaks.kinds import choose, faults
@@ -53,6 +53,11 @@ class SoakOutcome:
         if len(points) < 3:
             return 0.0
         return _slope(points) * (points[-1][0] - points[0][0])
+
+    def to_json(self) -> dict[str, Any]:
+        """Every figure. (`asdict` would make a counter of pairs of a counter.)"""
+        figures = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {**figures, "kinds": dict(self.kinds), "growth_mb": self.growth_mb}
 
     def summary(self) -> str:
         """One line."""
