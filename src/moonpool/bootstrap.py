@@ -110,7 +110,7 @@ async def assemble(
         )
         found = await find_runtimes(data, environ)
         spec = sandbox_spec(settings, environment, data, found)
-        refuse_shown(spec.image, environ)
+        await asyncio.to_thread(refuse_shown, spec.image, environ)
         journal = await stack.enter_async_context(open_journal(journal_path(data)))
         toolbox = await _open_toolbox(stack, settings, config, environ, data, wanted=upstreams_wanted)
         pool = SandboxPool(

@@ -112,11 +112,7 @@ async def run_doctor(
         environment=spec.image.name,
         limits_mode=str(backend.limits_mode),
         missing=missing,
-        advice=tuple(
-            f"this account may use {path}, and whoever takes this process over is root on the host then: give Moonpool "
-            "an account of its own"
-            for path in usable(engine_sockets(os.environ))
-        ),
+        advice=await asyncio.to_thread(_advice),
         outcomes=outcomes,
         duration_ms=_since(started),
     )
@@ -132,6 +128,14 @@ async def _found_missing(backend: SandboxBackend, spec: SandboxSpec) -> tuple[st
         return ()
     await sandbox.close()
     return ()
+
+
+def _advice() -> tuple[str, ...]:
+    return tuple(
+        f"this account may use {path}, and whoever takes this process over is root on the host then: give Moonpool an "
+        "account of its own"
+        for path in usable(engine_sockets(os.environ))
+    )
 
 
 def _lowered(spec: SandboxSpec) -> SandboxSpec:
