@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -18,7 +19,6 @@ from sandboxes.images import readable_folder
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from pathlib import Path
 
 pytestmark = pytest.mark.anyio
 
@@ -140,3 +140,26 @@ async def test_tools_that_are_there_are_not_installed_again(root: Path) -> None:
         again = await node_tools.installed_tools(root, npm="/nonexistent", environ={})
     assert first == again == node_tools.tools_place(root)
     assert (first / "node_modules" / "sucrase").is_dir()
+
+
+async def test_an_installation_that_is_given_up_leaves_neither_files_nor_processes(root: Path) -> None:
+    started = root / "started"
+    npm = program(root / "bin", "npm", f"hello; sleep 600 & echo $! > {started}.new; mv {started}.new {started}; wait")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: node_tools.installed_tools(root, npm=str(npm), environ={"PATH": "/usr/bin:/bin"}))
+        with anyio.fail_after(20):
+            while not started.exists():
+                await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+    child = int(started.read_text(encoding="utf-8"))
+    with anyio.fail_after(20):
+        while _is_running(child):
+            await anyio.sleep(0.01)
+    assert list((root / "node-tools").iterdir()) == []
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import subprocess
+import tempfile
+from contextlib import suppress
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +24,7 @@ from moonpool.environments.base import BuildProgress, EnvironmentBuildError
 from moonpool.environments.publishing import building_folder_async, building_lock, remove_stale_builds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from moonpool.environments.base import ProgressSink
@@ -32,6 +35,7 @@ BUILD_TIMEOUT_S: Final = 120.0
 _FILES = ("package.json", "package-lock.json")
 _OPTIONS = ("--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev", "--fetch-retries=1", "--fetch-timeout=20000")
 _LINES_MAX, _LINE_CHARS_MAX = 6, 300
+_SAID_BYTES_MAX = 64 * 1024
 
 
 def are_needed(node_version: str) -> bool:
@@ -75,23 +79,39 @@ async def installed_tools(
 async def _install(folder: Path, npm: str, environ: Mapping[str, str], lock_fd: int) -> None:
     for name in _FILES:
         await to_thread.run_sync(_write, folder / name, _locked(name))
+    with tempfile.TemporaryFile() as said:
+        try:
+            with anyio.fail_after(BUILD_TIMEOUT_S):
+                status = await _run([npm, "ci", *_OPTIONS], folder, environ, said.fileno(), lock_fd)
+        except (OSError, TimeoutError) as error:
+            reason = f"npm did not finish within {BUILD_TIMEOUT_S:.0f} s" if isinstance(error, TimeoutError) else error
+            raise EnvironmentBuildError(f"{NAME} could not be installed: {reason}; nothing was kept") from error
+        if status != 0:
+            text = _tail(os.pread(said.fileno(), _SAID_BYTES_MAX, 0))
+            raise EnvironmentBuildError(f"npm could not install {NAME}; nothing was kept. It said:\n{text}")
+
+
+async def _run(command: Sequence[str], folder: Path, environ: Mapping[str, str], said_fd: int, lock_fd: int) -> int:
+    """Run npm in a group of its own, all of which ends with a cancelled wait. It keeps the lock: if we are killed,
+    nobody clears the folder while it still writes. Words go to a file, since a pipe would outlive npm in its children.
+    """
+    process = await anyio.open_process(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=said_fd,
+        stderr=subprocess.STDOUT,
+        cwd=folder,
+        env=dict(environ),
+        pass_fds=[lock_fd],
+        start_new_session=True,
+    )
     try:
-        with anyio.fail_after(BUILD_TIMEOUT_S):
-            # npm keeps the lock: if we are killed, nobody clears the folder while it still writes.
-            done = await anyio.run_process(
-                [npm, "ci", *_OPTIONS],
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.STDOUT,
-                cwd=folder,
-                env=dict(environ),
-                pass_fds=[lock_fd],
-                check=False,
-            )
-    except (OSError, TimeoutError) as error:
-        reason = f"npm did not finish within {BUILD_TIMEOUT_S:.0f} s" if isinstance(error, TimeoutError) else error
-        raise EnvironmentBuildError(f"{NAME} could not be installed: {reason}; nothing was kept") from error
-    if done.returncode != 0:
-        raise EnvironmentBuildError(f"npm could not install {NAME}; nothing was kept. It said:\n{_tail(done.stdout)}")
+        return await process.wait()
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with anyio.CancelScope(shield=True):
+            await process.aclose()
 
 
 def _write(path: Path, text: str) -> None:
