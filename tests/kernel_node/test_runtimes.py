@@ -148,12 +148,12 @@ async def test_an_installation_that_is_given_up_leaves_neither_files_nor_process
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lambda: node_tools.installed_tools(root, npm=str(npm), environ={"PATH": "/usr/bin:/bin"}))
         with anyio.fail_after(20):
-            while not started.exists():
+            while not started.exists():  # noqa: ASYNC110  another process makes it
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
     child = int(started.read_text(encoding="utf-8"))
     with anyio.fail_after(20):
-        while _is_running(child):
+        while _is_running(child):  # noqa: ASYNC110  nobody here can wait for it
             await anyio.sleep(0.01)
     assert list((root / "node-tools").iterdir()) == []
 
