@@ -28,7 +28,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
             cases.append(Case(name=f"{name}.cold", take=partial(_start, await world.peers.agent(name))))
         except PeerMissingError as error:
             missing[f"{name}.cold"] = str(error)
-    return with_skipped(await take_turns("cold", cases, rounds=sizes.start_rounds), missing)
+    return with_skipped(await take_turns("cold", cases, rounds=sizes.start_rounds, warm_ups=0), missing)
 
 
 async def _start(agent: Agent, _count: int) -> list[float]:
