@@ -9,30 +9,47 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from moonpool.bootstrap import BACKENDS, assemble_backend
+from moonpool.bootstrap import BACKENDS, assemble_backend, data_folder, find_runtimes
 from moonpool.environments.progress import stderr_progress
-from moonpool.runtime.doctor import ProbeStatus, run_doctor
+from moonpool.environments.runtimes import Absence
+from moonpool.runtime.diagnosis import ProbeStatus
+from moonpool.runtime.doctor import run_doctor
+from moonpool.runtime.probes.catalogue import CATALOGUE, QUICK
 from moonpool.runtime.remedies import remedies_of
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
-    from moonpool.runtime.doctor import DoctorReport
+    from moonpool.runtime.diagnosis import DoctorReport
 
 _DETAIL_CHARS_MAX = 60
-_WORDS = {ProbeStatus.PASSED: "blocked", ProbeStatus.FAILED: "GOT THROUGH", ProbeStatus.ERROR: "not judged"}
+_WORDS = {
+    ProbeStatus.PASSED: "blocked",
+    ProbeStatus.FAILED: "GOT THROUGH",
+    ProbeStatus.ERROR: "not judged",
+    ProbeStatus.ABSENT: "not played",
+}
+_UNHELD = (ProbeStatus.FAILED, ProbeStatus.ERROR)
 
 
-def examine(backend: str | None, environment: str | None, *, every: bool) -> list[DoctorReport]:
-    """Examine one backend, or every one that there is."""
-    names = sorted(BACKENDS, reverse=True) if every else [backend]
-    return [asyncio.run(_examine(name, environment)) for name in names]
+def examine(backend: str | None, environment: str | None, *, full: bool) -> list[DoctorReport]:
+    """Examine one backend: quickly, or by every attack. `full` without a name: every backend that there is."""
+    names = sorted(BACKENDS, reverse=True) if full and backend is None else [backend]
+    return [asyncio.run(_examine(name, environment, full=full)) for name in names]
 
 
-async def _examine(backend: str | None, environment: str | None) -> DoctorReport:
+async def _examine(backend: str | None, environment: str | None, *, full: bool) -> DoctorReport:
     settings = Settings.load(os.environ, backend=backend, environment=environment)
     with stderr_progress() as progress:
         async with assemble_backend(settings, environ=os.environ, progress=progress) as (examined, spec):
-            return await run_doctor(examined, spec)
+            found = await find_runtimes(data_folder(settings, os.environ), os.environ)
+            there = {one.language: f"{one.version}, {one.program}" for one in found if not isinstance(one, Absence)}
+            return await run_doctor(
+                examined,
+                spec,
+                probes=CATALOGUE if full else QUICK,
+                languages={"python": str(spec.image.python), **there},
+                absent={one.language: one.reason for one in found if isinstance(one, Absence)},
+            )
 
 
 def print_report(report: DoctorReport, *, as_json: bool) -> None:
@@ -47,7 +64,7 @@ def print_report(report: DoctorReport, *, as_json: bool) -> None:
     for file in remedies_of(report.missing, report.limits_mode):
         typer.echo(f"what helps: write this to {file.path}, then: {file.then}\n\n{file.text}")
     for outcome in report.outcomes:
-        if outcome.status is not ProbeStatus.PASSED:
+        if outcome.status in _UNHELD:
             typer.echo(
                 f"{_WORDS[outcome.status]}: {outcome.probe_id} ({outcome.claim}): {outcome.title}: {outcome.detail}"
             )
@@ -57,6 +74,8 @@ def print_report(report: DoctorReport, *, as_json: bool) -> None:
         columns = ("probe", "claim", "attack", "outcome", "what it met")
         rows = ((o.probe_id, o.claim, o.title, _WORDS[o.status], _clip(o.detail)) for o in report.outcomes)
         print_table(columns, rows, title=f"{report.backend}, environment {report.environment}")
+    for language, told in report.languages.items():
+        typer.echo(f"{language}: {told}")
     typer.echo(report.summary())
     if report.broken_claims:
         typer.echo(f"claims that do not hold on this machine: {', '.join(report.broken_claims)}; do not run code here")

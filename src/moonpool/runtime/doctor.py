@@ -1,10 +1,8 @@
 """The doctor: attacks real sandboxes of a backend on this machine and reports what held.
 
-A probe passes only when the attack was tried and blocked. One that fails, takes too long or cannot be judged counts as
-not held (fail closed). What the host lacks comes first, with its remedy; nothing is opened then.
-
-The attacks are data in `moonpool.runtime.probes`; the claims they attack stand in THREAT_MODEL.md. Only the seam of
-`moonpool.sandboxes.base` is used.
+What the host lacks comes first, with its remedy; nothing is attacked then. The attacks are data in
+`moonpool.runtime.probes`; the claims they attack stand in THREAT_MODEL.md; `diagnosis` is what is found. Only the seam
+of `moonpool.sandboxes.base` is used.
 """
 
 from __future__ import annotations
@@ -13,12 +11,11 @@ import asyncio
 import dataclasses
 import os
 import time
-from collections import Counter
-from dataclasses import dataclass
-from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from moonpool.core.errors import HostUnfitError, MoonpoolError
+from moonpool.runtime.diagnosis import DoctorReport, ProbeOutcome, ProbeStatus
 from moonpool.runtime.engine_sockets import engine_sockets, usable
 from moonpool.runtime.probes.catalogue import CATALOGUE
 from moonpool.runtime.probes.listening import Listener
@@ -26,7 +23,7 @@ from moonpool.runtime.probes.prelude import compose
 from moonpool.runtime.probes.record import Expected, Finding, Scene
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from moonpool.runtime.probes.record import AnyProbe, Heard, Probe
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
@@ -37,80 +34,27 @@ _DISK_INODES = 2048
 _PROCESSES = 32
 
 
-class ProbeStatus(StrEnum):
-    """What came of a probe."""
-
-    PASSED = "passed"  # tried, and blocked
-    FAILED = "failed"  # the attack got through
-    ERROR = "error"  # could not be judged; counts as not held
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeOutcome:
-    """One probe's line in the report."""
-
-    probe_id: str
-    claim: str
-    title: str
-    status: ProbeStatus
-    detail: str
-    duration_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoctorReport:
-    """What the doctor found out about one backend on this machine."""
-
-    backend: str
-    environment: str
-    limits_mode: str  # what bounds a sandbox as a whole
-    missing: tuple[str, ...]  # each with its remedy
-    advice: tuple[str, ...] = ()  # what holds, and could be better
-    outcomes: tuple[ProbeOutcome, ...]
-    duration_ms: int
-
-    @property
-    def ok(self) -> bool:
-        """Whether code may run here: nothing is missing and every attack was blocked."""
-        held = all(outcome.status is ProbeStatus.PASSED for outcome in self.outcomes)
-        return not self.missing and bool(self.outcomes) and held
-
-    @property
-    def broken_claims(self) -> tuple[str, ...]:
-        """Claims of THREAT_MODEL.md that do not hold, in order."""
-        return tuple(sorted({o.claim for o in self.outcomes if o.status is not ProbeStatus.PASSED}))
-
-    def rows(self) -> tuple[tuple[str, str, str, str, str], ...]:
-        """For a table: id, claim, what was tried, status, detail."""
-        return tuple((o.probe_id, o.claim, o.title, o.status.value, o.detail) for o in self.outcomes)
-
-    def summary(self) -> str:
-        """One line."""
-        if self.missing:
-            return f"{self.backend}: cannot isolate code on this machine: " + "; ".join(self.missing)
-        counts = Counter(outcome.status for outcome in self.outcomes)
-        words = ", ".join(f"{counts[status]} {status.value}" for status in ProbeStatus if counts[status])
-        return (
-            f"{self.backend}: {len(self.outcomes)} probes in {self.duration_ms / 1000:.1f} s: {words or 'none ran'}; "
-            f"limits of a sandbox as a whole: {self.limits_mode}"
-        )
-
-    def to_json(self) -> dict[str, object]:
-        """The report as plain JSON values."""
-        return {"ok": self.ok, "broken_claims": list(self.broken_claims), **dataclasses.asdict(self)}
-
-
 async def run_doctor(
-    backend: SandboxBackend, spec: SandboxSpec, *, probes: Sequence[AnyProbe] = CATALOGUE
+    backend: SandboxBackend,
+    spec: SandboxSpec,
+    *,
+    probes: Sequence[AnyProbe] = CATALOGUE,
+    languages: Mapping[str, str] = MappingProxyType({}),
+    absent: Mapping[str, str] = MappingProxyType({}),
 ) -> DoctorReport:
-    """Attack sandboxes that `backend` opens for `spec`, with the disk and process limits lowered to be filled fast."""
+    """Attack sandboxes that `backend` opens for `spec`, with the disk and process limits lowered to be filled fast.
+
+    `languages` says which there are, with their versions, for the report; `absent` why one is not.
+    """
     started = time.monotonic()
     missing = tuple(backend.missing_features()) or await _found_missing(backend, spec)
-    outcomes = () if missing else await _attack(backend, _lowered(spec), probes)
+    outcomes = () if missing else await _attack(backend, _lowered(spec), probes, absent)
     return DoctorReport(
         backend=backend.name,
         environment=spec.image.name,
         limits_mode=str(backend.limits_mode),
+        uid=os.geteuid(),
+        languages={**languages, **absent},
         missing=missing,
         advice=await asyncio.to_thread(_advice),
         outcomes=outcomes,
@@ -148,7 +92,9 @@ def _lowered(spec: SandboxSpec) -> SandboxSpec:
     return dataclasses.replace(spec, limits=limits)
 
 
-async def _attack(backend: SandboxBackend, spec: SandboxSpec, probes: Sequence[AnyProbe]) -> tuple[ProbeOutcome, ...]:
+async def _attack(
+    backend: SandboxBackend, spec: SandboxSpec, probes: Sequence[AnyProbe], absent: Mapping[str, str]
+) -> tuple[ProbeOutcome, ...]:
     first = await _judged(_OPENING, lambda: _first_sandbox(backend, spec))
     if first.status is not ProbeStatus.PASSED:
         return (first,)
@@ -160,7 +106,8 @@ async def _attack(backend: SandboxBackend, spec: SandboxSpec, probes: Sequence[A
         try:
             while queue:
                 index, probe = queue.pop()
-                outcomes[index] = await attacker.attack(probe)
+                reason = absent.get(probe.language)
+                outcomes[index] = await attacker.attack(probe) if reason is None else _not_played(probe, reason)
         finally:
             await attacker.close()
 
@@ -238,6 +185,17 @@ def _finding_of(probe: Probe, heard: Heard) -> Finding:
     if heard.finding is not None:
         return heard.finding
     raise _NotJudgedError(heard.error or f"the sandbox ended: {heard.outcome}")
+
+
+def _not_played(probe: AnyProbe, reason: str) -> ProbeOutcome:
+    return ProbeOutcome(
+        probe_id=probe.probe_id,
+        claim=probe.claim,
+        title=probe.title,
+        status=ProbeStatus.ABSENT,
+        detail=_printable(reason),
+        duration_ms=0,
+    )
 
 
 class _NotJudgedError(Exception):

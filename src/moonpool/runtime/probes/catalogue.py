@@ -25,3 +25,6 @@ CATALOGUE: Final[tuple[AnyProbe, ...]] = (
     *FILES, *IDENTITY, *PROCESSES, *SURFACE, *NETWORK, *LIMITS, *RESIDUE, *CHANNEL, *SCENES,
     *CROWDING, *NODE, *BASH, *COMPANIONS,
 )  # fmt: skip
+
+QUICK: Final[tuple[AnyProbe, ...]] = tuple(probe for probe in CATALOGUE if probe.quick)
+"""What a person waits for: all but attacks that fill something up, wait for something or walk through all of `/usr`."""

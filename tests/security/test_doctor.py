@@ -1,0 +1,73 @@
+"""The doctor's page and report."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from moonpool.cli.doctor_report import print_report
+from moonpool.runtime.diagnosis import DoctorReport, ProbeOutcome, ProbeStatus
+from moonpool.runtime.probes.catalogue import CATALOGUE, QUICK
+from security import doctor_page
+
+
+def report(*outcomes: ProbeOutcome) -> DoctorReport:
+    return DoctorReport(
+        backend="zygote",
+        environment="base",
+        limits_mode="rlimits-only",
+        uid=1000,
+        languages={"python": "/usr/bin/python3", "node": "install it"},
+        missing=(),
+        outcomes=outcomes,
+        duration_ms=7,
+    )
+
+
+def outcome(status: ProbeStatus, detail: str = "d") -> ProbeOutcome:
+    return ProbeOutcome(probe_id="p", claim="C-FS-1", title="t", status=status, detail=detail, duration_ms=1)
+
+
+def test_the_page_shows_every_attack() -> None:
+    assert doctor_page.shown() == doctor_page.table()
+
+
+def test_the_page_names_every_member_of_the_json() -> None:
+    text = doctor_page.PAGE.read_text(encoding="utf-8")
+    members = {*report(outcome(ProbeStatus.PASSED)).to_json(), *(f.name for f in dataclasses.fields(ProbeOutcome))}
+    assert [name for name in members if f"`{name}`" not in text] == []
+    assert [status for status in ProbeStatus if f"`{status}`" not in text] == []
+
+
+def test_the_quick_examination_leaves_out_only_what_is_slow() -> None:
+    assert set(QUICK) < set(CATALOGUE)
+    assert len(QUICK) > 0.8 * len(CATALOGUE)
+
+
+@pytest.mark.parametrize(
+    ("status", "ok"),
+    [
+        (ProbeStatus.PASSED, True),
+        (ProbeStatus.ABSENT, True),
+        (ProbeStatus.FAILED, False),
+        (ProbeStatus.ERROR, False),
+    ],
+)
+def test_what_is_not_held_makes_a_machine_unfit(status: ProbeStatus, ok: bool) -> None:
+    assert report(outcome(status)).ok is ok
+
+
+def test_nothing_tried_is_not_fit() -> None:
+    assert not report().ok
+
+
+def test_a_report_is_one_line_of_json_or_a_table_that_ends_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    print_report(report(outcome(ProbeStatus.FAILED, "a hole")), as_json=True)
+    assert json.loads(capsys.readouterr().out)["broken_claims"] == ["C-FS-1"]
+    print_report(report(outcome(ProbeStatus.FAILED, "a hole")), as_json=False)
+    shown = capsys.readouterr().out
+    assert "GOT THROUGH: p (C-FS-1): t: a hole" in shown
+    assert "node: install it" in shown
+    assert "claims that do not hold on this machine: C-FS-1" in shown
