@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import anyio.to_thread
 import pytest
 
 from moonpool.sandboxes.base import SandboxSpec
 from moonpool.sandboxes.bubblewrap import BubblewrapBackend
+from moonpool.sandboxes.cgroups import LimitsMode, open_groups
 from moonpool.sandboxes.zygote import ZygoteBackend
 from sandboxes.images import REQUIRED, image_of, readable_folder
+from security.machine import offered_mode
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -21,18 +25,27 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import ImageSpec
 
 BACKENDS = {"zygote": ZygoteBackend, "bubblewrap": BubblewrapBackend}
+MODES = ("auto", "rlimits") if offered_mode() or os.environ.get("MOONPOOL_REQUIRE_LIMITS") else ("rlimits",)
+"""What `limits` may be here. Where groups can be made, `auto` must find them: a test that falls back shows nothing."""
+
+_CHANGEABLE = ("confine.py", "linux.py")
 
 
 @asynccontextmanager
 async def opened(
-    name: str, guest_changes: dict[str, str] | None = None
+    name: str, guest_changes: dict[str, str] | None = None, *, limits: str = "rlimits"
 ) -> AsyncGenerator[tuple[ZygoteBackend | BubblewrapBackend, SandboxSpec]]:
     """A backend and a spec for it. `guest_changes` replaces text in a copy of the guest's confinement."""
     image = await image_of("base")
+    groups = await anyio.to_thread.run_sync(open_groups, limits)
+    if limits == "auto":
+        required = os.environ.get("MOONPOOL_REQUIRE_LIMITS", "")
+        assert str(groups.mode).startswith(required), f"{required} is required here, but limits are {groups.mode}"
+        assert groups.mode is not LimitsMode.RLIMITS, "this machine offers control groups; they were not used"
     with readable_folder() as folder:
         if guest_changes:
             image = weakened(image, folder / "guest", guest_changes)
-        backend = BACKENDS[name](folder / "run")
+        backend = BACKENDS[name](folder / "run", groups)
         if missing := backend.missing_features():
             if name in REQUIRED:
                 pytest.fail(f"{name} is required here, but: {missing}")
@@ -41,6 +54,7 @@ async def opened(
             yield backend, SandboxSpec(image=image)
         finally:
             await backend.close()
+            await groups.close()
 
 
 def weakened(image: ImageSpec, folder: Path, changes: dict[str, str]) -> ImageSpec:
@@ -48,10 +62,11 @@ def weakened(image: ImageSpec, folder: Path, changes: dict[str, str]) -> ImageSp
     shutil.copytree(image.guest, folder, ignore=shutil.ignore_patterns("__pycache__"))
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755)  # a published guest is read-only, and so would be its copy
-    source = folder / "moonpool_guest" / "confine.py"
-    text = source.read_text(encoding="utf-8")
+    sources = {path: path.read_text(encoding="utf-8") for path in (folder / "moonpool_guest" / n for n in _CHANGEABLE)}
     for old, new in changes.items():
-        assert text.count(old) == 1, f"confine.py has changed: {old!r} is not there once"
-        text = text.replace(old, new)
-    source.write_text(text, encoding="utf-8")
+        places = [path for path, text in sources.items() for _ in range(text.count(old))]
+        assert len(places) == 1, f"the confinement has changed: {old!r} is there {len(places)} times"
+        sources[places[0]] = sources[places[0]].replace(old, new)
+    for path, text in sources.items():
+        path.write_text(text, encoding="utf-8")
     return replace(image, guest=folder, digest=f"{image.digest}-weakened")

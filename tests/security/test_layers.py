@@ -1,11 +1,10 @@
-"""Takes layers away, one at a time, and sees that the doctor notices: a probe that always passes shows nothing.
+"""Takes layers away, one at a time, and sees what still holds, and that the doctor notices what does not.
 
-The weak walls are made here, by changing what the backends are told to build; the product has no such switch.
+A probe that always passes shows nothing; a second layer that nobody ever stood on alone may not be there.
 """
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,16 +13,51 @@ import pytest
 
 from moonpool.runtime.doctor import run_doctor
 from moonpool.runtime.probes.catalogue import CATALOGUE
-from moonpool.sandboxes import bubblewrap, link, seccomp, zygote
+from moonpool.sandboxes import link, seccomp
 from security.backends import BACKENDS, opened
+from security.claims import read_layers
+from security.weakening import ALLOW_ALL, LAYERS, Weakening, change_walls, got_through, lenient, probes_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 pytestmark = pytest.mark.anyio
 
-_ALLOW_ALL = struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF_0000)
 _LIMITS = '        ("limits", lambda: apply_limits(spec["limits"])),\n'
+_KINDS = ("fs", "id", "proc", "sys", "net", "lim")
+_NOT_ALONE = {"fs-write", "net-socket-files"}  # long walks through files that no layer below changes
+JUDGED = [
+    *(p.probe_id for p in CATALOGUE if p.probe_id.split("-")[0] in _KINDS and p.probe_id not in _NOT_ALONE),
+    *("host-listeners", "host-files-of-others", "host-kill-group", "host-starve-inotify", "host-kernel-uid"),
+]
+"""Attacks on the walls themselves. The channel, and what a sandbox finds lying about, have no second layer."""
+
+OFFERED_BY_SOME = {
+    *("net-vsock", "net-interfaces", "sys-int80", "sys-io-uring", "sys-keys", "sys-modules"),
+    *("sys-terminal-injection", "sys-userfaultfd"),
+}
+"""What not every Linux kernel or machine has: without the layers it may still not get through."""
+
+BOTH_GONE = {
+    "filters and the budget": (
+        Weakening(
+            title="filters, namespace budget",
+            filters=("sandbox_filter", "wall_filter"),
+            guest_changes={'("max_user_namespaces", 0), ': ""},
+        ),
+        {"id-unshare", "id-userns-second-layer"},
+    ),
+    "filters and the network namespaces": (
+        Weakening(
+            title="filters, network namespaces",
+            filters=("sandbox_filter", "wall_filter"),
+            guest_changes={" | CLONE_NEWPID | CLONE_NEWNET\n": " | CLONE_NEWPID\n"},
+            wall_without=("--unshare-net",),
+        ),
+        {"host-listeners", "net-families", "net-interfaces", "net-vsock"},
+    ),
+}
+"""Two layers gone, and what only the two together stop."""
 
 
 @pytest.fixture(params=sorted(BACKENDS))
@@ -33,35 +67,44 @@ def name(request: pytest.FixtureRequest) -> str:
 
 async def _noticed(name: str, probe_ids: Sequence[str], guest_changes: dict[str, str] | None = None) -> set[str]:
     """Those of `probe_ids` that report a hole."""
-    probes = [replace(probe, time_limit_s=3.0) for probe in CATALOGUE if probe.probe_id in probe_ids]
-    assert len(probes) == len(probe_ids), "a probe of that name is not in the catalogue"
-    async with opened(name, guest_changes) as (backend, spec):
-        with anyio.fail_after(60):
-            report = await run_doctor(backend, spec, probes=probes)
-    assert not report.ok
-    return {outcome.probe_id for outcome in report.outcomes if outcome.status == "failed"}
+    probes = [replace(probe, time_limit_s=10.0) for probe in probes_named(probe_ids)]
+    return set(await got_through(name, probes, guest_changes))
 
 
-def _change_walls(monkeypatch: pytest.MonkeyPatch, before_seal: list[str], drop: tuple[str, ...] = ()) -> None:
-    """Add arguments to both walls before they are sealed, and leave out the words `drop` where they stand together."""
-    for module, function in ((zygote, "zygote_wall"), (bubblewrap, "execution_wall")):
-        plan = getattr(module, function)
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.title)
+async def test_what_gets_through_without_a_layer_is_what_the_table_says(
+    name: str, layer: Weakening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer.apply(monkeypatch)
+    found = await got_through(name, [lenient(probe) for probe in probes_named(JUDGED)], layer.guest_changes)
+    expected = read_layers(name)[layer.title]
+    assert set(found) <= expected, found
+    assert expected - set(found) <= OFFERED_BY_SOME
 
-        def changed(*arguments: object, _plan: object = plan, **options: object) -> list[str]:
-            words: list[str] = _plan(*arguments, **options)  # type: ignore[operator]
-            at = words.index("--remount-ro", words.index("--chdir"))
-            words[at:at] = before_seal
-            for start in range(len(words) - len(drop), 0, -1) if drop else ():
-                if tuple(words[start : start + len(drop)]) == drop:
-                    del words[start : start + len(drop)]
-            return words
 
-        monkeypatch.setattr(module, function, changed)
+@pytest.mark.parametrize("gone", BOTH_GONE)
+async def test_what_two_layers_stop_gets_through_without_both(
+    name: str, gone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layers, expected = BOTH_GONE[gone]
+    layers.apply(monkeypatch)
+    found = await got_through(name, [lenient(probe) for probe in probes_named(expected)], layers.guest_changes)
+    assert set(found) <= expected, found
+    assert expected - set(found) <= OFFERED_BY_SOME
+
+
+def test_what_only_a_filter_stops_is_filtered_twice() -> None:
+    """Neither filter is alone: what gets through without both is stopped by each."""
+    for name in BACKENDS:
+        table = read_layers(name)
+        assert {"net-vsock", "sys-keys", "sys-io-uring", "sys-int80"} <= table["both filters"]
+        assert table["wall's filter"] == set()
+        assert table["inner filter"] == {"id-core-helper"}  # the guest itself sets that limit, inside the wall
 
 
 async def test_doctor_notices_a_filter_that_allows_everything(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seccomp, "sandbox_filter", lambda: _ALLOW_ALL)
-    monkeypatch.setattr(seccomp, "wall_filter", lambda: _ALLOW_ALL)
+    monkeypatch.setattr(seccomp, "sandbox_filter", lambda: ALLOW_ALL)
+    monkeypatch.setattr(seccomp, "wall_filter", lambda: ALLOW_ALL)
     stopped_by_the_filter = {
         "net-families", "net-sysv", "sys-keys", "sys-io-uring", "sys-int80", "sys-memory-policy", "proc-trace",
         "lim-unaccounted-memory", "id-core-helper", "id-unshare", "lim-socket-buffers",
@@ -78,29 +121,29 @@ async def test_doctor_notices_a_filter_without_the_socket_rule(name: str, monkey
 
 
 async def test_doctor_notices_a_host_file_in_the_wall(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    _change_walls(monkeypatch, ["--dir", "/srv", "--ro-bind", "/proc/version", "/etc/shadow"])
+    change_walls(monkeypatch, ["--dir", "/srv", "--ro-bind", "/proc/version", "/etc/shadow"])
     probes = ["fs-host-files", "fs-root-listing"]
     assert await _noticed(name, probes) == set(probes)
 
 
 async def test_doctor_notices_a_host_file_in_place_of_ours(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    _change_walls(monkeypatch, ["--ro-bind", "/etc/passwd", "/etc/passwd"])
+    change_walls(monkeypatch, ["--ro-bind", "/etc/passwd", "/etc/passwd"])
     assert await _noticed(name, ["fs-accounts"]) == {"fs-accounts"}
 
 
 async def test_doctor_notices_a_root_that_can_be_written(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    _change_walls(monkeypatch, [], drop=("--remount-ro", "/"))
+    change_walls(monkeypatch, [], drop=("--remount-ro", "/"))
     probes = ["fs-write", "fs-mount-options"]
     assert await _noticed(name, probes) == set(probes)
 
 
 async def test_doctor_notices_a_device_of_the_host(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    _change_walls(monkeypatch, ["--dev-bind", "/dev/zero", "/dev/kvm"])
+    change_walls(monkeypatch, ["--dev-bind", "/dev/zero", "/dev/kvm"])
     assert await _noticed(name, ["fs-devices"]) == {"fs-devices"}
 
 
 async def test_doctor_notices_a_variable_of_the_host(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    _change_walls(monkeypatch, ["--setenv", "API_TOKEN", "x"])
+    change_walls(monkeypatch, ["--setenv", "API_TOKEN", "x"])
     assert await _noticed(name, ["res-environment"]) == {"res-environment"}
 
 

@@ -169,7 +169,7 @@ def sandbox_filter(machine: str | None = None) -> bytes:
 
 def wall_filter(machine: str | None = None) -> bytes:
     """The filter of a zygote's outer wall: the same, without what building sandboxes needs."""
-    return _assemble(machine, enosys=_NEVER_ENOSYS, eperm=_NEVER, namespaces=True)
+    return _assemble(machine, enosys=_NEVER_ENOSYS, eperm=[*_NEVER, *_UNACCOUNTED_MEMORY], namespaces=True)
 
 
 def _assemble(machine: str | None, *, enosys: list[str], eperm: list[str], namespaces: bool = False) -> bytes:
@@ -211,10 +211,10 @@ def _argument_checks(*, namespaces: bool) -> list[tuple[str, list[_Instruction]]
         ("socketpair", unix_only),
         ("mknod", _no_devices(1)),
         ("mknodat", _no_devices(2)),
+        ("setsockopt", _no_larger_buffers()),
     ]
     if not namespaces:
         checks += _core_limit_checks()
-        checks.append(("setsockopt", _no_larger_buffers()))
         checks.append(("clone", [_argument(0), (_JUMP_SET, 0, 1, _NAMESPACE_FLAGS), _fail(errno.EPERM), _allow()]))
     return checks
 
