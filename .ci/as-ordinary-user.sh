@@ -42,7 +42,7 @@ git add --all
 UV_LINK_MODE=copy PYTHON="$python" sh .ci/setup.sh dev
 chown -R "$uid:$uid" "$place/checkout" "$place/home" "$place/tmp"
 
-[ $# -gt 0 ] || set -- tests/sandboxes tests/environments
+[ $# -gt 0 ] || set -- tests/sandboxes tests/environments tests/security
 wanted=()
 for path in "$@"; do
     [ "${path#tests/}" = "$path" ] || [ -e "$path" ] || { echo "no $path" >&2; exit 1; }
@@ -50,6 +50,6 @@ for path in "$@"; do
 done
 # Package settings are read as root, who may be the only one with a pip configuration, and handed down as uv's.
 .venv/bin/python src/moonpool/environments/package_index.py \
-    env -u XDG_DATA_HOME -u XDG_CACHE_HOME -u XDG_CONFIG_HOME -u UV_CACHE_DIR -u VIRTUAL_ENV HOME="$place/home" TMPDIR="$place/tmp" PATH="$PATH" \
+    env -u MOONPOOL_REQUIRE_LIMITS -u XDG_DATA_HOME -u XDG_CACHE_HOME -u XDG_CONFIG_HOME -u UV_CACHE_DIR -u VIRTUAL_ENV HOME="$place/home" TMPDIR="$place/tmp" PATH="$PATH" \
     setpriv --reuid "$uid" --regid "$uid" --clear-groups --inh-caps=-all --bounding-set=-all \
-    .venv/bin/python -m pytest "${wanted[@]}"
+    .venv/bin/python -m pytest -n "${WORKERS:-2}" --dist loadgroup "${wanted[@]}"
