@@ -114,6 +114,29 @@ def test_the_doctor_prints_the_profile_where_apparmor_is_in_the_way(folder: Path
     assert APPARMOR.then in ended.stdout
 
 
+@pytest.mark.req("H-005")
+@pytest.mark.parametrize(
+    ("arguments", "variables"),
+    [
+        pytest.param(("--unsafe-no-isolation",), {}, id="a flag that does not exist yet"),
+        pytest.param(("--backend", "unsafe"), {}, id="a backend"),
+        pytest.param(("--backend", "fake"), {}, id="the tests' own backend"),
+        pytest.param((), {"MOONPOOL_BACKEND": "none"}, id="a setting"),
+        pytest.param((), {"MOONPOOL_UNSAFE_NO_ISOLATION": "1"}, id="a variable"),
+    ],
+)
+def test_nothing_makes_code_run_without_a_sandbox(arguments: tuple[str, ...], variables: dict[str, str]) -> None:
+    ended = subprocess.run(
+        [MOONPOOL, "run", *arguments, "-c", "print(1)"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "MOONPOOL_DATA_DIR": str(DATA), **variables},
+    )
+    assert (ended.returncode, ended.stdout) == (2, b"")
+
+
 # --- what bubblewrap says
 
 COMPLAINTS = [
