@@ -33,6 +33,7 @@ from moonpool.sandboxes.process import (
 )
 from moonpool.sandboxes.ready import wait_ready
 from moonpool.sandboxes.slots import SlotFolder
+from moonpool.sandboxes.unread import UnreadBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,6 +86,7 @@ class BubblewrapBackend:
         self._identities = Identities()
         self._slots: SlotFolder | None = None
         self._starter = WallStarter(state_dir, self._groups.tops.values())
+        self._unread = UnreadBudget()
         self._open: set[WallSandbox] = set()
 
     @property
@@ -177,6 +179,7 @@ class BubblewrapBackend:
                 host,
                 {Stream.STDOUT: out_read, Stream.STDERR: err_read},
                 on_violation=lambda: holder[0].kill(),  # noqa: PLW0108  filled below
+                unread=self._unread,
             )
             ours.pop_all()
             os.close(info_read)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, Stream
 from moonpool.sandboxes.messages import InvalidMessage, decode_guest, decode_host, encode
+from moonpool.sandboxes.unread import UnreadBudget
 from moonpool_wire.channel import Channel, Message
 from moonpool_wire.frames import WireError
 from moonpool_wire.limits import (
@@ -84,7 +85,12 @@ class GuestLink:
     """Owns the descriptors of one sandbox and turns their bytes into calls on the attached sink."""
 
     def __init__(
-        self, channel_socket: socket.socket, pipes: dict[Stream, int], *, on_violation: Callable[[], None]
+        self,
+        channel_socket: socket.socket,
+        pipes: dict[Stream, int],
+        *,
+        on_violation: Callable[[], None],
+        unread: UnreadBudget | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket = channel_socket
@@ -97,6 +103,7 @@ class GuestLink:
         self._bytes = TokenBucket(rate=RECEIVED_BYTES_PER_SECOND_MAX, burst=RECEIVED_BYTES_BURST_MAX)
         self._read_bytes = _READ_BYTES
         self._unsent = bytearray()
+        self._unread = unread or UnreadBudget()
         self._sink: GuestSink = Backlog()
         self._on_violation = on_violation
         self.violation: str | None = None
@@ -124,10 +131,21 @@ class GuestLink:
 
     def send(self, message: HostMessage, body: bytes = b"") -> None:
         """Queue a message; a guest that is gone or broken swallows it."""
+        if not self._channel_open:
+            return
         self._channel.send(encode(message), body)
         self._write(self._channel.data_to_send())
         if self._channel.unsent_bytes > _QUEUED_BYTES_MAX:
             self._violate("it does not read what it is sent")
+        self._count_unread()
+
+    def _count_unread(self) -> None:
+        if self._channel_open:
+            self._unread.hold(self, len(self._unsent) + self._channel.unsent_bytes)
+
+    def give_up(self) -> None:
+        """End the sandbox: of all that do not read what they are sent, it holds most."""
+        self._violate("it does not read what it is sent, and the host holds too much for all sandboxes together")
 
     def _write(self, data: bytes) -> None:
         if not data or not self._channel_open:
@@ -159,6 +177,7 @@ class GuestLink:
         del self._unsent[:sent]
         if not self._unsent:
             self._loop.remove_writer(self._fd)
+        self._count_unread()
 
     # --- from the guest
 
@@ -186,6 +205,7 @@ class GuestLink:
             self._violate(str(error))
             return
         self._write(self._channel.data_to_send())
+        self._count_unread()
         self._slow_down(self._channel.frames_received - frames_before, len(events), len(data))
 
     def _slow_down(self, frames: int, messages: int, size: int) -> None:
@@ -283,6 +303,8 @@ class GuestLink:
     def _close_channel(self) -> None:
         if self._channel_open:
             self._channel_open = False
+            self._unsent = bytearray()
+            self._unread.hold(self, 0)
             self._loop.remove_reader(self._fd)
             self._loop.remove_writer(self._fd)
             self._socket.close()

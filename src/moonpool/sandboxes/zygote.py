@@ -22,6 +22,7 @@ from moonpool.sandboxes.identity import Identities
 from moonpool.sandboxes.plan import WallParts, guest_command, zygote_wall
 from moonpool.sandboxes.process import WallStarter, filter_fd, find_launcher, has_merged_usr, write_etc
 from moonpool.sandboxes.slots import SlotFolder
+from moonpool.sandboxes.unread import UnreadBudget
 from moonpool.sandboxes.zygote_process import Zygote
 from moonpool.sandboxes.zygotes import Zygotes
 
@@ -48,6 +49,7 @@ class ZygoteBackend:
         self._groups = groups or LimitGroups()
         self._identities = Identities()
         self._starter = WallStarter(state_dir, self._groups.tops.values())
+        self._unread = UnreadBudget()
         self._zygotes = Zygotes(self._start, policy)
 
     @property
@@ -114,7 +116,7 @@ class ZygoteBackend:
         return await self._greet(process, control, slots, errors_read)
 
     async def _greet(self, process: Wall, control: socket.socket, slots: SlotFolder, errors_fd: int) -> Zygote:
-        zygote = Zygote(process, control, slots, self._groups)
+        zygote = Zygote(process, control, slots, self._groups, self._unread)
         os.set_blocking(errors_fd, False)
         try:
             await zygote.wait_hello()

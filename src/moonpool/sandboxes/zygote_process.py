@@ -27,6 +27,7 @@ from moonpool.sandboxes.cgroups import LimitGroups
 from moonpool.sandboxes.link import GuestLink, outcome_of
 from moonpool.sandboxes.linked import LinkedSandbox
 from moonpool.sandboxes.ready import wait_ready
+from moonpool.sandboxes.unread import UnreadBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,10 +86,16 @@ class Zygote:
     """Host side of one zygote process."""
 
     def __init__(
-        self, process: Wall, control: socket.socket, slots: SlotFolder, groups: LimitGroups | None = None
+        self,
+        process: Wall,
+        control: socket.socket,
+        slots: SlotFolder,
+        groups: LimitGroups | None = None,
+        unread: UnreadBudget | None = None,
     ) -> None:
         self.process, self.slots = process, slots
         self._groups = groups or LimitGroups()
+        self._unread = unread or UnreadBudget()
         self._control = control
         self._control.setblocking(False)
         self._loop = asyncio.get_running_loop()
@@ -176,6 +183,7 @@ class Zygote:
             ours,
             pipes,
             on_violation=lambda: holder[0].kill(),  # noqa: PLW0108  filled below
+            unread=self._unread,
         )
         sandbox = ZygoteSandbox(self, link, pidfd, request_id, slot, group)
         holder.append(sandbox)

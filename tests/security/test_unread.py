@@ -1,0 +1,129 @@
+"""Guests that never read: what the host holds for all of them is bounded, and their neighbours get everything."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from moonpool.sandboxes import unread
+from moonpool.sandboxes.link import GuestLink
+from moonpool.sandboxes.messages import ToolResult
+from moonpool.sandboxes.unread import UnreadBudget
+from sandboxes.probe import Probe, open_fds
+from security.backends import BACKENDS, opened
+
+if TYPE_CHECKING:
+    from moonpool.sandboxes.base import ExitOutcome
+
+pytestmark = [pytest.mark.anyio, pytest.mark.claim("C-CHAN-4")]
+
+MIB = 1024 * 1024
+
+
+class Deaf:
+    """Stands for a reader; remembers that it was given up."""
+
+    def __init__(self, name: str, given_up: list[str]) -> None:
+        self._name, self._given_up = name, given_up
+
+    def give_up(self) -> None:
+        self._given_up.append(self._name)
+
+
+def test_the_one_that_holds_most_is_given_up_not_the_one_that_came_last() -> None:
+    given_up: list[str] = []
+    budget, large, small, last = UnreadBudget(100), *(Deaf(name, given_up) for name in ("large", "small", "last"))
+    budget.hold(small, 20)
+    budget.hold(large, 70)
+    budget.hold(last, 11)
+    assert (given_up, budget.total) == (["large"], 31)
+
+
+def test_who_reads_frees_what_was_held() -> None:
+    given_up: list[str] = []
+    budget, reader = UnreadBudget(100), Deaf("reader", given_up)
+    for count in (90, 0, 90, 10, 100):
+        budget.hold(reader, count)
+    assert (given_up, budget.total) == ([], 100)
+
+
+def test_as_many_are_given_up_as_it_takes() -> None:
+    given_up: list[str] = []
+    budget = UnreadBudget(100)
+    for name in "abc":
+        budget.hold(Deaf(name, given_up), 33)
+    budget.hold(Deaf("d", given_up), 99)
+    assert (given_up, budget.total) == (["d"], 99)
+    budget.hold(Deaf("e", given_up), 34)
+    assert (given_up, budget.total) == (["d", "e"], 99)
+
+
+async def test_what_a_hundred_links_do_not_read_is_bounded() -> None:
+    budget, violated = UnreadBudget(64 * MIB), [0]
+    before = open_fds()
+
+    def count() -> None:
+        violated[0] += 1
+
+    with ExitStack() as ends:
+        links: list[GuestLink] = []
+        for _ in range(100):
+            ours, theirs = socket.socketpair()
+            ends.callback(theirs.close)
+            links.append(GuestLink(ours, {}, on_violation=count, unread=budget))
+            ends.callback(links[-1].close)
+        for _ in range(4):
+            for link in links:
+                link.send(ToolResult(id=1), bytes(MIB))
+                assert budget.total <= 64 * MIB
+        assert 0 < violated[0] < 100
+    assert budget.total == 0
+    assert open_fds() == before
+
+
+@pytest.mark.parametrize("name", sorted(BACKENDS))
+async def test_what_all_together_do_not_read_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(UnreadBudget.__init__, "__defaults__", (32 * MIB,))
+    async with opened(name) as (backend, spec):
+        first = await backend.open_sandbox(spec)
+        neighbour = Probe(first)
+        await neighbour.run("result = 1")
+        before = open_fds()
+        with anyio.fail_after(60):
+            deaf = [Probe(await backend.open_sandbox(spec)) for _ in range(8)]
+            for probe in deaf:
+                probe.start("import time\nprint('deaf')\ntime.sleep(100)")
+            for probe in deaf:
+                await probe.said("deaf")
+            held = unread_of(backend)
+            for number in range(1, 11):
+                for probe in deaf:
+                    if not probe.sandbox.has_ended:
+                        probe.sandbox.send(ToolResult(id=number), bytes(MIB))
+                        assert held.total <= 32 * MIB
+                call = (
+                    "from moonpool_guest.toolcalls import invoke_sync\nresult = invoke_sync('s', 't', {'a': 'x' * 9})"
+                )
+                assert (await neighbour.run(call)).result
+            ended = [outcome for probe in deaf if (outcome := outcome_of(probe)) is not None]
+            assert ended
+            assert all("all sandboxes together" in (outcome.violation or "") for outcome in ended)
+            for probe in deaf:
+                await probe.sandbox.close()
+        assert held.total == 0
+        assert open_fds() <= before
+        await first.close()
+
+
+def unread_of(backend: object) -> UnreadBudget:
+    held = vars(backend)["_unread"]
+    assert isinstance(held, unread.UnreadBudget)
+    return held
+
+
+def outcome_of(probe: Probe) -> ExitOutcome | None:
+    return probe._collect().exit
