@@ -67,7 +67,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 async def _noticed(name: str, probe_ids: Sequence[str], guest_changes: dict[str, str] | None = None) -> set[str]:
     """Those of `probe_ids` that report a hole."""
-    probes = [replace(probe, time_limit_s=10.0) for probe in probes_named(probe_ids)]
+    probes = [replace(probe, time_limit_s=20.0) for probe in probes_named(probe_ids)]
     return set(await got_through(name, probes, guest_changes))
 
 

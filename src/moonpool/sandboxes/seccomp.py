@@ -206,7 +206,7 @@ def _argument_checks(*, namespaces: bool) -> list[tuple[str, list[_Instruction]]
             "personality",
             [_argument(0), (_JUMP_EQ, 2, 0, 0), (_JUMP_EQ, 1, 0, 0xFFFF_FFFF), _fail(errno.EPERM), _allow()],
         ),
-        # SECURITY: vsock is separated by no namespace; this list of families is the only barrier.
+        # SECURITY: vsock is separated by no namespace; this list of families, in both filters, is all that stops it.
         ("socket", unix_only),
         ("socketpair", unix_only),
         ("mknod", _no_devices(1)),

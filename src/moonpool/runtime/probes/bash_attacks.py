@@ -85,7 +85,7 @@ if [ -e /proc/net/dev ]; then
     done </proc/net/dev
 fi
 """,
-        time_limit_s=15.0,
+        time_limit_s=25,
     ),
     Probe(
         probe_id="bash-processes",
@@ -133,7 +133,7 @@ seen "$count processes"
 [ $count -ge $((PROCESSES / 2)) ] || note "only $count processes: nothing was filled"
 """,
         fresh=True,
-        time_limit_s=20.0,
+        time_limit_s=25,
         quick=False,
     ),
     Probe(

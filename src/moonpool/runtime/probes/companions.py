@@ -115,7 +115,7 @@ def _scenes(language: str) -> tuple[Scene, ...]:
             title=f"outlive the sandbox as a daemon of {name}",
             play=functools.partial(_daemons_end, language=language),
             language=language,
-            time_limit_s=15,
+            time_limit_s=25,
         ),
         Scene(
             probe_id=f"{language}-meddling",
@@ -123,7 +123,7 @@ def _scenes(language: str) -> tuple[Scene, ...]:
             title=f"from {name}: lie on the private link, signal everything, take the name for tool calls",
             play=functools.partial(_meddling, language=language),
             language=language,
-            time_limit_s=15,
+            time_limit_s=25,
         ),
         Scene(
             probe_id=f"{language}-fill-up",
@@ -132,7 +132,7 @@ def _scenes(language: str) -> tuple[Scene, ...]:
             play=functools.partial(_fill_up, language=language),
             language=language,
             quick=False,
-            time_limit_s=20,
+            time_limit_s=25,
         ),
     )
 

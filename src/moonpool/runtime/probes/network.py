@@ -102,6 +102,6 @@ seen("walked")
 """,
         fresh=True,
         quick=False,
-        time_limit_s=20.0,
+        time_limit_s=25,
     ),
 )
