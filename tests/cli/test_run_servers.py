@@ -64,6 +64,7 @@ def test_a_broken_tool_is_named_and_the_good_one_works(tmp_path: Path) -> None:
     ],
 )
 def test_a_failing_call_is_a_typed_error_of_the_code(tmp_path: Path, mode: str, call: str, expected: str) -> None:
-    config = write_config(tmp_path, {"srv": raw_server(mode, **HASTY)})
+    # Only a call that is never answered should be short of time: a server may take a second to start.
+    config = write_config(tmp_path, {"srv": raw_server(mode, **(HASTY if expected == "Timeout" else {}))})
     ended = run_code(tmp_path, f"import servers.srv as s\nresult = {call}", "--config", config)
     assert ended.error_type in {expected, "TypeError"} if mode == "good" else ended.error_type == expected, ended.stderr
