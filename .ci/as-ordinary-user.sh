@@ -6,8 +6,8 @@ set -eu
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 uid=${MOONPOOL_CI_UID:-12345}
 
-# Below /var/tmp: a sandbox covers /tmp with its own.
-place=$(mktemp -d /var/tmp/moonpool-ci.XXXXXX)
+# Below /var/tmp: a sandbox covers /tmp with its own. Short: tests make sockets below it, whose paths hold 107 bytes.
+place=$(mktemp -d /var/tmp/mp.XXXXXX)
 trap 'rm -rf "$place"' EXIT
 chmod 0755 "$place"
 
@@ -29,7 +29,7 @@ readable_python() {
 }
 
 python=$(readable_python)
-mkdir "$place/checkout" "$place/home" "$place/tmp"
+mkdir "$place/checkout" "$place/home" "$place/t"
 # Exactly what git knows, as it is now: uncommitted changes are tested too, leftovers are not.
 git -c safe.directory="$PWD" ls-files -z --cached --others --exclude-standard |
     while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
@@ -40,7 +40,7 @@ git init --quiet . # some tests ask git which files there are
 git add --all
 # As root, so that the cache of downloaded packages is used; copied, so that the cache keeps its owner.
 UV_LINK_MODE=copy PYTHON="$python" sh .ci/setup.sh dev
-chown -R "$uid:$uid" "$place/checkout" "$place/home" "$place/tmp"
+chown -R "$uid:$uid" "$place/checkout" "$place/home" "$place/t"
 
 [ $# -gt 0 ] || set -- tests/sandboxes tests/environments tests/security
 wanted=()
@@ -50,6 +50,6 @@ for path in "$@"; do
 done
 # Package settings are read as root, who may be the only one with a pip configuration, and handed down as uv's.
 .venv/bin/python src/moonpool/environments/package_index.py \
-    env -u MOONPOOL_REQUIRE_LIMITS -u XDG_DATA_HOME -u XDG_CACHE_HOME -u XDG_CONFIG_HOME -u UV_CACHE_DIR -u VIRTUAL_ENV HOME="$place/home" TMPDIR="$place/tmp" PATH="$PATH" \
+    env -u MOONPOOL_REQUIRE_LIMITS -u XDG_DATA_HOME -u XDG_CACHE_HOME -u XDG_CONFIG_HOME -u UV_CACHE_DIR -u VIRTUAL_ENV HOME="$place/home" TMPDIR="$place/t" PATH="$PATH" \
     setpriv --reuid "$uid" --regid "$uid" --clear-groups --inh-caps=-all --bounding-set=-all \
-    .venv/bin/python -m pytest -n "${WORKERS:-2}" --dist loadgroup "${wanted[@]}"
+    .venv/bin/python -m pytest -n "${WORKERS:-2}" --dist loadgroup --basetemp "$place/t/p" "${wanted[@]}"

@@ -78,6 +78,7 @@ for name in ("AS", "NPROC", "NOFILE", "FSIZE", "CPU", "CORE", "MEMLOCK", "MSGQUE
     hard = resource.getrlimit(number)[1]
     if hard == resource.RLIM_INFINITY:
         note(f"{name} has no limit")
+        continue
     for value in (hard + 1, resource.RLIM_INFINITY):
         try:
             resource.setrlimit(number, (value, value))

@@ -178,7 +178,7 @@ async def _temporary_files_of_host(stage: Stage) -> Finding:
     """Files that lie where everybody on the host may put them."""
     places: list[Path] = []
     try:
-        for folder in ("/tmp", "/var/tmp", "/dev/shm"):  # noqa: S108  of the host
+        for folder in filter(_is_writable, ("/tmp", "/var/tmp", "/dev/shm")):  # noqa: S108  of the host
             with tempfile.NamedTemporaryFile(prefix=token(), dir=folder, delete=False) as file:
                 places.append(Path(file.name))
                 os.fchmod(file.fileno(), 0o644)
@@ -187,6 +187,10 @@ async def _temporary_files_of_host(stage: Stage) -> Finding:
     finally:
         for path in places:
             await asyncio.to_thread(path.unlink)
+
+
+def _is_writable(folder: str) -> bool:
+    return os.access(folder, os.W_OK)
 
 
 async def _same_random(stage: Stage) -> Finding:
