@@ -26,7 +26,7 @@ stack = next(line for line in lines if "[stack]" in line).split()[0]
 code = next(line for line in lines if "/libc" in line).split()[0]
 result = {"hash": hash("moonpool"), "code": code, "stack": stack}
 """
-"""The hash seed, and where libc and the stack lie. An interpreter itself may be linked to a fixed place (Debian's is)."""
+"""The hash seed, and where libc and the stack lie. The interpreter itself may be linked to a fixed place (Debian's)."""
 
 
 async def seen_from(backend: ZygoteBackend, spec: SandboxSpec) -> tuple[Probe, dict]:
