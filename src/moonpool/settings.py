@@ -154,8 +154,8 @@ class Settings:
 
 
 _MAY_BE_0 = frozenset({"pool_low", "pool_high", "sandboxes_per_scope_max"})
-_NOT_SETTINGS = frozenset({"MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS"})
-"""`MOONPOOL_DEBUG=1` shows tracebacks of ours (it changes nothing else); the other one is of the test suite."""
+_NOT_SETTINGS = frozenset({"MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS", "MOONPOOL_REQUIRE_LIMITS"})
+"""`MOONPOOL_DEBUG=1` shows tracebacks of ours (it changes nothing else); the others are of the test suite."""
 
 
 def _convert(variable: str, text: str, hint: Any) -> Any:
