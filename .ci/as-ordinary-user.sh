@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run the tests that depend on who runs them as an unprivileged uid, in a copy of this checkout with its own .venv,
-# HOME and environments. Started by root; creates no account.
+# HOME and environments; without arguments, then the doctor. Started by root; creates no account.
 # usage: as-ordinary-user.sh [PYTEST ARGUMENT...]
 set -eu
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -42,14 +42,21 @@ git add --all
 UV_LINK_MODE=copy PYTHON="$python" sh .ci/setup.sh dev
 chown -R "$uid:$uid" "$place/checkout" "$place/home" "$place/t"
 
-[ $# -gt 0 ] || set -- tests/sandboxes tests/environments tests/security
+examine=no
+[ $# -gt 0 ] || { examine=yes; set -- tests/sandboxes tests/environments tests/security; }
 wanted=()
 for path in "$@"; do
     [ "${path#tests/}" = "$path" ] || [ -e "$path" ] || { echo "no $path" >&2; exit 1; }
     wanted+=("$path")
 done
 # Package settings are read as root, who may be the only one with a pip configuration, and handed down as uv's.
-.venv/bin/python src/moonpool/environments/package_index.py \
-    env -u MOONPOOL_REQUIRE_LIMITS -u XDG_DATA_HOME -u XDG_CACHE_HOME -u XDG_CONFIG_HOME -u UV_CACHE_DIR -u VIRTUAL_ENV HOME="$place/home" TMPDIR="$place/t" PATH="$PATH" \
-    setpriv --reuid "$uid" --regid "$uid" --clear-groups --inh-caps=-all --bounding-set=-all \
-    .venv/bin/python -m pytest -n "${WORKERS:-2}" --dist loadgroup --basetemp "$place/t/p" "${wanted[@]}"
+as_ordinary_user() {
+    .venv/bin/python src/moonpool/environments/package_index.py \
+        env -u MOONPOOL_REQUIRE_LIMITS -u XDG_DATA_HOME -u XDG_CACHE_HOME -u XDG_CONFIG_HOME -u UV_CACHE_DIR -u VIRTUAL_ENV HOME="$place/home" TMPDIR="$place/t" PATH="$PATH" \
+        setpriv --reuid "$uid" --regid "$uid" --clear-groups --inh-caps=-all --bounding-set=-all "$@"
+}
+as_ordinary_user .venv/bin/python -m pytest -n "${WORKERS:-2}" --dist loadgroup --basetemp "$place/t/p" "${wanted[@]}"
+if [ "$examine" = yes ]; then
+    as_ordinary_user .venv/bin/moonpool doctor --full >"$place/doctor.txt" || { cat "$place/doctor.txt"; exit 1; }
+    grep '^[a-z]*: ' "$place/doctor.txt" # what was found, without the tables
+fi

@@ -41,9 +41,9 @@ def test_the_page_names_every_member_of_the_json() -> None:
     assert [status for status in ProbeStatus if f"`{status}`" not in text] == []
 
 
-def test_the_quick_examination_leaves_out_only_what_is_slow() -> None:
+def test_the_quick_examination_aims_at_every_claim_but_what_floods() -> None:
     assert set(QUICK) < set(CATALOGUE)
-    assert len(QUICK) > 0.8 * len(CATALOGUE)
+    assert {probe.claim for probe in QUICK} >= {probe.claim for probe in CATALOGUE} - {"C-CHAN-2", "C-CHAN-4"}
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ for device in kvm mem kmsg vda sda net/tun fuse vsock; do attempt $device "$gone
     Probe(
         probe_id="bash-network",
         claim="C-LANG-1",
+        quick=False,
         title="from Bash: reach anything on a network",
         language="bash",
         program=r"""
@@ -90,6 +91,7 @@ fi
     Probe(
         probe_id="bash-processes",
         claim="C-LANG-1",
+        quick=False,
         title="from Bash: signal processes of others; end the sandbox's first process",
         language="bash",
         program=r"""
@@ -139,6 +141,7 @@ seen "$count processes"
     Probe(
         probe_id="bash-residue",
         claim="C-LANG-1",
+        quick=False,
         title="from Bash: find variables or descriptors of the host",
         language="bash",
         program=r"""

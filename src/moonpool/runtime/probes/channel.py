@@ -20,7 +20,7 @@ os.set_blocking(3, True)
 _WAIT = "\ntime.sleep(20)\n"
 
 
-def _violation(name: str, title: str, program: str, *, quick: bool = True) -> Probe:
+def _violation(name: str, title: str, program: str, *, quick: bool = False) -> Probe:
     return Probe(
         probe_id=f"chan-{name}",
         claim="C-CHAN-1",
@@ -33,8 +33,8 @@ def _violation(name: str, title: str, program: str, *, quick: bool = True) -> Pr
 
 
 CHANNEL: Final[tuple[AnyProbe, ...]] = (
-    _violation("junk", "write random bytes", "say(os.urandom(4096) + b'\\xff' * 4096)"),
-    _violation("huge-length", "announce a frame of 16 MiB", "say(frame(1, b'', 0xffffff))"),
+    _violation("junk", "write random bytes", "say(os.urandom(4096) + b'\\xff' * 4096)", quick=True),
+    _violation("huge-length", "announce a frame of 16 MiB", "say(frame(1, b'', 0xffffff))", quick=True),
     _violation("unknown-kind", "send a frame of no known kind", "say(frame(200, b'x'))"),
     _violation("short-frame", "send frames too short for their kind", "say(frame(1, b'')); say(frame(4, b'x'))"),
     _violation(
@@ -43,7 +43,9 @@ CHANNEL: Final[tuple[AnyProbe, ...]] = (
     _violation("not-json", "send a head that is not JSON", "say(message(b'not json'))"),
     _violation("not-utf8", "send a head that is not UTF-8", 'say(message(b\'{"t":"display","mime":"\\xff\\xfe"}\'))'),
     _violation("deep", "send a head nested 8,000 deep", "say(message(b'[' * 8000 + b']' * 8000))"),
-    _violation("unknown-message", "send a message of no known type", 'say(message(b\'{"t":"grant_all"}\'))'),
+    _violation(
+        "unknown-message", "send a message of no known type", 'say(message(b\'{"t":"grant_all"}\'))', quick=True
+    ),
     _violation("host-message", "send a message that only the host may send", 'say(message(b\'{"t":"execute"}\'))'),
     _violation(
         "bad-id",
@@ -72,7 +74,10 @@ CHANNEL: Final[tuple[AnyProbe, ...]] = (
         "for number in (1, 2): say(frame(2, struct.pack('>IQ', number, 70000) + bytes(32) + b'{}'))",
     ),
     _violation(
-        "forged-credit", "give credit for a blob that was never sent", "say(frame(4, struct.pack('>II', 99, 1)))"
+        "forged-credit",
+        "give credit for a blob that was never sent",
+        "say(frame(4, struct.pack('>II', 99, 1)))",
+        quick=True,
     ),
-    _violation("closed", "close the channel and live on", "os.close(3)", quick=False),
+    _violation("closed", "close the channel and live on", "os.close(3)"),
 )

@@ -115,6 +115,7 @@ def _scenes(language: str) -> tuple[Scene, ...]:
             title=f"outlive the sandbox as a daemon of {name}",
             play=functools.partial(_daemons_end, language=language),
             language=language,
+            quick=False,
             time_limit_s=25,
         ),
         Scene(

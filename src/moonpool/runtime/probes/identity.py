@@ -59,6 +59,7 @@ for name in ("uid_map", "gid_map"):
     Probe(
         probe_id="id-setuid-programs",
         claim="C-ID-2",
+        quick=False,
         title="gain rights by a setuid program",
         program="""
 import shutil

@@ -97,12 +97,13 @@ try {
     Probe(
         probe_id="node-processes",
         claim="C-LANG-1",
+        quick=False,
         title="from Node: signal processes of others, or see them",
         language="node",
         program=r"""
 const own = fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name)).map(Number);
 if (own.length > 6) note(`processes ${own}`);
-for (let pid = 2; pid < 4096; pid += 1)
+for (let pid = 2; pid < 2000; pid += 1)
   if (!own.includes(pid) && !fs.existsSync(`/proc/${pid}`))
     attempt(`kill ${pid}`, () => process.kill(pid, 0), 'ESRCH');
 attempt('every process', () => process.kill(-1, 0), 'ESRCH', 'EPERM');
@@ -161,6 +162,7 @@ for (const child of children) child.kill('SIGKILL');
     Probe(
         probe_id="node-residue",
         claim="C-LANG-1",
+        quick=False,
         title="from Node: find variables, arguments or descriptors of the host",
         language="node",
         program=r"""

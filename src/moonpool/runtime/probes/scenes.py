@@ -228,16 +228,34 @@ attempt('tcp', lambda: socket.create_connection(('127.0.0.1', {tcp.getsockname()
 SCENES: Final[tuple[AnyProbe, ...]] = (
     Scene(probe_id="host-kernel-uid", claim="C-ID-1", title="run as the host's root", play=_kernel_uid),
     Scene(probe_id="host-daemons-end", claim="C-PROC-3", title="outlive the sandbox", play=_daemons_end),
-    Scene(probe_id="host-crowd-ends", claim="C-PROC-3", title="outlive the sandbox as a crowd", play=_crowd_ends),
+    Scene(
+        probe_id="host-crowd-ends",
+        claim="C-PROC-3",
+        quick=False,
+        title="outlive the sandbox as a crowd",
+        play=_crowd_ends,
+    ),
     Scene(probe_id="host-kill-group", claim="C-PROC-1", title="kill neighbours by process group", play=_kill_group),
     Scene(
         probe_id="host-starve-processes",
         claim="C-LIM-5",
+        quick=False,
         title="use up a neighbour's processes",
         play=_starve_processes,
     ),
-    Scene(probe_id="host-starve-inotify", claim="C-LIM-5", title="use up a neighbour's inotify", play=_starve_inotify),
-    Scene(probe_id="host-zygote-memory", claim="C-RES-2", title="read another's code in memory", play=_zygote_memory),
+    Scene(
+        probe_id="host-starve-inotify",
+        claim="C-LIM-5",
+        title="use up a neighbour's inotify",
+        play=_starve_inotify,
+    ),
+    Scene(
+        probe_id="host-zygote-memory",
+        claim="C-RES-2",
+        quick=False,
+        title="read another's code in memory",
+        play=_zygote_memory,
+    ),
     Scene(
         probe_id="host-files-of-others", claim="C-RES-2", title="find files of another sandbox", play=_files_of_others
     ),
