@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -196,10 +197,11 @@ async def test_a_full_disk_is_an_error_of_the_code(limits: str) -> None:
 async def test_nothing_of_an_application_is_left_among_the_control_groups() -> None:
     async with best_groups() as groups:
         beside = {top.parent for top in groups.tops.values()}
-        before = {folder for place in beside for folder in place.glob("moonpool-*")}
+        ours = f"moonpool-*-{os.getpid()}-*"  # other processes come and go meanwhile
+        before = {folder for place in beside for folder in place.glob(ours)}
         async with open_app(serving=True, pool_low=1) as app:
             assert (await run(app, "result = 1")).data == 1
-            during = {folder for place in beside for folder in place.glob("moonpool-*")} - before
+            during = {folder for place in beside for folder in place.glob(ours)} - before
     assert during
     assert [folder for folder in during if folder.exists()] == []
 
