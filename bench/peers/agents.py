@@ -37,7 +37,8 @@ class Agent:
         assert self.process.stdout is not None
         try:
             self.process.stdin.write(json.dumps({"do": kind, **order}).encode() + b"\n")
-            line = await asyncio.wait_for(self.process.stdout.readline(), _ANSWER_S)
+            async with asyncio.timeout(_ANSWER_S):
+                line = await self.process.stdout.readline()
         except TimeoutError:
             raise PeerMissingError(f"{self.name} did not answer {kind!r} within {_ANSWER_S:g} s") from None
         except (OSError, ValueError) as error:
@@ -76,7 +77,8 @@ async def open_agent(name: str, python: Path, place: Path) -> AsyncGenerator[Age
         assert process.stdin is not None
         process.stdin.close()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), _END_S)
+            async with asyncio.timeout(_END_S):
+                await process.wait()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # its own group: nothing but what it started
         await process.wait()

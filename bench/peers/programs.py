@@ -47,7 +47,8 @@ class Spawner:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(order).encode() + b"\n")
-        line = await asyncio.wait_for(self.process.stdout.readline(), _TIMEOUT_S)
+        async with asyncio.timeout(_TIMEOUT_S):
+            line = await self.process.stdout.readline()
         assert line, "the spawner has ended"
         return json.loads(line)
 

@@ -57,7 +57,8 @@ async def _work(app: App, left: Iterator[str], outcome: FuzzOutcome) -> None:
         session = app.runtime.session(app.ticket, final=True)
         request = CodeRequest(code=source.encode(), timeout_s=TIMEOUT_S)
         try:
-            envelope = await asyncio.wait_for(session.execute(request), _HUNG_S)
+            async with asyncio.timeout(_HUNG_S):
+                envelope = await session.execute(request)
             line = envelope_line(envelope)
             problem = line_problem(line.line, ok=line.ok)
             error = envelope.error

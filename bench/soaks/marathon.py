@@ -122,7 +122,8 @@ class Marathon:
         one_shot = session is None
         session = session or app.runtime.session(app.ticket, final=True)
         try:
-            envelope = await asyncio.wait_for(_execute(session, wanted), HUNG_S)
+            async with asyncio.timeout(HUNG_S):
+                envelope = await _execute(session, wanted)
         except TimeoutError:
             self.outcome.hung += 1
             self._keep(f"{wanted.kind}: hung")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 import anyio
 import pytest
 
 from moonpool.sandboxes.base import SandboxStartError
+from moonpool.sandboxes.pool import SandboxPool
+from moonpool.sandboxes.pool_limits import PoolLimits
 from moonpool.sandboxes.refusals import BusyError, PoolClosedError
 from sandboxes.pools import Clock, GatedBackend, gone, pool_of, settled, spec_of, until
 
 if TYPE_CHECKING:
-    from moonpool.sandboxes.pool import SandboxPool
     from moonpool.sandboxes.statistics import KindStatistics
 
 pytestmark = pytest.mark.anyio
@@ -248,6 +250,26 @@ async def test_closing_ends_ready_ones_refuses_who_waits_and_leaves_the_used_one
         with pytest.raises(PoolClosedError):
             await pool.acquire(SPEC)
         assert pool.acquire_nowait(SPEC) is None
+
+
+async def test_closing_ends_what_comes_up_although_its_opening_was_cancelled() -> None:
+    backend = GatedBackend()
+    opened: list[asyncio.Event] = []
+
+    async def slow_to_give_up(sandbox) -> None:
+        opened.append(asyncio.Event())
+        with contextlib.suppress(asyncio.CancelledError):
+            await opened[-1].wait()
+
+    pool = SandboxPool(backend, PoolLimits(opening_max=4, ready_min=3, ready_max=3), on_opened=slow_to_give_up)
+    pool.fill(SPEC)
+    for number in range(2):
+        await until(lambda: len(opened) == number + 1)  # noqa: B023
+        opened[number].set()
+    await until(lambda: len(opened) == 3 and kind(pool).ready == 2)
+    with anyio.fail_after(20):
+        await pool.close()
+    assert backend.alive.total() == 0
 
 
 async def test_statistics_tell_what_happened() -> None:

@@ -24,7 +24,10 @@ A, B = spec_of("a"), spec_of("b")
 
 
 def asked(pool: SandboxPool, spec, count: int, language: str = "python") -> list[asyncio.Task[Sandbox]]:
-    return [asyncio.ensure_future(pool.acquire(spec, language)) for _ in range(count)]
+    tasks = [asyncio.ensure_future(pool.acquire(spec, language)) for _ in range(count)]
+    for task in tasks:  # those that a test leaves waiting are told when the pool closes; no one need hear it
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return tasks
 
 
 # --- places and the line, without a pool

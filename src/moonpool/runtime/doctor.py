@@ -121,7 +121,7 @@ async def _opens(stage: object) -> Finding:  # pragma: no cover  names the first
     raise NotImplementedError(stage)
 
 
-_OPENING = Scene(probe_id="open", claim="C-ID-1", title="open a sandbox", play=_opens, time_limit_s=40)
+_OPENING = Scene(probe_id="open", claim="C-ID-1", title="open a sandbox", play=_opens)
 
 
 async def _first_sandbox(backend: SandboxBackend, spec: SandboxSpec) -> Finding:
@@ -206,7 +206,8 @@ async def _judged(probe: AnyProbe, play: Callable[[], Awaitable[Finding]]) -> Pr
     """Play and classify. Whatever goes wrong counts against the sandbox."""
     started = time.monotonic()
     try:
-        finding = await asyncio.wait_for(play(), probe.time_limit_s)
+        async with asyncio.timeout(probe.time_limit_s):
+            finding = await play()
         status = ProbeStatus.PASSED if finding.blocked else ProbeStatus.FAILED
         detail = finding.detail
     except TimeoutError:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.control_group import LimitGroup
     from moonpool.sandboxes.process import Wall
 
-_INFO_TIMEOUT_S = 10.0
+_INFO_TIMEOUT_S = 20.0
 
 
 class WallSandbox(LinkedSandbox):
@@ -191,7 +191,8 @@ class BubblewrapBackend:
     @staticmethod
     async def _child_pidfd(wall: Wall, info_fd: int, errors_fd: int) -> int:
         try:
-            said = await asyncio.wait_for(_read_to_end(info_fd), _INFO_TIMEOUT_S)
+            async with asyncio.timeout(_INFO_TIMEOUT_S):
+                said = await _read_to_end(info_fd)
             return os.pidfd_open(int(json.loads(said)["child-pid"]))
         except BaseException as error:
             await end_wall(wall)

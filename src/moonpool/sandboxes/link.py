@@ -44,7 +44,7 @@ _PIPE_BYTES_MAX = 1_048_576  # the Linux kernel's pipe-max-size for an ordinary 
 _UNREAD_BYTES_MAX = 160 * 1024 * 1024  # two of the largest results; more means the guest does not read
 _QUEUED_BYTES_MAX = 512 * 1024 * 1024  # blobs without credit: many calls at once may return much before the guest reads
 _DETACHED_BYTES_MAX = 64 * 1024
-_CLOSED_GRACE_S = 1.0  # between the end of the channel and the end of the process: freeing its memory takes time
+_CLOSED_GRACE_S = 3.0  # between the end of the channel and the end of the process: freeing its memory takes time
 
 
 class Backlog:

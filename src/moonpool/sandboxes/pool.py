@@ -259,7 +259,7 @@ class SandboxPool:
             self._on_taken(now)
         else:
             shelf.ready.append(sandbox)
-            if self._closed or shelf.excess(now) > 0:
+            while shelf.ready and (self._closed or shelf.excess(now) > 0):
                 self._give_up(shelf)
         self._cover(shelf)
 
@@ -346,10 +346,10 @@ class SandboxPool:
             while (waiter := shelf.next_waiter()) is not None:
                 self._line.leave(shelf.scope, waiter)
                 waiter.settle(PoolClosedError())
+            while shelf.ready:
+                self._give_up(shelf)
+        leaving = tuple(self._leaving.values())
         for life in self._lives:
             life.cancel()  # one that opens leaves nothing
         await asyncio.gather(*self._lives, return_exceptions=True)
-        for shelf in self._stock:
-            while shelf.ready:
-                self._give_up(shelf)
-        await asyncio.gather(*self._leaving.values())
+        await asyncio.gather(*leaving, *self._leaving.values())

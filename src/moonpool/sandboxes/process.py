@@ -164,7 +164,8 @@ class Undertaking:
         try:
             fds = (null if stdout is None else stdout, null if stderr is None else stderr, *pass_fds)
             await self._send(words, fds)
-            return await asyncio.wait_for(started, _START_TIMEOUT_S)
+            async with asyncio.timeout(_START_TIMEOUT_S):
+                return await started
         except BaseException as error:
             if not started.done() or started.cancelled():  # it does not answer, so nothing that it holds can be trusted
                 self._process.kill()
@@ -254,7 +255,8 @@ class Undertaking:
         with contextlib.suppress(OSError):
             await self._send(("bye",), ())
         try:
-            await asyncio.wait_for(asyncio.to_thread(self._process.wait, _LEAVE_TIMEOUT_S), _LEAVE_TIMEOUT_S + 1)
+            async with asyncio.timeout(_LEAVE_TIMEOUT_S + 1):
+                await asyncio.to_thread(self._process.wait, _LEAVE_TIMEOUT_S)
         except (subprocess.TimeoutExpired, TimeoutError):
             self._process.kill()
         ends = tuple(self._ends.values())

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.slots import SlotFolder
 
 _HELLO_TIMEOUT_S = 30.0  # preloading numpy, pandas, matplotlib and IPython took 1.2 s on 2 cores
-_SPAWN_TIMEOUT_S = 5.0
+_SPAWN_TIMEOUT_S = 20.0  # then its sandboxes end with it, so not on a machine that is only busy
 _STATUS_TIMEOUT_S = 1.0
 _PACKET_BYTES_MAX = 65_536
 _SPAWNS_AT_ONCE_MAX = 16  # a zygote forks one after the other; more packets would only fill its socket
@@ -116,7 +116,8 @@ class Zygote:
 
     async def wait_hello(self) -> None:
         """Wait until the zygote has preloaded. Raises TimeoutError or SandboxStartError."""
-        await asyncio.wait_for(asyncio.shield(self._hello), _HELLO_TIMEOUT_S)
+        async with asyncio.timeout(_HELLO_TIMEOUT_S):
+            await asyncio.shield(self._hello)
 
     async def spawn(self, spec: SandboxSpec) -> ZygoteSandbox:
         """Fork one sandbox and wait until it is READY."""
@@ -166,13 +167,16 @@ class Zygote:
                 theirs.close()
                 os.close(out_write)
                 os.close(err_write)
-            pidfd = await asyncio.wait_for(spawned, _SPAWN_TIMEOUT_S)
+            async with asyncio.timeout(_SPAWN_TIMEOUT_S):
+                pidfd = await spawned
         except BaseException as error:
             self._spawns.pop(request_id, None)
             self._statuses.pop(request_id, None)
             ours.close()
             os.close(out_read)
             os.close(err_read)
+            if spawned.done() and not spawned.cancelled() and spawned.exception() is None:
+                os.close(spawned.result())  # it came in the moment of giving up, and ends with its channel
             if isinstance(error, OSError | TimeoutError):
                 self.kill()  # a zygote that does not answer is of no use to anybody
                 raise SandboxStartError(step="spawn", reason=str(error) or "the zygote did not answer") from error

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from moonpool.faces.mcp.approver import ElicitingApprover
     from moonpool.faces.mcp.gate import Gate
 
-EOF_GRACE_S: Final = 1.0
+EOF_GRACE_S: Final = 5.0
+"""Enough for a first sandbox on a busy machine. Who wants an end sooner sends SIGTERM, as the SDKs do after 2 s."""
 FLUSH_S: Final = 1.0
 _WAITING_MESSAGES_MAX: Final = 512
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

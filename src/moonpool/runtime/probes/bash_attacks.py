@@ -86,7 +86,6 @@ if [ -e /proc/net/dev ]; then
     done </proc/net/dev
 fi
 """,
-        time_limit_s=25,
     ),
     Probe(
         probe_id="bash-processes",
@@ -135,7 +134,6 @@ seen "$count processes"
 [ $count -ge $((PROCESSES / 2)) ] || note "only $count processes: nothing was filled"
 """,
         fresh=True,
-        time_limit_s=25,
         quick=False,
     ),
     Probe(

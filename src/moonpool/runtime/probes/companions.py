@@ -116,7 +116,6 @@ def _scenes(language: str) -> tuple[Scene, ...]:
             play=functools.partial(_daemons_end, language=language),
             language=language,
             quick=False,
-            time_limit_s=25,
         ),
         Scene(
             probe_id=f"{language}-meddling",
@@ -124,7 +123,6 @@ def _scenes(language: str) -> tuple[Scene, ...]:
             title=f"from {name}: lie on the private link, signal everything, take the name for tool calls",
             play=functools.partial(_meddling, language=language),
             language=language,
-            time_limit_s=25,
         ),
         Scene(
             probe_id=f"{language}-fill-up",
@@ -133,7 +131,6 @@ def _scenes(language: str) -> tuple[Scene, ...]:
             play=functools.partial(_fill_up, language=language),
             language=language,
             quick=False,
-            time_limit_s=25,
         ),
     )
 

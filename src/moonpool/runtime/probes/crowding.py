@@ -152,14 +152,12 @@ CROWDING: Final[tuple[AnyProbe, ...]] = (
         title="flood the host with messages",
         play=_frame_flood,
         quick=False,
-        time_limit_s=25,
     ),
     Scene(
         probe_id="host-half-frames",
         claim="C-CHAN-4",
         title="stop in the middle of a message",
         play=_half_frames,
-        time_limit_s=25,
         quick=False,
     ),
     Scene(
@@ -167,7 +165,6 @@ CROWDING: Final[tuple[AnyProbe, ...]] = (
         claim="C-CHAN-4",
         title="never read what the host sends",
         play=_silent_reader,
-        time_limit_s=25,
         quick=False,
     ),
 )

@@ -71,7 +71,6 @@ for folder, folders, _ in os.walk("/"):
     if folder not in own and folder != "/proc" and os.access(folder, os.W_OK):
         note(f"{folder} is writable")
 """,
-        time_limit_s=25,
         quick=False,  # it walks all of /usr
     ),
     Probe(

@@ -102,6 +102,5 @@ seen("walked")
 """,
         fresh=True,
         quick=False,
-        time_limit_s=25,
     ),
 )

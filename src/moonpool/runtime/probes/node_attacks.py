@@ -92,7 +92,6 @@ try {
   if (status === 0) note('tcp_wrap could bind'); else seen(`tcp_wrap ${status}`);
 } catch (error) { seen(`binding: ${error.code ?? error.name}`) }
 """,
-        time_limit_s=25,
     ),
     Probe(
         probe_id="node-processes",
@@ -156,7 +155,6 @@ if (children.length > PROCESSES) note(`${children.length} processes, ${PROCESSES
 for (const child of children) child.kill('SIGKILL');
 """,
         fresh=True,
-        time_limit_s=25,
         quick=False,
     ),
     Probe(

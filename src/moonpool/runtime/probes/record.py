@@ -36,7 +36,7 @@ class Probe:
     fresh: bool = False  # needs, or spoils, a sandbox of its own
     language: str = "python"
     quick: bool = True  # played by `moonpool doctor` without --full, too
-    time_limit_s: float = 20.0
+    time_limit_s: float = 60.0  # a bound, not a measure: the machine may be busy with several attacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Scene:
     play: Callable[[Stage], Awaitable[Finding]]
     language: str = "python"  # one that the host must have besides Python
     quick: bool = True
-    time_limit_s: float = 20.0
+    time_limit_s: float = 60.0  # a bound, not a measure: the machine may be busy with several attacks
 
 
 AnyProbe = Probe | Scene
