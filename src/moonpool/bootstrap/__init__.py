@@ -1,0 +1,23 @@
+"""Composition root: from settings and a server configuration to a running application. Nothing else names adapters.
+
+`app` puts everything together; `tools` the upstream side, `sandboxes` the other side, `programs` what the host has of
+other languages, `tickets` what a caller of this process may do, `places` where things lie.
+"""
+
+from moonpool.bootstrap.app import App, assemble
+from moonpool.bootstrap.places import data_folder, sandbox_uid
+from moonpool.bootstrap.programs import find_runtimes
+from moonpool.bootstrap.sandboxes import BACKENDS, assemble_backend, image_spec
+from moonpool.bootstrap.tools import assemble_tools
+
+__all__ = [
+    "BACKENDS",
+    "App",
+    "assemble",
+    "assemble_backend",
+    "assemble_tools",
+    "data_folder",
+    "find_runtimes",
+    "image_spec",
+    "sandbox_uid",
+]

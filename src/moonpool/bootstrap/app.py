@@ -1,0 +1,126 @@
+"""The whole application.
+
+`assemble` builds every long-lived object in dependency order and closes them in reverse on every way out. A machine
+that cannot isolate code gets an error before anything is started (fail closed).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from moonpool.bootstrap.places import data_folder, sandbox_uid
+from moonpool.bootstrap.programs import find_runtimes, make_languages
+from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits, sandbox_spec
+from moonpool.bootstrap.tickets import make_ticket
+from moonpool.bootstrap.tools import open_toolbox
+from moonpool.broker.redaction import Redactor
+from moonpool.broker.road import ToolRoad
+from moonpool.core.errors import HostUnfitError
+from moonpool.environments.resolve import resolve_environment
+from moonpool.runtime.engine_sockets import refuse_shown
+from moonpool.runtime.run_folder import run_folder
+from moonpool.runtime.sessions import Runtime
+from moonpool.runtime.tools import Toolbox, show
+from moonpool.sandboxes.pool import SandboxPool
+from moonpool.store.journal import open_journal
+from moonpool.store.paths import journal_path
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+    from pathlib import Path
+
+    from moonpool.broker.approval import Approver
+    from moonpool.broker.config import McpConfig
+    from moonpool.environments.base import ProgressSink
+    from moonpool.runtime.runs import Ticket
+    from moonpool.sandboxes.base import Sandbox, SandboxBackend
+    from moonpool.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class App:
+    """What faces and commands use."""
+
+    settings: Settings
+    runtime: Runtime
+    toolbox: Toolbox
+    backend: SandboxBackend
+    ticket: Ticket
+    data: Path
+
+    async def prove(self) -> None:
+        """Open one sandbox, before anybody hears "ready". Raises HostUnfitError, SandboxStartError.
+
+        SECURITY: flags of the machine lie; only an opening shows that code can be isolated here.
+        """
+        sandbox = await self.backend.open_sandbox(self.runtime.sandbox_spec)
+        await sandbox.close()
+
+
+@asynccontextmanager
+async def assemble(
+    settings: Settings,
+    *,
+    config: McpConfig | None,
+    approver: Approver,
+    environ: Mapping[str, str],
+    serving: bool = False,
+    progress: ProgressSink | None = None,
+    upstreams_wanted: bool = True,
+) -> AsyncGenerator[App]:
+    """Build the application. Raises HostUnfitError, ConfigError and what the rooms raise at start.
+
+    `serving` keeps a pool of ready sandboxes; a single command does not. `progress` hears of environments being built.
+    """
+    data = data_folder(settings, environ)
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(run_folder(data / "run"))
+        backend = make_backend(settings, folder, await limit_groups(stack, settings))
+        if missing := backend.missing_features():
+            raise HostUnfitError(tuple(missing))
+        stack.push_async_callback(backend.close)
+        environment = await resolve_environment(
+            settings.environment, root=data / "environments", uid=sandbox_uid(), progress=progress
+        )
+        found = await find_runtimes(data, environ)
+        spec = sandbox_spec(settings, environment, data, found)
+        await asyncio.to_thread(refuse_shown, spec.image, environ)
+        journal = await stack.enter_async_context(open_journal(journal_path(data)))
+        toolbox = await open_toolbox(stack, settings, config, environ, data, wanted=upstreams_wanted)
+        pool = SandboxPool(
+            backend,
+            pool_limits(settings, serving=serving),
+            on_opened=lambda sandbox: _show_tools(sandbox, toolbox),
+        )
+        stack.push_async_callback(pool.close)
+        redactor = Redactor.of_values(_secrets(config))
+        runtime = Runtime(
+            settings=settings,
+            pool=pool,
+            toolbox=toolbox,
+            road=ToolRoad(toolbox, journal=journal, redactor=redactor),
+            journal=journal,
+            redactor=redactor,
+            artifacts=data / "private" / "artifacts",
+            sandbox_spec=spec,
+            languages=await make_languages(found, data, environ),
+        )
+        stack.push_async_callback(runtime.languages.close)
+        stack.push_async_callback(runtime.close)
+        ticket = make_ticket(settings, config, approver)
+        yield App(settings=settings, runtime=runtime, toolbox=toolbox, backend=backend, ticket=ticket, data=data)
+
+
+async def _show_tools(sandbox: Sandbox, toolbox: Toolbox) -> None:
+    """Publish the wrappers before anybody asks for the sandbox."""
+    if (snapshot := toolbox.current) is not None:
+        await show(sandbox, snapshot)
+
+
+def _secrets(config: McpConfig | None) -> dict[str, str]:
+    """Names for known secret values, in an order that does not depend on the set's."""
+    values = sorted(config.secrets) if config is not None else []
+    return {f"SECRET_{index}": value for index, value in enumerate(values, start=1)}

@@ -1,0 +1,50 @@
+"""Programs of the host that run code in other languages than Python."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moonpool.bootstrap.places import sandbox_uid
+from moonpool.environments import node_tools
+from moonpool.environments.runtimes import Absence, find_bash, find_node
+from moonpool.environments.runtimes import Runtime as RuntimeProgram
+from moonpool.runtime.languages import Languages
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+async def find_runtimes(data: Path, environ: Mapping[str, str]) -> tuple[RuntimeProgram | Absence, ...]:
+    """Node.js and Bash on this host, or why they cannot be used."""
+
+    def find() -> tuple[RuntimeProgram | Absence, ...]:
+        root, uid = data / "environments", sandbox_uid()
+        home = Path(environ.get("HOME", "/nonexistent"))
+        return (
+            find_node(root=root, uid=uid, environ=environ, home=home),
+            find_bash(root=root, uid=uid, environ=environ),
+        )
+
+    return await asyncio.to_thread(find)
+
+
+async def make_languages(
+    found: Sequence[RuntimeProgram | Absence], data: Path, environ: Mapping[str, str]
+) -> Languages:
+    """What the runtime knows of languages beside Python."""
+    absent = {one.language: one.reason for one in found if isinstance(one, Absence)}
+    node = next((one for one in found if isinstance(one, RuntimeProgram) and one.language == "node"), None)
+    root = data / "environments"
+    if node is None or not node_tools.are_needed(node.version) or await asyncio.to_thread(_has_node_tools, root):
+        return Languages(absent=absent)
+    npm = shutil.which("npm", path=environ.get("PATH")) or ""
+    return Languages(
+        absent=absent, install_typescript=lambda: node_tools.installed_tools(root, npm=npm, environ=environ)
+    )
+
+
+def _has_node_tools(root: Path) -> bool:
+    return node_tools.tools_place(root).is_dir()
