@@ -25,7 +25,7 @@ demo: setup-demo
 	@$(VENV)/python examples/demo.py
 
 test: setup
-	@PYTHONWARNDEFAULTENCODING=1 $(VENV)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_OPTIONS)
+	@PYTHONWARNDEFAULTENCODING=1 $(VENV)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_OPTIONS)
 
 lint: setup
 	@sh .ci/lint.sh

@@ -55,7 +55,7 @@ as_ordinary_user() {
         env -u MOONPOOL_REQUIRE_LIMITS -u XDG_DATA_HOME -u XDG_CACHE_HOME -u XDG_CONFIG_HOME -u UV_CACHE_DIR -u VIRTUAL_ENV HOME="$place/home" TMPDIR="$place/t" PATH="$PATH" \
         setpriv --reuid "$uid" --regid "$uid" --clear-groups --inh-caps=-all --bounding-set=-all "$@"
 }
-as_ordinary_user .venv/bin/python -m pytest -n "${WORKERS:-2}" --dist loadgroup --basetemp "$place/t/p" "${wanted[@]}"
+as_ordinary_user .venv/bin/python -m pytest -n "${WORKERS:-2}" --dist loadfile --basetemp "$place/t/p" "${wanted[@]}"
 if [ "$examine" = yes ]; then
     as_ordinary_user .venv/bin/moonpool doctor --full >"$place/doctor.txt" || { cat "$place/doctor.txt"; exit 1; }
     grep '^[a-z]*: ' "$place/doctor.txt" # what was found, without the tables

@@ -1,12 +1,15 @@
-"""Whole applications in a test's own process: real sandboxes, real servers, one folder for all test runs.
+"""Whole applications in a test's own process: real sandboxes, real servers, environments that all test runs share.
 
-The folder lies outside pytest's, which is closed to sandbox uids, and is kept, so that environments are built once.
+Environments take a minute to build, so they are kept, outside pytest's folders, which are closed to sandbox uids. The
+rest of a data folder belongs to one process of tests: a journal of all test runs would be read by ever slower tests.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,7 +28,35 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
 
 SERVERS = Path(__file__).parent / "fixtures" / "servers"
-DATA = Path(f"/var/tmp/moonpool-tests-{os.geteuid()}")
+_KEPT = Path(f"/var/tmp/moonpool-tests-{os.geteuid()}")
+
+
+def fresh_data(folder: Path) -> Path:
+    """Make `folder` a data folder with the environments of all test runs, and nothing else in it."""
+    environments = _KEPT / "environments"
+    environments.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
+    (folder / "environments").symlink_to(environments)
+    return folder
+
+
+def _own_data() -> Path:
+    """This process's data folder; those of processes that are gone are removed."""
+    for left in _KEPT.glob("p[0-9]*"):
+        if not Path(f"/proc/{left.name[1:]}").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    own = _KEPT / f"p{os.getpid()}"
+    shutil.rmtree(own, ignore_errors=True)
+    atexit.register(_remove_own, own)
+    return fresh_data(own)
+
+
+def _remove_own(own: Path) -> None:
+    if own.name == f"p{os.getpid()}":  # not in a child
+        shutil.rmtree(own, ignore_errors=True)
+
+
+DATA = _own_data()
 
 
 def fixture_server(name: str, *arguments: str, **block: Any) -> dict[str, Any]:

@@ -15,10 +15,7 @@ from bench.sizes import TINY
 
 ROOT = Path(__file__).parents[2]
 COUNTS = {"rate": TINY.concurrency, "answer": TINY.concurrency, "live": TINY.live, "tools": TINY.tools}
-pytestmark = [
-    pytest.mark.xdist_group("bench"),  # one run serves all tests of this module
-    pytest.mark.timeout(180),  # 10 s alone, a minute when every core is wanted five times over
-]
+pytestmark = pytest.mark.timeout(180)  # 10 s alone, a minute when every core is wanted five times over
 
 
 @pytest.fixture(scope="module")

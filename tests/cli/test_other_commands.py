@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from apps import fresh_data
 from cli.console import SERVERS, environment, moonpool, raw_server, run_code, write_config
 from moonpool.broker.config import load_config
 
@@ -210,10 +211,11 @@ def test_the_doctor_attacks_real_sandboxes_and_reports(tmp_path: Path) -> None:
 
 def test_audit_shows_a_run_and_verifies_the_chain(tmp_path: Path) -> None:
     data = tmp_path / "data"
+    data.mkdir()
     config = write_config(tmp_path, {"srv": raw_server("good")})
     more = {"MOONPOOL_DATA_DIR": str(data)}
     assert "no audit journal" in moonpool(tmp_path, "audit", "verify", **more).sentence
-    tmp_path.chmod(0o755)
+    fresh_data(data)
     ended = run_code(tmp_path, "import servers.srv as s\nawait s.echo(a=1)", "--config", config)
     run_id = ended.envelope["run_id"]
     shown = moonpool(tmp_path, "audit", "show", "--run", run_id, "--json")

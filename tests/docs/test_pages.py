@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from apps import open_app, run
+from apps import DATA, open_app, run
 from docs.pages import DOCS, PAGES, ROOT, anchors, links, read, section, snippets
 from moonpool.broker.approval import DenyApprover
 from moonpool.broker.config import parse_config
@@ -118,8 +118,7 @@ async def test_programs_run_against_the_real_time_server(snippet: Snippet) -> No
 @pytest.mark.req("H-001", "H-087")
 def test_the_demo_is_as_it_should_be(tmp_path: Path) -> None:
     """From search to result over two real servers; the demo checks what it shows and exits with 1 otherwise."""
-    data = Path(f"/var/tmp/moonpool-tests-{os.geteuid()}")
-    environ = {**os.environ, "MOONPOOL_DATA_DIR": str(data)}
+    environ = {**os.environ, "MOONPOOL_DATA_DIR": str(DATA)}
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "demo.py")],
         env=environ, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False, timeout=100,
