@@ -37,6 +37,15 @@ def test_other_backends_are_refused(backend: str) -> None:
         Settings.load({"MOONPOOL_BACKEND": backend})
 
 
+@pytest.mark.req("H-056")
+def test_there_is_one_network_mode_and_nothing_to_mix_it_with() -> None:
+    """Mode A, brokered: sandboxes have no network, whatever is set (C-NET-1 attacks real ones)."""
+    names = {field.name for field in dataclasses.fields(Settings)}
+    assert not [name for name in names if re.search("net|egress|proxy|dns|allow", name)]
+    with pytest.raises(ConfigError, match="MOONPOOL_NETWORK"):
+        Settings.load({"MOONPOOL_NETWORK": "direct"})
+
+
 @pytest.mark.req("H-054", "H-073")
 def test_no_file_mounts_or_opens_the_docker_socket() -> None:
     found = [
