@@ -21,9 +21,9 @@ import msgspec
 from moonpool.core.calls import CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
 from moonpool.core.languages import PYTHON
 from moonpool.runtime.deadline import Deadline
-from moonpool.runtime.shielding import finish
 from moonpool.sandboxes.base import ExitOutcome, LimitKind, SandboxClosedError, SandboxLimits, Stream
 from moonpool.sandboxes.messages import Display, Done, Execute, GuestMessage, HostMessage, Output, ToolCall, ToolResult
+from moonpool.sandboxes.shielding import finish
 from moonpool_wire.jsonbounds import exceeded_bound
 from moonpool_wire.limits import CALL_BYTES_IN_FLIGHT_MAX, CALLS_IN_FLIGHT_MAX, VALUES_MAX
 

@@ -15,10 +15,10 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from moonpool.runtime.file_errors import FileTransferError, TransferTimeoutError, refusal, shown
-from moonpool.runtime.shielding import finish
 from moonpool.sandboxes.base import SandboxClosedError
 from moonpool.sandboxes.link import Backlog
 from moonpool.sandboxes.messages import FileAnswer, FileDone, FileDrop, FileEntries, FileFailed, FileOpening
+from moonpool.sandboxes.shielding import finish
 from moonpool_wire.limits import FILE_LISTING_BYTES_MAX, FILE_PIECE_BYTES_MAX, FILE_PIECES_IN_FLIGHT_MAX
 
 if TYPE_CHECKING:

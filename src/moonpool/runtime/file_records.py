@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.core.audit import FileTransferRecord
 from moonpool.core.errors import MoonpoolError
-from moonpool.runtime.shielding import finish
+from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

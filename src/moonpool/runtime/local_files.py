@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.runtime.file_errors import shown
-from moonpool.runtime.shielding import finish
+from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator

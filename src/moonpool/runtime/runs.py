@@ -24,8 +24,8 @@ from moonpool.runtime import report
 from moonpool.runtime.artifacts import remove_oldest
 from moonpool.runtime.execution import Execution, ExecutionSpec
 from moonpool.runtime.output import StreamKeeper
-from moonpool.runtime.shielding import finish
 from moonpool.sandboxes.base import Stream
+from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

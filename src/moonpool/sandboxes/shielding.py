@@ -18,12 +18,15 @@ _T = TypeVar("_T")
 
 
 async def finish(work: Coroutine[object, object, _T]) -> _T:
-    """Await `work` to its end. A cancellation that comes meanwhile is raised afterwards."""
+    """Await `work` to its end. Cancellations that come meanwhile, however many, are raised afterwards."""
     future = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
     with anyio.CancelScope(shield=True):
-        try:
-            await asyncio.wait({future})
-        except asyncio.CancelledError:
-            await asyncio.wait({future})
-            raise
+        while not future.done():
+            try:
+                await asyncio.wait({future})
+            except asyncio.CancelledError as error:
+                cancelled = error
+    if cancelled is not None:
+        raise cancelled
     return future.result()

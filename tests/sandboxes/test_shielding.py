@@ -7,7 +7,7 @@ import asyncio
 import anyio
 import pytest
 
-from moonpool.runtime.shielding import finish
+from moonpool.sandboxes.shielding import finish
 
 pytestmark = pytest.mark.anyio
 
@@ -45,6 +45,18 @@ async def test_a_cancelled_task_ends_its_work_and_then_is_cancelled() -> None:
     await anyio.lowlevel.checkpoint()
     await anyio.lowlevel.checkpoint()
     task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert record == ["ended"]
+
+
+async def test_a_task_that_is_cancelled_again_and_again_ends_its_work_too() -> None:
+    record: list[str] = []
+    task = asyncio.ensure_future(finish(end(record)))
+    for _ in range(5):
+        await anyio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
+        task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert record == ["ended"]
