@@ -9,13 +9,13 @@ So walls are children of this small process, which
 - asks for its walls to die with it (PR_SET_PDEATHSIG), before bubblewrap does the same for itself;
 - leads a session of its own, so that Ctrl-C and the end of a terminal reach the host alone;
 - when the host is gone, ends every wall and orphan, and if it left without farewell removes its folder and its control
-  groups.
+  groups. That it is gone, its pidfd says; the end of the socket alone does not.
 
 It is a program of its own: `python -I -S -c "...; main(...)"`, standard library only, one thread. The host's side is
-`moonpool.sandboxes.process`. Packets on the SEQPACKET control socket are words between NUL bytes. To it: `start`, id,
-uid (or empty), the descriptor numbers that the wall wants, the command; the descriptors stdout, stderr and those come
-along. Or `bye`: the host leaves in order. From it: `started`, id, pid, with a pidfd; `refused`, id, errno; `ended`, id,
-wait status.
+`moonpool.sandboxes.undertaking`. Packets on the SEQPACKET control socket are words between NUL bytes. To it: `start`,
+id, uid (or empty), the descriptor numbers that the wall wants, the command; the descriptors stdout, stderr and those
+come along. Or `end`, id: kill that wall. Or `bye`: the host leaves in order. From it: `started`, id, pid, with a pidfd;
+`refused`, id, errno; `ended`, id, wait status.
 
 INVARIANT: `ended` is said after every orphan of that wall is gone.
 SECURITY: never starts anything as kernel uid 0, whatever it is told.
@@ -40,6 +40,7 @@ _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _RESTORED = (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
 _FD_MAX = 65_536
 _REMOVAL_TRIES, _REMOVAL_PAUSE_S = 100, 0.02
+_DYING_S = 10.0  # from the end of the host's sockets to its own; usually less than a millisecond
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -51,7 +52,7 @@ def main(control_fd: int, host_fd: int, folder: str, groups: "list[str]") -> Non
     undertaker = Undertaker(socket.socket(fileno=control_fd), host_fd)
     farewell = undertaker.serve()
     end_all_children()
-    if not farewell:
+    if not farewell and _has_ended(host_fd):  # one that lives has only dropped us, and may have another
         import shutil  # needed on this one road only
 
         if folder:
@@ -71,7 +72,7 @@ class Undertaker:
         self._ended: list[tuple[bytes, int]] = []  # walls whose orphans may still be dying
 
     def serve(self) -> bool:
-        """Return when the host is gone; True if it said so."""
+        """Return when there is nobody left to serve; True if the host said farewell."""
         self._poll.register(self._control.fileno(), select.POLLIN)
         self._poll.register(self._host_fd, select.POLLIN)
         while True:
@@ -92,6 +93,8 @@ class Undertaker:
             operation, *words = packet.split(b"\0")
             if operation == b"start":
                 return self._start(words, fds)
+            if operation == b"end":
+                return self._kill(*words)
             return operation == b"bye"
         finally:
             for fd in fds:
@@ -103,14 +106,18 @@ class Undertaker:
         try:
             if len(wanted) != len(fds):
                 raise OSError(errno.EBADF, "descriptors were lost on their way")
-            pid = _spawn(command, int(uid) if uid else None, dict(zip(wanted, fds, strict=True)))
-            pidfd = os.pidfd_open(pid)
+            pid, pidfd = _spawn(command, int(uid) if uid else None, dict(zip(wanted, fds, strict=True)))
         except OSError as error:
             return self._say(b"refused", wall_id, b"%d" % (error.errno or 0))
         self._poll.register(pidfd, select.POLLIN)
         self._walls[pidfd] = (pid, wall_id)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [pidfd]))]
         return self._say(b"started", wall_id, b"%d" % pid, rights=rights)
+
+    def _kill(self, wall_id: bytes) -> None:
+        for pidfd, (_, one) in self._walls.items():
+            if one == wall_id:
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)  # not reaped, so it is there
 
     def _reap(self, pidfd: int) -> None:
         wall = self._walls.pop(pidfd, None)
@@ -146,31 +153,47 @@ class Undertaker:
         return None
 
 
-def _spawn(command: "list[bytes]", uid: "int | None", descriptors: "dict[int, int]") -> int:
-    """Fork and execute. `descriptors` maps what the command calls them to what they are here. Raises OSError."""
+def _spawn(command: "list[bytes]", uid: "int | None", descriptors: "dict[int, int]") -> "tuple[int, int]":
+    """Fork and execute: pid and pidfd. `descriptors` maps what the command calls them to what they are here.
+
+    Raises OSError; the process is gone then.
+    """
     if (os.geteuid() if uid is None else uid) == 0:
         raise OSError(errno.EPERM, "a wall must not run as kernel uid 0")
     undertaker = os.getpid()
     failed_read, failed_write = os.pipe2(os.O_CLOEXEC)
-    pid = os.fork()
-    if pid == 0:
-        failed_write = fcntl.fcntl(failed_write, fcntl.F_DUPFD_CLOEXEC, max(descriptors) + 1)
-        try:
-            _place(descriptors, failed_write)
-            _change_identity(uid)
-            _die_with(undertaker)
-            os.execve(command[0], command, {})
-        except OSError as error:
-            os.write(failed_write, b"%d" % (error.errno or errno.EIO))
-        finally:
-            os._exit(127)
-    os.close(failed_write)
     with open(failed_read, "rb") as reader:
+        try:
+            pid = os.fork()
+            if pid == 0:
+                _become(command, uid, descriptors, undertaker, failed_write)
+        finally:
+            os.close(failed_write)
         failed = reader.read()
-    if failed:
+    try:
+        if failed:
+            raise OSError(int(failed), os.strerror(int(failed)))
+        return pid, os.pidfd_open(pid)
+    except OSError:
+        os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        raise OSError(int(failed), os.strerror(int(failed)))
-    return pid
+        raise
+
+
+def _become(
+    command: "list[bytes]", uid: "int | None", descriptors: "dict[int, int]", undertaker: int, failed: int
+) -> None:
+    """In the child: execute, or write to `failed` why not. INVARIANT: never returns; there is one undertaker."""
+    try:
+        failed = fcntl.fcntl(failed, fcntl.F_DUPFD_CLOEXEC, max(descriptors) + 1)
+        _place(descriptors, failed)
+        _change_identity(uid)
+        _die_with(undertaker)
+        os.execve(command[0], command, {})
+    except OSError as error:
+        os.write(failed, b"%d" % (error.errno or errno.EIO))
+    finally:
+        os._exit(127)
 
 
 def _place(descriptors: "dict[int, int]", failed: int) -> None:
@@ -238,6 +261,13 @@ def remove_group(path: str) -> None:
             return
         except OSError:
             time.sleep(_REMOVAL_PAUSE_S)
+
+
+def _has_ended(pidfd: int) -> bool:
+    """Whether a process that has closed its sockets did so because it is ending."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(_DYING_S * 1000))
 
 
 def _parent_of(pid: int) -> int:
