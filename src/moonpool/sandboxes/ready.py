@@ -28,10 +28,11 @@ _REHEARSALS = {"python": b"result = 1 + 1", "node": b"globalThis.result = 2", "b
 
 
 class _FirstWord:
-    """Hears the first message only. `kind` is what it should be."""
+    """Hears the first message only. `kind` is what it should be, `step` what errors call the wait for it."""
 
-    def __init__(self, kind: type[Ready | Done]) -> None:
+    def __init__(self, kind: type[Ready | Done], step: str) -> None:
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.step = step
         self._kind = kind
         self._stderr = b""
 
@@ -43,15 +44,19 @@ class _FirstWord:
         del body
         if self.ready.done():
             return
-        fits = not isinstance(message, Ready) or message.protocol == PROTOCOL_VERSION
-        if isinstance(message, Done) and message.error is not None:
-            self.ready.set_exception(SandboxStartError(step="rehearsal", reason=message.error.message[:500]))
-        elif isinstance(message, self._kind) and fits:
-            self.ready.set_result(None)
-        elif isinstance(message, Failed):
-            self.ready.set_exception(SandboxStartError(step=message.step, reason=message.message))
+        if isinstance(message, Failed):
+            self._refuse(message.message, step=message.step)
+        elif not isinstance(message, self._kind):
+            self._refuse(f"the kernel said {_word(type(message))} instead of {_word(self._kind)}")
+        elif isinstance(message, Ready) and message.protocol != PROTOCOL_VERSION:
+            self._refuse("the kernel speaks another protocol")
+        elif isinstance(message, Done) and message.error is not None:
+            self._refuse(message.error.message[:500])
         else:
-            self.ready.set_exception(SandboxStartError(step="ready", reason="the kernel speaks another protocol"))
+            self.ready.set_result(None)
+
+    def _refuse(self, reason: str, *, step: str | None = None) -> None:
+        self.ready.set_exception(SandboxStartError(step=step or self.step, reason=reason))
 
     def on_refused(self, message: HostMessage) -> None:
         del message
@@ -60,12 +65,17 @@ class _FirstWord:
         if not self.ready.done():
             words = self._stderr.decode(errors="replace").strip().splitlines()
             reason = words[-1] if words else f"it ended at once ({outcome.cause}, status {outcome.exit_code})"
-            self.ready.set_exception(SandboxStartError(step="ready", reason=reason))
+            self._refuse(reason)
+
+
+def _word(kind: type[GuestMessage]) -> str:
+    """What such a message is called on the channel."""
+    return repr(kind.__struct_config__.tag)
 
 
 async def wait_ready(sandbox: Attachable) -> None:
     """Return when the kernel waits for code. Raises SandboxStartError with the failing step."""
-    await _first_word(sandbox, _FirstWord(Ready))
+    await _first_word(sandbox, _FirstWord(Ready, "ready"))
 
 
 async def rehearse(sandbox: Attachable, language: str = "python") -> None:
@@ -83,16 +93,17 @@ async def rehearse(sandbox: Attachable, language: str = "python") -> None:
         language=language,
         rehearse=True,
     )
-    await _first_word(sandbox, _FirstWord(Done), order, _REHEARSALS[language])
+    await _first_word(sandbox, _FirstWord(Done, "rehearsal"), order, _REHEARSALS[language])
 
 
 async def _first_word(sandbox: Attachable, sink: _FirstWord, order: Execute | None = None, code: bytes = b"") -> None:
     sandbox.attach(sink)
-    if order is not None:
+    if order is not None and not sink.ready.done():  # it may have ended, and say so at once
         sandbox.send(order, code)
     try:
         async with asyncio.timeout(_READY_TIMEOUT_S):
             await sink.ready
     except TimeoutError as error:
-        raise SandboxStartError(step="ready", reason=f"the kernel said nothing for {_READY_TIMEOUT_S:.0f} s") from error
+        reason = f"the kernel said nothing for {_READY_TIMEOUT_S:.0f} s"
+        raise SandboxStartError(step=sink.step, reason=reason) from error
     sandbox.detach()
