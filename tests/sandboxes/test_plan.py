@@ -10,7 +10,7 @@ import anyio
 import pytest
 from inline_snapshot import snapshot
 
-from moonpool.sandboxes.base import ImageSpec, SandboxLimits, SandboxSpec
+from moonpool.sandboxes.base import ImageSpec, SandboxLimits, SandboxSpec, SandboxStartError
 from moonpool.sandboxes.identity import UID_COUNT, UID_FIRST, Identities, Identity
 from moonpool.sandboxes.plan import WallParts, execution_wall, guest_command, zygote_wall
 from moonpool.sandboxes.process import WallStarter
@@ -358,7 +358,7 @@ def test_root_gives_each_scope_a_uid_of_its_own_and_the_same_one_again() -> None
 def test_an_ordinary_user_serves_one_scope_as_itself() -> None:
     identities = Identities(own_uid=1000)
     assert identities.of("a") == identities.of("a") == Identity(None)
-    with pytest.raises(ValueError, match="one tenant"):
+    with pytest.raises(SandboxStartError, match="one tenant"):
         identities.of("b")
 
 
@@ -366,6 +366,6 @@ def test_the_uids_end_with_an_error_before_they_are_used_twice() -> None:
     identities = Identities(own_uid=0)
     for scope in range(UID_COUNT):
         identities.of(str(scope))
-    with pytest.raises(ValueError, match="in use"):
+    with pytest.raises(SandboxStartError, match="in use"):
         identities.of("one more")
     assert UID_FIRST + UID_COUNT < 2**31

@@ -13,6 +13,7 @@ import anyio
 import pytest
 
 from moonpool.sandboxes.base import SandboxLimits, SandboxSpec, SandboxStartError
+from moonpool.sandboxes.control_group import NoGroup
 from moonpool.sandboxes.slots import SlotFolder
 from moonpool.sandboxes.zygote_process import Zygote
 
@@ -62,6 +63,69 @@ async def test_a_descriptor_that_is_no_pidfd_ends_the_zygote(tmp_path: Path) -> 
     finally:
         os.close(fd)
     assert isinstance(outcome, SandboxStartError)
+
+
+class Group(NoGroup):
+    """Remembers what was done to it."""
+
+    def __init__(self) -> None:
+        super().__init__(SandboxLimits())
+        self.done: list[str] = []
+
+    def kill(self) -> None:
+        self.done.append("killed")
+
+    def discard(self) -> None:
+        self.done.append("discarded")
+
+
+class Groups:
+    """Gives everybody the one group."""
+
+    def __init__(self) -> None:
+        self.group = Group()
+
+    async def open(self, name: str, limits: SandboxLimits) -> Group:
+        del name, limits
+        return self.group
+
+
+@pytest.mark.parametrize("how", ["a scope that cancels again and again", "a task that is cancelled"])
+async def test_a_spawn_that_is_cancelled_kills_its_group_and_gives_all_back(how: str, tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    groups, slots, scope = Groups(), SlotFolder(tmp_path / "scope" / "slots"), anyio.CancelScope()
+    zygote = Zygote(Process(theirs), ours, slots, groups)  # pyright: ignore[reportArgumentType]
+
+    async def in_scope() -> None:
+        with scope:
+            await zygote.spawn(SandboxSpec(image=None))  # pyright: ignore[reportArgumentType]
+
+    spawning = asyncio.ensure_future(in_scope())
+    await anyio.wait_readable(theirs)
+    if how.startswith("a scope"):
+        scope.cancel()
+    else:
+        spawning.cancel()
+    with anyio.fail_after(5):
+        await asyncio.wait({spawning})
+    assert groups.group.done == ["killed", "discarded"]
+    assert (list(slots.root.iterdir()), list((tmp_path / "scope" / "doomed").iterdir())) == ([], [])
+    zygote._on_gone()
+    theirs.close()
+
+
+async def test_a_pidfd_that_found_no_room_is_told_as_such_and_the_zygote_lives(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    process = Process(theirs)
+    zygote = Zygote(process, ours, SlotFolder(tmp_path / "scope" / "slots"))  # pyright: ignore[reportArgumentType]
+    spawning = asyncio.ensure_future(zygote.spawn(SandboxSpec(image=None)))  # pyright: ignore[reportArgumentType]
+    await anyio.wait_readable(theirs)
+    theirs.send(b'{"op": "spawned", "id": 1, "pid": 2}')
+    with anyio.fail_after(5), pytest.raises(SandboxStartError, match="'descriptors': Too many open files"):
+        await spawning
+    assert not process.killed.is_set()
+    zygote._on_gone()
+    theirs.close()
 
 
 async def spawn_from(folder: Path, packet: bytes, *fds: int) -> BaseException | None:

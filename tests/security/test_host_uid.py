@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from moonpool.sandboxes.base import SandboxStartError
 from moonpool.sandboxes.identity import Identities, Identity
 from moonpool.sandboxes.process import WallStarter
 
@@ -28,5 +29,5 @@ def test_root_gives_each_tenant_a_uid_of_its_own() -> None:
 def test_ordinary_user_serves_one_tenant() -> None:
     identities = Identities(own_uid=1000)
     identities.of("a")
-    with pytest.raises(ValueError, match="one tenant"):
+    with pytest.raises(SandboxStartError, match="one tenant"):
         identities.of("b")

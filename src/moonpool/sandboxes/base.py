@@ -244,7 +244,7 @@ class SandboxBackend(Protocol):
         ...
 
     async def open_sandbox(self, spec: SandboxSpec) -> Sandbox:
-        """Return a READY sandbox. Raises SandboxStartError or HostUnfitError; nothing is left running then."""
+        """Return a READY sandbox. Raises SandboxStartError, HostUnfitError, BusyError; nothing is left running then."""
         ...
 
     async def close(self) -> None:

@@ -12,10 +12,8 @@ import json
 import os
 import secrets
 import shutil
-import socket
 from typing import TYPE_CHECKING
 
-from moonpool.sandboxes import seccomp
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxStartError, Stream
 from moonpool.sandboxes.cgroups import LimitGroups
 from moonpool.sandboxes.fitness import missing_on_host, remedies_named
@@ -23,16 +21,11 @@ from moonpool.sandboxes.identity import Identities
 from moonpool.sandboxes.link import GuestLink, outcome_of
 from moonpool.sandboxes.linked import LinkedSandbox
 from moonpool.sandboxes.plan import WallParts, execution_wall, guest_command
-from moonpool.sandboxes.process import (
-    WallStarter,
-    end_wall,
-    filter_fd,
-    find_launcher,
-    has_merged_usr,
-    write_etc,
-)
+from moonpool.sandboxes.process import WallStarter, end_wall, has_merged_usr, launcher_or_refuse, write_etc
 from moonpool.sandboxes.ready import wait_ready
+from moonpool.sandboxes.shielding import finish
 from moonpool.sandboxes.slots import SlotFolder
+from moonpool.sandboxes.starting import give_back, open_channel, open_filters, open_pipe, step
 from moonpool.sandboxes.unread import UnreadBudget
 
 if TYPE_CHECKING:
@@ -41,7 +34,8 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.base import SandboxSpec
     from moonpool.sandboxes.control_group import LimitGroup
-    from moonpool.sandboxes.process import Wall
+    from moonpool.sandboxes.identity import Identity
+    from moonpool.sandboxes.undertaking import Wall
 
 _INFO_TIMEOUT_S = 20.0
 
@@ -101,57 +95,44 @@ class BubblewrapBackend:
             return await self._open_sandbox(spec)
 
     async def _open_sandbox(self, spec: SandboxSpec) -> WallSandbox:
-        launcher = find_launcher()
-        if launcher is None:
-            raise SandboxStartError(step="launcher", reason="bubblewrap is not installed: apt-get install bubblewrap")
+        launcher, identity = launcher_or_refuse(), self._identities.of(spec.scope)
         slot = secrets.token_hex(8)
-        try:
+        with step("folder"):
             slots = self._slots = self._slots or SlotFolder(self._folder / "slots")
             slots.create(slot)
-        except OSError as error:
-            raise SandboxStartError(step="folder", reason=str(error)) from error
+        showing = slots.publish_soon(slot, spec.tree)
+        group: LimitGroup | None = None
         try:
-            await slots.publish_soon(slot, spec.tree)
+            with step("wrappers"):
+                await asyncio.shield(showing)
             group = await self._groups.open(slot, spec.limits)
-            try:
-                sandbox = await self._start(launcher, spec, slots, slot, group)
-            except BaseException:
-                group.discard()
-                raise
-        except OSError as error:
-            slots.remove(slot)
-            raise SandboxStartError(step="wrappers", reason=str(error)) from error
+            sandbox = await self._start(launcher, identity, spec, slots, slot, group)
         except BaseException:
-            slots.remove(slot)
+            await finish(give_back(showing, slots, slot, group))
             raise
         try:
             await wait_ready(sandbox)
         except BaseException:
-            await sandbox.close()
+            await finish(sandbox.close())
             raise
         return sandbox
 
     async def _start(
-        self, launcher: Path, spec: SandboxSpec, slots: SlotFolder, slot: str, group: LimitGroup
+        self, launcher: Path, identity: Identity, spec: SandboxSpec, slots: SlotFolder, slot: str, group: LimitGroup
     ) -> WallSandbox:
-        try:
-            identity = self._identities.of(spec.scope)
-        except ValueError as error:
-            raise SandboxStartError(step="identity", reason=str(error)) from error
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
-            host, guest = socket.socketpair()
-            ours.callback(host.close)
-            theirs.callback(guest.close)
-            (info_read, info_write), (out_read, out_write), (err_read, err_write) = (
-                _pipe(ours, theirs) for _ in range(3)
-            )
-            filters = (filter_fd(seccomp.wall_filter()), filter_fd(seccomp.sandbox_filter()))
-            for fd in filters:
-                theirs.callback(os.close, fd)
+            with step("folder"):
+                etc = write_etc(self._folder / "etc")
+            with step("descriptors"):
+                host, guest = open_channel(ours, theirs)
+                (info_read, info_write), (out_read, out_write), (err_read, err_write) = (
+                    open_pipe(ours, theirs) for _ in range(3)
+                )
+                filters = open_filters(theirs)
             parts = WallParts(
                 launcher=launcher,
                 image=spec.image,
-                etc=write_etc(self._folder / "etc"),
+                etc=etc,
                 slots=slots.root / slot,
                 seccomp_fd=filters[0],
                 merged_usr=has_merged_usr(),
@@ -237,10 +218,3 @@ def _statement(channel_fd: int, program_fd: int, spec: SandboxSpec, slot: str, g
         "from moonpool_guest.python import kernel; "
         f"kernel.serve_alone({channel_fd}, {program_fd}, {confinement!r}, {sorted(spec.image.variables)!r})"
     )
-
-
-def _pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[int, int]:
-    read, write = os.pipe2(os.O_CLOEXEC)
-    ours.callback(os.close, read)
-    theirs.callback(os.close, write)
-    return read, write

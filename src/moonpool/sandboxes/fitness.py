@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Final
 from moonpool.core.errors import HostUnfitError
 from moonpool.sandboxes.base import SandboxStartError
 from moonpool.sandboxes.identity import UID_COUNT, UID_FIRST
-from moonpool.sandboxes.process import OWN_LAUNCHER, find_launcher
+from moonpool.sandboxes.process import NO_BUBBLEWRAP, OWN_LAUNCHER, find_launcher
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-_NO_BUBBLEWRAP: Final = "bubblewrap is not installed: apt-get install bubblewrap"
 _APPARMOR: Final = (
     "AppArmor restricts user namespaces: run `sudo make launcher` once in Moonpool's source folder, "
     "or install the launcher and the profile that `moonpool doctor` prints"
@@ -72,7 +71,7 @@ _COMPLAINTS: Final = (
     ("clone3: No space left on device", _USED_UP),
     ("clone3: Operation not permitted", _APPARMOR),
     ("step 'identity': [Errno", _APPARMOR),
-    (_NO_BUBBLEWRAP, _NO_BUBBLEWRAP),
+    (NO_BUBBLEWRAP, NO_BUBBLEWRAP),
 )
 """What bubblewrap, a zygote or the confinement said, and what to do about it. The first that fits counts."""
 
@@ -81,7 +80,7 @@ def missing_on_host() -> list[str]:
     """What is certain to fail, each with its remedy. Opening a sandbox is the real test."""
     missing: list[str] = []
     if find_launcher() is None:
-        missing.append(_NO_BUBBLEWRAP)
+        missing.append(NO_BUBBLEWRAP)
     if _read_number("/proc/sys/user/max_user_namespaces", default=1) == 0:
         missing.append(_SWITCHED_OFF)
     if _read_number("/proc/sys/kernel/unprivileged_userns_clone", default=1) == 0:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from moonpool.sandboxes.base import SandboxStartError
+
 UID_FIRST = 1_900_000_000
 UID_COUNT = 10_000
 """Above the ranges of useradd, systemd-nspawn and containers (systemd.io/UIDS-GIDS), below 2^31."""
@@ -30,11 +32,12 @@ class Identities:
         self._uids: dict[str, int] = {}
 
     def of(self, scope: str) -> Identity:
-        """The identity of `scope`. Raises ValueError when this process can serve no further scope."""
+        """The identity of `scope`. Raises SandboxStartError when this process can serve no further scope."""
         if scope not in self._uids:
             if self._own_uid != 0 and self._uids:
-                raise ValueError("without root there is one uid, which serves one tenant; start as root for more")
+                reason = "without root there is one uid, which serves one tenant; start as root for more"
+                raise SandboxStartError(step="identity", reason=reason)
             if len(self._uids) >= UID_COUNT:
-                raise ValueError(f"all {UID_COUNT} sandbox uids are in use")
+                raise SandboxStartError(step="identity", reason=f"all {UID_COUNT} sandbox uids are in use")
             self._uids[scope] = UID_FIRST + len(self._uids)
         return Identity(self._uids[scope] if self._own_uid == 0 else None)

@@ -14,14 +14,14 @@ import shutil
 import socket
 from typing import TYPE_CHECKING
 
-from moonpool.sandboxes import seccomp
 from moonpool.sandboxes.base import SandboxStartError
 from moonpool.sandboxes.cgroups import LimitGroups
 from moonpool.sandboxes.fitness import missing_on_host, remedies_named
 from moonpool.sandboxes.identity import Identities
 from moonpool.sandboxes.plan import WallParts, guest_command, zygote_wall
-from moonpool.sandboxes.process import WallStarter, filter_fd, find_launcher, has_merged_usr, write_etc
+from moonpool.sandboxes.process import WallStarter, has_merged_usr, launcher_or_refuse, write_etc
 from moonpool.sandboxes.slots import SlotFolder
+from moonpool.sandboxes.starting import open_channel, open_filters, open_pipe, step
 from moonpool.sandboxes.unread import UnreadBudget
 from moonpool.sandboxes.zygote_process import Zygote
 from moonpool.sandboxes.zygotes import Zygotes
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.sandboxes.base import ImageSpec, SandboxSpec
-    from moonpool.sandboxes.process import Wall
     from moonpool.sandboxes.statistics import ZygoteTotals
+    from moonpool.sandboxes.undertaking import Wall
     from moonpool.sandboxes.zygote_family import ZygotePolicy
     from moonpool.sandboxes.zygote_process import ZygoteSandbox
 
@@ -71,28 +71,16 @@ class ZygoteBackend:
         return self._zygotes.statistics()
 
     async def _start(self, scope: str, image: ImageSpec) -> Zygote:
-        launcher = find_launcher()
-        if launcher is None:
-            raise SandboxStartError(step="launcher", reason="bubblewrap is not installed: apt-get install bubblewrap")
-        try:
-            identity = self._identities.of(scope)
-        except ValueError as error:
-            raise SandboxStartError(step="identity", reason=str(error)) from error
+        launcher, identity = launcher_or_refuse(), self._identities.of(scope)
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
             folder = self._state_dir / secrets.token_hex(4)
             ours.callback(shutil.rmtree, folder, ignore_errors=True)
-            try:
+            with step("folder"):
                 slots, etc = SlotFolder(folder / "slots"), write_etc(folder / "etc")
-            except OSError as error:
-                raise SandboxStartError(step="folder", reason=str(error)) from error
-            filters = (filter_fd(seccomp.wall_filter()), filter_fd(seccomp.sandbox_filter()))
-            errors_read, errors_write = os.pipe2(os.O_CLOEXEC)
-            control, guest_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            ours.callback(control.close)
-            theirs.callback(guest_end.close)
-            ours.callback(os.close, errors_read)
-            for fd in (*filters, errors_write):
-                theirs.callback(os.close, fd)
+            with step("descriptors"):
+                control, guest_end = open_channel(ours, theirs, socket.SOCK_SEQPACKET)
+                errors_read, errors_write = open_pipe(ours, theirs)
+                filters = open_filters(theirs)
             parts = WallParts(
                 launcher=launcher,
                 image=image,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import array
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -27,6 +28,8 @@ from moonpool.sandboxes.cgroups import LimitGroups
 from moonpool.sandboxes.link import GuestLink, outcome_of
 from moonpool.sandboxes.linked import LinkedSandbox
 from moonpool.sandboxes.ready import wait_ready
+from moonpool.sandboxes.shielding import finish
+from moonpool.sandboxes.starting import give_back, open_channel, open_pipe, settled, step
 from moonpool.sandboxes.unread import UnreadBudget
 
 if TYPE_CHECKING:
@@ -34,8 +37,8 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.base import SandboxSpec
     from moonpool.sandboxes.control_group import LimitGroup
-    from moonpool.sandboxes.process import Wall
     from moonpool.sandboxes.slots import SlotFolder
+    from moonpool.sandboxes.undertaking import Wall
 
 _HELLO_TIMEOUT_S = 30.0  # preloading numpy, pandas, matplotlib and IPython took 1.2 s on 2 cores
 _SPAWN_TIMEOUT_S = 20.0  # then its sandboxes end with it, so not on a machine that is only busy
@@ -123,72 +126,58 @@ class Zygote:
         """Fork one sandbox and wait until it is READY."""
         slot = secrets.token_hex(8)
         async with self._turns:
-            try:
+            with step("folder"):
                 self.slots.create(slot)
-            except OSError as error:
-                raise SandboxStartError(step="folder", reason=str(error)) from error
             showing = self.slots.publish_soon(slot, spec.tree)  # while the zygote forks
             group: LimitGroup | None = None
             try:
                 group = await self._groups.open(slot, spec.limits)
                 sandbox = await self._request(spec, slot, group)
             except BaseException:
-                await asyncio.wait({showing})
-                self.slots.remove(slot)
-                if group is not None:
-                    group.discard()
+                await finish(give_back(showing, self.slots, slot, group))
                 raise
         try:
             await wait_ready(sandbox)
-            await showing
-        except OSError as error:
-            await sandbox.close()
-            raise SandboxStartError(step="wrappers", reason=str(error)) from error
+            with step("wrappers"):
+                await asyncio.shield(showing)
         except BaseException:
-            await asyncio.wait({showing})
-            await sandbox.close()
+            await finish(_close(sandbox, showing))
             raise
         return sandbox
 
     async def _request(self, spec: SandboxSpec, slot: str, group: LimitGroup) -> ZygoteSandbox:
         request_id, self._next_id = self._next_id, self._next_id + 1
-        ours, theirs = socket.socketpair()
-        out_read, out_write = os.pipe2(os.O_CLOEXEC)
-        err_read, err_write = os.pipe2(os.O_CLOEXEC)
-        spawned: asyncio.Future[int] = self._loop.create_future()
-        self._spawns[request_id] = spawned
-        self._statuses[request_id] = self._loop.create_future()
-        try:
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+            with step("descriptors"):
+                host, guest = open_channel(ours, theirs)
+                (out_read, out_write), (err_read, err_write) = (open_pipe(ours, theirs) for _ in range(2))
+            spawned: asyncio.Future[int] = self._loop.create_future()
+            self._spawns[request_id] = spawned
+            self._statuses[request_id] = self._loop.create_future()
             try:
-                fds = [theirs.fileno(), out_write, err_write, *group.join_fds]
+                fds = [guest.fileno(), out_write, err_write, *group.join_fds]
                 self._send_request(request_id, spec.to_confinement(slot, grouped=group.counts), fds)
-                group.joined()
-            finally:
                 theirs.close()
-                os.close(out_write)
-                os.close(err_write)
-            async with asyncio.timeout(_SPAWN_TIMEOUT_S):
-                pidfd = await spawned
-        except BaseException as error:
-            self._spawns.pop(request_id, None)
-            self._statuses.pop(request_id, None)
-            ours.close()
-            os.close(out_read)
-            os.close(err_read)
-            if spawned.done() and not spawned.cancelled() and spawned.exception() is None:
-                os.close(spawned.result())  # it came in the moment of giving up, and ends with its channel
-            if isinstance(error, OSError | TimeoutError):
-                self.kill()  # a zygote that does not answer is of no use to anybody
-                raise SandboxStartError(step="spawn", reason=str(error) or "the zygote did not answer") from error
-            raise
-        pipes = {Stream.STDOUT: out_read, Stream.STDERR: err_read}
-        holder: list[ZygoteSandbox] = []
-        link = GuestLink(
-            ours,
-            pipes,
-            on_violation=lambda: holder[0].kill(),  # noqa: PLW0108  filled below
-            unread=self._unread,
-        )
+                group.joined()
+                async with asyncio.timeout(_SPAWN_TIMEOUT_S):
+                    pidfd = await spawned
+            except BaseException as error:
+                self._spawns.pop(request_id, None)
+                self._statuses.pop(request_id, None)
+                if spawned.done() and not spawned.cancelled() and spawned.exception() is None:
+                    os.close(spawned.result())  # it came in the moment of giving up, and ends with its channel
+                if isinstance(error, OSError):
+                    self.kill()  # a zygote that does not answer is of no use to anybody
+                    raise SandboxStartError(step="spawn", reason=str(error) or "the zygote did not answer") from error
+                raise
+            holder: list[ZygoteSandbox] = []
+            link = GuestLink(
+                host,
+                {Stream.STDOUT: out_read, Stream.STDERR: err_read},
+                on_violation=lambda: holder[0].kill(),  # noqa: PLW0108  filled below
+                unread=self._unread,
+            )
+            ours.pop_all()
         sandbox = ZygoteSandbox(self, link, pidfd, request_id, slot, group)
         holder.append(sandbox)
         self._sandboxes.add(sandbox)
@@ -237,6 +226,8 @@ class Zygote:
             return
         if op == "spawned" and len(fds) == 1:
             spawned.set_result(fds.pop())
+        elif op == "spawned":  # the Linux kernel drops what a process has no room for
+            spawned.set_exception(SandboxStartError(step="descriptors", reason=os.strerror(errno.EMFILE)))
         else:
             spawned.set_exception(SandboxStartError(step="spawn", reason=str(message.get("reason"))[:500]))
 
@@ -280,6 +271,11 @@ class Zygote:
         self.process.kill()
         await self.process.wait()
         await asyncio.to_thread(shutil.rmtree, self.slots.root.parent, ignore_errors=True)
+
+
+async def _close(sandbox: ZygoteSandbox, showing: asyncio.Future[None]) -> None:
+    await settled(showing)
+    await sandbox.close()
 
 
 def _number(value: object) -> int:

@@ -1,0 +1,73 @@
+"""What every start of a sandbox has in common: named steps, pairs of descriptors, and giving all back when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from moonpool.sandboxes import seccomp
+from moonpool.sandboxes.base import SandboxStartError
+from moonpool.sandboxes.process import filter_fd
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from moonpool.sandboxes.control_group import LimitGroup
+    from moonpool.sandboxes.slots import SlotFolder
+
+
+@contextlib.contextmanager
+def step(name: str) -> Generator[None]:
+    """Raise SandboxStartError for an OSError: it happened in the step `name`."""
+    try:
+        yield
+    except OSError as error:
+        raise SandboxStartError(step=name, reason=str(error)) from error
+
+
+def open_channel(
+    ours: contextlib.ExitStack, theirs: contextlib.ExitStack, kind: socket.SocketKind = socket.SOCK_STREAM
+) -> tuple[socket.socket, socket.socket]:
+    """A socket pair: the host's end, closed with `ours`, and the guest's, closed with `theirs`. Raises OSError."""
+    host, guest = socket.socketpair(socket.AF_UNIX, kind)
+    ours.callback(host.close)
+    theirs.callback(guest.close)
+    return host, guest
+
+
+def open_pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[int, int]:
+    """A pipe from a guest: read end, closed with `ours`, and write end, closed with `theirs`. Raises OSError."""
+    read, write = os.pipe2(os.O_CLOEXEC)
+    ours.callback(os.close, read)
+    theirs.callback(os.close, write)
+    return read, write
+
+
+def open_filters(theirs: contextlib.ExitStack) -> tuple[int, int]:
+    """The filters of the wall and of what it holds, as files that are closed with `theirs`. Raises OSError."""
+    wall = filter_fd(seccomp.wall_filter())
+    theirs.callback(os.close, wall)
+    sandbox = filter_fd(seccomp.sandbox_filter())
+    theirs.callback(os.close, sandbox)
+    return wall, sandbox
+
+
+async def give_back(showing: asyncio.Future[None], slots: SlotFolder, slot: str, group: LimitGroup | None) -> None:
+    """Undo what was done for a sandbox that did not come up. `showing`: its first tree is being published."""
+    await settled(showing)
+    slots.remove(slot)
+    if group is not None:
+        group.kill()  # its first process may have joined already
+        group.discard()
+        await group.wait_discarded()
+    await slots.wait_removed(slot)
+
+
+async def settled(showing: asyncio.Future[None]) -> None:
+    """Wait until a publication has ended, however: its thread cannot be stopped."""
+    await asyncio.wait({showing})
+    if not showing.cancelled():
+        showing.exception()  # retrieved
