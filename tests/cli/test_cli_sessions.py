@@ -138,11 +138,13 @@ def test_a_session_keeps_what_it_was_started_with(
     sentence = run_code(tmp_path, "x = 2", "--session", session, *options).sentence
     assert expected in sentence
     assert f"moonpool session close {session}" in sentence
+    assert sentence.endswith(" [session_unusable]")
 
 
 def test_a_session_that_cannot_start_says_why(tmp_path: Path, session: str) -> None:
     sentence = run_code(tmp_path, "x = 1", "--session", session, "--env", "moon").sentence
     assert "unknown environment 'moon'" in sentence
+    assert sentence.endswith(" [config_invalid]")
 
 
 def test_code_that_cannot_be_run_is_refused_by_a_session_as_well(tmp_path: Path, session: str) -> None:

@@ -54,6 +54,17 @@ def test_a_command_line_that_cannot_be_used_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        pytest.param(["run", "-c", ""], "input_invalid", id="a request"),
+        pytest.param(["run", "-c", "1", "--config", "no.json"], "config_invalid", id="a configuration"),
+    ],
+)
+def test_a_refusal_ends_in_its_code(tmp_path: Path, arguments: list[str], code: str) -> None:
+    assert moonpool(tmp_path, *arguments).sentence.endswith(f" [{code}]")
+
+
+@pytest.mark.parametrize(
     ("config", "expected"),
     [
         pytest.param("{", "is not JSON", id="bad JSON"),

@@ -320,7 +320,12 @@ def test_output_is_reported_as_it_comes_and_not_too_often(client: RawClient) -> 
         pytest.param("execute_code", {"code": "1", "timeout_s": 1e9}, ["at most 3600 s"], id="timeout too long"),
         pytest.param("search_tools", {"queries": []}, ["3 to 6"], id="no query"),
         pytest.param("search_tools", {"query": "x"}, ["did you mean 'queries'"], id="query"),
-        pytest.param("search_tools", {"queries": ["x"], "server": "ecko"}, ["near names: echo"], id="unknown server"),
+        pytest.param(
+            "search_tools",
+            {"queries": ["x"], "server": "ecko"},
+            ["near names: echo", " [not_in_catalog]"],
+            id="unknown server",
+        ),
         pytest.param("search_tools", {"queries": ["x"], "limit": 0}, ["limit", "1"], id="limit"),
         pytest.param("get_tool_definition", {"paths": ["echo.eco"]}, ["near names: echo"], id="unknown tool"),
         pytest.param("get_tool_definition", {"paths": "echo.echo", "form": "xml"}, ["stub", "json"], id="unknown form"),

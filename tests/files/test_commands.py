@@ -107,7 +107,10 @@ def test_refusals_of_a_named_session_are_one_sentence(tmp_path: Path, session: s
     run_code(tmp_path, "open('there', 'w').close()", "--session", session)
     refused = moonpool(tmp_path, "session", "put", session, "big", "there").sentence
     assert "there: it is there already" in refused
-    assert "there is no such file" in moonpool(tmp_path, "session", "get", session, "missing").sentence
+    assert refused.endswith(" [target_exists]")
+    missing = moonpool(tmp_path, "session", "get", session, "missing").sentence
+    assert "there is no such file" in missing
+    assert missing.endswith(" [file_missing]")
     assert "is there already" in moonpool(tmp_path, "session", "get", session, "there", "big").sentence
     (tmp_path / "bad.zip").write_bytes(b"PK" + os.urandom(3_000_000))
     assert "no zip" in moonpool(tmp_path, "session", "put", session, "bad.zip", "--unpack").sentence

@@ -12,7 +12,7 @@ import sys
 
 from moonpool.cli import audit, doctor, environments, init, mcp, run, session, tools, version
 from moonpool.cli.command_group import command_group
-from moonpool.cli.standard_streams import fill_closed_streams, one_sentence
+from moonpool.cli.standard_streams import fill_closed_streams, sentence_and_code
 
 EXIT_UNUSABLE = 2
 
@@ -36,5 +36,5 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("MOONPOOL_DEBUG") == "1":
             raise
-        sys.stderr.write(f"moonpool: {one_sentence(error)}\n")
+        sys.stderr.write(f"moonpool: {sentence_and_code(error)}\n")
         sys.exit(EXIT_UNUSABLE)

@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from moonpool.cli.standard_streams import sentence_and_code
 from moonpool.core.errors import MoonpoolError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class RunFiles:
             try:
                 await get_file(files, transfer.path, transfer.local, force=self.force)
             except MoonpoolError as error:
-                say(str(error))
+                say(sentence_and_code(error))
                 complete = False
             except asyncio.CancelledError:  # a signal; the code has run, so its line is owed
                 say(f"interrupted while {transfer.path!r} was fetched; nothing of it was kept")

@@ -129,7 +129,7 @@ async def _wait_ready(reading: int, log: Path, name: str, say: Callable[[str], N
             if report.kind == "ready":
                 return
             if report.kind == "error":
-                raise SessionError(report.text)
+                raise SessionError(report.text, code=report.code)
             say(report.text)
     finally:
         transport.close()

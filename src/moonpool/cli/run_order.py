@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from moonpool.cli.code_source import SourceCode, read_code
 from moonpool.cli.program_output import ProgramOutput
 from moonpool.cli.run_files import RunFiles
-from moonpool.cli.standard_streams import claim_stdout, one_sentence, write_all
+from moonpool.cli.standard_streams import claim_stdout, sentence_and_code, write_all
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def answer_in_one_line(order: RunOrder) -> int:
     except Exception as error:
         if answer.exit_code is None:
             raise
-        output.say(f"after the run: {one_sentence(error)}")
+        output.say(f"after the run: {sentence_and_code(error)}")
     finally:
         output.close()
     assert answer.exit_code is not None, "no error and no envelope"

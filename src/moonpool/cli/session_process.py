@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from moonpool.cli.standard_streams import one_sentence
+from moonpool.cli.standard_streams import code_of, one_sentence, sentence_and_code
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class StartReport(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str  # note, ready or error
     text: str = ""
+    code: str = ""  # of an error that was raised on purpose
 
 
 async def _hold(start: SessionStart, starter: _Starter) -> None:
@@ -89,9 +90,9 @@ class _Starter:
             os.close(self._fd)
         self._fd = None
 
-    def error(self, sentence: str) -> None:
+    def error(self, sentence: str, code: str) -> None:
         with suppress(OSError):
-            self._tell(StartReport(kind="error", text=sentence))
+            self._tell(StartReport(kind="error", text=sentence, code=code))
 
     def _tell(self, report: StartReport) -> None:
         if self._fd is not None:
@@ -110,8 +111,8 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("MOONPOOL_DEBUG") == "1":
             raise
-        sys.stderr.write(f"moonpool: {one_sentence(error)}\n")
-        starter.error(one_sentence(error))
+        sys.stderr.write(f"moonpool: {sentence_and_code(error)}\n")
+        starter.error(one_sentence(error), code_of(error))
         sys.exit(2)
 
 

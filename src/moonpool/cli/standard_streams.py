@@ -57,6 +57,19 @@ def wait_writable(fd: int) -> None:
     poll.poll()
 
 
+def sentence_and_code(error: BaseException) -> str:
+    """What went wrong, for a person, and the code under which `docs/reference/errors.md` tells more."""
+    code = code_of(error)
+    return f"{one_sentence(error)} [{code}]" if code else one_sentence(error)
+
+
+def code_of(error: BaseException) -> str:
+    """The stable code of an error that was raised on purpose; else nothing."""
+    from moonpool.core.errors import MoonpoolError
+
+    return error.code if isinstance(error, MoonpoolError) else ""
+
+
 def one_sentence(error: BaseException) -> str:
     """What went wrong, for a person. A bug says how to see where it is."""
     from moonpool.core.errors import MoonpoolError

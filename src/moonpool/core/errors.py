@@ -1,6 +1,6 @@
 """Errors that Moonpool raises on purpose.
 
-Each class has a stable `code` (CLI, MCP, audit and docs print it), says who is at fault and whether the same
+Each class has a stable `code` (the command line, MCP and the docs show it), says who is at fault and whether the same
 request may succeed later. The message names the thing and the remedy, because it is often all that a person or a
 model sees. A bug is an `AssertionError` instead. Rooms define their own subclasses beside the code that raises them;
 `docs/reference/errors.md` lists all of them and a test compares.
@@ -24,7 +24,7 @@ class Fault(StrEnum):
 class MoonpoolError(Exception):
     """Base of every error raised on purpose."""
 
-    code: ClassVar[str] = "error"
+    code: str = "error"
     fault: ClassVar[Fault] = Fault.HOST
     retryable: ClassVar[bool] = False
 

@@ -47,7 +47,7 @@ class SessionRun:
                 if isinstance(message, wire.Finished):
                     return message
                 if isinstance(message, wire.Refused):
-                    raise wire.SessionError(message.message)
+                    raise wire.SessionError(message.message, code=message.code)
                 self._on_event(message)
             if not accepted:
                 return None

@@ -180,7 +180,7 @@ class SessionHost:
             try:
                 envelope = await self._session.execute(request)
             except MoonpoolError as error:
-                client.send(wire.Refused(message=str(error)))
+                client.send(wire.Refused(message=str(error), code=error.code))
                 return
             finally:
                 telling.cancel()

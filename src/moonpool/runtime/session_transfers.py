@@ -42,7 +42,7 @@ async def serve_files(
     try:
         answer = await _carry_out(files, request, sink, reader)
     except MoonpoolError as error:
-        send(wire.Refused(message=str(error)))
+        send(wire.Refused(message=str(error), code=error.code))
         await writer.drain()
         await _read_on(reader)
         return
@@ -159,7 +159,7 @@ async def _hear(reader: asyncio.StreamReader, sink: Sink) -> wire.HostMessage:
     while isinstance(message := await wire.receive_from_host(reader), wire.Piece):
         await sink(message.data)
     if isinstance(message, wire.Refused):
-        raise wire.SessionError(message.message)
+        raise wire.SessionError(message.message, code=message.code)
     if message is None:
         raise _lost()
     return message

@@ -28,10 +28,17 @@ OUTPUT_PIECE_BYTES_MAX: Final = 256 * 1024
 
 
 class SessionError(MoonpoolError):
-    """A session cannot do what was asked. The message says what to do instead."""
+    """A session cannot do what was asked. The message says what to do instead.
+
+    What the session's process refused keeps the code that it has there.
+    """
 
     code = "session_unusable"
     fault = Fault.CALLER
+
+    def __init__(self, message: str, *, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code or type(self).code
 
 
 class SessionLostError(MoonpoolError):
@@ -173,9 +180,10 @@ class Finished(_Message, frozen=True, tag="finished"):
 
 
 class Refused(_Message, frozen=True, tag="refused"):
-    """Nothing was run, and why."""
+    """Nothing was run, and why: sentence and code of the error."""
 
     message: str
+    code: str = SessionError.code
 
 
 class State(_Message, frozen=True, tag="state"):

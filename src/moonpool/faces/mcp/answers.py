@@ -38,9 +38,9 @@ def text_answer(text: str) -> Answer:
 
 
 def problem_answer(error: MoonpoolError, *, structured: bool = False) -> Answer:
-    """A request that cannot be done, as a tool error; `structured` where the tool declares an output schema."""
+    """A request that cannot be done, as a tool error with its code; `structured` where there is an output schema."""
     if not structured:
-        return Answer(text=str(error), is_error=True)
+        return Answer(text=f"{error} [{error.code}]", is_error=True)
     failure: JsonObject = {"type": error.code, "message": str(error), "retryable": error.retryable}
     return structured_answer({"ok": False, "error": failure})
 
