@@ -102,7 +102,7 @@ def without_pool(app: App, *, alive_max: int | None = None) -> Runtime:
 
 def pool_of(backend: SandboxBackend, *, alive_max: int) -> SandboxPool:
     """A pool that keeps none ready."""
-    return SandboxPool(backend, PoolLimits.none_ready(alive_max=alive_max))
+    return SandboxPool(backend, PoolLimits(alive_max=alive_max, ready_low=0, ready_high=0))
 
 
 async def fill_pool(app: App, language: str = PYTHON) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, get_type_hints
 
@@ -54,7 +54,7 @@ class Settings:
     sandboxes_max: int = 64
     """Sandboxes alive at the same time."""
 
-    sandboxes_per_scope_max: int = 0
+    sandboxes_per_tenant_max: int = 0
     """Of these, for one tenant. 0: all for a tenant who is alone, three quarters for each when there are more."""
 
     pool_low: int = 2
@@ -72,7 +72,7 @@ class Settings:
     zygotes_max: int = 32
     """Zygotes that serve at the same time; each is one tenant's, for one environment."""
 
-    zygotes_per_image: int = 2
+    zygotes_per_environment: int = 2
     """Zygotes of one tenant and environment; the second starts when forks wait for each other."""
 
     zygote_forks_max: int = 1000
@@ -148,12 +148,8 @@ class Settings:
         if self.timeout_s > self.timeout_s_max:
             raise ConfigError(f"timeout_s is {self.timeout_s:g}, but timeout_s_max allows {self.timeout_s_max:g}")
 
-    def with_changes(self, **changes: Any) -> Self:
-        """A copy with other values."""
-        return replace(self, **changes)
 
-
-_MAY_BE_0 = frozenset({"pool_low", "pool_high", "sandboxes_per_scope_max"})
+_MAY_BE_0 = frozenset({"pool_low", "pool_high", "sandboxes_per_tenant_max"})
 _NOT_SETTINGS = frozenset({"MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS", "MOONPOOL_REQUIRE_LIMITS"})
 """`MOONPOOL_DEBUG=1` shows tracebacks of ours (it changes nothing else); the others are of the test suite."""
 

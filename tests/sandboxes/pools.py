@@ -112,7 +112,7 @@ class GatedBackend:
 @asynccontextmanager
 async def pool_of(backend: Any, clock: Clock | None = None, **limits: Any) -> AsyncGenerator[SandboxPool]:
     """A pool that is closed at the end, and the backend with it."""
-    given = {"opening_max": 4, "ready_min": 0, "ready_max": 0, **limits}
+    given = {"opening_max": 4, "ready_low": 0, "ready_high": 0, **limits}
     pool = SandboxPool(backend, PoolLimits(**given), **({"clock": clock} if clock else {}))
     try:
         yield pool

@@ -29,7 +29,7 @@ def kind(pool: SandboxPool, language: str = "python", scope: str = "a", image: s
 
 
 async def test_a_filled_pool_keeps_the_low_mark_ready_before_anybody_asks() -> None:
-    async with pool_of(GatedBackend(), ready_min=3, ready_max=8) as pool:
+    async with pool_of(GatedBackend(), ready_low=3, ready_high=8) as pool:
         pool.fill(SPEC)
         await until(lambda: kind(pool).ready == 3)
         await settled()
@@ -38,7 +38,7 @@ async def test_a_filled_pool_keeps_the_low_mark_ready_before_anybody_asks() -> N
 
 async def test_a_ready_one_is_taken_without_waiting_and_replaced() -> None:
     clock = Clock()
-    async with pool_of(GatedBackend(), clock, ready_min=2, ready_max=8) as pool:
+    async with pool_of(GatedBackend(), clock, ready_low=2, ready_high=8) as pool:
         pool.fill(SPEC)
         await until(lambda: kind(pool).ready == 2)
         first = pool.acquire_nowait(SPEC)
@@ -50,7 +50,7 @@ async def test_a_ready_one_is_taken_without_waiting_and_replaced() -> None:
 
 async def test_while_code_was_just_started_nothing_is_opened_ahead() -> None:
     clock, backend = Clock(), GatedBackend()
-    async with pool_of(backend, clock, ready_min=1, ready_max=1) as pool:
+    async with pool_of(backend, clock, ready_low=1, ready_high=1) as pool:
         pool.fill(SPEC)
         await until(lambda: kind(pool).ready == 1)
         assert pool.acquire_nowait(SPEC) is not None
@@ -61,7 +61,7 @@ async def test_while_code_was_just_started_nothing_is_opened_ahead() -> None:
 
 
 async def test_no_sandbox_is_handed_out_twice() -> None:
-    async with pool_of(GatedBackend(), ready_min=2, ready_max=4, alive_max=40) as pool:
+    async with pool_of(GatedBackend(), ready_low=2, ready_high=4, alive_max=40) as pool:
         pool.fill(SPEC)
         sandboxes = [await pool.acquire(SPEC) for _ in range(30)]
         assert len(set(map(id, sandboxes))) == 30
@@ -69,7 +69,7 @@ async def test_no_sandbox_is_handed_out_twice() -> None:
 
 async def test_another_image_or_language_has_none_ready_until_it_is_asked_for() -> None:
     backend = GatedBackend()
-    async with pool_of(backend, ready_min=1, ready_max=4) as pool:
+    async with pool_of(backend, ready_low=1, ready_high=4) as pool:
         pool.fill(SPEC)
         await until(lambda: kind(pool).ready == 1)
         assert pool.acquire_nowait(spec_of(image="data")) is None
@@ -79,14 +79,14 @@ async def test_another_image_or_language_has_none_ready_until_it_is_asked_for() 
 
 async def test_a_ready_one_of_another_language_has_that_kernel_started() -> None:
     backend = GatedBackend()
-    async with pool_of(backend, ready_min=1, ready_max=4) as pool:
+    async with pool_of(backend, ready_low=1, ready_high=4) as pool:
         await pool.acquire(SPEC, "node")
         await until(lambda: kind(pool, "node").ready == 1)
         assert backend.rehearsed == ["node"]
 
 
 async def test_a_ready_python_one_serves_a_language_of_which_none_is_ready() -> None:
-    async with pool_of(GatedBackend(), ready_min=1, ready_max=4) as pool:
+    async with pool_of(GatedBackend(), ready_low=1, ready_high=4) as pool:
         pool.fill(SPEC)
         await until(lambda: kind(pool).ready == 1)
         assert await pool.acquire(SPEC, "bash") is not None
@@ -96,7 +96,7 @@ async def test_a_ready_python_one_serves_a_language_of_which_none_is_ready() -> 
 
 async def test_a_language_that_is_not_there_is_opened_plain_and_not_tried_ahead_again_and_again() -> None:
     clock, backend = Clock(), GatedBackend(lacks_language="node")
-    async with pool_of(backend, clock, ready_min=1, ready_max=4) as pool:
+    async with pool_of(backend, clock, ready_low=1, ready_high=4) as pool:
         assert await pool.acquire(SPEC, "node") is not None
         clock.now += 0.5
         await until(lambda: kind(pool, "node").failures == 1)
@@ -109,7 +109,7 @@ async def test_a_language_that_is_not_there_is_opened_plain_and_not_tried_ahead_
 
 async def test_many_at_once_raise_the_number_up_to_the_high_mark_and_time_lowers_it() -> None:
     clock, backend = Clock(), GatedBackend()
-    async with pool_of(backend, clock, ready_min=2, ready_max=5, alive_max=100) as pool:
+    async with pool_of(backend, clock, ready_low=2, ready_high=5, alive_max=100) as pool:
         pool.fill(SPEC)
         await asyncio.gather(*(pool.acquire(SPEC) for _ in range(20)))
         clock.now += 1
@@ -123,7 +123,7 @@ async def test_many_at_once_raise_the_number_up_to_the_high_mark_and_time_lowers
 
 async def test_a_kind_that_nobody_asks_for_any_more_is_forgotten() -> None:
     clock, backend = Clock(), GatedBackend()
-    async with pool_of(backend, clock, ready_min=2, ready_max=5) as pool:
+    async with pool_of(backend, clock, ready_low=2, ready_high=5) as pool:
         await gone(await pool.acquire(spec_of(image="data")))
         clock.now += 1
         await until(lambda: kind(pool, image="data").ready == 1)
@@ -149,7 +149,7 @@ async def test_a_pool_with_high_mark_0_keeps_none() -> None:
 async def test_ready_ones_are_given_up_least_recently_used_first_when_another_kind_needs_their_place() -> None:
     clock, backend = Clock(), GatedBackend()
     old, new, other = spec_of(image="old"), spec_of(image="new"), spec_of(image="other")
-    async with pool_of(backend, clock, ready_min=1, ready_max=1, alive_max=3) as pool:
+    async with pool_of(backend, clock, ready_low=1, ready_high=1, alive_max=3) as pool:
         for spec in (old, new):
             clock.now += 1
             pool.fill(spec)
@@ -165,7 +165,7 @@ async def test_ready_ones_are_given_up_least_recently_used_first_when_another_ki
 
 async def test_a_ready_one_that_ended_by_itself_is_replaced_and_never_handed_out() -> None:
     backend = GatedBackend()
-    async with pool_of(backend, ready_min=2, ready_max=2) as pool:
+    async with pool_of(backend, ready_low=2, ready_high=2) as pool:
         pool.fill(SPEC)
         await until(lambda: kind(pool).ready == 2)
         for sandbox in backend.opened:
@@ -189,7 +189,7 @@ async def test_whoever_asks_hears_why_none_could_be_opened() -> None:
 
 async def test_opening_ahead_that_fails_pauses_and_is_tried_again() -> None:
     clock, backend = Clock(), GatedBackend(failure=SandboxStartError(step="wall", reason="no"))
-    async with pool_of(backend, clock, ready_min=1, ready_max=1) as pool:
+    async with pool_of(backend, clock, ready_low=1, ready_high=1) as pool:
         pool.fill(SPEC)
         await until(lambda: kind(pool).failures == 1)
         pool.tend()
@@ -222,7 +222,7 @@ async def test_what_only_ready_ones_hold_is_let_go_when_the_backend_has_no_room(
 
     opened: list = []
     backend.open_sandbox = one_image
-    async with pool_of(backend, ready_min=2, ready_max=2) as pool:
+    async with pool_of(backend, ready_low=2, ready_high=2) as pool:
         pool.fill(SPEC)
         await until(lambda: kind(pool).ready == 2)
         taken = await pool.acquire(spec_of(image="data"))
@@ -234,7 +234,7 @@ async def test_what_only_ready_ones_hold_is_let_go_when_the_backend_has_no_room(
 
 async def test_closing_ends_ready_ones_refuses_who_waits_and_leaves_the_used_ones() -> None:
     backend = GatedBackend()
-    async with pool_of(backend, ready_min=2, ready_max=2) as pool:
+    async with pool_of(backend, ready_low=2, ready_high=2) as pool:
         pool.fill(SPEC)
         used = await pool.acquire(SPEC)
         await until(lambda: kind(pool).ready == 2)
@@ -261,7 +261,7 @@ async def test_closing_ends_what_comes_up_although_its_opening_was_cancelled() -
         with contextlib.suppress(asyncio.CancelledError):
             await opened[-1].wait()
 
-    pool = SandboxPool(backend, PoolLimits(opening_max=4, ready_min=3, ready_max=3), on_opened=slow_to_give_up)
+    pool = SandboxPool(backend, PoolLimits(opening_max=4, ready_low=3, ready_high=3), on_opened=slow_to_give_up)
     pool.fill(SPEC)
     for number in range(2):
         await until(lambda: len(opened) == number + 1)  # noqa: B023
@@ -274,7 +274,7 @@ async def test_closing_ends_what_comes_up_although_its_opening_was_cancelled() -
 
 async def test_statistics_tell_what_happened() -> None:
     clock, backend = Clock(), GatedBackend(open_gate=False)
-    async with pool_of(backend, clock, ready_min=0, ready_max=0, alive_max=2) as pool:
+    async with pool_of(backend, clock, ready_low=0, ready_high=0, alive_max=2) as pool:
         tasks = [asyncio.ensure_future(pool.acquire(SPEC)) for _ in range(3)]
         await settled()
         seen = pool.statistics()

@@ -73,9 +73,9 @@ def test_who_steps_out_is_gone_and_steps_out_once() -> None:
     [
         pytest.param(0, {"a": 8}, "sandboxes_max", id="alone: all of them"),
         pytest.param(0, {"a": 7}, None, id="alone: one is left"),
-        pytest.param(0, {"a": 6, "b": 1}, "sandboxes_per_scope_max", id="not alone: three quarters"),
+        pytest.param(0, {"a": 6, "b": 1}, "sandboxes_per_tenant_max", id="not alone: three quarters"),
         pytest.param(0, {"a": 5, "b": 1}, None, id="not alone: below three quarters"),
-        pytest.param(2, {"a": 2}, "sandboxes_per_scope_max", id="as set"),
+        pytest.param(2, {"a": 2}, "sandboxes_per_tenant_max", id="as set"),
         pytest.param(2, {"a": 1, "b": 7}, "sandboxes_max", id="others have the rest"),
         pytest.param(99, {"a": 8}, "sandboxes_max", id="set higher than all"),
     ],
@@ -120,7 +120,7 @@ async def test_no_more_than_the_limit_are_alive_whoever_waits() -> None:
 
 async def test_a_caller_takes_what_is_being_opened_ahead_instead_of_opening_another() -> None:
     backend = GatedBackend(open_gate=False)
-    async with pool_of(backend, ready_min=1, ready_max=1) as pool:
+    async with pool_of(backend, ready_low=1, ready_high=1) as pool:
         pool.fill(A)
         task = asked(pool, A, 1)[0]
         await settled()
@@ -131,7 +131,7 @@ async def test_a_caller_takes_what_is_being_opened_ahead_instead_of_opening_anot
 
 async def test_ahead_of_need_one_is_opened_at_a_time() -> None:
     backend = GatedBackend()
-    async with pool_of(backend, ready_min=6, ready_max=6) as pool:
+    async with pool_of(backend, ready_low=6, ready_high=6) as pool:
         pool.fill(A)
         await until(lambda: pool.statistics().ready == 6)
         assert backend.opening_most == 1
@@ -228,7 +228,7 @@ async def test_who_waits_too_long_for_a_place_hears_which_limit_it_was() -> None
 async def test_who_waits_too_long_because_of_the_tenants_limit_hears_that() -> None:
     async with pool_of(GatedBackend(), alive_max=9, alive_per_scope_max=1, wait_s_max=0.05) as pool:
         held = await pool.acquire(A)
-        with anyio.fail_after(5), pytest.raises(BusyError, match=r"tenant 'a'.*sandboxes_per_scope_max"):
+        with anyio.fail_after(5), pytest.raises(BusyError, match=r"tenant 'a'.*sandboxes_per_tenant_max"):
             await pool.acquire(A)
         assert not held.has_ended
 
@@ -349,7 +349,7 @@ async def test_whatever_callers_do_limits_hold_and_everybody_is_told(seed: int) 
             sandbox.kill()
         outcomes.append("served")
 
-    limits = {"alive_max": 6, "alive_per_scope_max": 4, "waiting_max": 60, "ready_min": 1, "ready_max": 3}
+    limits = {"alive_max": 6, "alive_per_scope_max": 4, "waiting_max": 60, "ready_low": 1, "ready_high": 3}
     async with pool_of(backend, **limits) as pool:
         pool.fill(A)
         with anyio.fail_after(30):

@@ -25,33 +25,33 @@ def burst(demand: Demand, count: int, at: float) -> None:
     ],
 )
 def test_the_number_follows_how_many_come_at_once(low: int, high: int, callers: int, expected: int) -> None:
-    demand = Demand(low=low, high=high)
+    demand = Demand(ready_low=low, ready_high=high)
     burst(demand, callers, at=100.0)
     assert demand.target(100.1) == expected
 
 
 def test_callers_who_come_one_after_the_other_need_no_more_than_the_low_mark() -> None:
-    demand = Demand(low=2, high=8)
+    demand = Demand(ready_low=2, ready_high=8)
     for number in range(100):
         demand.note(2 * BURST_S * number)
     assert demand.target(200 * BURST_S) == 2
 
 
 def test_a_burst_is_forgotten_little_by_little() -> None:
-    demand = Demand(low=1, high=8)
+    demand = Demand(ready_low=1, ready_high=8)
     burst(demand, 8, at=100.0)
     seen = [demand.target(100.1 + HALF_LIFE_S * halves) for halves in range(5)]
     assert seen == [8, 4, 2, 1, 1]
 
 
 def test_a_kind_that_was_used_keeps_one_for_a_while_and_then_none() -> None:
-    demand = Demand(low=0, high=8)
+    demand = Demand(ready_low=0, ready_high=8)
     demand.note(100.0)
     assert [demand.target(100 + KEPT_S - 1), demand.target(100 + KEPT_S)] == [1, 0]
 
 
 def test_it_rests_when_nothing_but_a_caller_would_change_it() -> None:
-    demand = Demand(low=2, high=8)
+    demand = Demand(ready_low=2, ready_high=8)
     assert demand.rests(0)
     burst(demand, 3, at=0)
     assert [demand.rests(1), demand.rests(1 + KEPT_S)] == [False, True]

@@ -73,7 +73,7 @@ async def test_200_callers_at_once_all_get_their_own_answer(real_backend: Any, i
     """None is lost, none is swapped, and only a few sandboxes open at the same time."""
     backend, spec = Watched(real_backend), SandboxSpec(image=image)
     count = 200 if isinstance(real_backend, ZygoteBackend) else 40  # a wall each takes longer and shows the same
-    async with pool_on(backend, alive_max=16, ready_min=2, ready_max=8, wait_s_max=600.0) as pool:
+    async with pool_on(backend, alive_max=16, ready_low=2, ready_high=8, wait_s_max=600.0) as pool:
         pool.fill(spec)
         with anyio.fail_after(110):
             answers = await asyncio.gather(*(served(pool, spec, number) for number in range(count)))
@@ -92,7 +92,7 @@ async def test_a_storm_of_one_tenant_does_not_keep_another_waiting(image: ImageS
         await served(pool, spec, 1)
         order.append(spec.scope)
 
-    async with pool_on(backend, alive_max=4, ready_min=0, ready_max=0, wait_s_max=600.0, opening_max=2) as pool:
+    async with pool_on(backend, alive_max=4, ready_low=0, ready_high=0, wait_s_max=600.0, opening_max=2) as pool:
         with anyio.fail_after(100):
             await served(pool, small, 1)  # its zygote is up: this is about turns, not about preloading
             storm = [asyncio.ensure_future(caller(large)) for _ in range(80)]
@@ -124,7 +124,7 @@ async def test_callers_survive_the_death_of_a_zygote_in_the_middle_of_a_storm(
         except MoonpoolError as error:
             outcomes["told" if error.retryable else error.code] += 1
 
-    async with pool_on(backend, alive_max=16, ready_min=2, ready_max=4, wait_s_max=600.0) as pool:
+    async with pool_on(backend, alive_max=16, ready_low=2, ready_high=4, wait_s_max=600.0) as pool:
         pool.fill(spec)
         with anyio.fail_after(100):
             tasks = [asyncio.ensure_future(caller(number)) for number in range(80)]
@@ -175,7 +175,7 @@ async def test_a_pool_that_was_used_and_closed_leaves_no_process_and_no_descript
 ) -> None:
     processes, fds = descendants(), open_fds()
     backend, spec = ZygoteBackend(state_dir), SandboxSpec(image=image)
-    async with pool_on(backend, ready_min=2, ready_max=4) as pool:
+    async with pool_on(backend, ready_low=2, ready_high=4) as pool:
         pool.fill(spec)
         with anyio.fail_after(60):
             await asyncio.gather(*(served(pool, spec, number) for number in range(12)))

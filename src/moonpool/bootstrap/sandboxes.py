@@ -72,7 +72,7 @@ def _zygote_policy(settings: Settings) -> ZygotePolicy:
         age_s_max=settings.zygote_age_s_max,
         idle_s_max=settings.zygote_idle_s,
         count_max=settings.zygotes_max,
-        per_image_max=settings.zygotes_per_image,
+        per_image_max=settings.zygotes_per_environment,
     )
 
 
@@ -80,9 +80,9 @@ def pool_limits(settings: Settings, *, serving: bool) -> PoolLimits:
     """How many sandboxes there may be and how long callers wait; only who serves keeps some ready."""
     return PoolLimits(
         alive_max=settings.sandboxes_max,
-        alive_per_scope_max=settings.sandboxes_per_scope_max,
-        ready_min=settings.pool_low if serving else 0,
-        ready_max=settings.pool_high if serving else 0,
+        alive_per_scope_max=settings.sandboxes_per_tenant_max,
+        ready_low=settings.pool_low if serving else 0,
+        ready_high=settings.pool_high if serving else 0,
         waiting_max=settings.waiting_max,
         wait_s_max=settings.waiting_s_max,
     )

@@ -51,7 +51,7 @@ class Places:
     def lacking(self, scope: str) -> str | None:
         """The setting that keeps `scope` from one more, if any."""
         if self.alive and self._alive[scope] >= self.scope_max(scope) < self.alive_max:
-            return "sandboxes_per_scope_max"
+            return "sandboxes_per_tenant_max"
         return "sandboxes_max" if self.alive >= self.alive_max else None
 
 

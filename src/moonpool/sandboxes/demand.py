@@ -23,9 +23,11 @@ KEPT_S = 120.0
 class Demand:
     """The recent past of one kind of sandbox."""
 
-    def __init__(self, *, low: int, high: int) -> None:
-        self.low, self.high = low, high
-        self._recent: deque[float] = deque(maxlen=max(1, high))  # a larger burst would count as the high mark anyway
+    def __init__(self, *, ready_low: int, ready_high: int) -> None:
+        self.ready_low, self.ready_high = ready_low, ready_high
+        self._recent: deque[float] = deque(
+            maxlen=max(1, ready_high)
+        )  # a larger burst would count as the high mark anyway
         self._peak = 0.0
         self._peak_at = 0.0
         self._last: float | None = None
@@ -43,14 +45,16 @@ class Demand:
     def target(self, now: float) -> int:
         """How many should be ready now."""
         in_use = self._last is not None and now - self._last < KEPT_S
-        wanted = max(round(self._faded(now)), 1 if in_use else 0, self.low)
-        return min(wanted, self.high)
+        wanted = max(round(self._faded(now)), 1 if in_use else 0, self.ready_low)
+        return min(wanted, self.ready_high)
 
     def rests(self, now: float) -> bool:
         """Whether the target stays what it is until somebody asks again."""
-        if not self.high:
+        if not self.ready_high:
             return True
-        return self.target(now) == min(self.low, self.high) and (self._last is None or now - self._last >= KEPT_S)
+        return self.target(now) == min(self.ready_low, self.ready_high) and (
+            self._last is None or now - self._last >= KEPT_S
+        )
 
     def _faded(self, now: float) -> float:
         return self._peak * 0.5 ** ((now - self._peak_at) / HALF_LIFE_S) if self._peak else 0.0

@@ -21,6 +21,7 @@ import time
 from typing import TYPE_CHECKING
 
 from moonpool.core.errors import MoonpoolError
+from moonpool.core.languages import PYTHON
 from moonpool.sandboxes.admission import FairLine, Places
 from moonpool.sandboxes.preparing import Preparer
 from moonpool.sandboxes.refusals import BusyError, PoolClosedError, Refusals
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.pool_limits import PoolLimits
     from moonpool.sandboxes.shelf import Shelf
 
-PYTHON = "python"
 _QUIET_S = 0.01  # the code that was just started goes first; a fork takes 4 ms of the same cores
 _TEND_S = 1.0
 
@@ -56,7 +56,7 @@ class SandboxPool:
         self._places = Places(alive_max=limits.alive_max, alive_per_scope_max=limits.alive_per_scope_max)
         self._refusals = Refusals(limits, self._places, clock)
         self._line: FairLine[Waiter] = FairLine()
-        self._stock = Stock(high=limits.ready_max)
+        self._stock = Stock(ready_high=limits.ready_high)
         self._ahead_max = max(1, limits.opening_max // 4)
         self._opening = 0
         self._lives: set[asyncio.Task[None]] = set()
@@ -96,7 +96,7 @@ class SandboxPool:
 
     def fill(self, spec: SandboxSpec, language: str = PYTHON) -> None:
         """Keep at least the low mark of this kind ready from now on, before anybody asks."""
-        self._stock.shelf(spec, language).demand.low = self._limits.ready_min
+        self._stock.shelf(spec, language).demand.ready_low = self._limits.ready_low
         self._pump()
 
     def statistics(self) -> PoolStatistics:
@@ -282,7 +282,7 @@ class SandboxPool:
     # --- ahead of need, and back
 
     def _refill_later(self, now: float) -> None:
-        if self._refill_timer is None and self._limits.ready_max and not self._closed:
+        if self._refill_timer is None and self._limits.ready_high and not self._closed:
             delay_s = max(0.0, self._quiet_until - now)
             self._refill_timer = asyncio.get_running_loop().call_later(delay_s, self._on_quiet)
 

@@ -13,17 +13,15 @@ def _opening_max() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolLimits:
-    """Marks and bounds of a pool; the settings of similar names explain them. `ready_max=0` keeps none ready."""
+    """Marks and bounds of a pool. `ready_high=0` keeps none ready.
+
+    `moonpool.bootstrap.sandboxes.pool_limits` says which setting each of them comes from.
+    """
 
     alive_max: int = 64
     alive_per_scope_max: int = 0
-    ready_min: int = 2
-    ready_max: int = 8
+    ready_low: int = 2
+    ready_high: int = 8
     opening_max: int = field(default_factory=_opening_max)
     waiting_max: int = 512
     wait_s_max: float = 30.0
-
-    @classmethod
-    def none_ready(cls, *, alive_max: int) -> PoolLimits:
-        """Open on demand only."""
-        return cls(alive_max=alive_max, ready_min=0, ready_max=0)

@@ -64,7 +64,7 @@ class Refusals:
         setting = self._places.lacking(scope) or "waiting_s_max"
         why = {
             "sandboxes_max": f"all {self._limits.alive_max} sandboxes stayed in use",
-            "sandboxes_per_scope_max": f"all {self._places.scope_max(scope)} of tenant {scope!r} stayed in use",
+            "sandboxes_per_tenant_max": f"all {self._places.scope_max(scope)} of tenant {scope!r} stayed in use",
             "waiting_s_max": "others were served first",
         }[setting]
         return self._busy(f"{why} for {self._limits.wait_s_max:g} s", setting, waiting)

@@ -57,9 +57,9 @@ class Waiter:
 class Shelf:
     """One kind of sandbox."""
 
-    def __init__(self, kind: Kind, spec: SandboxSpec, *, low: int, high: int) -> None:
+    def __init__(self, kind: Kind, spec: SandboxSpec, *, ready_low: int, ready_high: int) -> None:
         self.kind, self.spec = kind, replace(spec, tree=None)  # trees change; the ready ones are shown the current one
-        self.demand = Demand(low=low, high=high)
+        self.demand = Demand(ready_low=ready_low, ready_high=ready_high)
         self.ready: deque[Sandbox] = deque()
         self.waiters: deque[Waiter] = deque()
         self.opening = 0
@@ -147,7 +147,7 @@ class Shelf:
     def is_forgotten(self, now: float) -> bool:
         """Whether nothing would be lost without this shelf but its counts."""
         busy = self.ready or self.waiters or self.opening or self.in_use
-        return not busy and not self.demand.low and self.demand.rests(now)
+        return not busy and not self.demand.ready_low and self.demand.rests(now)
 
     def statistics(self, now: float) -> KindStatistics:
         return KindStatistics(

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class Stock:
     """The shelves by kind."""
 
-    def __init__(self, *, high: int) -> None:
-        self._high = high
+    def __init__(self, *, ready_high: int) -> None:
+        self._ready_high = ready_high
         self._shelves: dict[Kind, Shelf] = {}
 
     def __iter__(self) -> Iterator[Shelf]:
@@ -31,7 +31,7 @@ class Stock:
         kind = Kind(spec.key, language)
         shelf = self._shelves.get(kind)
         if shelf is None:
-            shelf = self._shelves[kind] = Shelf(kind, spec, low=0, high=self._high)
+            shelf = self._shelves[kind] = Shelf(kind, spec, ready_low=0, ready_high=self._ready_high)
         return shelf
 
     def find(self, spec: SandboxSpec, language: str) -> Shelf | None:

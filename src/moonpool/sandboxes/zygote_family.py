@@ -24,7 +24,10 @@ _REMEMBERED_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZygotePolicy:
-    """How many zygotes there may be, and for how long. Settings of the same names have the reasons."""
+    """How many zygotes there may be, and for how long.
+
+    `moonpool.bootstrap.sandboxes` says which setting each of them comes from.
+    """
 
     forks_max: int = 1000
     age_s_max: float = 600.0
