@@ -168,6 +168,15 @@ def test_every_command_has_a_section_with_every_option(path: str, command: Any) 
     shown = {name.strip() for row in rows(text) for name in row[0].split(",") if name.strip().startswith("--")}
     assert text
     assert shown == options
+    if arguments := _arguments(command):
+        assert f"`{path} {arguments}`" in text
+
+
+def _arguments(command: Any) -> str:
+    """The arguments of a command as `--help` names them: NAME, [NAME] when it may be left out, NAME... for many."""
+    found = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    names = [parameter.metavar + ("..." if parameter.nargs < 0 else "") for parameter in found]
+    return " ".join(name if p.required else f"[{name}]" for name, p in zip(names, found, strict=True))
 
 
 def test_no_section_describes_a_command_that_is_not_there() -> None:

@@ -115,6 +115,8 @@ def test_refusals_of_a_named_session_are_one_sentence(tmp_path: Path, session: s
     (tmp_path / "bad.zip").write_bytes(b"PK" + os.urandom(3_000_000))
     assert "no zip" in moonpool(tmp_path, "session", "put", session, "bad.zip", "--unpack").sentence
     assert "there is no session" in moonpool(tmp_path, "session", "files", "nobody").sentence
+    forced = moonpool(tmp_path, "session", "archive", session, "--into", "tree", "--force")
+    assert "--into makes a new folder and replaces nothing" in forced.sentence
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.zip", "big"]
 
 

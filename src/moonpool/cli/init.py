@@ -12,10 +12,11 @@ import typer
 def init(
     *,
     from_: Annotated[
-        list[Path] | None, typer.Option("--from", help="Read this file instead of looking for some; repeatable.")
+        list[Path] | None,
+        typer.Option("--from", help="Read this file instead of looking for some; repeatable.", metavar="FILE"),
     ] = None,
     to: Annotated[
-        Path | None, typer.Option(help="Write here. Default: $XDG_CONFIG_HOME/moonpool/servers.json.")
+        Path | None, typer.Option(help="Write here. Default: $XDG_CONFIG_HOME/moonpool/servers.json.", metavar="FILE")
     ] = None,
     add: Annotated[
         bool, typer.Option("--add", help="Add missing servers to an existing file; change nothing in it.")

@@ -1,8 +1,7 @@
 """Entry point of `moonpool`: the commands by name, and what becomes of errors.
 
-Exit codes: 0 done; 1 the answer is no (the code failed, the chain is broken, a probe got through); 2 the request, the
-configuration or this machine cannot be used: one sentence on stderr, and nothing was run. Tracebacks of ours are shown
-with `MOONPOOL_DEBUG=1` only.
+An error is one sentence on stderr that ends in its code (`docs/reference/errors.md`); `exit_codes` says what exit codes
+mean. Tracebacks of ours are shown with `MOONPOOL_DEBUG=1` only.
 """
 
 from __future__ import annotations
@@ -12,11 +11,12 @@ import sys
 
 from moonpool.cli import audit, doctor, environments, init, mcp, run, session, tools, version
 from moonpool.cli.command_group import command_group
+from moonpool.cli.exit_codes import EXIT_UNUSABLE
 from moonpool.cli.standard_streams import fill_closed_streams, sentence_and_code
 
-EXIT_UNUSABLE = 2
-
-app = command_group("Run model-written Python in a sealed sandbox whose only opening calls MCP tools.")
+app = command_group(
+    "Run model-written code (Python, Node, Bash) in a sealed sandbox whose only opening calls MCP tools."
+)
 app.command(name="run")(run.run)
 app.add_typer(tools.app, name="tools")
 app.command(name="mcp")(mcp.mcp)

@@ -14,7 +14,9 @@ def mcp(
     *,
     config: Annotated[
         Path | None,
-        typer.Option(help="Servers (mcpServers JSON). Default: ./moonpool.json, else what `moonpool init` wrote."),
+        typer.Option(
+            help="Servers (mcpServers JSON). Default: ./moonpool.json, else what `moonpool init` wrote.", metavar="FILE"
+        ),
     ] = None,
     env: Annotated[str | None, typer.Option(help="Environment: base or data.", metavar="NAME")] = None,
     approve: Annotated[

@@ -14,7 +14,7 @@ from moonpool.cli.approvers import Approve
 def run(  # noqa: PLR0913, PLR0917  one parameter per option
     file: Annotated[
         str | None,
-        typer.Argument(help="File with code; `-` reads standard input.", show_default=False, metavar="[FILE]"),
+        typer.Argument(help="File with code; `-` reads standard input.", show_default=False, metavar="FILE"),
     ] = None,
     code: Annotated[str | None, typer.Option("-c", "--code", help="Code to run instead of a file.")] = None,
     language: Annotated[
@@ -25,12 +25,16 @@ def run(  # noqa: PLR0913, PLR0917  one parameter per option
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(help="Servers (mcpServers JSON). Default: ./moonpool.json, else what `moonpool init` wrote."),
+        typer.Option(
+            help="Servers (mcpServers JSON). Default: ./moonpool.json, else what `moonpool init` wrote.", metavar="FILE"
+        ),
     ] = None,
     session: Annotated[
         str | None, typer.Option(help="Keep variables and files under this name between runs.", metavar="NAME")
     ] = None,
-    timeout: Annotated[float | None, typer.Option(help="Seconds of wall clock; waiting for approval is free.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds of wall clock; waiting for approval is free.", metavar="SECONDS")
+    ] = None,
     env: Annotated[str | None, typer.Option(help="Environment: base or data.", metavar="NAME")] = None,
     approve: Annotated[Approve, typer.Option(help="Who answers when policy says ask.")] = Approve.ASK,
     backend: Annotated[str | None, typer.Option(help="Sandbox: zygote or bubblewrap.", metavar="NAME")] = None,
@@ -45,7 +49,8 @@ def run(  # noqa: PLR0913, PLR0917  one parameter per option
 ) -> None:
     """Run Python, Node or Bash in a sealed sandbox. Prints exactly one JSON line; everything else goes to stderr.
 
-    Exit code 0 when the code succeeded, 1 when it did not, 2 when it could not be run at all.
+    Exit code 0 when the code succeeded, 1 when it did not, 2 when it could not be run at all,
+    130 when it was interrupted before it started.
     """
     from moonpool.cli.run_order import RunOrder, answer_in_one_line
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from moonpool.cli.code_source import SourceCode, read_code
+from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNUSABLE
 from moonpool.cli.program_output import ProgramOutput
 from moonpool.cli.run_files import RunFiles
 from moonpool.cli.standard_streams import claim_stdout, sentence_and_code, write_all
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.cli.approvers import Approve
-
-EXIT_OK: Final = 0
-EXIT_FAILED: Final = 1
-EXIT_UNUSABLE: Final = 2
-EXIT_INTERRUPTED: Final = 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ import typer
 
 from moonpool.cli.command_group import command_group
 
-_NAME = typer.Argument(help="The session.", show_default=False)
+_NAME = typer.Argument(help="The session.", show_default=False, metavar="NAME")
+_FOLDER = typer.Argument(help="A folder of the session.", metavar="PATH")
 _FORCE = typer.Option("--force", help="Replace what is there.")
 
 app = command_group("Sessions that `moonpool run --session NAME` keeps alive.")
@@ -28,7 +29,7 @@ def list_(*, json: Annotated[bool, typer.Option("--json", help="One JSON object 
 
 @app.command()
 def close(
-    name: Annotated[str | None, typer.Argument(help="The session.", show_default=False, metavar="[NAME]")] = None,
+    name: Annotated[str | None, typer.Argument(help="The session.", show_default=False, metavar="NAME")] = None,
     *,
     all_: Annotated[bool, typer.Option("--all", help="Every session.")] = False,
 ) -> None:
@@ -46,9 +47,9 @@ def close(
 @app.command()
 def put(
     name: Annotated[str, _NAME],
-    local: Annotated[Path, typer.Argument(help="A file here.", show_default=False)],
+    local: Annotated[Path, typer.Argument(help="A file here.", show_default=False, metavar="LOCAL")],
     path: Annotated[
-        str | None, typer.Argument(help="Where it goes, below /workspace.", show_default=False, metavar="[PATH]")
+        str | None, typer.Argument(help="Where it goes, below /workspace.", show_default=False, metavar="PATH")
     ] = None,
     *,
     unpack: Annotated[bool, typer.Option("--unpack", help="LOCAL is a tar, tar.gz or zip: unpack it at PATH.")] = False,
@@ -63,9 +64,9 @@ def put(
 @app.command()
 def get(
     name: Annotated[str, _NAME],
-    path: Annotated[str, typer.Argument(help="A file of the session.", show_default=False)],
+    path: Annotated[str, typer.Argument(help="A file of the session.", show_default=False, metavar="PATH")],
     local: Annotated[
-        Path | None, typer.Argument(help="A file or folder here.", show_default=False, metavar="[LOCAL]")
+        Path | None, typer.Argument(help="A file or folder here.", show_default=False, metavar="LOCAL")
     ] = None,
     *,
     force: Annotated[bool, _FORCE] = False,
@@ -79,7 +80,7 @@ def get(
 @app.command()
 def files(
     name: Annotated[str, _NAME],
-    path: Annotated[str, typer.Argument(help="A folder of the session.")] = ".",
+    path: Annotated[str, _FOLDER] = ".",
     *,
     recursive: Annotated[bool, typer.Option("--recursive", "-r", help="And everything below it.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
@@ -93,13 +94,13 @@ def files(
 @app.command()
 def archive(
     name: Annotated[str, _NAME],
-    path: Annotated[str, typer.Argument(help="A folder of the session.")] = ".",
+    path: Annotated[str, _FOLDER] = ".",
     *,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The tar file to write. Default: NAME.tar.")
+        Path | None, typer.Option("--output", "-o", help="The tar file to write. Default: NAME.tar.", metavar="FILE")
     ] = None,
     into: Annotated[Path | None, typer.Option(help="Unpack it as this new folder instead.", metavar="FOLDER")] = None,
-    force: Annotated[bool, _FORCE] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a tar file that is there.")] = False,
 ) -> None:
     """Take a folder out of a session as a tar file."""
     from moonpool.cli import session_transfer

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from moonpool.cli import transfers
+from moonpool.cli.exit_codes import EXIT_INTERRUPTED, EXIT_OK
 from moonpool.cli.interrupts import Interrupts
 from moonpool.cli.session_lookup import session_folder
 from moonpool.core.errors import InputError
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from moonpool.runtime.files import FileReceipt
-
-EXIT_INTERRUPTED = 130
 
 
 def put(session: str, local: Path, path: str | None, *, unpack: bool, force: bool) -> int:
@@ -45,6 +44,8 @@ def archive(session: str, path: str, output: Path | None, into: Path | None, *, 
     if output is not None and into is not None:
         raise InputError("give --output for a tar file or --into for a folder, not both")
     if into is not None:
+        if force:
+            raise InputError("--force replaces a tar file; --into makes a new folder and replaces nothing")
         return _finish(transfers.get_tree(_files(session), path, into), str(into))
     target = output or Path(f"{checked_name(session)}.tar")
     return _finish(transfers.get_archive(_files(session), path, target, force=force), str(target))
@@ -88,4 +89,4 @@ def _finish(transfer: Coroutine[object, object, FileReceipt], target: str) -> in
             f"moonpool: {receipt.skipped} entries were left out: links that lead out, pipes, or what cannot be read",
             err=True,
         )
-    return 0
+    return EXIT_OK

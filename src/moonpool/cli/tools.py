@@ -14,7 +14,9 @@ app = command_group("The tools of the configured servers.")
 
 Config = Annotated[
     Path | None,
-    typer.Option("--config", help="Servers (mcpServers JSON). Default: ./moonpool.json, else what `init` wrote."),
+    typer.Option(
+        "--config", help="Servers (mcpServers JSON). Default: ./moonpool.json, else what `init` wrote.", metavar="FILE"
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
 Refresh = Annotated[bool, typer.Option("--refresh", help="Ask the servers again, whatever is cached.")]
@@ -22,7 +24,9 @@ Refresh = Annotated[bool, typer.Option("--refresh", help="Ask the servers again,
 
 @app.command(name="list")
 def list_(
-    server: Annotated[str | None, typer.Argument(help="Only this server.", show_default=False)] = None,
+    server: Annotated[
+        str | None, typer.Argument(help="Only this server.", show_default=False, metavar="SERVER")
+    ] = None,
     *,
     config: Config = None,
     json: Json = False,
@@ -39,11 +43,12 @@ def list_(
 @app.command()
 def search(
     queries: Annotated[
-        list[str], typer.Argument(help="What the tool should do; several questions are answered in turn.")
+        list[str],
+        typer.Argument(help="What the tool should do; several questions are answered in turn.", metavar="QUESTION"),
     ],
     *,
     config: Config = None,
-    server: Annotated[list[str] | None, typer.Option(help="Only this server; repeatable.")] = None,
+    server: Annotated[list[str] | None, typer.Option(help="Only this server; repeatable.", metavar="SERVER")] = None,
     limit: Annotated[int, typer.Option(help="Tools per question.")] = 10,
     detail: Annotated[Literal["name", "name+description"], typer.Option(help="What is shown.")] = "name+description",
     json: Json = False,
@@ -60,7 +65,10 @@ def search(
 
 @app.command()
 def show(
-    path: Annotated[str, typer.Argument(help="As `search` prints it (servers.time.get_current_time) or server.tool.")],
+    path: Annotated[
+        str,
+        typer.Argument(help="As `search` prints it (servers.time.get_current_time) or server.tool.", metavar="PATH"),
+    ],
     *,
     config: Config = None,
     json: Annotated[bool, typer.Option("--json", help="The server's own definition, member by member.")] = False,
