@@ -71,3 +71,27 @@ def test_a_report_is_one_line_of_json_or_a_table_that_ends_in_words(capsys: pyte
     assert "GOT THROUGH: p (C-FS-1): t: a hole" in shown
     assert "node: install it" in shown
     assert "claims that do not hold on this machine: C-FS-1" in shown
+
+
+def test_table_and_last_line_use_the_same_words(capsys: pytest.CaptureFixture[str]) -> None:
+    print_report(report(outcome(ProbeStatus.PASSED), outcome(ProbeStatus.ERROR)), as_json=False)
+    shown = capsys.readouterr().out
+    assert "zygote: 2 attacks in 0.0 s: 1 blocked, 1 not judged" in shown
+    assert "passed" not in shown
+
+
+def test_a_quick_examination_says_what_it_left_out() -> None:
+    quick = dataclasses.replace(report(outcome(ProbeStatus.PASSED)), attacks_left_out=4)
+    assert "quick examination, --full plays 4 attacks more" in quick.summary()
+
+
+def test_a_file_that_helps_comes_last_and_says_against_what(capsys: pytest.CaptureFixture[str]) -> None:
+    print_report(report(outcome(ProbeStatus.PASSED)), as_json=False)
+    _, _, after = capsys.readouterr().out.partition("in 0.0 s")
+    assert "limits hold for each process only (rlimits-only); to bound whole sandboxes, write this to" in after
+    assert after.rstrip().endswith("WantedBy=multi-user.target")
+
+
+def test_what_is_missing_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    print_report(dataclasses.replace(report(), missing=("bubblewrap is not installed",)), as_json=False)
+    assert capsys.readouterr().out.count("bubblewrap is not installed") == 1

@@ -111,7 +111,7 @@ def test_the_doctor_prints_the_profile_where_apparmor_is_in_the_way(folder: Path
     assert ended.returncode == 1
     assert APPARMOR.text in ended.stdout
     assert APPARMOR.path in ended.stdout
-    assert APPARMOR.then in ended.stdout
+    assert APPARMOR.to_do in ended.stdout
 
 
 @pytest.mark.req("H-005")

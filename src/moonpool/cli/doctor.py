@@ -17,7 +17,7 @@ def doctor(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per backend and line.")] = False,
 ) -> None:
-    """Open real sandboxes on this machine and attack them: a few seconds, or by everything with --full.
+    """Open real sandboxes on this machine and attack them: quickly, or by everything with --full.
 
     Exit code 0 when every attack was blocked, 1 when one got through or this machine cannot isolate code.
     """

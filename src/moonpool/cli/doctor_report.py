@@ -1,4 +1,4 @@
-"""Running the doctor and showing what it found: remedies first, then what got through, then everything."""
+"""Running the doctor and showing what it found: what is missing, what got through, everything, and files that help."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import typer
 from moonpool.bootstrap import BACKENDS, assemble_backend, data_folder, find_runtimes
 from moonpool.environments.progress import stderr_progress
 from moonpool.environments.runtimes import Absence
-from moonpool.runtime.diagnosis import ProbeStatus
 from moonpool.runtime.doctor import run_doctor
 from moonpool.runtime.probes.catalogue import CATALOGUE, QUICK
 from moonpool.runtime.remedies import remedies_of
@@ -22,13 +21,6 @@ if TYPE_CHECKING:
     from moonpool.runtime.diagnosis import DoctorReport
 
 _DETAIL_CHARS_MAX = 60
-_WORDS = {
-    ProbeStatus.PASSED: "blocked",
-    ProbeStatus.FAILED: "GOT THROUGH",
-    ProbeStatus.ERROR: "not judged",
-    ProbeStatus.ABSENT: "not played",
-}
-_UNHELD = (ProbeStatus.FAILED, ProbeStatus.ERROR)
 
 
 def examine(backend: str | None, environment: str | None, *, full: bool) -> list[DoctorReport]:
@@ -53,32 +45,29 @@ async def _examine(backend: str | None, environment: str | None, *, full: bool) 
 
 
 def print_report(report: DoctorReport, *, as_json: bool) -> None:
-    """Print to stdout: what to do first, then what got through, then every probe."""
+    """Print to stdout: what is missing and what got through, then every attack, then what would make it better."""
     if as_json:
         typer.echo(json.dumps(report.to_json()))
         return
-    for remedy in report.missing:
-        typer.echo(f"missing: {remedy}")
+    for missing in report.missing:
+        typer.echo(f"missing: {missing}")
     for advice in report.advice:
         typer.echo(f"advice: {advice}")
-    for file in remedies_of(report.missing, report.limits_mode):
-        typer.echo(f"what helps: write this to {file.path}, then: {file.then}\n\n{file.text}")
-    for outcome in report.outcomes:
-        if outcome.status in _UNHELD:
-            typer.echo(
-                f"{_WORDS[outcome.status]}: {outcome.probe_id} ({outcome.claim}): {outcome.title}: {outcome.detail}"
-            )
+    for outcome in report.unheld:
+        typer.echo(f"{outcome.status.words}: {outcome.probe_id} ({outcome.claim}): {outcome.title}: {outcome.detail}")
     if report.outcomes:
         from moonpool.cli.tables import print_table
 
         columns = ("probe", "claim", "attack", "outcome", "what it met")
-        rows = ((o.probe_id, o.claim, o.title, _WORDS[o.status], _clip(o.detail)) for o in report.outcomes)
+        rows = ((o.probe_id, o.claim, o.title, o.status.words, _clip(o.detail)) for o in report.outcomes)
         print_table(columns, rows, title=f"{report.backend}, environment {report.environment}")
     for language, told in report.languages.items():
         typer.echo(f"{language}: {told}")
     typer.echo(report.summary())
     if report.broken_claims:
         typer.echo(f"claims that do not hold on this machine: {', '.join(report.broken_claims)}; do not run code here")
+    for remedy in remedies_of(report.missing, report.limits_mode):
+        typer.echo(f"\n{remedy.why}, write this to {remedy.path}, then: {remedy.to_do}\n\n{remedy.text}")
 
 
 def _clip(detail: str) -> str:

@@ -10,7 +10,7 @@ import dataclasses
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +24,19 @@ class ProbeStatus(StrEnum):
     ERROR = "error"  # could not be judged; counts as not held
     ABSENT = "absent"  # not played: this host does not have the language
 
+    @property
+    def words(self) -> str:
+        """For a person, in the table and in the last line alike."""
+        return _WORDS[self]
 
-_BROKEN = frozenset({ProbeStatus.FAILED, ProbeStatus.ERROR})
+
+_WORDS: Final = {
+    ProbeStatus.PASSED: "blocked",
+    ProbeStatus.FAILED: "GOT THROUGH",
+    ProbeStatus.ERROR: "not judged",
+    ProbeStatus.ABSENT: "not played",
+}
+_BROKEN: Final = frozenset({ProbeStatus.FAILED, ProbeStatus.ERROR})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +63,7 @@ class DoctorReport:
     missing: tuple[str, ...]  # each with its remedy
     advice: tuple[str, ...] = ()  # what holds, and could be better
     outcomes: tuple[ProbeOutcome, ...]
+    attacks_left_out: int = 0  # what only the full examination plays
     duration_ms: int
 
     @property
@@ -62,21 +74,25 @@ class DoctorReport:
     @property
     def broken_claims(self) -> tuple[str, ...]:
         """Claims of THREAT_MODEL.md that do not hold, in order."""
-        return tuple(sorted({o.claim for o in self.outcomes if o.status in _BROKEN}))
+        return tuple(sorted({outcome.claim for outcome in self.unheld}))
 
-    def rows(self) -> tuple[tuple[str, str, str, str, str], ...]:
-        """For a table: id, claim, what was tried, status, detail."""
-        return tuple((o.probe_id, o.claim, o.title, o.status.value, o.detail) for o in self.outcomes)
+    @property
+    def unheld(self) -> tuple[ProbeOutcome, ...]:
+        """What was not blocked, or could not be judged."""
+        return tuple(outcome for outcome in self.outcomes if outcome.status in _BROKEN)
 
     def summary(self) -> str:
-        """One line."""
+        """One line. What is missing is not said again."""
         if self.missing:
-            return f"{self.backend}: cannot isolate code on this machine: " + "; ".join(self.missing)
+            return f"{self.backend}: cannot isolate code on this machine as it is"
         counts = Counter(outcome.status for outcome in self.outcomes)
-        words = ", ".join(f"{counts[status]} {status.value}" for status in ProbeStatus if counts[status])
+        words = ", ".join(f"{counts[status]} {status.words}" for status in ProbeStatus if counts[status])
+        quick = (
+            f" (quick examination, --full plays {self.attacks_left_out} attacks more)" if self.attacks_left_out else ""
+        )
         return (
-            f"{self.backend}: {len(self.outcomes)} probes in {self.duration_ms / 1000:.1f} s: {words or 'none ran'}; "
-            f"as uid {self.uid}; limits of a sandbox as a whole: {self.limits_mode}"
+            f"{self.backend}: {len(self.outcomes)} attacks in {self.duration_ms / 1000:.1f} s: {words or 'none played'}"
+            f"{quick}; as uid {self.uid}; limits of a sandbox as a whole: {self.limits_mode}"
         )
 
     def to_json(self) -> dict[str, object]:

@@ -25,7 +25,7 @@ from moonpool.runtime.probes.record import Expected, Finding, Scene
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from moonpool.runtime.probes.record import AnyProbe, Heard, Probe
+    from moonpool.runtime.probes.record import AnyProbe, Heard, Probe, Stage
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
 
 _WORKERS = 4  # sandboxes under attack at the same time
@@ -58,6 +58,7 @@ async def run_doctor(
         missing=missing,
         advice=await asyncio.to_thread(_advice),
         outcomes=outcomes,
+        attacks_left_out=len(set(CATALOGUE) - set(probes)),
         duration_ms=_since(started),
     )
 
@@ -95,7 +96,7 @@ def _lowered(spec: SandboxSpec) -> SandboxSpec:
 async def _attack(
     backend: SandboxBackend, spec: SandboxSpec, probes: Sequence[AnyProbe], absent: Mapping[str, str]
 ) -> tuple[ProbeOutcome, ...]:
-    first = await _judged(_OPENING, lambda: _first_sandbox(backend, spec))
+    first = await _Attacker(backend, spec).attack(_OPENING)
     if first.status is not ProbeStatus.PASSED:
         return (first,)
     queue = list(enumerate(probes))[::-1]
@@ -117,17 +118,13 @@ async def _attack(
     return (first, *(outcomes[index] for index in sorted(outcomes)))
 
 
-async def _opens(stage: object) -> Finding:  # pragma: no cover  names the first line of a report; never played
-    raise NotImplementedError(stage)
-
-
-_OPENING = Scene(probe_id="open", claim="C-ID-1", title="open a sandbox", play=_opens)
-
-
-async def _first_sandbox(backend: SandboxBackend, spec: SandboxSpec) -> Finding:
-    sandbox = await backend.open_sandbox(spec)
+async def _first_sandbox(stage: Stage) -> Finding:
+    sandbox = await stage.open_sandbox()
     await sandbox.close()
     return Finding(blocked=True, detail="opened and closed")
+
+
+_OPENING = Scene(probe_id="open", claim="C-ID-1", title="open a sandbox", play=_first_sandbox)
 
 
 class _Attacker:

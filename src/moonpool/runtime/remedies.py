@@ -52,23 +52,26 @@ WantedBy=multi-user.target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """A file to install, and how."""
+    """A file to install, why, and how."""
 
+    why: str
     path: str
     text: str
-    then: str  # what to do once it is there
+    to_do: str  # what makes it work once it is there
 
 
 APPARMOR: Final = Remedy(
+    why="to let Moonpool's launcher make namespaces",
     path="/etc/apparmor.d/moonpool-launcher",
     text=APPARMOR_PROFILE,
-    then='sudo install -D -m 0755 "$(command -v bwrap)" /usr/lib/moonpool/launcher && '
+    to_do='sudo install -D -m 0755 "$(command -v bwrap)" /usr/lib/moonpool/launcher && '
     "sudo apparmor_parser --replace /etc/apparmor.d/moonpool-launcher",
 )
 SYSTEMD: Final = Remedy(
+    why="limits hold for each process only (rlimits-only); to bound whole sandboxes",
     path="/etc/systemd/system/moonpool.service",
     text=SYSTEMD_UNIT,
-    then="sudo systemctl daemon-reload && sudo systemctl start moonpool",
+    to_do="fill in the lines with <…>; sudo systemctl daemon-reload && sudo systemctl start moonpool",
 )
 
 
