@@ -12,8 +12,10 @@ obey within `INTERRUPT_GRACE_S`, after which it is killed. Python's variables an
 import asyncio
 import os
 import signal
+from abc import ABC, abstractmethod
 from asyncio import events
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from moonpool_guest import calls_socket
@@ -30,7 +32,7 @@ class UnavailableError(Exception):
     """The language's runtime cannot be started here. The message names it and the remedy."""
 
 
-class Companion:
+class Companion(ABC):
     """Base of the companions: one process, one loop, one execution at a time. Main thread of PID 1 only."""
 
     language = ""
@@ -47,13 +49,13 @@ class Companion:
 
     # --- for the subclass
 
+    @abstractmethod
     async def _execute(self, source: bytes, name: str, *, final: bool, result_bytes_max: int) -> Outcome:
         """Run code in the process, starting it if need be. Raises UnavailableError, ProcessGoneError."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _rehearse(self) -> None:
         """Start the process and let it do once what every execution does, without a trace."""
-        raise NotImplementedError
 
     def _pass_interrupt(self) -> None:
         """Interrupt the code that the process runs. On the loop. Default: SIGINT to the process."""
@@ -200,7 +202,8 @@ class ChildProcess:
     def send_signal(self, number: int) -> None:
         """Signal the process itself; nothing happens when it is gone."""
         if self._status is None:
-            signal.pidfd_send_signal(self._pidfd, number) if self._alive() else None
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
 
     def kill_group(self) -> None:
         """End the process and what is still in its group."""
@@ -209,17 +212,8 @@ class ChildProcess:
     def signal_group(self, number: int) -> None:
         """Signal the process and what is still in its group; nothing happens when it is gone."""
         if self._status is None:
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
-            except ProcessLookupError:
-                pass
-
-    def _alive(self) -> bool:
-        try:
-            signal.pidfd_send_signal(self._pidfd, 0)
-        except ProcessLookupError:
-            return False
-        return True
 
 
 def make(language: str, runtimes: "dict[str, str]") -> "Companion | None":

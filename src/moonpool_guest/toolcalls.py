@@ -27,7 +27,7 @@ def install(channel: "GuestChannel | None") -> None:
 def invoke_sync(server_id: str, name: str, arguments: "dict[str, Any]") -> "dict[str, Any]":
     """Call a tool and block this thread until the reply is there. Works inside a running event loop too."""
     try:
-        channel, waiter, request_id = _request(server_id, name, arguments)
+        channel, waiter, request_id = _send(server_id, name, _encoded(server_id, name, arguments))
         try:
             channel.wait(waiter)
         except BaseException:
@@ -43,13 +43,7 @@ def invoke_sync(server_id: str, name: str, arguments: "dict[str, Any]") -> "dict
 async def invoke(server_id: str, name: str, arguments: "dict[str, Any]") -> "dict[str, Any]":
     """Call a tool and await the reply."""
     try:
-        channel, waiter, request_id = _request(server_id, name, arguments)
-        try:
-            await channel.wait_async(waiter)
-        except BaseException:
-            channel.forget(request_id)
-            raise
-        return _reply(waiter)
+        return _reply(await _exchange(server_id, name, _encoded(server_id, name, arguments)))
     except _RefusedError as error:
         return error.reply
     except ChannelGoneError as error:
@@ -59,12 +53,7 @@ async def invoke(server_id: str, name: str, arguments: "dict[str, Any]") -> "dic
 async def relay(server_id: str, name: str, arguments: bytes) -> bytes:
     """Call a tool for another process of this sandbox: arguments object in, reply object out, both JSON."""
     try:
-        channel, waiter, request_id = _send(server_id, name, arguments)
-        try:
-            await channel.wait_async(waiter)
-        except BaseException:
-            channel.forget(request_id)
-            raise
+        waiter = await _exchange(server_id, name, arguments)
         if waiter.refused or waiter.message is None:
             raise _RefusedError("ValidationError", _TOO_LARGE)
         return waiter.message.body
@@ -82,12 +71,21 @@ class _RefusedError(Exception):
         self.reply = _failure(kind, message)
 
 
-def _request(server_id: str, name: str, arguments: "dict[str, Any]") -> "tuple[GuestChannel, Waiter, int]":
+async def _exchange(server_id: str, name: str, body: bytes) -> Waiter:
+    channel, waiter, request_id = _send(server_id, name, body)
     try:
-        body = json.dumps(arguments, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        await channel.wait_async(waiter)
+    except BaseException:
+        channel.forget(request_id)
+        raise
+    return waiter
+
+
+def _encoded(server_id: str, name: str, arguments: "dict[str, Any]") -> bytes:
+    try:
+        return json.dumps(arguments, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise _RefusedError("ValidationError", f"the arguments of {server_id}.{name} are not JSON: {error}") from None
-    return _send(server_id, name, body)
 
 
 def _send(server_id: str, name: str, body: bytes) -> "tuple[GuestChannel, Waiter, int]":

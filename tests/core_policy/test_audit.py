@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moonpool.core.audit import GENESIS, AuditRow, ExecutionStartRecord, chain_hash, record_bytes, verify_rows
+from moonpool.core.audit import (
+    GENESIS,
+    AuditRow,
+    ExecutionStartRecord,
+    chain_hash,
+    record_bytes,
+    time_stamp,
+    verify_rows,
+)
 
 
 def start(run_id: str) -> ExecutionStartRecord:
@@ -26,6 +35,11 @@ def chain(run_ids: list[str]) -> list[AuditRow]:
         previous = chain_hash(previous, seq, body)
         rows.append(AuditRow(seq=seq, kind="execution_start", run_id=run_id, body=body, hash=previous))
     return rows
+
+
+def test_times_of_all_records_have_one_form() -> None:
+    noon = datetime(2026, 11, 21, 12, tzinfo=timezone(timedelta(hours=2)))
+    assert time_stamp(noon) == "2026-11-21T10:00:00.000000Z"
 
 
 def test_an_untouched_chain_verifies() -> None:

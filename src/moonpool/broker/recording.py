@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.phrases import storable
 from moonpool.broker.redaction import Tally
-from moonpool.core.audit import CallIntentRecord, CallOutcomeRecord
+from moonpool.core.audit import CallIntentRecord, CallOutcomeRecord, time_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -40,7 +40,7 @@ class CallRecorder:
             run_id=session.run_id,
             trace_id=session.trace_id,
             call_id=spec.call_id,
-            at=now(),
+            at=time_stamp(datetime.now(UTC)),
             code_digest=session.code_digest,
             server_id=self._name(spec.server_id),
             tool_name=self._name(spec.tool),
@@ -62,7 +62,7 @@ class CallRecorder:
             run_id=session.run_id,
             trace_id=session.trace_id,
             call_id=spec.call_id,
-            at=now(),
+            at=time_stamp(datetime.now(UTC)),
             principal=storable(session.principal),
             session_id=session.session_id,
             code_digest=session.code_digest,
@@ -86,8 +86,3 @@ class CallRecorder:
 
     def _name(self, text: str) -> str:
         return self._redactor.text(storable(text), Tally())[:_NAME_LENGTH_MAX]
-
-
-def now() -> str:
-    """RFC 3339 in UTC with microseconds."""
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias, cast
 
 from moonpool.core.errors import Fault, MoonpoolError
@@ -26,6 +27,11 @@ GENESIS: Final = "0" * 64
 """The hash that the first row is chained to."""
 
 
+def time_stamp(moment: datetime) -> str:
+    """`moment`, which knows its zone, as every record has it: RFC 3339 in UTC with microseconds."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionStartRecord:
     """An execution begins. With the calls' records it is what replay starts from (H-065)."""
@@ -33,7 +39,7 @@ class ExecutionStartRecord:
     kind: ClassVar[str] = "execution_start"
     run_id: str
     trace_id: str
-    at: str  # RFC 3339, UTC
+    at: str  # see `time_stamp`
     principal: str
     session_id: str
     language: str

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import uuid
 from collections import Counter
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from moonpool.core.audit import FileTransferRecord
+from moonpool.core.audit import FileTransferRecord, time_stamp
 from moonpool.core.errors import MoonpoolError
 from moonpool.sandboxes.shielding import finish
 
@@ -58,7 +58,7 @@ class TransferRecorder:
         await self.journal.record(
             FileTransferRecord(
                 run_id=f"transfer_{uuid.uuid4().hex}",
-                at=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+                at=time_stamp(datetime.now(UTC)),
                 principal=self.principal,
                 session_id=self.session_id,
                 direction=direction,

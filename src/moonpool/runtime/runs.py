@@ -9,14 +9,14 @@ INVARIANT: every start on record gets an end on record, also when the run is can
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import uuid
 from collections import Counter
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 import moonpool
-from moonpool.core.audit import ExecutionEndRecord, ExecutionStartRecord
+from moonpool.core.audit import ExecutionEndRecord, ExecutionStartRecord, time_stamp
 from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.json import JsonValue, digest_bytes, digest_json
 from moonpool.core.languages import PYTHON
@@ -249,7 +249,7 @@ class Run:
                 ExecutionStartRecord(
                     run_id=self.run_id,
                     trace_id=self.trace_id,
-                    at=_now(),
+                    at=time_stamp(datetime.now(UTC)),
                     principal=self._ticket.principal,
                     session_id=self._session_id,
                     language=self._request.language,
@@ -266,7 +266,7 @@ class Run:
             ExecutionEndRecord(
                 run_id=self.run_id,
                 trace_id=self.trace_id,
-                at=_now(),
+                at=time_stamp(datetime.now(UTC)),
                 code_digest=self._digest,
                 duration_ms=envelope.duration_ms,
                 calls=context.calls if context else 0,
@@ -278,7 +278,3 @@ class Run:
                 redactions=dict(self._tally),
             )
         )
-
-
-def _now() -> str:
-    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
