@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,9 @@ import pytest
 from apps import DATA
 from cli.console import SCRIPT, Ended, environment, moonpool, raw_server, run_code, write_config
 from cli.terminal import Terminal
+from faces.raw_client import children_of, wait_gone
 from moonpool.runtime.session_files import SessionFolder
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,30 +38,6 @@ def listed(home: Path, name: str) -> dict[str, object]:
     return next(state for line in lines if (state := json.loads(line))["name"] == name)
 
 
-def descendants(pid: int) -> set[int]:
-    """Every process below `pid`, as long as it lives."""
-    children: dict[int, list[int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text(encoding="utf-8").rpartition(") ")[2].split()
-        except OSError:
-            continue
-        children.setdefault(int(fields[1]), []).append(int(path.parent.name))
-    found, todo = set[int](), [pid]
-    while todo:
-        below = children.get(todo.pop(), [])
-        found.update(below)
-        todo += below
-    return found
-
-
-def wait_gone(pids: set[int]) -> None:
-    limit = time.monotonic() + 20
-    while alive := {pid for pid in pids if Path(f"/proc/{pid}").exists()}:
-        assert time.monotonic() < limit, f"left behind: {alive}"
-        os.sched_yield()
-
-
 def test_variables_and_files_survive_between_processes(tmp_path: Path, session: str) -> None:
     run_code(tmp_path, "x = 40\nopen('note', 'w').write('kept')", "--session", session)
     run_code(tmp_path, "x += 2", "--session", session)
@@ -74,11 +51,11 @@ def test_closing_leaves_no_process_and_no_file(tmp_path: Path, session: str) -> 
     config = write_config(tmp_path, {"srv": raw_server("good")})
     run_code(tmp_path, "import servers.srv as s; await s.echo()", "--session", session, "--config", config)
     host = int(str(listed(tmp_path, session)["pid"]))
-    family = {host} | descendants(host)
+    family = {host} | children_of(host)
     assert len(family) > 2, "the host, a wall with its sandbox, a server"
     ended = moonpool(tmp_path, "session", "close", session)
     assert (ended.exit_code, ended.stdout) == (0, f"session {session} closed\n".encode())
-    wait_gone(family)
+    assert not wait_gone(family, 20)
     assert list((DATA / "private" / "sessions").glob(f"{session}*")) == []
     assert f"there is no session '{session}'" in moonpool(tmp_path, "session", "close", session).sentence
 
@@ -114,9 +91,9 @@ def test_a_kernel_that_dies_is_reported_and_the_next_run_starts_afresh(tmp_path:
 def test_a_host_process_that_was_killed_is_replaced_and_the_person_told(tmp_path: Path, session: str) -> None:
     run_code(tmp_path, "x = 1", "--session", session)
     host = int(str(listed(tmp_path, session)["pid"]))
-    family = {host} | descendants(host)
+    family = {host} | children_of(host)
     os.kill(host, signal.SIGKILL)
-    wait_gone(family)
+    assert not wait_gone(family, 20)
     ended = run_code(tmp_path, "result = 'x' in globals()", "--session", session)
     assert ended.result["data"] is False
     assert "had been killed; the session starts afresh" in ended.stderr
@@ -184,10 +161,7 @@ def test_a_client_that_vanishes_takes_its_execution_with_it(tmp_path: Path, sess
 def test_an_idle_session_ends_by_itself(tmp_path: Path, session: str) -> None:
     run_code(tmp_path, "x = 1", "--session", session, MOONPOOL_SESSION_IDLE_S="0.2")
     folder = SessionFolder(DATA)
-    limit = time.monotonic() + 20
-    while folder.has_socket(session):
-        assert time.monotonic() < limit
-        os.sched_yield()
+    wait_until(lambda: not folder.has_socket(session), within_s=20)
 
 
 def test_only_the_user_reaches_a_session(tmp_path: Path, session: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from apps import open_app
 from files.moving import Workbench
 from moonpool.core.errors import HostUnfitError
-from sandboxes.images import REQUIRED
+from sandboxes.images import skip_unless_required
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -30,9 +30,8 @@ async def app(request: pytest.FixtureRequest) -> AsyncGenerator[App]:
         context = open_app(backend=backend, file_bytes_max=8 * 1024**2, disk_bytes_max=32 * 1024**2)
         opened = await context.__aenter__()
     except HostUnfitError as error:
-        if backend in REQUIRED:
-            pytest.fail(f"{backend} is required here, but: {error}")
-        pytest.skip(f"{backend}: {error}")
+        skip_unless_required(backend, error.missing)
+        raise
     yield opened
     await context.__aexit__(None, None, None)
 

@@ -9,7 +9,7 @@ import pytest
 
 from moonpool.sandboxes.base import SandboxSpec
 from moonpool.sandboxes.bubblewrap import BubblewrapBackend
-from sandboxes.images import REQUIRED, readable_folder
+from sandboxes.images import working
 from sandboxes.probe import Probe
 
 if TYPE_CHECKING:
@@ -22,18 +22,11 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def walled(request: pytest.FixtureRequest, image: ImageSpec) -> AsyncGenerator[Probe]:
-    with readable_folder() as folder:
-        backend = BubblewrapBackend(folder)
-        if missing := backend.missing_features():
-            if backend.name in REQUIRED:
-                pytest.fail(f"bubblewrap is required here, but: {missing}")
-            pytest.skip(f"bubblewrap: {missing}")
+    async with working(BubblewrapBackend) as backend:
         request.node.user_properties.append(("sandbox backend", backend.name))
         with anyio.fail_after(20):
             sandbox = await backend.open_sandbox(SandboxSpec(image=image))
         yield Probe(sandbox)
-        with anyio.fail_after(20):
-            await backend.close()
 
 
 TOOLS = "import asyncio\nfrom moonpool_guest.toolcalls import invoke, invoke_sync\n"

@@ -10,7 +10,7 @@ import pytest
 from kernel_bash.probing import BashProbe
 from moonpool.sandboxes.base import SandboxSpec
 from moonpool.sandboxes.zygote import ZygoteBackend
-from sandboxes.images import REQUIRED, image_of, readable_folder
+from sandboxes.images import image_of, working
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -32,15 +32,8 @@ async def image() -> ImageSpec:
 
 @pytest.fixture(scope="session")
 async def backend() -> AsyncGenerator[ZygoteBackend]:
-    with readable_folder() as folder:
-        backend = ZygoteBackend(folder)
-        if missing := backend.missing_features():
-            if "zygote" in REQUIRED:
-                pytest.fail(f"zygote is required here, but: {missing}")
-            pytest.skip(f"zygote: {missing}")
+    async with working(ZygoteBackend) as backend:
         yield backend
-        with anyio.fail_after(20):
-            await backend.close()
 
 
 @pytest.fixture

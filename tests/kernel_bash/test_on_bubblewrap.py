@@ -11,7 +11,7 @@ import pytest
 from kernel_bash.probing import BashProbe
 from moonpool.sandboxes.base import SandboxSpec
 from moonpool.sandboxes.bubblewrap import BubblewrapBackend
-from sandboxes.images import REQUIRED, readable_folder
+from sandboxes.images import working
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -23,19 +23,13 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def bash(request: pytest.FixtureRequest, image: ImageSpec) -> AsyncGenerator[BashProbe]:
-    with readable_folder() as folder:
-        backend = BubblewrapBackend(folder)
-        if missing := backend.missing_features():
-            if "bubblewrap" in REQUIRED:
-                pytest.fail(f"bubblewrap is required here, but: {missing}")
-            pytest.skip(f"bubblewrap: {missing}")
+    async with working(BubblewrapBackend) as backend:
         request.node.user_properties.append(("sandbox backend", "bubblewrap"))
         with anyio.fail_after(20):
             sandbox = await backend.open_sandbox(SandboxSpec(image=image))
         yield BashProbe(sandbox)
         with anyio.fail_after(20):
             await sandbox.close()
-            await backend.close()
 
 
 async def test_a_session_runs_calls_fails_and_is_interrupted(bash: BashProbe) -> None:

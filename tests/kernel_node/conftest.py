@@ -20,7 +20,7 @@ from moonpool.environments.publishing import default_root
 from moonpool.sandboxes.base import SandboxSpec
 from moonpool.sandboxes.zygote import ZygoteBackend
 from moonpool.wrappers.tree import render_tree
-from sandboxes.images import REQUIRED, readable_folder
+from sandboxes.images import working
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -69,15 +69,8 @@ async def image(node: Runtime) -> ImageSpec:
 
 @pytest.fixture(scope="session")
 async def backend() -> AsyncGenerator[ZygoteBackend]:
-    with readable_folder() as folder:
-        backend = ZygoteBackend(folder)
-        if missing := backend.missing_features():
-            if "zygote" in REQUIRED:
-                pytest.fail(f"zygote is required here, but: {missing}")
-            pytest.skip(f"zygote: {missing}")
+    async with working(ZygoteBackend) as backend:
         yield backend
-        with anyio.fail_after(20):
-            await backend.close()
 
 
 @pytest.fixture

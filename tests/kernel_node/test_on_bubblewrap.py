@@ -10,7 +10,7 @@ import pytest
 from kernel_node.probe import NodeProbe
 from moonpool.sandboxes.base import SandboxSpec
 from moonpool.sandboxes.bubblewrap import BubblewrapBackend
-from sandboxes.images import REQUIRED, readable_folder
+from sandboxes.images import working
 
 if TYPE_CHECKING:
     from moonpool.sandboxes.base import ImageSpec
@@ -21,12 +21,7 @@ pytestmark = pytest.mark.anyio
 async def test_node_runs_calls_and_is_interrupted_on_bubblewrap(
     request: pytest.FixtureRequest, image: ImageSpec
 ) -> None:
-    with readable_folder() as folder:
-        backend = BubblewrapBackend(folder)
-        if missing := backend.missing_features():
-            if "bubblewrap" in REQUIRED:
-                pytest.fail(f"bubblewrap is required here, but: {missing}")
-            pytest.skip(f"bubblewrap: {missing}")
+    async with working(BubblewrapBackend) as backend:
         request.node.user_properties.append(("sandbox backend", backend.name))
         with anyio.fail_after(60):
             kernel = NodeProbe(await backend.open_sandbox(SandboxSpec(image=image)))
@@ -40,7 +35,6 @@ async def test_node_runs_calls_and_is_interrupted_on_bubblewrap(
             interrupted = await kernel.finish()
             after = await kernel.run("result = kept")
             await kernel.sandbox.close()
-            await backend.close()
     assert called.result is True
     assert interrupted.error[0] == "KeyboardInterrupt"
     assert after.result == 1

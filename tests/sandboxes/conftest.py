@@ -9,7 +9,7 @@ import pytest
 
 from moonpool.sandboxes.bubblewrap import BubblewrapBackend
 from moonpool.sandboxes.zygote import ZygoteBackend
-from sandboxes.images import REQUIRED, image_of, readable_folder
+from sandboxes.images import image_of, readable_folder, skip_unless_required
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
@@ -38,10 +38,7 @@ async def real_backend(
 ) -> AsyncGenerator[ZygoteBackend | BubblewrapBackend]:
     """Each backend that really isolates; nothing of it may be left when the test ends."""
     backend = REAL[request.param](state_dir)
-    if missing := backend.missing_features():
-        if request.param in REQUIRED:
-            pytest.fail(f"{request.param} is required here, but: {missing}")
-        pytest.skip(f"{request.param}: {missing}")
+    skip_unless_required(request.param, backend.missing_features())
     request.node.user_properties.append(("sandbox backend", request.param))
     yield backend
     with anyio.fail_after(20):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.lowlevel
 
+import waiting
 from moonpool.sandboxes.base import ImageSpec, SandboxSpec
 from moonpool.sandboxes.fake import FakeBackend
 from moonpool.sandboxes.messages import Done, Execute, GuestError
@@ -122,11 +123,9 @@ async def pool_of(backend: Any, clock: Clock | None = None, **limits: Any) -> As
             await backend.close()
 
 
-async def until(holds: Callable[[], Any]) -> None:
-    """Let others run until `holds`."""
-    with anyio.fail_after(20):
-        while not holds():
-            await anyio.lowlevel.checkpoint()
+async def until(holds: Callable[[], object]) -> None:
+    """Let others run until `holds`. Without a pause: what these tests wait for may hold for a moment only."""
+    await waiting.until(holds, pause_s=0)
 
 
 async def settled() -> None:

@@ -18,7 +18,7 @@ from moonpool.sandboxes.cgroups import LimitGroups, LimitsMode, v2_groups
 from moonpool.sandboxes.control_group import ControlGroup, Count
 from sandboxes.conftest import REAL
 from sandboxes.groups import best_groups, groups_of
-from sandboxes.images import REQUIRED
+from sandboxes.images import skip_unless_required
 from sandboxes.probe import Probe
 
 if TYPE_CHECKING:
@@ -50,10 +50,7 @@ async def groups() -> AsyncGenerator[LimitGroups]:
 @asynccontextmanager
 async def backend_of(name: str, folder: Path, groups: LimitGroups) -> AsyncGenerator[ZygoteBackend | BubblewrapBackend]:
     backend = REAL[name](folder, groups)
-    if missing := backend.missing_features():
-        if name in REQUIRED:
-            pytest.fail(f"{name} is required here, but: {missing}")
-        pytest.skip(f"{name}: {missing}")
+    skip_unless_required(name, backend.missing_features())
     try:
         yield backend
     finally:

@@ -12,7 +12,7 @@ from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxClosedError, 
 from moonpool.sandboxes.fake import FakeBackend
 from moonpool.sandboxes.messages import Done, Execute, ToolCall
 from sandboxes.conftest import REAL
-from sandboxes.images import REQUIRED
+from sandboxes.images import REQUIRED, skip_unless_required
 from sandboxes.probe import Probe
 from sandboxes.scripts import (
     ADD,
@@ -63,10 +63,8 @@ class Subject:
 async def subject(request: pytest.FixtureRequest, state_dir: Path, image: ImageSpec) -> AsyncGenerator[Subject]:
     name = request.param
     backend = REAL[name](state_dir) if name in REAL else None
-    if backend is not None and (missing := backend.missing_features()):
-        if name in REQUIRED:
-            pytest.fail(f"{name} is required here, but: {missing}")
-        pytest.skip(f"{name}: {missing}")
+    if backend is not None:
+        skip_unless_required(name, backend.missing_features())
     request.node.user_properties.append(("sandbox backend", name))
     subject = Subject(name, image, backend)
     yield subject

@@ -17,6 +17,7 @@ import pytest
 
 from apps import DATA, SERVERS
 from sandboxes.remains import Graveyard, children_of, started_here, undertakers
+from waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -54,12 +55,6 @@ def start(folder: Path, *arguments: str | Path, **streams: Any) -> subprocess.Po
     return process
 
 
-async def until_there(path: Path) -> None:
-    with anyio.fail_after(90):
-        while not path.exists():  # noqa: ASYNC110  nobody announces it
-            await anyio.sleep(0.01)
-
-
 def run_folders(host: int) -> list[Path]:
     """The folders that the undertakers of `host` were told."""
     lines = [Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8") for pid in undertakers(host)]
@@ -84,7 +79,7 @@ async def test_a_run_that_is_killed_in_the_middle_of_a_tool_call_leaves_nothing(
     called = tmp_path / "called"
     servers = config(tmp_path, called)
     process = start(tmp_path, "run", "--backend", backend, "--config", servers, "-c", CODE)
-    await until_there(called)
+    await until(called.exists, within_s=90)
     assert len(graveyard.remains().processes) >= 5  # host, server, undertaker, wall, kernel
     folders = await kill(process.pid, process)
     called.unlink()
@@ -100,7 +95,7 @@ async def test_a_session_that_is_killed_in_the_middle_of_a_tool_call_leaves_its_
     servers = config(tmp_path, called)
     name = f"killed-{uuid.uuid4().hex[:12]}"
     client = start(tmp_path, "run", "--session", name, "--config", servers, "-c", CODE)
-    await until_there(called)
+    await until(called.exists, within_s=90)
     host = next(pid for pid in graveyard.remains().processes if undertakers(pid))
     folders = await kill(host, client)
     assert client.returncode != 0
@@ -130,7 +125,7 @@ async def test_an_mcp_server_that_is_killed_in_the_middle_of_a_tool_call_leaves_
     ):
         process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         process.stdin.flush()
-    await until_there(called)
+    await until(called.exists, within_s=90)
     folders = await kill(process.pid, process)
     process.stdin.close()
     process.stdout.close()

@@ -20,10 +20,9 @@ from moonpool.sandboxes.messages import Done, ToolResult
 from moonpool.sandboxes.zygote import ZygoteBackend
 from sandboxes.conftest import REAL
 from sandboxes.probe import Probe, descendants, open_fds
+from waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from moonpool.sandboxes.base import ImageSpec
 
     Backend = ZygoteBackend | BubblewrapBackend
@@ -39,13 +38,6 @@ async def opened(backend: Backend, image: ImageSpec, *, scope: str = "default") 
 def status_of(pid: int) -> dict[str, list[str]]:
     lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
     return {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for something that nobody announces."""
-    with anyio.fail_after(10):
-        while not condition():  # noqa: ASYNC110
-            await anyio.sleep(0.02)
 
 
 # --- hostile bytes on the channel

@@ -11,6 +11,7 @@ from moonpool.sandboxes.base import SandboxSpec
 from moonpool.sandboxes.zygote import ZygoteBackend
 from moonpool.sandboxes.zygote_family import ZygotePolicy
 from sandboxes.probe import Probe, descendants
+from waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,12 +33,6 @@ result = {"hash": hash("moonpool"), "code": code, "stack": stack}
 async def seen_from(backend: ZygoteBackend, spec: SandboxSpec) -> tuple[Probe, dict]:
     probe = Probe(await backend.open_sandbox(spec))
     return probe, (await probe.run(LAYOUT)).result
-
-
-async def until(holds) -> None:
-    with anyio.fail_after(30):
-        while not holds():  # noqa: ASYNC110
-            await anyio.sleep(0.01)
 
 
 async def test_a_successor_has_another_hash_seed_and_another_layout(image: ImageSpec, state_dir: Path) -> None:

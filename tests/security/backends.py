@@ -9,13 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
-import pytest
 
 from moonpool.sandboxes.base import SandboxSpec
 from moonpool.sandboxes.bubblewrap import BubblewrapBackend
 from moonpool.sandboxes.cgroups import LimitsMode, open_groups
 from moonpool.sandboxes.zygote import ZygoteBackend
-from sandboxes.images import REQUIRED, image_of, readable_folder
+from sandboxes.images import image_of, readable_folder, skip_unless_required
 from security.machine import offered_mode
 
 if TYPE_CHECKING:
@@ -46,10 +45,7 @@ async def opened(
         if guest_changes:
             image = weakened(image, folder / "guest", guest_changes)
         backend = BACKENDS[name](folder / "run", groups)
-        if missing := backend.missing_features():
-            if name in REQUIRED:
-                pytest.fail(f"{name} is required here, but: {missing}")
-            pytest.skip(f"{name}: {missing}")
+        skip_unless_required(name, backend.missing_features())
         try:
             yield backend, SandboxSpec(image=image)
         finally:
