@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -52,11 +53,12 @@ class Ended:
 
     @property
     def sentence(self) -> str:
-        """The one sentence of a command that could not do anything."""
+        """The one sentence of a command that could not do anything, with its code."""
         assert (self.exit_code, self.stdout) == (2, b""), (self.exit_code, self.stdout[:500], self.stderr)
         assert self.stderr.startswith("moonpool: ")
         assert self.stderr.count("\n") == 1
         assert "Traceback" not in self.stderr
+        assert re.search(r" \[[a-z_]+\]\n$", self.stderr), self.stderr
         return self.stderr.removeprefix("moonpool: ").rstrip("\n")
 
 
