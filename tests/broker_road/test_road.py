@@ -20,6 +20,7 @@ from moonpool.broker.upstreams.base import (
     UpstreamDiedError,
     UpstreamError,
     UpstreamGarbageError,
+    UpstreamResultError,
     UpstreamResultTooLargeError,
     UpstreamUnreachableError,
 )
@@ -381,7 +382,8 @@ async def test_a_failing_upstream_is_typed_and_retryable_by_cause_and_idempotenc
 
 
 async def test_a_lost_answer_to_a_write_says_to_look_first() -> None:
-    outcome = await Bench(UpstreamDiedError("s", "ended the connection")).call("write")
+    died = UpstreamDiedError("s", "died (exit status 3)", for_guest="ended the connection")
+    outcome = await Bench(died).call("write")
     assert outcome.error is not None
     assert outcome.error.message == (
         "server 's' ended the connection; the call may have been carried out, so look before you repeat it"
@@ -454,10 +456,10 @@ async def test_secrets_are_taken_out_of_data_and_errors(padding: int) -> None:
     assert bench.outcomes[0].redactions == {"TOKEN": 3}
     bench.upstream.answer = {"isError": True, "content": [{"type": "text", "text": "y" * 5980 + CANARY + "y" * 9000}]}
     assert "canary" not in repr(await bench.call())
-    bench.upstream.answer = UpstreamGarbageError("s", f"printed {CANARY}")
+    bench.upstream.answer = UpstreamResultError("s", "answered", for_guest=f"answered {CANARY}")
     outcome = await bench.call()
     assert outcome.error is not None
-    assert outcome.error.message == "server 's' printed [REDACTED:TOKEN]"
+    assert outcome.error.message == "server 's' answered [REDACTED:TOKEN]"
 
 
 @pytest.mark.req("H-058")

@@ -11,10 +11,8 @@ import anyio
 import pytest
 
 from broker_upstreams.peers import command, raw, upstream, upstreams
-from moonpool.broker.failures import upstream_failure
 from moonpool.broker.upstreams import UpstreamError
 from moonpool.broker.upstreams.backoff import DELAY_S_MAX, Backoff
-from moonpool.broker.upstreams.base import UpstreamDiedError, UpstreamStartError, UpstreamUnreachableError
 
 if TYPE_CHECKING:
     from moonpool.broker.upstreams import Upstream
@@ -160,28 +158,3 @@ async def test_mcp_server_git_answers(tmp_path: Path) -> None:
             result = await srv.call_tool("git_status", {"repo_path": str(tmp_path)}, timeout_s=30)
     assert len(listing.tools) == 12
     assert "No commits yet" in str(result["content"])
-
-
-@pytest.mark.parametrize(
-    ("error", "sentence"),
-    [
-        pytest.param(
-            UpstreamDiedError("db", "died (exit status 3); it last wrote to stderr: a; it last wrote to stderr: b"),
-            "server 'db' died (exit status 3)",
-            id="stderr stays here",
-        ),
-        pytest.param(
-            UpstreamStartError("db", "cannot be started: '/opt/secret/bin' is not there"),
-            "server 'db' cannot be reached; the operator sees why",
-            id="the command stays here",
-        ),
-        pytest.param(
-            UpstreamUnreachableError("db", "refused a connection at http://10.0.0.7/mcp"),
-            "server 'db' cannot be reached; the operator sees why",
-            id="the address stays here",
-        ),
-    ],
-)
-def test_a_guest_learns_what_happened_but_not_how_the_server_is_run(error: UpstreamError, sentence: str) -> None:
-    assert error.for_guest == sentence
-    assert upstream_failure(error, repeatable=False).message.startswith(sentence)

@@ -178,7 +178,8 @@ class ToolRoad:
                 _log.warning("%s", printable(f"{passage.name}: {exc}").replace("\n", " "))
                 failure = upstream_failure(exc, repeatable=passage.repeatable)
             except TimeoutError:
-                late = UpstreamCallTimeoutError(spec.server_id, f"did not answer {spec.tool!r} within {timeout_s:g} s")
+                problem = f"did not answer {spec.tool!r} within {timeout_s:g} s"
+                late = UpstreamCallTimeoutError(spec.server_id, problem, for_guest=problem)
                 failure = upstream_failure(late, repeatable=passage.repeatable)
         raise Refusal(failure.type, failure.message, retryable=failure.retryable)
 

@@ -5,6 +5,11 @@ server says is untrusted text: it is capped here and known secrets were blanked 
 call may succeed later; for a tool that changes something the caller must still look first, because the call may have
 been carried out before its answer was lost.
 
+SECURITY: an error has two sentences. `str(error)` is the operator's; `for_guest` is what code in a sandbox may read. It
+is never made from the other: commands, addresses and the server's stderr, which may print its credentials, stay on the
+host (F.4). Whoever raises passes `for_guest` only if it holds nothing but our words, the guest's own request and the
+server's answer to it; without it the class's own words are used.
+
 Neighbours: `supervisor` raises these, `fake` is the in-memory twin, `tests/broker_upstreams/test_upstream_contract.py`
 is the contract that every implementation passes.
 """
@@ -24,9 +29,6 @@ RESULT_BYTES_MAX = 64 * 1024 * 1024
 """The largest message an upstream may send; larger ones are discarded while they arrive."""
 
 SAID_LENGTH_MAX = 2000
-
-STDERR_NOTE = "; it last wrote to stderr: "
-"""Introduces a server's last words in a sentence; nothing from here on reaches a guest."""
 
 
 class Upstream(Protocol):
@@ -61,34 +63,26 @@ class UpstreamError(MoonpoolError):
     fault = Fault.UPSTREAM
     call_error_type: ClassVar[CallErrorType] = CallErrorType.UPSTREAM_ERROR
 
-    names_the_way: ClassVar[bool] = False  # the sentence holds the server's command or address
+    guest_problem: ClassVar[str] = "failed; the operator sees why"
 
-    def __init__(self, server_id: str, problem: str) -> None:
+    def __init__(self, server_id: str, problem: str, *, for_guest: str | None = None) -> None:
         super().__init__(f"server {server_id!r} {problem}")
         self.server_id = server_id
-
-    @property
-    def for_guest(self) -> str:
-        """The sentence without what only an operator may see.
-
-        SECURITY: commands, addresses and the server's stderr, which may print its credentials, stay on the host (F.4).
-        """
-        if self.names_the_way:
-            return f"server {self.server_id!r} cannot be reached; the operator sees why"
-        return str(self).partition(STDERR_NOTE)[0]
+        self.for_guest = f"server {server_id!r} {self.guest_problem if for_guest is None else for_guest}"
 
 
 class UpstreamStartError(UpstreamError):
     """The command could not be started at all."""
 
     code = "upstream_cannot_start"
-    names_the_way = True
+    guest_problem = "cannot be reached; the operator sees why"
 
 
 class UpstreamClosedAtOnceError(UpstreamError):
     """The server ended the connection before it said who it is."""
 
     code = "upstream_closed_at_once"
+    guest_problem = "closed the connection at once; the operator sees why"
     retryable = True
     call_error_type = CallErrorType.TRANSIENT_NETWORK
 
@@ -97,6 +91,7 @@ class UpstreamConnectTimeoutError(UpstreamError):
     """The server did not answer the handshake in time."""
 
     code = "upstream_connect_timeout"
+    guest_problem = "did not answer the handshake in time; the operator sees why"
     retryable = True
     call_error_type = CallErrorType.TIMEOUT
 
@@ -105,6 +100,7 @@ class UpstreamCallTimeoutError(UpstreamError):
     """The server did not answer a request in time. It was told to cancel it."""
 
     code = "upstream_call_timeout"
+    guest_problem = "did not answer in time"
     retryable = True
     call_error_type = CallErrorType.TIMEOUT
 
@@ -113,6 +109,7 @@ class UpstreamDiedError(UpstreamError):
     """The connection ended while a request was under way. The request may have been carried out."""
 
     code = "upstream_died"
+    guest_problem = "ended the connection; the operator sees why"
     retryable = True
     call_error_type = CallErrorType.TRANSIENT_NETWORK
 
@@ -127,7 +124,7 @@ class UpstreamUnreachableError(UpstreamError):
     """No connection could be made to the server's address."""
 
     code = "upstream_unreachable"
-    names_the_way = True
+    guest_problem = "cannot be reached; the operator sees why"
     retryable = True
     call_error_type = CallErrorType.TRANSIENT_NETWORK
 
@@ -136,6 +133,7 @@ class UpstreamRestingError(UpstreamError):
     """The server failed several times in a row and is left alone for a while."""
 
     code = "upstream_resting"
+    guest_problem = "failed several times in a row and is left alone for a while; the operator sees why"
     retryable = True
     call_error_type = CallErrorType.TRANSIENT_NETWORK
 
@@ -144,9 +142,12 @@ class UpstreamProtocolError(UpstreamError):
     """The server answered with a JSON-RPC error, or not as MCP says."""
 
     code = "upstream_protocol_error"
+    guest_problem = "does not answer as MCP says; the operator sees why"
 
-    def __init__(self, server_id: str, problem: str, *, rpc_code: int | None = None) -> None:
-        super().__init__(server_id, problem)
+    def __init__(
+        self, server_id: str, problem: str, *, for_guest: str | None = None, rpc_code: int | None = None
+    ) -> None:
+        super().__init__(server_id, problem, for_guest=for_guest)
         self.rpc_code = rpc_code
 
 
@@ -154,18 +155,21 @@ class UpstreamGarbageError(UpstreamError):
     """The server printed something to stdout that is not MCP."""
 
     code = "upstream_garbage"
+    guest_problem = "prints to stdout something that is not MCP; the operator sees what"
 
 
 class UpstreamAuthError(UpstreamError):
     """The server refused our credential (HTTP 401 or 403)."""
 
     code = "upstream_auth_refused"
+    guest_problem = "refused our credential; the operator sees why"
 
 
 class UpstreamRateLimitedError(UpstreamError):
     """The server asked for fewer requests (HTTP 429)."""
 
     code = "upstream_rate_limited"
+    guest_problem = "asks for fewer requests; try again later"
     retryable = True
     call_error_type = CallErrorType.RATE_LIMIT
 
@@ -174,6 +178,7 @@ class UpstreamServerFaultError(UpstreamError):
     """The server answered with HTTP 5xx."""
 
     code = "upstream_server_fault"
+    guest_problem = "failed; try again later"
     retryable = True
     call_error_type = CallErrorType.TRANSIENT_NETWORK
 
@@ -182,12 +187,14 @@ class UpstreamResultError(UpstreamError):
     """The answer arrived but cannot be used (not JSON, NaN, a lone surrogate, not a tool result)."""
 
     code = "upstream_result_unusable"
+    guest_problem = "gave an answer that cannot be used; the operator sees why"
 
 
 class UpstreamResultTooLargeError(UpstreamError):
     """The answer is larger than we take."""
 
     code = "upstream_result_too_large"
+    guest_problem = "gave an answer that is too large; ask it for less"
     call_error_type = CallErrorType.OUTPUT_TOO_LARGE
 
 
@@ -195,12 +202,14 @@ class UpstreamNeedsInputError(UpstreamError):
     """The tool asks for more input (elicitation, sampling or roots), which this release cannot give."""
 
     code = "upstream_needs_input"
+    guest_problem = "needs more input, which this release cannot give; call it with all it needs"
 
 
 class UpstreamClosedError(UpstreamError):
     """Moonpool is shutting this upstream down."""
 
     code = "upstream_closed"
+    guest_problem = "is being shut down"
     fault = Fault.HOST
     call_error_type = CallErrorType.INTERNAL
 

@@ -52,14 +52,15 @@ class FakeUpstream:
 
     async def call_tool(self, name: str, arguments: JsonObject, *, timeout_s: float) -> JsonObject:
         if name not in self.tools:
-            raise UpstreamProtocolError(self.server_id, f"refused {name!r}: Unknown tool (JSON-RPC error -32602)")
+            problem = f"refused {name!r}: Unknown tool (JSON-RPC error -32602)"
+            raise UpstreamProtocolError(self.server_id, problem, for_guest=problem)
         self.calls.append((name, copy.deepcopy(arguments)))
         with anyio.move_on_after(timeout_s):
             result = await self.tools[name][1](copy.deepcopy(arguments))
             await anyio.lowlevel.checkpoint()
             return check_result(self.server_id, name, result)
         problem = f"did not answer {name!r} within {timeout_s:g} s and was told to cancel it"
-        raise UpstreamCallTimeoutError(self.server_id, problem)
+        raise UpstreamCallTimeoutError(self.server_id, problem, for_guest=problem)
 
 
 async def echo(arguments: JsonObject) -> JsonObject:

@@ -66,9 +66,11 @@ class Exchange:
             return UpstreamAuthError(server_id, problem)
         if self.status == 429:
             wait = f" after {self.retry_after} s" if self.retry_after.isdigit() else " later"
-            return UpstreamRateLimitedError(server_id, f"asks for fewer requests (HTTP 429); try again{wait}")
+            problem = f"asks for fewer requests (HTTP 429); try again{wait}"
+            return UpstreamRateLimitedError(server_id, problem, for_guest=problem)
         if self.status >= 500:
-            return UpstreamServerFaultError(server_id, f"failed with HTTP {self.status}; try again later")
+            problem = f"failed with HTTP {self.status}; try again later"
+            return UpstreamServerFaultError(server_id, problem, for_guest=problem)
         return None
 
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, cast
 import anyio
 
 from moonpool.broker.expansion import conceal
-from moonpool.broker.upstreams.base import RESULT_BYTES_MAX, STDERR_NOTE, UpstreamStartError, said
+from moonpool.broker.upstreams.base import RESULT_BYTES_MAX, UpstreamStartError, said
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -156,7 +156,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             end = f" (killed by {_signal_name(-status)})" if status < 0 else f" (exit status {status})"
         text = self._stderr[-STDERR_BYTES_MAX:].decode(errors="replace")
         lines = [line for line in conceal(text, secrets).splitlines() if line.strip()]
-        return end + (f"{STDERR_NOTE}{said(' | '.join(lines[-8:]), 1200)}" if lines else "")
+        return end + (f"; it last wrote to stderr: {said(' | '.join(lines[-8:]), 1200)}" if lines else "")
 
     async def wait_exited(self, timeout_s: float) -> bool:
         with anyio.move_on_after(timeout_s):

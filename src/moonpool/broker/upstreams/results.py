@@ -19,18 +19,20 @@ def check_result(server_id: str, tool: str, result: JsonObject) -> JsonObject:
     """Return `result`, or raise the typed error that says why it is no CallToolResult."""
     kind = result.get("resultType", "complete")
     if kind == "input_required":
-        raise UpstreamNeedsInputError(
-            server_id,
+        problem = (
             f"needs more input to run {tool!r} ({_asked(result.get('inputRequests'))}), "
-            "which this release cannot give; call it with all it needs, or use another tool",
+            "which this release cannot give; call it with all it needs, or use another tool"
         )
+        raise UpstreamNeedsInputError(server_id, problem, for_guest=problem)
     if kind != "complete":
-        raise UpstreamResultError(server_id, f"answered {tool!r} with a result of unknown type {said(str(kind), 80)!r}")
+        problem = f"answered {tool!r} with a result of unknown type {said(str(kind), 80)!r}"
+        raise UpstreamResultError(server_id, problem, for_guest=problem)
     content = result.get("content")
     if content is None and "structuredContent" in result:
         return result
     if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
-        raise UpstreamResultError(server_id, f'answered {tool!r} without a list of "content" blocks')
+        problem = f'answered {tool!r} without a list of "content" blocks'
+        raise UpstreamResultError(server_id, problem, for_guest=problem)
     return result
 
 
@@ -39,9 +41,8 @@ def check_encodable(server_id: str, tool: str, result: JsonObject) -> None:
     try:
         json.dumps(result, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as exc:
-        raise UpstreamResultError(
-            server_id, f"answered {tool!r} with a value that is not JSON: {said(str(exc), 200)}"
-        ) from None
+        problem = f"answered {tool!r} with a value that is not JSON: {said(str(exc), 200)}"
+        raise UpstreamResultError(server_id, problem, for_guest=problem) from None
 
 
 def _asked(requests: JsonValue) -> str:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 SIGN_OF_LIFE_S: Final = 2.0
 CLOSE_S: Final = 10.0
 """How long a shutdown in good order may take; after it what is left is cancelled (processes are still killed)."""
-_LINK_MODULE: Final = "moonpool.broker.upstreams.link"
+_DIALLING_MODULE: Final = "moonpool.broker.upstreams.dialling"
 _T = TypeVar("_T")
 
 
@@ -175,7 +175,8 @@ class SupervisedUpstream:
         wait_s = self._backoff.wait_s(anyio.current_time())
         if wait_s > 0:
             problem = f"failed {self._backoff.failures} times in a row and is left alone for {wait_s:.1f} s more"
-            raise UpstreamRestingError(self.server_id, f"{problem}; the last time: {self._last_problem}")
+            operators = f"{problem}; the last time: {self._last_problem}"
+            raise UpstreamRestingError(self.server_id, operators, for_guest=problem)
         connection = self._connection = _Connection()
         self._tasks.start_soon(self._own, connection, after)
         return connection
@@ -199,9 +200,10 @@ class SupervisedUpstream:
             connection.finished.set()
 
     async def _hold(self, connection: _Connection) -> None:
-        if _LINK_MODULE not in sys.modules:  # a second of imports must not stop the event loop
-            await anyio.to_thread.run_sync(importlib.import_module, _LINK_MODULE)
-        from moonpool.broker.upstreams.link import LinkSpec, open_link  # noqa: PLC0415
+        if _DIALLING_MODULE not in sys.modules:  # a second of imports must not stop the event loop
+            await anyio.to_thread.run_sync(importlib.import_module, _DIALLING_MODULE)
+        from moonpool.broker.upstreams.dialling import open_link  # noqa: PLC0415
+        from moonpool.broker.upstreams.link import LinkSpec  # noqa: PLC0415
 
         spec = LinkSpec(
             config=self._config,
@@ -227,11 +229,11 @@ class SupervisedUpstream:
     def _timed_out(self, link: Link | None, doing: str, timeout_s: float) -> UpstreamError:
         if link is None:
             problem = f"was not ready within {timeout_s:g} s (starting, or busy with other calls); call {doing!r} again"
-            return UpstreamConnectTimeoutError(self.server_id, problem)
+            return UpstreamConnectTimeoutError(self.server_id, problem, for_guest=problem)
         link.suspect = True
         self._doubt_era(link)
-        problem = f"did not answer {doing!r} within {timeout_s:g} s and was told to cancel it{link.remark}"
-        return UpstreamCallTimeoutError(self.server_id, problem)
+        problem = f"did not answer {doing!r} within {timeout_s:g} s and was told to cancel it"
+        return UpstreamCallTimeoutError(self.server_id, f"{problem}{link.failures.remark}", for_guest=problem)
 
     def _doubt_era(self, link: Link) -> None:
         """A server that fails the first request after its era was taken on trust may have changed: ask it next time."""
