@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import stat
 import tarfile
+import tempfile
+import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -14,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from files.moving import Workbench, member, tar_of
+from moonpool.runtime.archive_links import ArchiveLinks
 from moonpool.runtime.file_errors import ArchiveRefusedError
 from moonpool.runtime.local_files import LocalFileError, landing, landing_path, local_source, plain_name
 from moonpool.runtime.tar_reader import TarReader
@@ -21,7 +26,7 @@ from moonpool.runtime.tree_landing import landing_tree, unpack_here
 from moonpool_wire.filenames import NameFault, link_stays_inside, member_parts, split_place
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Coroutine
 
 
 @pytest.mark.anyio
@@ -172,20 +177,175 @@ TRICKS: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize("name", TRICKS)
 @pytest.mark.req("F-022")
-def test_a_tar_out_of_a_sandbox_that_holds_a_trick_makes_nothing(tmp_path: Path, name: str) -> None:
+async def test_a_tar_out_of_a_sandbox_that_holds_a_trick_makes_nothing(tmp_path: Path, name: str) -> None:
     archive = tmp_path / "a.tar"
     archive.write_bytes(tar_of(member("good", b"x"), *TRICKS[name]))
     with pytest.raises(ArchiveRefusedError):
-        unpack_here(archive, tmp_path / "here")
+        await unpack_here(archive, tmp_path / "here")
     assert [path.name for path in tmp_path.iterdir()] == ["a.tar"]
 
 
-def test_a_folder_that_is_there_is_not_filled(tmp_path: Path) -> None:
+@pytest.mark.anyio
+async def test_a_folder_that_is_there_is_not_filled(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes(tar_of(member("a", b"x")))
     with pytest.raises(LocalFileError, match="is there already"):
-        unpack_here(tmp_path / "a.tar", tmp_path)
+        await unpack_here(tmp_path / "a.tar", tmp_path)
+
+
+def link(name: str, text: str) -> Any:
+    return member(name, type=tarfile.SYMTYPE, linkname=text)
+
+
+def chain(length: int, *, backwards: bool = False) -> list[Any]:
+    """Links that lead through each other to `end`; the first passes all others."""
+    texts = [f"l{number + 1}" for number in range(length - 1)] + ["end"]
+    links = [link(f"l{number}", text) for number, text in enumerate(texts)]
+    return links[::-1] if backwards else links
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("backwards", [False, True])
+async def test_a_link_may_pass_as_many_others_as_the_kernel_lets_it(tmp_path: Path, backwards: bool) -> None:
+    (tmp_path / "a.tar").write_bytes(tar_of(member("end", b"body"), *chain(40, backwards=backwards)))
+    assert await unpack_here(tmp_path / "a.tar", tmp_path / "here") == 41
+    assert (tmp_path / "here/l0").read_bytes() == b"body"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "links",
+    [
+        pytest.param(chain(41), id="41"),
+        pytest.param(chain(41, backwards=True), id="41 backwards"),
+        pytest.param(chain(1500), id="1,500"),
+        pytest.param([*chain(900), *(link(f"m{number}", "l0") for number in range(16_000))], id="16,900"),
+        pytest.param(
+            [link("l0", "end"), *(link(f"l{n}", f"l{n - 1}/../l{n - 1}") for n in range(1, 64))], id="doubling"
+        ),
+        pytest.param([link("a", "b"), link("b", "a")], id="ring"),
+        pytest.param([link("a", "no/../" + "a/" * 2000)], id="itself"),
+    ],
+)  # fmt: skip
+async def test_links_that_lead_through_too_many_others_are_refused(tmp_path: Path, links: list[Any]) -> None:
+    (tmp_path / "a.tar").write_bytes(tar_of(member("end", type=tarfile.DIRTYPE), *links))
+    with anyio.fail_after(20), pytest.raises(ArchiveRefusedError, match="a link through too many others"):
+        await unpack_here(tmp_path / "a.tar", tmp_path / "here")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tar"]
+
+
+@pytest.mark.anyio
+async def test_a_link_to_what_is_not_there_may_lead_on(tmp_path: Path) -> None:
+    links = [link("a", "no/such/../../b"), link("b", "missing"), link("c", "missing/../no")]
+    (tmp_path / "a.tar").write_bytes(tar_of(*links))
+    await unpack_here(tmp_path / "a.tar", tmp_path / "here")
+    assert tree_of(tmp_path / "here") == {"a": "no/such/../../b", "b": "missing", "c": "missing/../no"}
+
+
+_name = st.sampled_from(["a", "b", "c"])
+
+
+@given(
+    st.dictionaries(_name, st.text(alphabet="abc/.", min_size=1, max_size=12), min_size=1),
+    st.sampled_from(["a", "b", "c", "d"]),
+)
+def test_a_link_that_is_accepted_leads_nowhere_else_on_a_disk(links: dict[str, str], folder: str) -> None:
+    """Each link stands in a folder two levels down, beside the others; the kernel's word is compared."""
+    paper = ArchiveLinks()
+    for parts in (("d",), ("d", folder)):
+        paper.add(parts)
+    links = {name: text for name, text in links.items() if link_stays_inside(("d", folder, name), text)}
+    for name, text in links.items():
+        paper.add(("d", folder, name), text)
+    with tempfile.TemporaryDirectory() as made:
+        top = Path(made, "top").resolve()
+        (top / "d" / folder).mkdir(parents=True)
+        for name, text in links.items():
+            (top / "d" / folder / name).symlink_to(text)
+        for name in links:
+            try:
+                paper.check(("d", folder, name))
+            except NameFault:
+                continue
+            led = os.path.realpath(top / "d" / folder / name)
+            assert f"{led}/".startswith(f"{top}/")
+
+
+class Gate:
+    """Stands in for a function that a thread calls: holds it up until the test lets it go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+        self.entered, self.opened = threading.Event(), threading.Event()
+        self.calls = 0
+        real = getattr(owner, name)
+
+        def held_up(*args: Any, **kwargs: Any) -> Any:
+            self.entered.set()
+            assert self.opened.wait(20)
+            value = real(*args, **kwargs)
+            self.calls += 1
+            return value
+
+        monkeypatch.setattr(owner, name, held_up)
+
+    async def cancel_inside(self, work: Coroutine[Any, Any, object]) -> None:
+        """Cancel `work`, twice, while it is held up in a thread; return when it has ended."""
+        task = asyncio.ensure_future(work)
+        assert await asyncio.to_thread(self.entered.wait, 20)
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        self.opened.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+@pytest.mark.anyio
+async def test_a_file_is_closed_after_its_last_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in").write_bytes(b"body")
+
+    async def read() -> None:
+        async with local_source(tmp_path / "in") as source:
+            async for _ in source.chunks():
+                pass
+
+    gate = Gate(monkeypatch, os, "read")
+    await gate.cancel_inside(read())
+    assert gate.calls == 1  # on the descriptor that was open
+
+
+async def land(target: Path) -> None:
+    async with landing(target, force=True) as file:
+        await file.write(b"x" * 2_000_000)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("step", ["open", "write", "fsync"])
+async def test_a_landing_that_is_cancelled_in_a_step_publishes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    gate = Gate(monkeypatch, os, step)
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    await gate.cancel_inside(land(tmp_path / "out"))
+    assert gate.calls == 1
+    assert list(tmp_path.iterdir()) == []
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("step", ["mkdir", "symlink_to", "chmod"])
+async def test_a_folder_whose_landing_is_cancelled_is_not_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    entries = [member("d", type=tarfile.DIRTYPE), member("e", type=tarfile.DIRTYPE), link("l", "d"), link("m", "e")]
+    (tmp_path / "a.tar").write_bytes(tar_of(*entries))
+    gate = Gate(monkeypatch, Path, step)
+    await gate.cancel_inside(unpack_here(tmp_path / "a.tar", tmp_path / "here"))
+    assert gate.calls == 1  # nothing more was made after it
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tar"]
 
 
 @given(st.binary(max_size=3000))

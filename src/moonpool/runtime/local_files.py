@@ -2,6 +2,7 @@
 
 INVARIANT: a file that arrives has a passing name until all of it is there and right; then it gets its own in one step.
 Nothing is overwritten unless that was asked for. On every other ending the passing file is gone.
+INVARIANT: a descriptor is closed only when no thread uses it any more: its number may be another file's by then.
 SECURITY: a name that comes from a sandbox is only ever one plain name in a folder that the caller chose.
 """
 
@@ -12,13 +13,13 @@ import os
 import secrets
 import stat
 import unicodedata
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.runtime.file_errors import shown
-from moonpool.sandboxes.shielding import finish
+from moonpool.sandboxes.shielding import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -43,7 +44,7 @@ class LocalSource:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Its bytes, read in a thread."""
-        while chunk := await asyncio.to_thread(os.read, self._fd, _CHUNK_BYTES):
+        while chunk := await in_thread(lambda: os.read(self._fd, _CHUNK_BYTES)):
             yield chunk
 
 
@@ -51,7 +52,7 @@ class LocalSource:
 async def local_source(path: Path) -> AsyncGenerator[LocalSource]:
     """Open a file to send it. Links of the caller's own are followed. Raises LocalFileError."""
     try:
-        fd = await asyncio.to_thread(os.open, path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = await _open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise LocalFileError(f"{path}: {(error.strerror or 'it cannot be read').lower()}") from None
     try:
@@ -80,7 +81,7 @@ class Landing:
         """Write what was gathered, in a thread."""
         data, self._buffer = self._buffer, bytearray()
         if data:
-            await asyncio.to_thread(_write_all, self._fd, data)
+            await in_thread(lambda: _write_all(self._fd, data))
 
 
 @asynccontextmanager
@@ -90,20 +91,23 @@ async def landing(target: Path, *, force: bool) -> AsyncGenerator[Landing]:
         raise LocalFileError(f"{target} is there already; choose another name, or say --force")
     passing = target.with_name(f".moonpool-{secrets.token_hex(8)}.part")
     try:
-        fd = await asyncio.to_thread(
-            os.open, passing, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
-        )
+        fd = await _open(passing, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         raise LocalFileError(f"{target.parent}: {(error.strerror or 'it cannot be written').lower()}") from None
+    except asyncio.CancelledError:
+        passing.unlink(missing_ok=True)
+        raise
     file = Landing(fd)
     try:
         yield file
         await file.flush()
-        await asyncio.to_thread(_publish, fd, passing, target, force=force)
+        await in_thread(lambda: os.fsync(fd))
+        _publish(passing, target, force=force)
     except OSError as error:
         raise LocalFileError(f"{target}: {(error.strerror or 'it cannot be written').lower()}") from None
     finally:
-        await finish(_clean_up(fd, passing))
+        os.close(fd)
+        passing.unlink(missing_ok=True)
 
 
 def landing_path(target: Path | None, guest_path: str) -> Path:
@@ -127,8 +131,20 @@ def is_plain(name: str) -> bool:
     )
 
 
-def _publish(fd: int, passing: Path, target: Path, *, force: bool) -> None:
-    os.fsync(fd)
+async def _open(path: Path, flags: int) -> int:
+    """A descriptor; none is left open when the caller is cancelled meanwhile."""
+    opened: list[int] = []
+    try:
+        await in_thread(lambda: opened.append(os.open(path, flags, 0o666)))
+    except asyncio.CancelledError:
+        for fd in opened:
+            os.close(fd)
+        raise
+    return opened[0]
+
+
+def _publish(passing: Path, target: Path, *, force: bool) -> None:
+    """Give the file its name. In the event loop's own thread, where no cancellation can come after it is published."""
     if force:
         passing.replace(target)
         return
@@ -136,12 +152,6 @@ def _publish(fd: int, passing: Path, target: Path, *, force: bool) -> None:
         os.link(passing, target, follow_symlinks=False)
     except FileExistsError:
         raise LocalFileError(f"{target} is there already; choose another name, or say --force") from None
-
-
-async def _clean_up(fd: int, passing: Path) -> None:
-    os.close(fd)
-    with suppress(FileNotFoundError):
-        await asyncio.to_thread(passing.unlink)
 
 
 def _write_all(fd: int, content: bytearray) -> None:

@@ -1,7 +1,7 @@
 """Ends that must be reached although the task that wants them is being cancelled.
 
 asyncio cancels a task once, anyio at every await until its scope is left. What puts an end on record, or waits for a
-sandbox to be gone, is finished under both.
+sandbox to be gone, is finished under both. So is a step in a thread, which no cancellation stops.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    import threading
+    from collections.abc import Callable, Coroutine
 
 _T = TypeVar("_T")
 
 
-async def finish(work: Coroutine[object, object, _T]) -> _T:
-    """Await `work` to its end. Cancellations that come meanwhile, however many, are raised afterwards."""
+async def finish(work: Coroutine[object, object, _T], *, given_up: threading.Event | None = None) -> _T:
+    """Await `work` to its end, however often it is cancelled meanwhile; the cancellation is raised afterwards.
+
+    `given_up` is set at the cancellation, for work that can then end sooner.
+    """
     future = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     with anyio.CancelScope(shield=True):
@@ -27,6 +31,15 @@ async def finish(work: Coroutine[object, object, _T]) -> _T:
                 await asyncio.wait({future})
             except asyncio.CancelledError as error:
                 cancelled = error
+                if given_up is not None:
+                    given_up.set()
     if cancelled is not None:
+        if not future.cancelled():
+            future.exception()  # seen, so that asyncio does not report it
         raise cancelled
     return future.result()
+
+
+async def in_thread(step: Callable[[], _T], *, given_up: threading.Event | None = None) -> _T:
+    """Run `step` in a thread. When this returns or raises, a cancellation too, the thread is done with its files."""
+    return await finish(asyncio.to_thread(step), given_up=given_up)
