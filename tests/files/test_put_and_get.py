@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
 from typing import TYPE_CHECKING
@@ -22,7 +23,9 @@ from moonpool.runtime.file_errors import (
     PathOutsideError,
     TargetExistsError,
     TransferTimeoutError,
+    refusal,
 )
+from moonpool_guest.files.refusals import refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -210,9 +213,32 @@ async def test_a_growing_file_is_cut_off_at_the_limit(bench: Workbench) -> None:
 
 
 async def test_more_than_may_be_sent_is_refused_and_leaves_nothing(bench: Workbench) -> None:
-    with pytest.raises(FileTooLargeError):
+    with pytest.raises(FileTooLargeError, match="send less at a time, or raise file_bytes_max"):
         await bench.put("big", bytes(bench.app.settings.file_bytes_max + 1))
     assert await bench.leftovers() == []
+
+
+async def test_what_is_too_large_is_told_with_the_setting_that_bounds_it(bench: Workbench) -> None:
+    async def nowhere(_: bytes) -> None:
+        pass
+
+    await bench.run("""
+        import os
+        os.mkdir('d')
+        for number in range(4):
+            open(f'd/{number}', 'wb').truncate(30 << 20)  # holds nothing, and is sent as what it looks like
+    """)
+    with pytest.raises(FileTooLargeError, match="are sent; transfer less at a time, or raise file_bytes_max"):
+        await bench.files.get("d/0", nowhere)
+    with pytest.raises(FileTooLargeError, match="bytes; transfer less at a time, or raise disk_bytes_max"):
+        await bench.files.archive("d", nowhere)
+
+
+def test_the_sandboxs_own_bound_on_a_file_is_told_with_its_setting() -> None:
+    told = refusal_of(OSError(errno.EFBIG, "File too large"))
+    error = refusal("big", told.code, told.message)
+    assert isinstance(error, FileTooLargeError)
+    assert str(error) == "big: no file in the sandbox may be so large; make smaller files, or raise disk_bytes_max"
 
 
 async def test_a_full_quota_is_said_and_leaves_nothing(bench: Workbench) -> None:

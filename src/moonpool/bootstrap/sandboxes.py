@@ -98,7 +98,7 @@ def sandbox_spec(
         cpu_s_max=settings.cpu_s_max,
         cpu_cores_max=settings.cpu_cores_max,
         disk_bytes_max=settings.disk_bytes_max,
-        file_bytes_max=settings.disk_bytes_max,
+        fsize_bytes_max=settings.disk_bytes_max,
     )
     return SandboxSpec(image=image_spec(environment, data / "environments", found), limits=limits)
 

@@ -6,9 +6,12 @@ an unknown code is a plain failure, and the words are shortened and stripped of 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import Fault, MoonpoolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _DETAIL_CHARS_MAX: Final = 400
 
@@ -21,7 +24,7 @@ class FileTransferError(MoonpoolError):
 
 
 class TransferTimeoutError(FileTransferError):
-    """A transfer took too long, or the sandbox stopped answering; the sandbox was ended."""
+    """A transfer took too long and was given up, or the sandbox stopped answering and was ended."""
 
     code = "transfer_timeout"
     fault = Fault.GUEST
@@ -116,7 +119,9 @@ _KINDS: Final[dict[str, tuple[type[FileTransferError], str]]] = {
     "name": (NameRefusedError, "choose a shorter, plain name"),
     "outside": (PathOutsideError, "name a path below /workspace, /home/user or /tmp"),
     "inaccessible": (FileInaccessibleError, "change its mode with code first"),
-    "too_large": (FileTooLargeError, "transfer less, or raise file_bytes_max"),
+    "too_large": (FileTooLargeError, "transfer less at a time"),  # `refusal` names the setting
+    "too_many": (FileTooLargeError, "transfer less at a time"),
+    "too_large_there": (FileTooLargeError, "make smaller files, or raise disk_bytes_max"),
     "quota": (DiskQuotaError, "delete files first, or raise disk_bytes_max"),
     "digest_mismatch": (DigestMismatchError, "try again"),
     "changed": (FileChangedError, "try again when the code that writes it has ended"),
@@ -126,10 +131,27 @@ _KINDS: Final[dict[str, tuple[type[FileTransferError], str]]] = {
 }
 
 
-def refusal(path: str, code: str, detail: str) -> FileTransferError:
-    """The error for a guest's `code` about `path`."""
+def refusal(path: str, code: str, detail: str, *, size_setting: str = "") -> FileTransferError:
+    """The error for a guest's `code` about `path`; `size_setting` is what bounds the size of such a transfer."""
     kind, remedy = _KINDS.get(code, (FileTransferError, "open a new session if it happens again"))
+    if code == "too_large" and size_setting:
+        remedy += f", or raise {size_setting}"
     return kind(f"{shown(path)}: {shown(detail) or 'it failed'}; {remedy}")
+
+
+def _kinds_of(kind: type[FileTransferError]) -> Iterator[type[FileTransferError]]:
+    yield kind
+    for special in kind.__subclasses__():
+        yield from _kinds_of(special)
+
+
+_BY_CODE: Final = {kind.code: kind for kind in _kinds_of(FileTransferError)}
+
+
+def error_of(code: str, message: str) -> FileTransferError | None:
+    """The error with this `code` and `message`, as another process raised it; None if `code` is none of these."""
+    kind = _BY_CODE.get(code)
+    return None if kind is None else kind(message)
 
 
 def shown(text: str) -> str:

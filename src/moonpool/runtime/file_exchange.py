@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Final
 from moonpool.runtime.file_errors import FileTransferError, TransferTimeoutError, refusal, shown
 from moonpool.sandboxes.base import SandboxClosedError
 from moonpool.sandboxes.link import Backlog
-from moonpool.sandboxes.messages import FileAnswer, FileDone, FileDrop, FileEntries, FileFailed, FileOpening
+from moonpool.sandboxes.messages import (
+    FileAnswer,
+    FileDone,
+    FileDrop,
+    FileEntries,
+    FileFailed,
+    FileGet,
+    FileOpening,
+    FilePut,
+)
 from moonpool.sandboxes.shielding import finish
 from moonpool_wire.limits import FILE_LISTING_BYTES_MAX, FILE_PIECE_BYTES_MAX, FILE_PIECES_IN_FLIGHT_MAX
 
@@ -41,6 +50,7 @@ class FileExchange(Backlog):
         super().__init__()
         self.order = opening.order
         self.path = shown(opening.path)
+        self.size_setting = "file_bytes_max" if isinstance(opening, FilePut | FileGet) else "disk_bytes_max"
         self._sandbox, self._answer_s = sandbox, answer_s
         self._answers: asyncio.Queue[tuple[FileAnswer, bytes] | None] = asyncio.Queue()
         self._over = False  # the guest has said its last word on the order
@@ -107,7 +117,7 @@ class FileExchange(Backlog):
             raise self._gone()
         message, _ = item
         if isinstance(message, FileFailed):
-            raise refusal(self.path, message.code, message.message)
+            raise refusal(self.path, message.code, message.message, size_setting=self.size_setting)
         return item
 
     def answered(self) -> bool:

@@ -28,7 +28,8 @@ async def send_all(exchange: FileExchange, source: Source, tally: TransferTally,
     async for chunk in source:
         tally.size += len(chunk)
         if tally.size > bytes_max:
-            raise FileTooLargeError(f"more than {bytes_max:,} bytes cannot be sent; send less, or raise file_bytes_max")
+            how = f"send less at a time, or raise {exchange.size_setting}"
+            raise FileTooLargeError(f"{exchange.path}: more than {bytes_max:,} bytes cannot be sent; {how}")
         digest.update(chunk)
         for piece in _cut(chunk):
             while exchange.answered() or in_flight == FILE_PIECES_IN_FLIGHT_MAX:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import MoonpoolError
 from moonpool.runtime import session_wire as wire
-from moonpool.runtime.file_errors import FileTransferError
+from moonpool.runtime.file_errors import FileTransferError, error_of
 from moonpool.runtime.files import FileListing, FileReceipt
 
 if TYPE_CHECKING:
@@ -89,7 +89,10 @@ async def _read_on(reader: asyncio.StreamReader) -> None:
 
 
 class RemoteFiles:
-    """The files of a session in another process. The same methods as `SessionFiles` has."""
+    """The files of a session in another process. The same methods as `SessionFiles` has, and the same errors.
+
+    Raises SessionError, too, when the session's process refuses, and SessionLostError when it ends meanwhile.
+    """
 
     def __init__(self, connect: Callable[[], socket.socket]) -> None:
         self._connect = connect
@@ -155,11 +158,12 @@ class RemoteFiles:
 
 
 async def _hear(reader: asyncio.StreamReader, sink: Sink) -> wire.HostMessage:
-    """Hand pieces on until something else comes. Raises SessionError, SessionLostError."""
+    """Hand pieces on until something else comes. Raises FileTransferError, SessionError, SessionLostError."""
     while isinstance(message := await wire.receive_from_host(reader), wire.Piece):
         await sink(message.data)
     if isinstance(message, wire.Refused):
-        raise wire.SessionError(message.message, code=message.code)
+        told = message.message
+        raise error_of(message.code, told) or wire.SessionError(told, code=message.code)
     if message is None:
         raise _lost()
     return message

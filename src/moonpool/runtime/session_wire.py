@@ -180,7 +180,7 @@ class Finished(_Message, frozen=True, tag="finished"):
 
 
 class Refused(_Message, frozen=True, tag="refused"):
-    """Nothing was run, and why: sentence and code of the error."""
+    """The request was not carried out, and why: sentence and code of the error. No code was run."""
 
     message: str
     code: str = SessionError.code

@@ -60,7 +60,7 @@ class TarReader:
             for _chunk in self.content():
                 pass
             self._take(-entry.size % _BLOCK)
-        raise ArchiveRefusedError(f"the archive has more than {ARCHIVE_ENTRIES_MAX:,} entries")
+        raise ArchiveRefusedError(f"the archive has more than {ARCHIVE_ENTRIES_MAX:,} entries; fetch less at a time")
 
     def content(self) -> Iterator[bytes]:
         """The current entry's bytes."""

@@ -67,7 +67,7 @@ class SandboxLimits:
     memory_bytes_max: int = 2 * 1024**3
     process_count_max: int = 64
     open_files_max: int = 256
-    file_bytes_max: int = 256 * 1024**2
+    fsize_bytes_max: int = 256 * 1024**2  # RLIMIT_FSIZE: what one file in the sandbox may grow to
     cpu_s_max: int = 600
     cpu_cores_max: float = 2.0
     disk_bytes_max: int = 256 * 1024**2
@@ -91,7 +91,7 @@ class SandboxLimits:
         return {
             **memory,
             "NOFILE": self.open_files_max,
-            "FSIZE": self.file_bytes_max,
+            "FSIZE": self.fsize_bytes_max,
             "CPU": self.cpu_s_max + _SECOND_LAYER_CPU_S,  # the host watches (`limit_watch`), and tells
             "CORE": 1,  # not 0: see seccomp._core_limit_checks
             "MEMLOCK": 0,

@@ -12,7 +12,7 @@ _BY_ERRNO = {
     errno.ENXIO: ("not_regular", "it is a socket or a pipe"),
     errno.ENOSPC: ("quota", "the sandbox's disk quota is full"),
     errno.EDQUOT: ("quota", "the sandbox's disk quota is full"),
-    errno.EFBIG: ("too_large", "no file in the sandbox may be so large"),
+    errno.EFBIG: ("too_large_there", "no file in the sandbox may be so large"),
     errno.EACCES: ("inaccessible", "its permissions forbid it"),
     errno.EPERM: ("inaccessible", "its permissions forbid it"),
     errno.EROFS: ("inaccessible", "it cannot be changed"),

@@ -144,7 +144,7 @@ def checked_walk(top: int, entries_max: int, unreadable: "list[str]") -> "Iterat
     try:
         for count, entry in enumerate(walk(top, unreadable=unreadable), 1):
             if count > entries_max:
-                raise RefusedError("too_large", f"there are more than {entries_max:,} files and folders")
+                raise RefusedError("too_many", f"there are more than {entries_max:,} files and folders")
             yield entry
     except BoundReachedError as bound:
-        raise RefusedError("too_large", f"there are {bound}") from None
+        raise RefusedError("too_many", f"there are {bound}") from None

@@ -120,7 +120,7 @@ def compose(program: str, spec: SandboxSpec, language: str = "python") -> str:
         "PROCESSES": limits.process_count_max,
         "MEMORY_BYTES": limits.memory_bytes_max,
         "OPEN_FILES": limits.open_files_max,
-        "FILE_BYTES": limits.file_bytes_max,
+        "FILE_BYTES": limits.fsize_bytes_max,
         "DISK_BYTES": limits.disk_bytes_max,
         "DISK_INODES": limits.disk_inodes_max,
     }
