@@ -193,5 +193,5 @@ async def test_typescript_without_its_tools_is_one_clear_error(open_kernel: Open
     run = await kernel.run("const a: number = 1;\nglobalThis.result = a;")
     plain = await kernel.run("globalThis.result = 2")
     assert run.error[0] == "LanguageUnavailable"
-    assert "install npm" in run.error[1]
+    assert "language `typescript`" in run.error[1]
     assert plain.result == 2

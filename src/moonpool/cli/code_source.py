@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from moonpool.core.errors import InputError
-from moonpool.core.languages import PYTHON, language_of, language_of_file
+from moonpool.core.languages import PYTHON, is_typescript, language_of, language_of_file
 
 _STDIN = 0
 
@@ -18,6 +18,7 @@ class SourceCode(NamedTuple):
     code: bytes
     name: str
     language: str
+    typescript: bool
 
 
 def read_code(file: str | None, inline: str | None, language: str | None = None, *, bytes_max: int) -> SourceCode:
@@ -26,17 +27,17 @@ def read_code(file: str | None, inline: str | None, language: str | None = None,
     if inline is not None:
         if file is not None:
             raise InputError(f"give either -c CODE or the file {file!r}, not both")
-        return SourceCode(_checked(os.fsencode(inline), "the code given with -c", bytes_max), "<code>", named or PYTHON)
+        code = _checked(os.fsencode(inline), "the code given with -c", bytes_max)
+        return SourceCode(code, "<code>", named or PYTHON, is_typescript(language))
     if file == "-" or (file is None and not os.isatty(_STDIN)):
         with open(_STDIN, "rb", closefd=False) as stdin:
-            return SourceCode(
-                _checked(_read(stdin, bytes_max, "standard input"), "standard input", bytes_max),
-                "<stdin>",
-                named or PYTHON,
-            )
+            code = _checked(_read(stdin, bytes_max, "standard input"), "standard input", bytes_max)
+        return SourceCode(code, "<stdin>", named or PYTHON, is_typescript(language))
     if file is None:
         raise InputError("there is no code to run; give a file, -c CODE, or code on standard input")
-    return SourceCode(_checked(_read_file(file, bytes_max), file, bytes_max), file, named or language_of_file(file))
+    code = _checked(_read_file(file, bytes_max), file, bytes_max)
+    written_in = named or language_of_file(file)
+    return SourceCode(code, file, written_in, written_in == "node" and is_typescript(language, file))
 
 
 def _read_file(name: str, bytes_max: int) -> bytes:

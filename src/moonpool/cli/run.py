@@ -20,7 +20,10 @@ def run(  # noqa: PLR0913, PLR0917  one parameter per option
     language: Annotated[
         str | None,
         typer.Option(
-            "-l", "--language", help="python, node or bash. Default: by the file's name, else python.", metavar="NAME"
+            "-l",
+            "--language",
+            help="python, node, typescript or bash. Default: by the file's name, else python.",
+            metavar="NAME",
         ),
     ] = None,
     config: Annotated[

@@ -28,6 +28,7 @@ async def run_here(parts: RunParts) -> None:
         code=parts.source.code,
         name=parts.source.name,
         language=parts.source.language,
+        typescript=parts.source.typescript,
         timeout_s=parts.order.timeout_s,
         observer=parts.output.show,
     )

@@ -44,6 +44,7 @@ async def run_in_session(parts: RunParts, name: str) -> None:
         name=parts.source.name,
         timeout_s=order.timeout_s,
         language=parts.source.language,
+        typescript=parts.source.typescript,
         environment=order.environment,
         backend=order.backend,
         config_digest=_config_digest(order.config) if order.config is not None else None,

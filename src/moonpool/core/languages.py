@@ -1,7 +1,7 @@
 """Languages that code may be written in, and the names people give them. Pure.
 
 A request names a language, or its file's name does; Python where neither does. `typescript` is Node's: types are
-stripped, not checked.
+stripped, not checked. Node before 22.13 needs tools for that, so whoever runs code says whether it is TypeScript.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import Final
 from moonpool.core.errors import InputError
 
 PYTHON: Final = "python"
+TYPESCRIPT: Final = "typescript"
 LANGUAGES: Final = (PYTHON, "node", "bash")
 """As the channel, the journal and the envelope name them (J-011)."""
 
 _OTHER_NAMES: Final = {
     "py": PYTHON, "python3": PYTHON,
-    "js": "node", "javascript": "node", "nodejs": "node", "mjs": "node", "ts": "node", "typescript": "node",
+    "js": "node", "javascript": "node", "nodejs": "node", "mjs": "node", "ts": "node", TYPESCRIPT: "node",
     "sh": "bash", "shell": "bash",
 }  # fmt: skip
 _SUFFIXES: Final = {
@@ -43,3 +44,9 @@ def language_of(name: str | None) -> str:
 def language_of_file(name: str) -> str:
     """The language that a file's name tells; Python when it tells none."""
     return next((language for suffix, language in _SUFFIXES.items() if name.lower().endswith(suffix)), PYTHON)
+
+
+def is_typescript(language: str | None, file_name: str = "") -> bool:
+    """Whether a language's name, or a file's, says that the code is TypeScript."""
+    said = (language or "").strip().lower() in {TYPESCRIPT, "ts"}
+    return said or (language_of_file(file_name) == "node" and file_name.lower().endswith("ts"))

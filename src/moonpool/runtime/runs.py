@@ -55,6 +55,7 @@ class CodeRequest:
     timeout_s: float | None = None
     name: str = "<code>"
     language: str = PYTHON  # one of `core.languages.LANGUAGES`
+    typescript: bool = False  # it is said to be Node's TypeScript, which may need tools first
     observer: Observer | None = None  # hears redacted output as it comes
 
 

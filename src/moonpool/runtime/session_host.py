@@ -167,7 +167,12 @@ class SessionHost:
 
     async def _take_turn(self, run: wire.Run, client: Client) -> None:
         request = CodeRequest(
-            code=run.code, name=run.name, language=run.language, timeout_s=run.timeout_s, observer=client.show
+            code=run.code,
+            name=run.name,
+            language=run.language,
+            typescript=run.typescript,
+            timeout_s=run.timeout_s,
+            observer=client.show,
         )
         async with self._turn:
             if self._over.is_set():

@@ -60,6 +60,7 @@ class Run(_Message, frozen=True, tag="run"):
     name: str
     timeout_s: float | None = None
     language: str = PYTHON
+    typescript: bool = False
     environment: str | None = None
     backend: str | None = None
     config_digest: str | None = None

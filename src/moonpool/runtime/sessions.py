@@ -21,7 +21,7 @@ from moonpool.core.languages import LANGUAGES, PYTHON, language_of
 from moonpool.runtime.file_errors import FileTransferError
 from moonpool.runtime.file_records import TransferRecorder
 from moonpool.runtime.files import FileLimits, SessionFiles
-from moonpool.runtime.languages import Languages
+from moonpool.runtime.languages import Languages, LanguageUnavailableError
 from moonpool.runtime.runs import CANCELLED_EARLY, CodeRequest, InterruptedRunError, Road, Run, Ticket
 from moonpool.runtime.tools import Toolbox, ToolSnapshot, show
 from moonpool.sandboxes.base import TreeRef
@@ -173,9 +173,6 @@ class Session:
     async def _execute(self, request: CodeRequest) -> Envelope:
         run = self._run = Run(self._runtime, self._ticket, self.session_id, request)
         snapshot: ToolSnapshot | None = None
-        if (absence := self._runtime.languages.absent.get(request.language)) is not None:
-            missing = ExecutionError(type="LanguageUnavailable", message=absence)
-            return await run.failed_to_start(missing, snapshot)
         try:
             if request.language == PYTHON:
                 ready = self._at_hand() or await run.opening(self._ready_sandbox())
@@ -184,6 +181,9 @@ class Session:
             sandbox, snapshot = ready
         except InterruptedRunError:
             return await run.failed_to_start(CANCELLED_EARLY, snapshot)
+        except LanguageUnavailableError as error:
+            failure = ExecutionError(type="LanguageUnavailable", message=str(error))
+            return await run.failed_to_start(failure, snapshot)
         except HostUnfitError as error:  # recorded, but nothing that a program should read as a failed execution
             await run.failed_to_start(ExecutionError(type="SandboxError", message=str(error)), snapshot)
             raise

@@ -25,8 +25,8 @@ let tools = '';
 class TypeScriptUnavailableError extends Error {
   constructor() {
     super(
-      'this is no JavaScript; it may be TypeScript, but this host cannot take types out: ' +
-        'install npm there and start Moonpool again, use Node 22.13 or newer, or write JavaScript',
+      'this is no JavaScript; if it is TypeScript, say so (language `typescript`, or a file name that ends in .ts), ' +
+        'so that the host installs what this Node.js needs to take types out, or write JavaScript',
     );
     this.name = 'LanguageUnavailable';
   }
@@ -37,7 +37,7 @@ function configure(folder) {
   tools = folder;
 }
 
-/** `code` without its types; null if that cannot be. Throws if it looks like TypeScript and nobody can strip it. */
+/** `code` without its types; null if that cannot be. Throws if it looks like TypeScript and nobody can strip it yet. */
 function stripTypes(code) {
   const strip = stripper();
   if (strip === null) {

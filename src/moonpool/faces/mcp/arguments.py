@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from moonpool.broker.validation import SchemaChecks
 from moonpool.core.errors import InputError
-from moonpool.core.languages import language_of
+from moonpool.core.languages import is_typescript, language_of
 from moonpool.faces.mcp.definitions import DEFINE, DEFINITIONS, EXECUTE, PATHS_MAX, SEARCH
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class ExecuteRequest:
 
     code: bytes
     language: str
+    typescript: bool
     session: str | None
     timeout_s: float | None
 
@@ -92,9 +93,13 @@ def _execute(given: JsonObject) -> ExecuteRequest:
         code = cast("str", given["code"]).encode()
     except UnicodeEncodeError:
         raise InputError("the code holds half a surrogate pair, which UTF-8 cannot carry; remove it") from None
-    language = language_of(cast("str | None", given.get("language")))
+    language = cast("str | None", given.get("language"))
     return ExecuteRequest(
-        code=code, language=language, session=name, timeout_s=None if timeout is None else float(timeout)
+        code=code,
+        language=language_of(language),
+        typescript=is_typescript(language),
+        session=name,
+        timeout_s=None if timeout is None else float(timeout),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from moonpool.core.languages import LANGUAGES
+from moonpool.core.languages import LANGUAGES, TYPESCRIPT
 from moonpool.core.manifest import ToolDefinition
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ _EXECUTE: Final[JsonObject] = {
         "code",
         {
             "code": {"type": "string"},
-            "language": {"type": "string", "enum": [*LANGUAGES], "description": "Default python"},
+            "language": {"type": "string", "enum": [*LANGUAGES, TYPESCRIPT], "description": "Default python"},
             "session": {
                 "type": "string",
                 "description": "Any name: later calls with it keep variables and files; else each call is fresh",

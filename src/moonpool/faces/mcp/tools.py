@@ -114,7 +114,13 @@ class CodeTools:
         return text_answer(text)
 
     async def _execute(self, request: ExecuteRequest, observer: Observer | None) -> Answer:
-        code = CodeRequest(code=request.code, language=request.language, timeout_s=request.timeout_s, observer=observer)
+        code = CodeRequest(
+            code=request.code,
+            language=request.language,
+            typescript=request.typescript,
+            timeout_s=request.timeout_s,
+            observer=observer,
+        )
         return execution_answer(await self._sessions.execute(code, self._ticket, request.session))
 
     def _missing(self, catalog: Catalog) -> list[str]:
