@@ -1,7 +1,8 @@
 """One order about files and the guest's answers to it, on a sandbox that runs no code.
 
 An exchange stands in for the owner of the sandbox: it takes the answers to its own order and keeps everything else
-(output of processes that run on, late calls) for the next owner, within the bounds of `Backlog`.
+(output of processes that run on, late calls) for the next owner, within the bounds of `Backlog`, which also bounds
+what is read of their output during a transfer.
 
 SECURITY: PID 1 may be replaced by the code. An answer to another order, one that was not asked for, or a piece of the
 wrong size ends the sandbox; so does silence. What is kept is at most the window that was asked for.
@@ -15,8 +16,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from moonpool.runtime.file_errors import FileTransferError, TransferTimeoutError, refusal, shown
+from moonpool.sandboxes.backlog import Backlog
 from moonpool.sandboxes.base import SandboxClosedError
-from moonpool.sandboxes.link import Backlog
 from moonpool.sandboxes.messages import (
     FileAnswer,
     FileDone,

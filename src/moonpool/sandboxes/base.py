@@ -190,11 +190,11 @@ class Sandbox(Protocol):
         ...
 
     def attach(self, sink: GuestSink) -> None:
-        """Make `sink` the one that hears this sandbox from now on; what came since the last one is delivered first."""
+        """Make `sink` the one that hears this sandbox from now on; what was kept meanwhile is delivered first."""
         ...
 
     def detach(self) -> None:
-        """Nobody hears this sandbox for now; a little of what comes is kept for the next one."""
+        """Nobody hears this sandbox for now; a little of what comes is kept for the next one, the rest is not read."""
         ...
 
     def send(self, message: HostMessage, body: bytes = b"") -> None:

@@ -11,8 +11,8 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING
 
+from moonpool.sandboxes.backlog import Backlog
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxClosedError, SandboxStartError, Stream
-from moonpool.sandboxes.link import Backlog
 from moonpool.sandboxes.messages import InvalidMessage, decode_guest, encode
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 Reads are driven by the loop; nothing here waits. The order that a `GuestSink` is promised is kept in one place
 (`_drain_pipes` before every message). Writes never block: what the guest does not read is queued, and a guest that lets
-too much pile up is discarded.
+too much pile up is discarded. A pipe that nobody hears is read until a little is kept (`Backlog`), then no more: what
+the guest writes beyond that waits in the pipe, and so does who writes it, until somebody is attached.
 
 SECURITY: the guest's bytes pass `Channel` (sizes, states), `decode_guest` (types, bounds) and a token bucket. A
 violation ends the sandbox and is reported in its outcome. The channel is read with recv(), never recvmsg(): the Linux
@@ -15,7 +16,8 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from moonpool.sandboxes.base import ExitCause, ExitOutcome, Stream
+from moonpool.sandboxes.backlog import Backlog
+from moonpool.sandboxes.base import ExitCause, ExitOutcome
 from moonpool.sandboxes.messages import InvalidMessage, decode_guest, decode_host, encode
 from moonpool.sandboxes.unread import UnreadBudget
 from moonpool_wire.channel import Channel, Message
@@ -35,50 +37,15 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from moonpool.sandboxes.base import GuestSink
-    from moonpool.sandboxes.messages import GuestMessage, HostMessage
+    from moonpool.sandboxes.base import GuestSink, Stream
+    from moonpool.sandboxes.messages import HostMessage
 
 _READ_BYTES = 65_536  # a whole pipe; below malloc's mmap threshold, so that a read costs one system call
 _DENSE_COUNT, _DENSE_BYTES = 64, 4096  # after a read of so many frames the next one is small, and the loop goes on
 _PIPE_BYTES_MAX = 1_048_576  # the Linux kernel's pipe-max-size for an ordinary process
 _UNREAD_BYTES_MAX = 160 * 1024 * 1024  # two of the largest results; more means the guest does not read
 _QUEUED_BYTES_MAX = 512 * 1024 * 1024  # blobs without credit: many calls at once may return much before the guest reads
-_DETACHED_BYTES_MAX = 64 * 1024
 _CLOSED_GRACE_S = 3.0  # between the end of the channel and the end of the process: freeing its memory takes time
-
-
-class Backlog:
-    """Stands in while nobody is attached: keeps a little of what comes, for the next owner."""
-
-    def __init__(self) -> None:
-        self.output: list[tuple[Stream, bytes]] = []
-        self.kept_bytes = 0
-        self.messages: list[tuple[GuestMessage, bytes]] = []
-        self.ended: ExitOutcome | None = None
-
-    def on_output(self, stream: Stream, data: bytes) -> None:
-        room = _DETACHED_BYTES_MAX - self.kept_bytes
-        if room > 0:
-            self.output.append((stream, data[:room]))
-            self.kept_bytes += min(len(data), room)
-
-    def on_message(self, message: GuestMessage, body: bytes) -> None:
-        if len(self.messages) < 16 and len(body) <= _DETACHED_BYTES_MAX:
-            self.messages.append((message, body))
-
-    def on_refused(self, message: HostMessage) -> None:
-        del message
-
-    def on_exit(self, outcome: ExitOutcome) -> None:
-        self.ended = outcome
-
-    def replay(self, sink: GuestSink) -> None:
-        for stream, data in self.output:
-            sink.on_output(stream, data)
-        for message, body in self.messages:
-            sink.on_message(message, body)
-        if self.ended is not None:
-            sink.on_exit(self.ended)
 
 
 class GuestLink:
@@ -110,9 +77,10 @@ class GuestLink:
         self._channel_open = True
         self._outcome: ExitOutcome | None = None
         self._loop.add_reader(self._fd, self._on_channel)
-        for stream, fd in self._pipes.items():
+        self._hears = False  # whether the pipes are read
+        for fd in self._pipes.values():
             os.set_blocking(fd, False)
-            self._loop.add_reader(fd, self._drain_pipe, stream)
+        self._read_or_pause()
 
     def attach(self, sink: GuestSink) -> None:
         """Deliver to `sink` from now on, what was kept meanwhile first."""
@@ -121,11 +89,29 @@ class GuestLink:
             previous.replay(sink)
         elif self._outcome is not None:
             sink.on_exit(self._outcome)
+        self._read_or_pause()
 
     def detach(self) -> None:
         """Keep what comes for the next owner."""
         self._sink = Backlog()
         self._sink.ended = self._outcome
+        self._read_or_pause()
+
+    @property
+    def hears_pipes(self) -> bool:
+        """Whether what the guest writes is read now; else it waits in the pipes."""
+        return self._hears
+
+    def _read_or_pause(self) -> None:
+        """Read the pipes unless whoever hears them keeps no more."""
+        hears = not (isinstance(self._sink, Backlog) and self._sink.is_full)
+        if hears is not self._hears:
+            self._hears = hears
+            for stream, fd in self._pipes.items():
+                if hears:
+                    self._loop.add_reader(fd, self._drain_pipe, stream)
+                else:
+                    self._loop.remove_reader(fd)
 
     # --- to the guest
 
@@ -240,9 +226,9 @@ class GuestLink:
                     break
 
     def _drain_pipe(self, stream: Stream) -> int:
-        """Read once and deliver. Return how many bytes there were."""
+        """Read once and deliver. Return how many bytes there were: none while the pipes are not read."""
         fd = self._pipes.get(stream)
-        if fd is None:
+        if fd is None or not self._hears:
             return 0
         try:
             data = os.read(fd, _READ_BYTES)
@@ -252,6 +238,7 @@ class GuestLink:
             data = b""
         if data:
             self._sink.on_output(stream, data)
+            self._read_or_pause()
         else:
             self._close_pipe(stream)
         return len(data)
@@ -265,7 +252,10 @@ class GuestLink:
     # --- the end
 
     def end(self, outcome: ExitOutcome) -> None:
-        """Deliver everything readable, then the end. Called once the process is gone."""
+        """Deliver everything readable, then the end. Called once the process is gone.
+
+        What waits in a pipe that is not read is lost with it.
+        """
         if self._outcome is not None:
             return
         self._outcome = outcome
