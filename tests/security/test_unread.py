@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -12,7 +14,7 @@ import pytest
 from moonpool.sandboxes import unread
 from moonpool.sandboxes.link import GuestLink
 from moonpool.sandboxes.messages import ToolResult
-from moonpool.sandboxes.unread import UnreadBudget
+from moonpool.sandboxes.unread import STALLED_S, UnreadBudget
 from sandboxes.probe import Probe, open_fds
 from security.backends import BACKENDS, opened
 
@@ -24,19 +26,31 @@ pytestmark = [pytest.mark.anyio, pytest.mark.claim("C-CHAN-4")]
 MIB = 1024 * 1024
 
 
-class Deaf:
-    """Stands for a reader; remembers that it was given up."""
+class Clock:
+    """A clock that stands until it is moved."""
 
-    def __init__(self, name: str, given_up: list[str]) -> None:
-        self._name, self._given_up = name, given_up
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """Remembers that it was given up."""
+
+    name: str
+    given_up: list[str]
+    scope: str = "tenant"
 
     def give_up(self) -> None:
-        self._given_up.append(self._name)
+        self.given_up.append(self.name)
 
 
 def test_the_one_that_holds_most_is_given_up_not_the_one_that_came_last() -> None:
     given_up: list[str] = []
-    budget, large, small, last = UnreadBudget(100), *(Deaf(name, given_up) for name in ("large", "small", "last"))
+    budget, large, small, last = UnreadBudget(100), *(Reader(name, given_up) for name in ("large", "small", "last"))
     budget.hold(small, 20)
     budget.hold(large, 70)
     budget.hold(last, 11)
@@ -45,7 +59,7 @@ def test_the_one_that_holds_most_is_given_up_not_the_one_that_came_last() -> Non
 
 def test_who_reads_frees_what_was_held() -> None:
     given_up: list[str] = []
-    budget, reader = UnreadBudget(100), Deaf("reader", given_up)
+    budget, reader = UnreadBudget(100), Reader("reader", given_up)
     for count in (90, 0, 90, 10, 100):
         budget.hold(reader, count)
     assert (given_up, budget.total) == ([], 100)
@@ -55,11 +69,76 @@ def test_as_many_are_given_up_as_it_takes() -> None:
     given_up: list[str] = []
     budget = UnreadBudget(100)
     for name in "abc":
-        budget.hold(Deaf(name, given_up), 33)
-    budget.hold(Deaf("d", given_up), 99)
+        budget.hold(Reader(name, given_up), 33)
+    budget.hold(Reader("d", given_up), 99)
     assert (given_up, budget.total) == (["d"], 99)
-    budget.hold(Deaf("e", given_up), 34)
+    budget.hold(Reader("e", given_up), 34)
     assert (given_up, budget.total) == (["d", "e"], 99)
+
+
+@pytest.mark.parametrize(
+    ("counts", "given_up"),
+    [
+        pytest.param((50, 49), ["deaf 0"], id="has read a little"),
+        pytest.param((0, 49), ["deaf 0"], id="has only just been sent it"),
+        pytest.param((49,), ["honest"], id="has read as little as the others, and holds most"),
+    ],
+)
+def test_whoever_reads_is_not_given_up_for_those_who_do_not(counts: tuple[int, ...], given_up: list[str]) -> None:
+    gone: list[str] = []
+    clock = Clock()
+    budget, honest = UnreadBudget(100, clock=clock), Reader("honest", gone)
+    for number in range(3):
+        budget.hold(Reader(f"deaf {number}", gone), 16)
+    first, *later = counts
+    budget.hold(honest, first)
+    clock.now += STALLED_S
+    for count in later:
+        budget.hold(honest, count)
+    budget.hold(Reader("last", gone), 4)
+    assert gone == given_up
+
+
+def test_whoever_is_sent_more_and_more_has_not_read_for_it() -> None:
+    gone: list[str] = []
+    clock = Clock()
+    budget, deaf, honest = UnreadBudget(100, clock=clock), Reader("deaf", gone), Reader("honest", gone)
+    for count in (10, 20, 30):
+        budget.hold(deaf, count)
+        clock.now += STALLED_S
+    budget.hold(honest, 71)
+    assert gone == ["deaf"]
+
+
+def test_no_tenant_pays_while_another_holds_more() -> None:
+    gone: list[str] = []
+    clock = Clock()
+    budget = UnreadBudget(100, clock=clock)
+    budget.hold(Reader("honest, and busy computing", gone, scope="one"), 30)
+    clock.now += STALLED_S
+    for number in range(7):
+        reader = Reader(f"reads a byte now and then {number}", gone, scope="other")
+        budget.hold(reader, 10)
+        budget.hold(reader, 9)
+    budget.hold(Reader("the last", gone, scope="other"), 10)
+    assert gone == ["the last"]
+
+
+async def test_a_link_answers_for_its_tenant() -> None:
+    gone: list[str] = []
+    budget = UnreadBudget(2 * MIB)
+    with ExitStack() as ends:
+        links: dict[str, GuestLink] = {}
+        for name, scope in (("first", "busy"), ("second", "busy"), ("third", "modest")):
+            ours, theirs = socket.socketpair()
+            ends.callback(theirs.close)
+            link = GuestLink(ours, {}, on_violation=partial(gone.append, name), unread=budget, scope=scope)
+            links[name] = link
+            ends.callback(link.close)
+        for name, quarters in (("third", 5), ("first", 3), ("second", 4)):
+            links[name].send(ToolResult(id=1), bytes(quarters * MIB // 4))
+    assert gone == ["second"]
+    assert links["third"].violation is None
 
 
 async def test_what_a_hundred_links_do_not_read_is_bounded() -> None:

@@ -161,6 +161,7 @@ class BubblewrapBackend:
                 {Stream.STDOUT: out_read, Stream.STDERR: err_read},
                 on_violation=lambda: holder[0].kill(),  # noqa: PLW0108  filled below
                 unread=self._unread,
+                scope=spec.scope,
             )
             ours.pop_all()
             os.close(info_read)

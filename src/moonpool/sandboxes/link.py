@@ -58,7 +58,9 @@ class GuestLink:
         *,
         on_violation: Callable[[], None],
         unread: UnreadBudget | None = None,
+        scope: str = "default",
     ) -> None:
+        self.scope = scope  # the tenant, for the budget
         self._loop = asyncio.get_running_loop()
         self._socket = channel_socket
         self._socket.setblocking(False)
@@ -130,7 +132,7 @@ class GuestLink:
             self._unread.hold(self, len(self._unsent) + self._channel.unsent_bytes)
 
     def give_up(self) -> None:
-        """End the sandbox: of all that do not read what they are sent, it holds most."""
+        """End the sandbox: the host holds too much for all together, and it is this one's turn (`unread`)."""
         self._violate("it does not read what it is sent, and the host holds too much for all sandboxes together")
 
     def _write(self, data: bytes) -> None:

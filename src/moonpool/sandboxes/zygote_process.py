@@ -176,6 +176,7 @@ class Zygote:
                 {Stream.STDOUT: out_read, Stream.STDERR: err_read},
                 on_violation=lambda: holder[0].kill(),  # noqa: PLW0108  filled below
                 unread=self._unread,
+                scope=spec.scope,
             )
             ours.pop_all()
         sandbox = ZygoteSandbox(self, link, pidfd, request_id, slot, group)
