@@ -38,17 +38,22 @@ BACKENDS: dict[str, Callable[[Path, LimitGroups], SandboxBackend]] = {
 @asynccontextmanager
 async def assemble_backend(
     settings: Settings, *, environ: Mapping[str, str], progress: ProgressSink | None = None
-) -> AsyncGenerator[tuple[SandboxBackend, SandboxSpec]]:
-    """The sandboxes alone, not asked what they lack: `moonpool doctor` tells that itself."""
+) -> AsyncGenerator[tuple[SandboxBackend, SandboxSpec, Sequence[str]]]:
+    """The sandboxes alone, not asked what they lack: `moonpool doctor` tells that itself.
+
+    Last: why there are no control groups, if `limits=auto` found none.
+    """
     data = data_folder(settings, environ)
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(run_folder(data / "run"))
-        backend = make_backend(settings, folder, await limit_groups(stack, settings))
+        groups = await limit_groups(stack, settings)
+        backend = make_backend(settings, folder, groups)
         stack.push_async_callback(backend.close)
         environment = await resolve_environment(
             settings.environment, root=data / "environments", uid=sandbox_uid(), progress=progress
         )
-        yield backend, sandbox_spec(settings, environment, data, await find_runtimes(data, environ))
+        spec = sandbox_spec(settings, environment, data, await find_runtimes(data, environ))
+        yield backend, spec, groups.passed_over
 
 
 async def limit_groups(stack: AsyncExitStack, settings: Settings) -> LimitGroups:

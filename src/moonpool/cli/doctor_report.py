@@ -32,7 +32,7 @@ def examine(backend: str | None, environment: str | None, *, full: bool) -> list
 async def _examine(backend: str | None, environment: str | None, *, full: bool) -> DoctorReport:
     settings = Settings.load(os.environ, backend=backend, environment=environment)
     with stderr_progress() as progress:
-        async with assemble_backend(settings, environ=os.environ, progress=progress) as (examined, spec):
+        async with assemble_backend(settings, environ=os.environ, progress=progress) as (examined, spec, advice):
             found = await find_runtimes(data_folder(settings, os.environ), os.environ)
             there = {one.language: f"{one.version}, {one.program}" for one in found if not isinstance(one, Absence)}
             return await run_doctor(
@@ -41,6 +41,7 @@ async def _examine(backend: str | None, environment: str | None, *, full: bool) 
                 probes=CATALOGUE if full else QUICK,
                 languages={"python": str(spec.image.python), **there},
                 absent={one.language: one.reason for one in found if isinstance(one, Absence)},
+                advice=advice,
             )
 
 

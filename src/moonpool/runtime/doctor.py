@@ -41,10 +41,12 @@ async def run_doctor(
     probes: Sequence[AnyProbe] = CATALOGUE,
     languages: Mapping[str, str] = MappingProxyType({}),
     absent: Mapping[str, str] = MappingProxyType({}),
+    advice: Sequence[str] = (),
 ) -> DoctorReport:
     """Attack sandboxes that `backend` opens for `spec`, with the disk and process limits lowered to be filled fast.
 
-    `languages` says which there are, with their versions, for the report; `absent` why one is not.
+    `languages` says which there are, with their versions, for the report; `absent` why one is not;
+    `advice` what the report says besides.
     """
     started = time.monotonic()
     missing = tuple(backend.missing_features()) or await _found_missing(backend, spec)
@@ -56,7 +58,7 @@ async def run_doctor(
         uid=os.geteuid(),
         languages={**languages, **absent},
         missing=missing,
-        advice=await asyncio.to_thread(_advice),
+        advice=(*advice, *await asyncio.to_thread(_advice)),
         outcomes=outcomes,
         attacks_left_out=len(set(CATALOGUE) - set(probes)),
         duration_ms=_since(started),

@@ -1,20 +1,16 @@
 """Which limits this machine can give a sandbox as a whole, found out by trying, and the groups of this host process.
 
 Three modes, best first: `cgroup2-delegated`, `cgroup1-root`, `rlimits-only`. `open_groups("auto")` takes the best that
-works; one that is asked for by name and does not work is reported by `missing`, and no sandbox opens (fail closed).
+works and says what it passed over; one that is asked for by name and does not work is reported by `missing`, and no
+sandbox opens (fail closed).
 
-All groups of one host process lie below one folder per hierarchy, whose name says whose it is:
-`moonpool-<pid namespace>-<pid>-<start time>-<random>`. Folders of owners that are gone are removed by the next start:
-their processes are gone too, because walls die with their host.
+All groups of one host process lie below one folder per hierarchy, whose name says whose it is (`group_owners`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import re
-import secrets
+import logging
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -22,16 +18,18 @@ from typing import TYPE_CHECKING
 
 from moonpool.sandboxes import cgroups_v1, cgroups_v2
 from moonpool.sandboxes.base import SandboxLimits, SandboxStartError
-from moonpool.sandboxes.control_group import NoGroup, create_group, remove_folders, write_number
+from moonpool.sandboxes.control_group import NoGroup, create_group
+from moonpool.sandboxes.group_files import remove_folders, remove_tree, write_number
+from moonpool.sandboxes.group_owners import owner_name, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from moonpool.sandboxes.control_group import ControlGroup, LimitGroup, Version
 
+_log = logging.getLogger(__name__)
+_FAILURES = (OSError, LookupError, ValueError)  # refused, not there, another text than expected
 _PROCESS = Path("/proc/self")
-_GONE = frozenset({"Z", "X"})  # a zombie holds nothing any more
-_NAME = re.compile(r"moonpool-(\d+)-(\d+)-(\d+)-[0-9a-f]{8}")
 UNIT_LINES = """[Service]
 Delegate=cpu memory pids
 DelegateSubgroup=supervisor
@@ -58,12 +56,14 @@ class LimitGroups:
     mode: LimitsMode = LimitsMode.RLIMITS
     missing: tuple[str, ...] = ()
     """Why the mode that was asked for does not work, with the remedy."""
+    passed_over: tuple[str, ...] = ()
+    """Why `auto` found no control groups: for each mode a sentence."""
     version: Version | None = None
     tops: Mapping[str, Path] = field(default_factory=dict[str, Path])
     """Controller to this process's own folder."""
     controllers: tuple[str, ...] = ()
     """Of version 2: what is handed down from a folder to those in it."""
-    _given_up: set[asyncio.Future[ControlGroup]] = field(default_factory=set["asyncio.Future[ControlGroup]"])
+    _given_up: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
 
     async def open(self, name: str, limits: SandboxLimits) -> LimitGroup:
         """The group `name`, bounded by `limits`. Raises SandboxStartError."""
@@ -75,10 +75,15 @@ class LimitGroups:
         try:
             return await asyncio.shield(making)
         except asyncio.CancelledError:
-            self._given_up.add(making)  # not awaited here: a cancelled task may be cancelled again
+            self._give_up(making)  # not awaited here: a cancelled task may be cancelled again
             raise
-        except OSError as error:
-            raise SandboxStartError(step="limits", reason=f"{error.filename}: {error.strerror}") from error
+        except _FAILURES as error:
+            raise SandboxStartError(step="limits", reason=str(error)) from error
+
+    def _give_up(self, making: asyncio.Future[ControlGroup]) -> None:
+        giving_up = asyncio.create_task(_discard(making))
+        self._given_up.add(giving_up)
+        giving_up.add_done_callback(self._given_up.discard)
 
     def create(self, name: str, limits: SandboxLimits) -> ControlGroup:
         """Make a group now. Raises OSError. Blocks."""
@@ -103,16 +108,24 @@ class LimitGroups:
 
     async def close(self) -> None:
         """Remove this process's own folders. Every sandbox must be gone."""
-        for making in self._given_up:
-            await asyncio.wait({making})
-            if making.exception() is None:
-                making.result().discard()
-                await making.result().wait_discarded()
+        if self._given_up:
+            await asyncio.wait(self._given_up)
         await asyncio.to_thread(self.remove_tops)
 
     def remove_tops(self) -> None:
-        """Remove this process's own folders now; the groups in them must be gone. Blocks."""
-        remove_folders(tuple(dict.fromkeys(self.tops.values())))
+        """Remove this process's own folders and every group in them now. Blocks."""
+        left = [folder for top in dict.fromkeys(self.tops.values()) for folder in remove_tree(top)]
+        if left:
+            _log.warning("control groups could not be removed: %s", ", ".join(map(str, left)))
+
+
+async def _discard(making: asyncio.Future[ControlGroup]) -> None:
+    """Remove a group that nobody waits for any more, once it is made."""
+    await asyncio.wait({making})
+    if making.exception() is None:
+        group = making.result()
+        group.discard()
+        await group.wait_discarded()
 
 
 def open_groups(wanted: str) -> LimitGroups:
@@ -120,18 +133,30 @@ def open_groups(wanted: str) -> LimitGroups:
     if wanted == "rlimits":
         return LimitGroups()
     tries = {"cgroup2": _try_v2, "cgroup1": _try_v1}
+    passed_over: list[str] = []
     for name in tries if wanted == "auto" else (wanted,):
         try:
-            groups = tries[name]()
-            _prove(groups)
-        except (OSError, LookupError) as error:
-            reason = str(error)
-        else:
-            return groups
-        if wanted != "auto":
-            remedy = f"{_REMEDIES[name]}or set MOONPOOL_LIMITS=auto, which takes the best that this machine has"
-            return LimitGroups(missing=(f"limits={name} does not work here: {reason}; {remedy}",))
-    return LimitGroups()
+            return _proven(tries[name])
+        except _FAILURES as error:
+            reason = f"limits={name} does not work here: {error}"
+            passed_over.append(reason)
+            if wanted == "auto" and not isinstance(error, LookupError):  # it is there, and should work
+                _log.warning("%s; what is left bounds sandboxes less", reason)
+    if wanted == "auto":
+        return LimitGroups(passed_over=tuple(passed_over))
+    remedy = f"{_REMEDIES[wanted]}or set MOONPOOL_LIMITS=auto, which takes the best that this machine has"
+    return LimitGroups(missing=(f"{passed_over[0]}; {remedy}",))
+
+
+def _proven(find: Callable[[], LimitGroups]) -> LimitGroups:
+    """What `find` finds, proved to work. Raises LookupError where there is nothing to find; OSError, ValueError.
+
+    Tried twice: an error that does not come again must not cost a whole run its groups.
+    """
+    try:
+        return _prove(find())
+    except (OSError, ValueError):
+        return _prove(find())
 
 
 def _try_v2() -> LimitGroups:
@@ -154,53 +179,21 @@ def _try_v1() -> LimitGroups:
     return LimitGroups(mode=LimitsMode.CGROUP1, version=cgroups_v1.VERSION, tops=tops)
 
 
-def _prove(groups: LimitGroups) -> None:
+def _prove(groups: LimitGroups) -> LimitGroups:
     """Make a group as every sandbox gets one, read it, and remove it. Raises OSError with nothing left behind."""
     try:
         groups.make_tops()
         group = groups.create("trial", SandboxLimits())
-    except OSError:
+        try:
+            group.hits()
+            group.cpu_s()
+        finally:
+            group.close()
+            remove_folders(group.places)
+    except (LookupError, ValueError) as error:
+        groups.remove_tops()
+        raise OSError(f"a trial group cannot be used: {error}") from error
+    except BaseException:
         groups.remove_tops()
         raise
-    group.hits()
-    group.cpu_s()
-    group.close()
-    remove_folders(group.places)
-
-
-def owner_name() -> str:
-    """A name for this process's folders that tells later ones whether it still lives."""
-    return f"moonpool-{_pid_namespace()}-{os.getpid()}-{_start_time(os.getpid())}-{secrets.token_hex(4)}"
-
-
-def sweep(bases: Iterable[Path]) -> None:
-    """Remove the folders of owners that are gone. What cannot be removed is left for the next start. Blocks."""
-    for base in dict.fromkeys(bases):
-        for folder in base.glob("moonpool-*"):
-            if _is_abandoned(folder.name):
-                with contextlib.suppress(OSError):
-                    write_number(folder / "cgroup.kill", 1)  # of version 2
-                remove_folders((*folder.glob("*/"), folder))  # patiently: the last process may be on its way out
-
-
-def _is_abandoned(name: str) -> bool:
-    """Whether the process that made it certainly is gone: only one of our own pid namespace can be looked for."""
-    match = _NAME.fullmatch(name)
-    if match is None:
-        return False
-    namespace, pid, started = (int(number) for number in match.groups())
-    return namespace == _pid_namespace() and _start_time(pid) != started
-
-
-def _pid_namespace() -> int:
-    return Path("/proc/self/ns/pid").stat().st_ino
-
-
-def _start_time(pid: int) -> int | None:
-    """When the process started, in ticks since boot; None if it does not run."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in _GONE else int(fields[19])
+    return groups

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.cgroup_mounts import parse_mounts, parse_own_groups, v1_folders
 from moonpool.sandboxes.control_group import Bound, Count, Version
+from moonpool.sandboxes.core_shares import WEIGHT, quota_us
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,20 +20,8 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import SandboxLimits
 
 CONTROLLERS: tuple[str, ...] = ("memory", "pids", "cpu", "cpuacct")
-PERIOD_US = 100_000
-QUOTA_US_MIN = 1000
-WEIGHT = 4 * (os.cpu_count() or 1)
-"""Sandboxes share the cores among them, and all together weigh as much as four busy programs for each core: with a
-weight of one, everything else on the machine would come before them; with one for each sandbox, nothing would."""
 _NOT_THERE = frozenset({errno.ENOENT})
 _STRICTER_ABOVE = frozenset({errno.EINVAL})
-
-
-def quota_us(limits: SandboxLimits) -> int | None:
-    """Processor time per period; None where the machine has no more than that anyway."""
-    if limits.cpu_cores_max >= (os.cpu_count() or 1):
-        return None
-    return max(QUOTA_US_MIN, round(limits.cpu_cores_max * PERIOD_US))
 
 
 def _bounds(limits: SandboxLimits) -> Sequence[Bound]:

@@ -14,8 +14,9 @@ import os
 from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.cgroup_mounts import parse_mounts, parse_own_groups, v2_folder
-from moonpool.sandboxes.cgroups_v1 import WEIGHT, quota_us
-from moonpool.sandboxes.control_group import Bound, Count, Version, write_text
+from moonpool.sandboxes.control_group import Bound, Count, Version
+from moonpool.sandboxes.core_shares import WEIGHT, quota_us
+from moonpool.sandboxes.group_files import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
+import logging
 import os
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from moonpool.sandboxes.base import LimitKind
+from moonpool.sandboxes.group_files import remove_folders, write_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.base import SandboxLimits
 
+_log = logging.getLogger(__name__)
 _READ_BYTES = 4096
 _FULL_BUT_BYTES = 4 * 1024**2  # memory is charged in batches, the largest of which is a huge page
-_REMOVAL_TRIES, _REMOVAL_PAUSE_S = 50, 0.01  # the last process leaves its group a moment after it is reaped
 
 
 class Bound(NamedTuple):
@@ -80,19 +80,19 @@ class LimitGroup(Protocol):
         ...
 
     def hits(self) -> frozenset[LimitKind]:
-        """The limits that were met since this was last asked."""
+        """The limits that were met since this was last asked. Raises OSError, LookupError, ValueError."""
         ...
 
     def cpu_s(self) -> float:
-        """Processor time used by every process there ever was in it."""
+        """Processor time used by every process there ever was in it. Raises OSError, LookupError, ValueError."""
         ...
 
     def kill(self) -> None:
-        """End every process in it, where groups can."""
+        """End every process in it at once, where groups can; `discard` ends them everywhere."""
         ...
 
     def discard(self) -> None:
-        """Every process of it is gone: give everything back. Idempotent."""
+        """Its first process is gone: end what may be left in it, give everything back. Idempotent."""
         ...
 
     async def wait_discarded(self) -> None:
@@ -137,9 +137,11 @@ class ControlGroup:
         self.limits = limits
         self._version, self._folders = version, folders
         self.places = tuple(dict.fromkeys(folders.values()))
-        self.join_fds = tuple(os.open(place / version.join, os.O_WRONLY | os.O_CLOEXEC) for place in self.places)
-        counts = (version.oom_kills, version.forks_refused, version.cpu_s)
-        self._fds = {one: os.open(folders[one.controller] / one.file, os.O_RDONLY | os.O_CLOEXEC) for one in counts}
+        with contextlib.ExitStack() as opened:
+            self.join_fds = tuple(_open(place / version.join, os.O_WRONLY, opened) for place in self.places)
+            counts = (version.oom_kills, version.forks_refused, version.cpu_s)
+            self._fds = {one: _open(folders[one.controller] / one.file, os.O_RDONLY, opened) for one in counts}
+            opened.pop_all()
         self._kinds = {version.oom_kills: LimitKind.MEMORY, version.forks_refused: LimitKind.PROCESSES}
         self._seen = dict.fromkeys(self._kinds, 0.0)
         self._removal: asyncio.Future[None] | None = None
@@ -182,7 +184,13 @@ class ControlGroup:
     def discard(self) -> None:
         if self._fds:
             self.close()
-            self._removal = asyncio.get_running_loop().run_in_executor(None, remove_folders, self.places)
+            self._removal = asyncio.get_running_loop().run_in_executor(None, self._remove)
+
+    def _remove(self) -> None:
+        if left := remove_folders(self.places):
+            _log.warning(
+                "control groups of a sandbox that has ended could not be removed: %s", ", ".join(map(str, left))
+            )
 
     def close(self) -> None:
         """Give back the descriptors."""
@@ -194,6 +202,12 @@ class ControlGroup:
     async def wait_discarded(self) -> None:
         if self._removal is not None:
             await asyncio.wait({self._removal})
+
+
+def _open(file: Path, flags: int, opened: contextlib.ExitStack) -> int:
+    fd = os.open(file, flags | os.O_CLOEXEC)
+    opened.callback(os.close, fd)
+    return fd
 
 
 def _read_now(folder: Path, count: Count) -> float | None:
@@ -210,11 +224,17 @@ def _read_now(folder: Path, count: Count) -> float | None:
 def _number(text: bytes, count: Count) -> float:
     if not count.key:
         return int(text) * count.unit
-    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(count.key)) * count.unit
+    found = next((line for line in text.splitlines() if line.startswith(count.key)), None)
+    if found is None:  # not StopIteration, which no future takes: whoever waits for a worker thread would for ever
+        raise LookupError(f"{count.file} has no line {count.key.decode().strip()!r}")
+    return int(found.removeprefix(count.key)) * count.unit
 
 
 def create_group(version: Version, folders: Mapping[str, Path], limits: SandboxLimits) -> ControlGroup:
-    """Make and bound the groups in `folders` (controller to folder). Raises OSError; nothing is left then. Blocks."""
+    """Make and bound the groups in `folders` (controller to folder). Blocks.
+
+    Raises OSError that names the file; nothing is left then.
+    """
     places = tuple(dict.fromkeys(folders.values()))
     try:
         for place in places:
@@ -226,33 +246,6 @@ def create_group(version: Version, folders: Mapping[str, Path], limits: SandboxL
                 if error.errno not in tolerated:
                     raise
         return ControlGroup(version, folders, limits)
-    except OSError:
+    except BaseException:
         remove_folders(places)
         raise
-
-
-def remove_folders(places: Sequence[Path]) -> None:
-    """Remove the groups; a group whose last process is only just gone is tried again. Blocks."""
-    for place in places:
-        for _ in range(_REMOVAL_TRIES):
-            try:
-                place.rmdir()
-            except OSError as error:
-                if error.errno == errno.EBUSY:
-                    time.sleep(_REMOVAL_PAUSE_S)
-                    continue
-            break
-
-
-def write_number(file: Path, value: int) -> None:
-    """Write to a file of a group, in one system call."""
-    write_text(file, str(value))
-
-
-def write_text(file: Path, text: str) -> None:
-    """Write to a file of a group, in one system call."""
-    fd = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, text.encode())
-    finally:
-        os.close(fd)
