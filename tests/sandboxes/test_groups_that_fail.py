@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,16 +15,19 @@ import anyio.lowlevel
 import pytest
 
 from moonpool.sandboxes import cgroups, cgroups_v2
-from moonpool.sandboxes.base import SandboxLimits, SandboxStartError
+from moonpool.sandboxes.base import ExitCause, SandboxLimits, SandboxSpec, SandboxStartError
 from moonpool.sandboxes.cgroups import LimitsMode, open_groups, v2_groups
 from moonpool.sandboxes.control_group import Bound, ControlGroup, Count
 from moonpool.sandboxes.group_files import end_processes, write_text
+from moonpool.sandboxes.limit_watch import LimitWatch
+from sandboxes.conftest import REAL
 from sandboxes.groups import best_groups
-from sandboxes.probe import open_fds
+from sandboxes.probe import Probe, open_fds
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from moonpool.sandboxes.base import ImageSpec
     from moonpool.sandboxes.cgroups import LimitGroups
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +58,67 @@ async def groups() -> AsyncGenerator[LimitGroups]:
         yield found
 
 
+@asynccontextmanager
+async def sandbox_in(
+    name: str, state_dir: Path, image: ImageSpec, groups: LimitGroups, limits: SandboxLimits = LIMITS
+) -> AsyncGenerator[Probe]:
+    backend = REAL[name](state_dir, groups)
+    if missing := backend.missing_features():
+        pytest.skip(f"{name}: {missing}")
+    try:
+        with anyio.fail_after(20):
+            yield Probe(await backend.open_sandbox(SandboxSpec(image=image, limits=limits)))
+    finally:
+        with anyio.fail_after(20):
+            await backend.close()
+
+
 # --- counters that cannot be read
+
+
+@UNREADABLE
+@pytest.mark.parametrize("name", sorted(REAL))
+async def test_a_sandbox_whose_counters_cannot_be_read_works_and_ends(
+    name: str,
+    state_dir: Path,
+    image: ImageSpec,
+    groups: LimitGroups,
+    error: Exception,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with sandbox_in(name, state_dir, image, groups) as probe:
+        monkeypatch.setattr(ControlGroup, "_read", failing(error))
+        assert (await probe.run("result = 1")).result == 1
+        assert probe.sandbox.limits_hit() is None
+        run = await probe.run_to_exit("import os, signal; os._exit(3)")
+        assert run.exit is not None
+        assert (run.exit.cause, run.exit.exit_code) == (ExitCause.EXITED, 3)
+        await probe.sandbox.close()
+        assert [top for top in groups.tops.values() if any(top.glob("*/"))] == []
+
+
+@pytest.mark.parametrize("name", sorted(REAL))
+async def test_a_sandbox_whose_limits_cannot_be_settled_ends_all_the_same(
+    name: str, state_dir: Path, image: ImageSpec, groups: LimitGroups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with sandbox_in(name, state_dir, image, groups) as probe:
+        with monkeypatch.context() as patched:
+            patched.setattr(LimitWatch, "settle", failing(RuntimeError("a bug")))
+            before = open_fds()
+            probe.sandbox.kill()
+            assert (await probe.sandbox.wait_exited()).cause is ExitCause.KILLED
+            assert len(open_fds()) < len(before)  # its pidfd, channel and pipes
+
+
+@UNREADABLE
+async def test_a_sandbox_whose_processor_time_cannot_be_looked_at_is_ended(
+    state_dir: Path, image: ImageSpec, groups: LimitGroups, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with sandbox_in("zygote", state_dir, image, groups, replace(LIMITS, cpu_s_max=1)) as probe:
+        monkeypatch.setattr(ControlGroup, "_read", failing(error))
+        run = await probe.run_to_exit("import time\ntime.sleep(60)")
+        assert run.exit is not None
+        assert (run.exit.cause, run.exit.limit) == (ExitCause.KILLED, None)
 
 
 def test_a_counter_without_its_line_names_file_and_key(tmp_path: Path) -> None:

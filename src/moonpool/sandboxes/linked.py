@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import time
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.messages import HostMessage
     from moonpool.sandboxes.slots import SlotFolder
 
-
+_log = logging.getLogger(__name__)
 _CPU_CLOCK_OF_PROCESS = 2  # CPUCLOCK_SCHED, beside a process id that stands inverted above three bits
 
 
@@ -46,7 +47,7 @@ class LinkedSandbox:
         self._link, self._pidfd = link, pidfd
         self._slots, self._slot = slots, slot
         self._group = group
-        self._watch = LimitWatch(group, cpu_s=self._cpu_s, on_cpu_used_up=self.kill)
+        self._watch = LimitWatch(group, cpu_s=self._cpu_s, kill=self.kill)
         self._on_gone = on_gone  # the backend's own books
         self._killed = False
         self._exited: asyncio.Future[ExitOutcome] = asyncio.get_running_loop().create_future()
@@ -70,7 +71,10 @@ class LinkedSandbox:
         if self._group.counts:
             return self._group.cpu_s()
         pid = self.host_pid
-        return 0.0 if pid is None else time.clock_gettime(~pid << 3 | _CPU_CLOCK_OF_PROCESS)
+        try:
+            return 0.0 if pid is None else time.clock_gettime(~pid << 3 | _CPU_CLOCK_OF_PROCESS)
+        except OSError:  # gone since
+            return 0.0
 
     @property
     def has_ended(self) -> bool:
@@ -110,8 +114,14 @@ class LinkedSandbox:
                 signal.pidfd_send_signal(self._pidfd, number)
 
     def _end(self, outcome: ExitOutcome, *, cpu_s: float = 0.0) -> None:
-        """The process is gone, after `cpu_s` of processor time: give back what it held, then tell the owner."""
-        outcome = self._watch.settle(outcome, cpu_s)
+        """The process is gone, after `cpu_s` of processor time: give back what it held, then tell the owner.
+
+        INVARIANT: whatever its limits' books say, it is told and forgotten; else it would count as alive for ever.
+        """
+        try:
+            outcome = self._watch.settle(outcome, cpu_s)
+        except Exception:  # noqa: BLE001
+            _log.exception("the limits of sandbox %s could not be settled; its groups may be left", self._slot)
         os.close(self._pidfd)
         self._exited.set_result(outcome)
         self._slots.remove(self._slot)
