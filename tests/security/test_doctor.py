@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
+from moonpool.bootstrap import assemble_backend
 from moonpool.cli.doctor_report import print_report
 from moonpool.runtime.diagnosis import DoctorReport, ProbeOutcome, ProbeStatus
+from moonpool.runtime.doctor import run_doctor
 from moonpool.runtime.probes.catalogue import CATALOGUE, QUICK
+from moonpool.sandboxes import cgroups
+from moonpool.sandboxes.fake import FakeBackend
+from moonpool.settings import Settings
+from sandboxes.images import readable_folder
 from security import doctor_page
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from moonpool.sandboxes.fake import FakeGuest
 
 
 def report(*outcomes: ProbeOutcome) -> DoctorReport:
@@ -95,3 +107,21 @@ def test_a_file_that_helps_comes_last_and_says_against_what(capsys: pytest.Captu
 def test_what_is_missing_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     print_report(dataclasses.replace(report(), missing=("bubblewrap is not installed",)), as_json=False)
     assert capsys.readouterr().out.count("bubblewrap is not installed") == 1
+
+
+@pytest.mark.anyio
+async def test_a_machine_without_control_groups_is_told_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("mountinfo", "cgroup"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(cgroups, "_PROCESS", tmp_path)
+    with readable_folder() as folder:
+        settings = Settings.load({"MOONPOOL_DATA_DIR": str(folder)})
+        async with assemble_backend(settings, environ={}) as (backend, spec, advice):
+            assert backend.limits_mode == "rlimits-only"
+    assert [reason.partition(" does not work here: ")[0] for reason in advice] == ["limits=cgroup2", "limits=cgroup1"]
+    told = await run_doctor(FakeBackend(_never, missing=("it is not real",)), spec, advice=advice)
+    assert told.advice[:2] == tuple(advice)
+
+
+async def _never(guest: FakeGuest) -> None:
+    raise AssertionError(guest)
