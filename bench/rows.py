@@ -36,6 +36,7 @@ _COMMAND = "`moonpool run --env base`, two servers configured, none called: ≤ 
 _WRAPPERS = "wrappers + stubs for the 241 tools of the published lists: ≤ 0.8 s, linear in size"
 _SEARCH = "search p95 over ~8,500 tools: < 10 ms"
 _LANGUAGES = "a second language in a live session starts cold: node ≤ 60 ms, bash ≤ 10 ms"
+_KILLED = "interrupt keeps session state; grace, then kill; confirmed dead: ≤ 250 ms"
 _LOST = "lost outputs in 10,000 executions: 0; zero lost, zero swapped, zero hung"
 
 
@@ -90,6 +91,14 @@ _OTHER_LANGUAGES = {
     "node.next": _row("next Node execution in a session"),
     "bash.cold": _row("first Bash execution in a live session", _most(10, _LANGUAGES), peers=("bash.plain",)),
     "bash.next": _row("next Bash execution in a session"),
+}
+
+_ENDS = {
+    f"kill.{mode}.{count}": _row(
+        f"kill to confirmed dead, {count} computing process{'es' if count > 1 else ''}, {what}", _most(250, _KILLED)
+    )
+    for mode, what in (("groups", "control groups"), ("rlimits", "rlimits only"))
+    for count in (1, 60)
 }
 
 _CALLS = {
@@ -151,6 +160,6 @@ _SOAK = {
     "soak.growth": _row("host memory gained in the second half", unit="MB"),
 }
 
-_OURS = _EXECUTIONS | _OTHER_LANGUAGES | _CALLS | _STARTS | _KEPT | _CATALOG | _SOAK
+_OURS = _EXECUTIONS | _OTHER_LANGUAGES | _ENDS | _CALLS | _STARTS | _KEPT | _CATALOG | _SOAK
 
 ROWS: Final[Mapping[str, RowSpec]] = MappingProxyType(_OURS | dict(GROWTH) | dict(COMPARED))

@@ -14,6 +14,7 @@ from bench.groups import (
     cold,
     commands,
     executions,
+    kills,
     languages,
     live_sessions,
     mcp_face,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 LATENCY: Final[Mapping[str, Measure]] = {
     "executions": executions.measure,
     "languages": languages.measure,
+    "kills": kills.measure,
     "tools": toolcalls.measure,
     "mcp": mcp_face.measure,
     "cold": cold.measure,
