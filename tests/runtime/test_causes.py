@@ -33,6 +33,14 @@ import os, signal
 for _ in range(200):
     if os.fork() == 0: signal.pause()
 """
+ADDING = """
+const bytes = new Uint8Array([
+  0, 97, 115, 109, 1, 0, 0, 0, 1, 7, 1, 96, 2, 127, 127, 1, 127, 3, 2, 1, 0, 5, 3, 1, 0, 1, 7, 7, 1, 3, 97, 100, 100, 0, 0,
+  10, 9, 1, 7, 0, 32, 0, 32, 1, 106, 11,
+])
+const { instance } = await WebAssembly.instantiate(bytes)
+globalThis.result = instance.exports.add(2, 3)
+"""  # a module with a function and a memory of one page, for which Node reserves gigabytes of addresses
 THREADS = """
 import threading
 release = threading.Event()
@@ -103,6 +111,13 @@ async def test_one_process_that_asks_for_too_much_gets_a_memory_error_and_the_se
         await session.close()
     assert failure(failed) == ("MemoryError", 1, None, None)
     assert after.data == 1
+
+
+@BOTH
+async def test_webassembly_runs_where_groups_bound_memory(backend: str) -> None:
+    async with app_in("auto", backend, process_count_max=64) as app:
+        envelope = await run(app, ADDING, language="node")
+    assert (envelope.error, envelope.data) == (None, 5)
 
 
 @BOTH
