@@ -20,8 +20,10 @@ from moonpool.sandboxes.cgroups import LimitsMode, open_groups, v2_groups
 from moonpool.sandboxes.control_group import Bound, ControlGroup, Count
 from moonpool.sandboxes.group_files import end_processes, write_text
 from moonpool.sandboxes.limit_watch import LimitWatch
+from moonpool.sandboxes.short_work import ShortWork
 from sandboxes.conftest import REAL
 from sandboxes.groups import best_groups
+from sandboxes.pools import Clock
 from sandboxes.probe import Probe, open_fds
 
 if TYPE_CHECKING:
@@ -259,6 +261,9 @@ async def test_what_cannot_be_removed_is_told(tmp_path: Path, caplog: pytest.Log
 
 
 async def test_an_opening_that_was_given_up_is_forgotten_once_it_is_removed(groups: LimitGroups) -> None:
+    clock = Clock()
+    groups._work = ShortWork(clock)
+    groups._work.now(lambda: setattr(clock, "now", clock.now + 1))  # that was slow: threads make them from now on
     for number in range(5):
         with anyio.CancelScope() as scope:
             scope.cancel()

@@ -21,6 +21,7 @@ from moonpool.sandboxes.base import SandboxLimits, SandboxStartError
 from moonpool.sandboxes.control_group import NoGroup, create_group
 from moonpool.sandboxes.group_files import remove_folders, remove_tree, write_number
 from moonpool.sandboxes.group_owners import owner_name, sweep
+from moonpool.sandboxes.short_work import ShortWork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,6 +64,7 @@ class LimitGroups:
     """Controller to this process's own folder."""
     controllers: tuple[str, ...] = ()
     """Of version 2: what is handed down from a folder to those in it."""
+    _work: ShortWork = field(default_factory=ShortWork)
     _given_up: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
 
     async def open(self, name: str, limits: SandboxLimits) -> LimitGroup:
@@ -71,7 +73,12 @@ class LimitGroups:
             raise SandboxStartError(step="limits", reason=self.missing[0])
         if self.version is None:
             return NoGroup(limits)
-        making = asyncio.get_running_loop().run_in_executor(None, self.create, name, limits)
+        if self._work.is_short:
+            try:
+                return self._work.now(lambda: self.create(name, limits))
+            except _FAILURES as error:
+                raise SandboxStartError(step="limits", reason=str(error)) from error
+        making = self._work.soon(lambda: self.create(name, limits))
         try:
             return await asyncio.shield(making)
         except asyncio.CancelledError:
@@ -90,10 +97,10 @@ class LimitGroups:
         assert self.version is not None
         folders = {controller: top / name for controller, top in self.tops.items()}
         try:
-            return create_group(self.version, folders, limits)
+            return create_group(self.version, folders, limits, self._work)
         except FileNotFoundError:  # somebody tidied up: the folders above it were empty
             self.make_tops()
-            return create_group(self.version, folders, limits)
+            return create_group(self.version, folders, limits, self._work)
 
     def make_tops(self) -> None:
         """Make this process's own folders. Raises OSError. Blocks."""

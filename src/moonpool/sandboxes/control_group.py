@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from moonpool.sandboxes.base import LimitKind
 from moonpool.sandboxes.group_files import remove_folders, write_number
+from moonpool.sandboxes.short_work import ShortWork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -129,12 +130,15 @@ class NoGroup:
 
 
 class ControlGroup:
-    """One folder per hierarchy. Made on a worker thread by `create_group`."""
+    """One folder per hierarchy. Made by `create_group`; `work` says where its folders are removed."""
 
     counts = True
 
-    def __init__(self, version: Version, folders: Mapping[str, Path], limits: SandboxLimits) -> None:
+    def __init__(
+        self, version: Version, folders: Mapping[str, Path], limits: SandboxLimits, work: ShortWork | None = None
+    ) -> None:
         self.limits = limits
+        self._work = work or ShortWork()
         self._version, self._folders = version, folders
         self.places = tuple(dict.fromkeys(folders.values()))
         with contextlib.ExitStack() as opened:
@@ -184,7 +188,17 @@ class ControlGroup:
     def discard(self) -> None:
         if self._fds:
             self.close()
-            self._removal = asyncio.get_running_loop().run_in_executor(None, self._remove)
+            if not (self._work.is_short and self._work.now(self._removed_at_once)):
+                self._removal = self._work.soon(self._remove)
+
+    def _removed_at_once(self) -> bool:
+        """Try once: usually everybody has left by now."""
+        try:
+            for place in self.places:
+                place.rmdir()
+        except OSError:
+            return False
+        return True
 
     def _remove(self) -> None:
         if left := remove_folders(self.places):
@@ -230,7 +244,9 @@ def _number(text: bytes, count: Count) -> float:
     return int(found.removeprefix(count.key)) * count.unit
 
 
-def create_group(version: Version, folders: Mapping[str, Path], limits: SandboxLimits) -> ControlGroup:
+def create_group(
+    version: Version, folders: Mapping[str, Path], limits: SandboxLimits, work: ShortWork | None = None
+) -> ControlGroup:
     """Make and bound the groups in `folders` (controller to folder). Blocks.
 
     Raises OSError that names the file; nothing is left then.
@@ -245,7 +261,7 @@ def create_group(version: Version, folders: Mapping[str, Path], limits: SandboxL
             except OSError as error:
                 if error.errno not in tolerated:
                     raise
-        return ControlGroup(version, folders, limits)
+        return ControlGroup(version, folders, limits, work)
     except BaseException:
         remove_folders(places)
         raise

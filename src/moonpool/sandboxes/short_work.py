@@ -1,0 +1,46 @@
+"""Short blocking work: on the loop while it is short, on worker threads for a while after it was not.
+
+A few system calls on folders of the Linux kernel's take 0.2 ms, and a thread that does them costs the loop a
+millisecond: two hand-overs of the interpreter. But they wait for a lock that others on the machine may hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_T = TypeVar("_T")
+
+SLOW_S: Final = 0.02
+SLOW_FOR_S: Final = 10.0
+
+
+class ShortWork:
+    """Decides where such work is done. One for work that waits for the same things."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._slow_until = clock()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it may be done on the loop now."""
+        return self._clock() >= self._slow_until
+
+    def now(self, work: Callable[[], _T]) -> _T:
+        """Do it here. If it takes long, the next ones are for threads."""
+        started = self._clock()
+        try:
+            return work()
+        finally:
+            ended = self._clock()
+            if ended - started > SLOW_S:
+                self._slow_until = ended + SLOW_FOR_S
+
+    def soon(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
+        """Do it on a worker thread."""
+        return asyncio.get_running_loop().run_in_executor(None, work)
