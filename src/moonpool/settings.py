@@ -48,6 +48,9 @@ class Settings:
     artifact_bytes_max: int = 32 * 1024 * 1024
     """What one stream may write in all; more ends the execution."""
 
+    policy: Path | None = None
+    """A file of rules for tool calls, beside those of the server configuration; the strictest wins."""
+
     tool_calls_max: int = 10_000
     """Tool calls of one execution."""
 

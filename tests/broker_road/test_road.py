@@ -27,7 +27,17 @@ from moonpool.broker.upstreams.base import (
 from moonpool.core.audit import CallOutcomeRecord, verify_rows
 from moonpool.core.calls import ApprovalState, ToolCallOutcome, ToolCallSpec
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
-from moonpool.core.policy import Policy, Rule, Verdict, server_rules
+from moonpool.core.policy import (
+    Below,
+    Condition,
+    Layer,
+    LayerName,
+    Policy,
+    Rule,
+    Verdict,
+    configuration_layer,
+    server_rules,
+)
 from moonpool.store.fake import MemoryJournal
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_file import read_rows
@@ -86,7 +96,7 @@ READ = tool(
 )
 WRITE = tool("write")
 REPEATABLE = tool("put", annotations={"idempotentHint": True})
-ALLOW_ALL = Policy(rules=server_rules("s", [("[rwp]*", "allow")]))
+ALLOW_ALL = Policy(layers=(configuration_layer(server_rules("s", [("[rwp]*", "allow")])),))
 
 
 class Bench:
@@ -229,7 +239,7 @@ async def test_bottomless_arguments_are_refused() -> None:
 
 @pytest.mark.req("H-059", "H-074", "H-090")
 async def test_a_denied_call_makes_no_traffic() -> None:
-    bench = Bench(policy=Policy(rules=server_rules("s", [("write", "deny")])))
+    bench = Bench(policy=Policy(layers=(configuration_layer(server_rules("s", [("write", "deny")])),)))
     outcome = await bench.call("write")
     assert type_of(outcome) == "PolicyDenied"
     assert bench.upstream.calls == []
@@ -262,7 +272,7 @@ async def test_automatic_approval_is_audited_under_its_name() -> None:
 @pytest.mark.req("X-06")
 async def test_automatic_approval_never_answers_what_wants_a_person() -> None:
     rule = Rule(rule_id="h", verdict=Verdict.HUMAN_ONLY, tool="write")
-    bench = Bench(policy=Policy(rules=(rule,)))
+    bench = Bench(policy=Policy(layers=(configuration_layer((rule,)),)))
     assert type_of(await bench.call("write")) == "ApprovalRejected"
     assert bench.upstream.calls == []
 
@@ -602,3 +612,36 @@ async def test_the_road_with_the_real_journal_never_blocks_the_loop(tmp_path: Pa
     rows = await anyio.to_thread.run_sync(lambda: list(read_rows(path)))
     assert Counter(row.kind for row in rows) == {"call_outcome": 15, "call_intent": 5}
     assert verify_rows(rows).ok
+
+
+ONLY_DOCS = Rule(
+    rule_id="docs", verdict=Verdict.ALLOW, tool="write", principal="local", languages=("bash",),
+    when=(Condition("/path", Below(("docs",))),),
+)  # fmt: skip
+FILE = Policy(layers=(Layer(name=LayerName.ORGANISATION, rules=(ONLY_DOCS,), default=Verdict.DENY),))
+
+
+@pytest.mark.parametrize(
+    ("path", "language", "expected"),
+    [
+        pytest.param("docs/a", "bash", "", id="all as the rule says"),
+        pytest.param("docs/../src/a", "bash", "PolicyDenied", id="another path"),
+        pytest.param("docs/a", "python", "PolicyDenied", id="another language"),
+    ],
+)
+async def test_policy_sees_arguments_principal_and_language(path: str, language: str, expected: str) -> None:
+    bench = Bench(policy=FILE)
+    bench.session.language = language
+    assert type_of(await bench.call("write", path=path)) == expected
+    assert len(bench.upstream.calls) == (not expected)
+
+
+async def test_a_question_that_a_policy_file_asks_names_who_can_stop_it() -> None:
+    rule = Rule(rule_id="careful", verdict=Verdict.ASK, tool="write", note="look at the path")
+    bench = Bench(policy=Policy(layers=(Layer(name=LayerName.KEY, rules=(rule,)),)), approver=DenyApprover())
+    outcome = await bench.call("write")
+    assert outcome.error is not None
+    assert outcome.error.message == (
+        "s.write was not approved: nobody can be asked here; to allow this tool, whoever keeps the key policy can "
+        "change rule 'careful'"
+    )

@@ -10,12 +10,35 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moonpool.core.manifest import ToolDefinition
-from moonpool.core.policy import Policy, Rule, Verdict, allow_hint, decide, effective_hints, server_rules, strictest
+from moonpool.core.policy import (
+    CallFacts,
+    Decision,
+    Layer,
+    LayerName,
+    Policy,
+    Rule,
+    Verdict,
+    allow_hint,
+    configuration_layer,
+    effective_hints,
+    server_rules,
+    strictest,
+)
+from moonpool.core.policy import decide as decide_facts
 
 
 def tool(name: str = "log", server: str = "git", **hints: bool) -> ToolDefinition:
     raw: dict[str, Any] = {"name": name, "annotations": hints} if hints else {"name": name}
     return ToolDefinition(server_id=server, name=name, raw=raw)
+
+
+def blocks(*rules: Rule, default: Verdict | None = None, reads: bool | None = None) -> Policy:
+    """What `moonpool` blocks make: one layer in which the strictest rule wins."""
+    return Policy(layers=(replace(configuration_layer(rules), default=default, allow_trusted_reads=reads),))
+
+
+def decide(policy: Policy, tool: ToolDefinition, *, trusted: bool) -> Decision:
+    return decide_facts(policy, CallFacts(tool=tool, trusted=trusted))
 
 
 def rule(glob: str, verdict: Verdict, server: str = "*", **annotations: bool) -> Rule:
@@ -66,7 +89,7 @@ def rule(glob: str, verdict: Verdict, server: str = "*", **annotations: bool) ->
 def test_decide_returns_the_strictest_match(
     rules: list[Rule], hints: dict[str, bool], trusted: bool, expected: Verdict
 ) -> None:
-    assert decide(Policy(rules=tuple(rules)), tool(**hints), trusted=trusted).verdict is expected
+    assert decide(blocks(*rules), tool(**hints), trusted=trusted).verdict is expected
 
 
 NAMES = st.sampled_from(["log", "push", "get_x", "a"])
@@ -82,12 +105,13 @@ RULES = st.builds(
     tool=GLOBS,
     annotations=HINTS,
 )
-POLICIES = st.builds(
-    Policy,
-    rules=st.lists(RULES, max_size=5).map(tuple),
-    default=st.sampled_from(Verdict),
-    allow_trusted_reads=st.booleans(),
+LAYERS = st.builds(
+    replace,
+    st.lists(RULES, max_size=5).map(lambda rules: configuration_layer(tuple(rules))),
+    default=st.none() | st.sampled_from(Verdict),
+    allow_trusted_reads=st.none() | st.booleans(),
 )
+POLICIES = LAYERS.map(lambda layer: Policy(layers=(layer,)))
 
 
 @st.composite
@@ -97,18 +121,20 @@ def tools(draw: st.DrawFn) -> ToolDefinition:
 
 @given(POLICIES, tools(), st.booleans(), st.randoms())
 @settings(max_examples=150, deadline=None)
-def test_the_order_of_rules_does_not_matter(policy: Policy, tool: ToolDefinition, trusted: bool, random: Any) -> None:
-    shuffled = list(policy.rules)
+def test_the_order_of_blocks_does_not_matter(policy: Policy, tool: ToolDefinition, trusted: bool, random: Any) -> None:
+    (layer,) = policy.layers
+    shuffled = list(layer.rules)
     random.shuffle(shuffled)
-    assert decide(replace(policy, rules=tuple(shuffled)), tool, trusted=trusted) == decide(
-        policy, tool, trusted=trusted
-    )
+    one = decide(policy, tool, trusted=trusted)
+    other = decide(Policy(layers=(replace(layer, rules=tuple(shuffled)),)), tool, trusted=trusted)
+    assert replace(one, policy_digest="") == replace(other, policy_digest="")
 
 
 @given(POLICIES, tools(), st.booleans(), RULES)
 @settings(max_examples=150, deadline=None)
 def test_adding_a_deny_never_loosens(policy: Policy, tool: ToolDefinition, trusted: bool, extra: Rule) -> None:
-    stricter = replace(policy, rules=(*policy.rules, replace(extra, verdict=Verdict.DENY)))
+    (layer,) = policy.layers
+    stricter = Policy(layers=(replace(layer, rules=(*layer.rules, replace(extra, verdict=Verdict.DENY))),))
     before, after = decide(policy, tool, trusted=trusted), decide(stricter, tool, trusted=trusted)
     assert after.verdict.strictness >= before.verdict.strictness
 
@@ -128,14 +154,14 @@ def test_no_annotation_of_an_untrusted_server_loosens(
 @given(POLICIES, tools())
 @settings(max_examples=150, deadline=None)
 def test_a_matching_rule_bounds_the_verdict_from_below(policy: Policy, tool: ToolDefinition) -> None:
-    hints = effective_hints(tool, trusted=True)
-    matching = [rule.verdict for rule in policy.rules if rule.matches(tool, hints)]
+    facts = CallFacts(tool=tool, trusted=True)
+    matching = [rule.verdict for rule in policy.layers[0].rules if rule.matches(facts)]
     verdict = decide(policy, tool, trusted=True).verdict
     assert not matching or verdict.strictness >= strictest(matching).strictness
 
 
 def test_a_default_denial_names_the_rule_to_add() -> None:
-    decision = decide(Policy(default=Verdict.DENY), tool("push"), trusted=True)
+    decision = decide(blocks(default=Verdict.DENY), tool("push"), trusted=True)
     assert decision.reason == (
         "no rule matches git.push and the server does not declare it read-only; to allow it, "
         'add "moonpool": {"allow": ["push"]} to the entry "git" under mcpServers'
@@ -143,16 +169,37 @@ def test_a_default_denial_names_the_rule_to_add() -> None:
 
 
 def test_a_rule_denial_names_the_rule_in_the_way() -> None:
-    decision = decide(Policy(rules=server_rules("git", [("pu*", "deny")])), tool("push"), trusted=True)
+    decision = decide(blocks(*server_rules("git", [("pu*", "deny")])), tool("push"), trusted=True)
     assert decision.rule_id == "git:deny:pu*"
     assert "rule 'git:deny:pu*' denies git.push" in decision.reason
+
+
+def test_a_default_of_allow_still_asks_before_what_is_declared_destructive() -> None:
+    decision = decide(blocks(default=Verdict.ALLOW), tool("push", destructiveHint=True), trusted=False)
+    assert (decision.verdict, decision.rule_id) == (Verdict.ASK, "default:destructive")
+
+
+def test_a_rule_of_any_layer_that_names_a_destructive_tool_is_enough() -> None:
+    organisation = Layer(name=LayerName.ORGANISATION, rules=(rule("push", Verdict.ALLOW),))
+    policy = Policy(layers=(organisation, configuration_layer((rule("*", Verdict.ALLOW),))))
+    assert decide(policy, tool("push", destructiveHint=True), trusted=False).verdict is Verdict.ALLOW
+
+
+def test_the_safe_default_is_what_it_was() -> None:
+    verdicts = {
+        (trusted, read): decide(Policy(), tool(**({"readOnlyHint": True} if read else {})), trusted=trusted).verdict
+        for trusted in (True, False)
+        for read in (True, False)
+    }
+    asked = dict.fromkeys(verdicts, Verdict.ASK)
+    assert verdicts == {**asked, (True, True): Verdict.ALLOW}
 
 
 def test_the_hinted_rule_allows_exactly_the_named_tool_even_with_glob_characters() -> None:
     assert '"allow": ["get[*]"]' in allow_hint("git", "get*")
     rules = server_rules("git", [("get[*]", "allow")])
-    assert decide(Policy(rules=rules), tool("get*"), trusted=False).verdict is Verdict.ALLOW
-    assert decide(Policy(rules=rules), tool("getx"), trusted=False).verdict is Verdict.ASK
+    assert decide(blocks(*rules), tool("get*"), trusted=False).verdict is Verdict.ALLOW
+    assert decide(blocks(*rules), tool("getx"), trusted=False).verdict is Verdict.ASK
 
 
 def test_a_rule_with_an_unknown_annotation_is_refused() -> None:

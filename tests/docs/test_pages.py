@@ -18,6 +18,8 @@ from apps import DATA, open_app, run
 from docs.pages import DOCS, PAGES, ROOT, anchors, links, read, section, snippets
 from moonpool.broker.approval import DenyApprover
 from moonpool.broker.config import parse_config
+from moonpool.broker.policy_examples import run_examples
+from moonpool.broker.policy_file import parse_policy
 
 if TYPE_CHECKING:
     from docs.pages import Snippet
@@ -98,6 +100,13 @@ def test_warm_pool_and_replay_have_a_section() -> None:
 def test_configurations_are_accepted(snippet: Snippet) -> None:
     config = parse_config(snippet.text.encode(), source=snippet.page, environ={"ISSUES_TOKEN": "token-for-a-test"})
     assert config.ids
+
+
+@pytest.mark.parametrize("snippet", snippets("policy"), ids=lambda snippet: snippet.page)
+def test_policies_do_what_their_examples_say(snippet: Snippet) -> None:
+    outcomes = list(run_examples(parse_policy(snippet.text.encode(), source=snippet.page)))
+    assert outcomes
+    assert [outcome.to_json() for outcome in outcomes if not outcome.ok] == []
 
 
 PROGRAMS = snippets("sandbox", "sandbox-time-ask")

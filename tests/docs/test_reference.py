@@ -18,6 +18,7 @@ import moonpool_wire.messages as wire_messages
 from contract_rows.envelope_schema import ENVELOPE_SCHEMA
 from docs.pages import read, rows, section
 from moonpool.broker.config import _KNOWN_KEYS, _Block
+from moonpool.broker.policy_file import CONDITION_KEYS, EXAMPLE_KEYS, FILE_KEYS, RULE_KEYS
 from moonpool.core.calls import ApprovalState, CallErrorType
 from moonpool.core.errors import MoonpoolError
 from moonpool.sandboxes import messages, seccomp
@@ -199,3 +200,17 @@ def test_the_three_tools_and_their_arguments_stand_on_the_page() -> None:
     page = {row[0]: row[1] for row in rows(read("docs/reference/mcp-face.md"))}
     real = {tool["name"]: set(tool["inputSchema"]["properties"]) for tool in cast("Any", TOOLS)}
     assert {name: set(re.findall(r"[a-z_]+", re.sub(r"\(.*?\)", "", told))) for name, told in page.items()} == real
+
+
+@pytest.mark.parametrize(
+    ("title", "keys"),
+    [
+        ("Keys of the file", FILE_KEYS),
+        ("Keys of a rule", RULE_KEYS),
+        ("Keys of a condition", CONDITION_KEYS),
+        ("Keys of an example", EXAMPLE_KEYS),
+    ],
+)
+def test_every_key_of_a_policy_file_has_a_row(title: str, keys: tuple[str, ...]) -> None:
+    shown = [row[0] for row in rows(section(read("docs/reference/policy-file.md"), title))]
+    assert sorted(shown) == sorted(keys)

@@ -8,6 +8,7 @@ from moonpool.bootstrap.app import App, assemble
 from moonpool.bootstrap.places import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes
 from moonpool.bootstrap.sandboxes import BACKENDS, assemble_backend, image_spec
+from moonpool.bootstrap.tickets import local_principal
 from moonpool.bootstrap.tools import assemble_tools
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "data_folder",
     "find_runtimes",
     "image_spec",
+    "local_principal",
     "sandbox_uid",
 ]

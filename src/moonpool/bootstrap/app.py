@@ -16,6 +16,7 @@ from moonpool.bootstrap.programs import find_runtimes, make_languages
 from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits, sandbox_spec
 from moonpool.bootstrap.tickets import make_ticket
 from moonpool.bootstrap.tools import open_toolbox
+from moonpool.broker.policies import load_policy
 from moonpool.broker.redaction import Redactor
 from moonpool.broker.road import ToolRoad
 from moonpool.core.errors import HostUnfitError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from moonpool.broker.approval import Approver
     from moonpool.broker.config import McpConfig
+    from moonpool.core.policy import Policy
     from moonpool.environments.base import ProgressSink
     from moonpool.runtime.runs import Ticket
     from moonpool.sandboxes.base import Sandbox, SandboxBackend
@@ -50,6 +52,7 @@ class App:
     backend: SandboxBackend
     ticket: Ticket
     data: Path
+    policy: Policy
 
     async def prove(self) -> None:
         """Open one sandbox, before anybody hears "ready". Raises HostUnfitError, SandboxStartError.
@@ -76,6 +79,7 @@ async def assemble(
     `serving` keeps a pool of ready sandboxes; a single command does not. `progress` hears of environments being built.
     """
     data = data_folder(settings, environ)
+    policy = await asyncio.to_thread(load_policy, settings.policy, config)  # first: without it nothing may start
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(run_folder(data / "run"))
         backend = make_backend(settings, folder, await limit_groups(stack, settings))
@@ -110,8 +114,15 @@ async def assemble(
         )
         stack.push_async_callback(runtime.languages.close)
         stack.push_async_callback(runtime.close)
-        ticket = make_ticket(settings, config, approver)
-        yield App(settings=settings, runtime=runtime, toolbox=toolbox, backend=backend, ticket=ticket, data=data)
+        yield App(
+            settings=settings,
+            runtime=runtime,
+            toolbox=toolbox,
+            backend=backend,
+            ticket=make_ticket(settings, config, policy, approver),
+            data=data,
+            policy=policy,
+        )
 
 
 async def _show_tools(sandbox: Sandbox, toolbox: Toolbox) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from moonpool.broker.approval import ApprovalDesk, ApprovalRequest
 from moonpool.broker.context import CallContext, CallLimits, ServerTrust
-from moonpool.core.policy import Policy, server_rules
 from moonpool.runtime.runs import Ticket
 
 if TYPE_CHECKING:
@@ -17,25 +16,20 @@ if TYPE_CHECKING:
 
     from moonpool.broker.approval import ApprovalAnswer, Approver
     from moonpool.broker.config import McpConfig
+    from moonpool.core.policy import Policy
     from moonpool.runtime.deadline import Deadline
     from moonpool.runtime.tools import ToolSnapshot
     from moonpool.settings import Settings
 
 
-def make_ticket(settings: Settings, config: McpConfig | None, approver: Approver) -> Ticket:
+def make_ticket(settings: Settings, config: McpConfig | None, policy: Policy, approver: Approver) -> Ticket:
     """The ticket of whoever started this process."""
     servers = config.servers if config is not None else ()
-    rules = [
-        rule
-        for server in servers
-        for rule in server_rules(server.server_id, ((rule.tool, rule.verdict) for rule in server.rules))
-    ]
-    policy = Policy(rules=tuple(rules))
     trust = {
         server.server_id: ServerTrust(trusted=server.trusted, idempotent=server.idempotent, timeout_s=server.timeout_s)
         for server in servers
     }
-    principal = f"local:{getpass.getuser()}" if _has_name() else f"local:uid-{os.geteuid()}"
+    principal = local_principal()
     desk = ApprovalDesk(approver)
 
     def make_context(
@@ -43,6 +37,7 @@ def make_ticket(settings: Settings, config: McpConfig | None, approver: Approver
         trace_id: str,
         session_id: str,
         code_digest: str,
+        language: str,
         snapshot: Callable[[], ToolSnapshot],
         deadline: Deadline,
     ) -> CallContext:
@@ -52,6 +47,7 @@ def make_ticket(settings: Settings, config: McpConfig | None, approver: Approver
             principal=principal,
             session_id=session_id,
             code_digest=code_digest,
+            language=language,
             manifest=lambda: snapshot().manifest,
             desk=ParkingDesk(desk, deadline),
             policy=policy,
@@ -59,7 +55,7 @@ def make_ticket(settings: Settings, config: McpConfig | None, approver: Approver
             limits=CallLimits(calls_max=settings.tool_calls_max),
         )
 
-    return Ticket(principal=principal, make_context=make_context)
+    return Ticket(principal=principal, make_context=make_context, policy_digest=policy.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +70,9 @@ class ParkingDesk:
             return await self.desk.settle(request)
 
 
-def _has_name() -> bool:
+def local_principal() -> str:
+    """Who started this process."""
     try:
-        return bool(getpass.getuser())
+        return f"local:{getpass.getuser()}"
     except (KeyError, OSError):
-        return False
+        return f"local:uid-{os.geteuid()}"

@@ -42,6 +42,7 @@ class ApprovalRequest:
     arguments: str  # redacted and bounded
     arguments_digest: str
     reason: str
+    remedy: str = ""  # what would make the question unnecessary
     human_only: bool = False
     expires_s: float = EXPIRY_S_DEFAULT  # from the moment the request was made
 
@@ -91,7 +92,7 @@ class DenyApprover:
         self._why = why
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        note = f"{self._why}; to allow this tool, {allow_hint(request.server_id, request.tool_name)}"
+        note = f"{self._why}; to allow this tool, {request.remedy or allow_hint(request.server_id, request.tool_name)}"
         if self._report is not None:
             self._report(f"{request.server_id}.{request.tool_name} needs approval ({request.reason}): {note}")
         return reject(request, "application:deny", note)

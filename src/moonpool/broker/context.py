@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.calls import ApprovalState
+from moonpool.core.languages import PYTHON
 from moonpool.core.policy import Hints, Policy, effective_hints, glob_matches
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class CallContext:
     code_digest: str
     manifest: Callable[[], Manifest]
     desk: Desk
+    language: str = PYTHON
     policy: Policy = field(default_factory=Policy)
     trust: Mapping[str, ServerTrust] = field(default_factory=dict[str, ServerTrust])
     limits: CallLimits = field(default_factory=CallLimits)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from moonpool.broker.context import UNKNOWN_SERVER, CallContext, ServerTrust
 from moonpool.broker.redaction import Tally
 from moonpool.core.calls import ApprovalState, CallError, CallErrorType
-from moonpool.core.policy import Hints
+from moonpool.core.policy import CallFacts, Hints
 
 if TYPE_CHECKING:
     from moonpool.broker.arrival import Arrival
@@ -55,6 +55,17 @@ class Passage:
     def resolved(self) -> ToolDefinition:
         assert self.tool is not None, "resolve comes first"
         return self.tool
+
+    @property
+    def facts(self) -> CallFacts:
+        """What policy may know of this call."""
+        return CallFacts(
+            tool=self.resolved,
+            arguments=self.spec.arguments,
+            trusted=self.trust.trusted,
+            principal=self.session.principal,
+            language=self.session.language,
+        )
 
     @property
     def repeatable(self) -> bool:

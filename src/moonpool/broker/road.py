@@ -135,7 +135,7 @@ class ToolRoad:
             raise Refusal(CallErrorType.VALIDATION_ERROR, checked.problem)
 
     def _decide(self, passage: Passage) -> Decision:
-        decision = decide(passage.session.policy, passage.resolved, trusted=passage.trust.trusted)
+        decision = decide(passage.session.policy, passage.facts)
         passage.decision = decision
         if decision.verdict is Verdict.DENY:
             raise Refusal(CallErrorType.POLICY_DENIED, decision.reason)
@@ -260,6 +260,7 @@ class ToolRoad:
             arguments=readable_json(shown, _ARGUMENTS_SHOWN_MAX),
             arguments_digest=passage.arguments_digest,
             reason=printable(decision.reason),
+            remedy=printable(decision.remedy),
             human_only=decision.verdict is Verdict.HUMAN_ONLY,
         )
 

@@ -18,6 +18,10 @@ def mcp(
             help="Servers (mcpServers JSON). Default: ./moonpool.json, else what `moonpool init` wrote.", metavar="FILE"
         ),
     ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="Rules for tool calls (TOML). Default: MOONPOOL_POLICY, else none.", metavar="FILE"),
+    ] = None,
     env: Annotated[str | None, typer.Option(help="Environment: base or data.", metavar="NAME")] = None,
     approve: Annotated[
         Approve, typer.Option(help="When policy says ask: the client's user, yes, or no.")
@@ -29,4 +33,4 @@ def mcp(
 
     from moonpool.cli.mcp_service import serve_stdio
 
-    asyncio.run(serve_stdio(config, env, backend, approve))
+    asyncio.run(serve_stdio(config, policy, env, backend, approve))

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-async def serve_stdio(config_path: Path | None, environment: str | None, backend: str | None, choice: Approve) -> None:
+async def serve_stdio(
+    config_path: Path | None, policy: Path | None, environment: str | None, backend: str | None, choice: Approve
+) -> None:
     """Serve one client until it leaves. Raises MoonpoolError before anything was written to it."""
     wire = claim_stdio()  # first, so that no upstream and no sandbox ever holds the client's descriptors
-    settings = Settings.load(os.environ, environment=environment, backend=backend)
+    settings = Settings.load(os.environ, environment=environment, backend=backend, policy=policy)
     config = read_config(config_path)
     eliciting = ElicitingApprover(_report) if choice is Approve.ASK else None
     answering = AutoApprover() if choice is Approve.AUTO else DenyApprover(_report, why="--approve deny was given")

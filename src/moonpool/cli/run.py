@@ -32,6 +32,10 @@ def run(  # noqa: PLR0913, PLR0917  one parameter per option
             help="Servers (mcpServers JSON). Default: ./moonpool.json, else what `moonpool init` wrote.", metavar="FILE"
         ),
     ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="Rules for tool calls (TOML). Default: MOONPOOL_POLICY, else none.", metavar="FILE"),
+    ] = None,
     session: Annotated[
         str | None, typer.Option(help="Keep variables and files under this name between runs.", metavar="NAME")
     ] = None,
@@ -62,6 +66,7 @@ def run(  # noqa: PLR0913, PLR0917  one parameter per option
         inline=code,
         language=language,
         config=config,
+        policy=policy,
         session=session,
         timeout_s=timeout,
         environment=env,

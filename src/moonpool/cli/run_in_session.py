@@ -1,7 +1,7 @@
 """`moonpool run --session NAME`: find or start the session's process, run there, print here.
 
-The session keeps what it was started with: configuration, environment and backend. A later run may leave them out;
-one that names others is refused. Who approves is up to each run.
+The session keeps what it was started with: configuration, policy, environment and backend. A later run may leave them
+out; one that names others is refused. Who approves is up to each run.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ async def run_in_session(parts: RunParts, name: str) -> None:
         environment=order.environment,
         backend=order.backend,
         config_digest=_config_digest(order.config) if order.config is not None else None,
+        policy_digest=_policy_digest(parts.settings.policy),
     )
     files = RemoteFiles(lambda: _connection(folder, name))
     with open_approver(order.approve, parts.output) as approver:
@@ -85,6 +86,7 @@ async def _start(folder: SessionFolder, parts: RunParts, name: str) -> socket.so
             name=name,
             config=str(path.absolute()) if path is not None else None,
             config_digest=_config_digest(path),
+            policy=str(policy.absolute()) if (policy := parts.settings.policy) is not None else None,
             environment=parts.settings.environment,
             backend=parts.settings.backend,
             ready_fd=3,
@@ -135,6 +137,15 @@ async def _wait_ready(reading: int, log: Path, name: str, say: Callable[[str], N
     finally:
         transport.close()
     raise SessionLostError(f"the process of session {name!r} ended while it started; see {log}")
+
+
+def _policy_digest(path: Path | None) -> str | None:
+    """Names the rules of a policy file, as they are now."""
+    if path is None:
+        return None
+    from moonpool.broker.policy_file import load_policy_file
+
+    return load_policy_file(path).layer.digest
 
 
 def _config_digest(path: Path | None) -> str:

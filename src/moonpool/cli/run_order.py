@@ -33,6 +33,7 @@ class RunOrder:
     inline: str | None
     language: str | None
     config: Path | None
+    policy: Path | None
     session: str | None
     timeout_s: float | None
     environment: str | None
@@ -75,7 +76,7 @@ class _Answer:
 
 def answer_in_one_line(order: RunOrder) -> int:
     """Run the code, print the line, return the exit code. Raises MoonpoolError when nothing could be run."""
-    settings = Settings.load(os.environ, environment=order.environment, backend=order.backend)
+    settings = Settings.load(os.environ, environment=order.environment, backend=order.backend, policy=order.policy)
     source = read_code(order.file, order.inline, order.language, bytes_max=settings.code_bytes_max)
     transfers = _transfers(order)
     stdout = claim_stdout()

@@ -30,6 +30,7 @@ class SessionStart(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     config: str | None
     config_digest: str
+    policy: str | None
     environment: str
     backend: str
     ready_fd: int
@@ -46,10 +47,16 @@ class StartReport(msgspec.Struct, frozen=True, kw_only=True):
 async def _hold(start: SessionStart, starter: _Starter) -> None:
     from moonpool.bootstrap import assemble, data_folder
     from moonpool.broker.config import load_config
+    from moonpool.broker.policies import file_digest
     from moonpool.runtime.session_files import SessionFolder
     from moonpool.runtime.session_host import ClientApprover, SessionHost, SessionIdentity
 
-    settings = Settings.load(os.environ, environment=start.environment, backend=start.backend)
+    settings = Settings.load(
+        os.environ,
+        environment=start.environment,
+        backend=start.backend,
+        policy=Path(start.policy) if start.policy is not None else None,
+    )
     config = load_config(Path(start.config), os.environ) if start.config is not None else None
     folder = SessionFolder(data_folder(settings, os.environ))
     approver = ClientApprover()
@@ -61,6 +68,7 @@ async def _hold(start: SessionStart, starter: _Starter) -> None:
             backend=start.backend,
             config=start.config or "",
             config_digest=start.config_digest,
+            policy_digest=file_digest(app.policy),
         )
         session = app.runtime.session(app.ticket)
         host = SessionHost(session, app.toolbox, approver, identity, idle_s=settings.session_idle_s)

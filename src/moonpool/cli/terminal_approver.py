@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _ARGUMENTS_CHARS_MAX: Final = 4000
 _NAME_CHARS_MAX: Final = 300
+_REASON_CHARS_MAX: Final = 1000  # a rule's note has up to 500
 _TRIES_MAX: Final = 3
 _ANSWER_BYTES_MAX: Final = 4096
 _WIDTH_MIN: Final = 20
@@ -121,7 +122,7 @@ def question(request: ApprovalRequest, width: int) -> str:
     server, tool = visible(request.server_id, _NAME_CHARS_MAX), visible(request.tool_name, _NAME_CHARS_MAX)
     lines = [
         *_framed(f"The code wants to call {server}.{tool}", width),
-        *_framed(f"because of policy: {visible(request.reason, _NAME_CHARS_MAX)}", width),
+        *_framed(f"because of policy: {visible(request.reason, _REASON_CHARS_MAX)}", width),
         *_framed(f"with {visible(request.arguments, _ARGUMENTS_CHARS_MAX)}", width),
     ]
     return "\n┌─ approval\n" + "".join(f"│ {line}\n" for line in lines) + "└─\n"

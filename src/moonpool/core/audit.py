@@ -46,6 +46,7 @@ class ExecutionStartRecord:
     code_digest: str
     environment_id: str
     manifest_digest: str
+    policy_digest: str = ""  # the version of the policy in force; rows of before have none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

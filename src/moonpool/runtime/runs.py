@@ -64,8 +64,9 @@ class Ticket:
     """Who runs code here, and how their calls are judged: what a context is made of for each execution."""
 
     principal: str
-    make_context: Callable[[str, str, str, str, Callable[[], ToolSnapshot], Deadline], CallContext]
-    """run id, trace id, session id, code digest, current snapshot, the execution's clock -> the road's context."""
+    make_context: Callable[[str, str, str, str, str, Callable[[], ToolSnapshot], Deadline], CallContext]
+    """run id, trace id, session id, code digest, language, current snapshot, the execution's clock -> the context."""
+    policy_digest: str = ""
 
 
 CANCELLED = ExecutionError(type="Cancelled", message="the execution was cancelled")
@@ -139,7 +140,13 @@ class Run:
         keepers = {stream: self._keeper(stream) for stream in Stream}
         execution = self._execution = Execution(sandbox, spec, self, keepers)
         self._context = self._ticket.make_context(
-            self.run_id, self.trace_id, self._session_id, self._digest, lambda: snapshot() or tools, execution.deadline
+            self.run_id,
+            self.trace_id,
+            self._session_id,
+            self._digest,
+            self._request.language,
+            lambda: snapshot() or tools,
+            execution.deadline,
         )
         # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must
         # not run.
@@ -257,6 +264,7 @@ class Run:
                     code_digest=self._digest,
                     environment_id=self._image,
                     manifest_digest=tools.manifest.digest if tools else "",
+                    policy_digest=self._ticket.policy_digest,
                 )
             )
         )

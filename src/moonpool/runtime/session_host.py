@@ -44,6 +44,7 @@ class SessionIdentity:
     backend: str
     config: str  # the file, for people; empty: no servers
     config_digest: str
+    policy_digest: str  # of its policy file; empty: none
 
     def misfit(self, run: wire.Run) -> str | None:
         """Why `run` asks for another session, or None."""
@@ -56,6 +57,8 @@ class SessionIdentity:
                 return self._sentence(f"{what} {own!r}, not {given!r}")
         if run.config_digest is not None and run.config_digest != self.config_digest:
             return self._sentence(f"other servers ({self.config or 'no configuration'})")
+        if run.policy_digest is not None and run.policy_digest != self.policy_digest:
+            return self._sentence("another policy file" if self.policy_digest else "no policy file")
         return None
 
     def _sentence(self, difference: str) -> str:

@@ -64,6 +64,7 @@ class Run(_Message, frozen=True, tag="run"):
     environment: str | None = None
     backend: str | None = None
     config_digest: str | None = None
+    policy_digest: str | None = None
 
 
 class Answer(_Message, frozen=True, tag="answer"):
@@ -159,6 +160,7 @@ class Question(_Message, frozen=True, tag="question"):
     reason: str
     human_only: bool
     expires_s: float
+    remedy: str = ""
 
 
 class Withdrawn(_Message, frozen=True, tag="withdrawn"):

@@ -70,7 +70,7 @@ class ElicitingApprover:
         if action == "accept" and content.get("allow") is True:
             return approve(request, NAME)
         how = "cancelled the question" if action == "cancel" else "did not allow the call"
-        hint = allow_hint(request.server_id, request.tool_name)
+        hint = request.remedy or allow_hint(request.server_id, request.tool_name)
         return reject(request, NAME, f"the user {how}; to stop asking about this tool, {hint}")
 
     @contextmanager
@@ -93,6 +93,7 @@ class ElicitingApprover:
             trace_id: str,
             session_id: str,
             code_digest: str,
+            language: str,
             snapshot: Callable[[], ToolSnapshot],
             deadline: Deadline,
         ) -> CallContext:
@@ -100,7 +101,7 @@ class ElicitingApprover:
             if asking is not None:
                 asking.runs.append(run_id)
                 self._askers[run_id] = asking.asker
-            return ticket.make_context(run_id, trace_id, session_id, code_digest, snapshot, deadline)
+            return ticket.make_context(run_id, trace_id, session_id, code_digest, language, snapshot, deadline)
 
         return replace(ticket, make_context=make_context)
 

@@ -1,0 +1,97 @@
+"""Policy: pure rules that say whether a tool call is allowed, asked about or denied.
+
+A call is described by `CallFacts`. Layers (organisation, key, session, configuration) each hold rules; in a layer that
+came from a file the first rule that matches speaks, in the configuration's the strictest. Between layers the strictest
+say wins (deny > human_only > ask > allow), so that adding a layer never loosens anything. When no layer says anything,
+the default decides: read-only tools of trusted servers are allowed, everything else is asked about (X-06).
+
+SECURITY: three things never make a call look safer: an annotation of a server that the host does not trust (`hints`),
+an argument that is not there (it meets no condition), and one that two programs may read differently (`findings`).
+
+What is where: `verdicts`; `hints` (what may be believed about a tool); `pointers`, `conditions`, `paths`, `hosts`
+(arguments); `rules` (a rule, the facts, whether they meet); `layers`; `deciding`; `explaining`. No I/O: files are read
+by `moonpool.broker.policy_file`. The road that applies a decision is `moonpool.broker.road`; people's answers are
+`moonpool.broker.approval`. Why it is so: docs/decisions/0013-arguments-in-policy.md.
+
+Where more goes: a condition on the call or its session is a field of `Rule`, a fact of `CallFacts` and a check in
+`rules`; an operator on arguments a class in `conditions`; something counted elsewhere that has a say of its own is a
+`Say` between `layer_says` and `settle`.
+"""
+
+from moonpool.core.policy.conditions import (
+    Absent,
+    ArgumentTest,
+    Below,
+    Condition,
+    Equals,
+    Glob,
+    HostIn,
+    OneOf,
+    Range,
+    Regex,
+)
+from moonpool.core.policy.deciding import (
+    DEFAULT_LAYER,
+    DEFAULT_READ_RULE_ID,
+    DEFAULT_RULE_ID,
+    DESTRUCTIVE_RULE_ID,
+    Decision,
+    Say,
+    allow_hint,
+    decide,
+    layer_says,
+    settle,
+)
+from moonpool.core.policy.explaining import Explanation, LayerReport, RuleReport, explain
+from moonpool.core.policy.findings import Finding
+from moonpool.core.policy.globs import glob_matches, literal_glob
+from moonpool.core.policy.hints import HINT_NAMES, Hints, effective_hints
+from moonpool.core.policy.layers import Layer, LayerName, Order, Policy, configuration_layer
+from moonpool.core.policy.rules import RULE_ID, CallFacts, Mismatch, Rule, mismatch, server_rules
+from moonpool.core.policy.verdicts import Verdict, strictest
+
+__all__ = [
+    "DEFAULT_LAYER",
+    "DEFAULT_READ_RULE_ID",
+    "DEFAULT_RULE_ID",
+    "DESTRUCTIVE_RULE_ID",
+    "HINT_NAMES",
+    "RULE_ID",
+    "Absent",
+    "ArgumentTest",
+    "Below",
+    "CallFacts",
+    "Condition",
+    "Decision",
+    "Equals",
+    "Explanation",
+    "Finding",
+    "Glob",
+    "Hints",
+    "HostIn",
+    "Layer",
+    "LayerName",
+    "LayerReport",
+    "Mismatch",
+    "OneOf",
+    "Order",
+    "Policy",
+    "Range",
+    "Regex",
+    "Rule",
+    "RuleReport",
+    "Say",
+    "Verdict",
+    "allow_hint",
+    "configuration_layer",
+    "decide",
+    "effective_hints",
+    "explain",
+    "glob_matches",
+    "layer_says",
+    "literal_glob",
+    "mismatch",
+    "server_rules",
+    "settle",
+    "strictest",
+]

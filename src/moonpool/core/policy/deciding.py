@@ -1,0 +1,159 @@
+"""From rules and facts to one decision.
+
+`layer_says` collects what each layer says, or, when none says anything, what happens by default: read-only tools of
+trusted servers are allowed, everything else is asked about (X-06). `settle` takes the strictest say. A say that comes
+from elsewhere (a budget that is used up) joins between the two.
+
+SECURITY: a tool that its server declares destructive is allowed only if one of the rules that allow it names it; else
+the answer is "ask", whoever declared it (X-22).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from moonpool.core.policy.globs import literal_glob
+from moonpool.core.policy.layers import LayerName
+from moonpool.core.policy.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from moonpool.core.policy.layers import Layer, Policy
+    from moonpool.core.policy.rules import CallFacts, Rule
+
+DEFAULT_RULE_ID: Final = "default"
+DEFAULT_READ_RULE_ID: Final = "default:read-only"
+DESTRUCTIVE_RULE_ID: Final = "default:destructive"
+DEFAULT_LAYER: Final = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Say:
+    """What one layer says about a call. `remedy` is what would change it, for whoever may."""
+
+    layer: str  # a `LayerName`, or what else had a say
+    verdict: Verdict
+    rule_id: str
+    reason: str
+    remedy: str
+    names_tool: bool = False  # said about this tool by name, not about all of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What policy decided, by which rule of which layer, and why in a sentence for people and for code.
+
+    SECURITY: `reason` and `remedy` go to the code that made the call. They speak of the rule that decided, no other.
+    """
+
+    verdict: Verdict
+    rule_id: str
+    reason: str
+    remedy: str = ""
+    layer: str = DEFAULT_LAYER
+    policy_digest: str = ""
+
+
+def decide(policy: Policy, facts: CallFacts) -> Decision:
+    """Return the strictest verdict that a layer gives. Pure: same arguments, same decision."""
+    return settle(policy, facts, layer_says(policy, facts))
+
+
+def layer_says(policy: Policy, facts: CallFacts) -> list[Say]:
+    """What each layer says, in their order; the default alone when none says anything."""
+    says = [_said(layer, rule, facts) for layer in policy.layers if (rule := layer.speaker(facts)) is not None]
+    return says or [_by_default(policy, facts)]
+
+
+def settle(policy: Policy, facts: CallFacts, says: Sequence[Say]) -> Decision:
+    """The strictest of `says` as a decision; among equals one that names the tool, then the first."""
+    winner = max(says, key=lambda say: (say.verdict.strictness, say.names_tool))
+    if winner.verdict is Verdict.ALLOW and facts.hints.declared_destructive and not winner.names_tool:
+        winner = _destructive(facts, winner)
+    return Decision(
+        verdict=winner.verdict,
+        rule_id=winner.rule_id,
+        reason=winner.reason,
+        remedy=winner.remedy,
+        layer=winner.layer,
+        policy_digest=policy.digest,
+    )
+
+
+def allow_hint(server_id: str, tool_name: str) -> str:
+    """The exact JSON that pre-approves one tool, to paste into the server's entry of the configuration."""
+    block = json.dumps({"moonpool": {"allow": [literal_glob(tool_name)]}}, ensure_ascii=False)
+    return f"add {block[1:-1]} to the entry {json.dumps(server_id, ensure_ascii=False)} under mcpServers"
+
+
+def _hint(facts: CallFacts) -> str:
+    return allow_hint(facts.tool.server_id, facts.tool.name)
+
+
+_VERBS: Final = {
+    Verdict.ALLOW: "allows",
+    Verdict.ASK: "asks before",
+    Verdict.HUMAN_ONLY: "wants a person to answer for",
+    Verdict.DENY: "denies",
+}
+
+
+def _said(layer: Layer, rule: Rule, facts: CallFacts) -> Say:
+    own = layer.name is LayerName.CONFIGURATION
+    whose = "" if own else f" of the {layer.name} policy"
+    reason = f"rule {rule.rule_id!r}{whose} {_VERBS[rule.verdict]} {facts.name}"
+    if rule.when:
+        reason += " with these arguments"
+    if rule.note:
+        reason += f" ({rule.note})"
+    if own and rule.verdict is Verdict.DENY:
+        remedy = f"remove that rule and {_hint(facts)}"
+        reason += f"; deny is the strictest verdict, so {remedy}"
+    elif own:
+        remedy = _hint(facts)
+    else:
+        remedy = f"whoever keeps the {layer.name} policy can change rule {rule.rule_id!r}"
+        if rule.verdict is Verdict.DENY:
+            reason += f"; {remedy}"
+    return Say(
+        layer=layer.name,
+        verdict=rule.verdict,
+        rule_id=rule.rule_id,
+        reason=reason,
+        remedy=remedy,
+        names_tool=rule.names_tool,
+    )
+
+
+def _by_default(policy: Policy, facts: CallFacts) -> Say:
+    if policy.allow_trusted_reads and facts.hints.read_only:
+        verdict, rule_id = Verdict.ALLOW, DEFAULT_READ_RULE_ID
+        reason = f"{facts.name} only reads and its server is trusted"
+    else:
+        verdict, rule_id = policy.default, DEFAULT_RULE_ID
+        reason = f"no rule matches {facts.name} and {_why_not_harmless(facts)}"
+    if verdict is Verdict.DENY:
+        reason += f"; to allow it, {_hint(facts)}"
+    return Say(layer=DEFAULT_LAYER, verdict=verdict, rule_id=rule_id, reason=reason, remedy=_hint(facts))
+
+
+def _why_not_harmless(facts: CallFacts) -> str:
+    if not facts.trusted:
+        return "its server is not marked as trusted"
+    if facts.hints.declared_destructive:
+        return "the server declares it destructive"
+    if facts.hints.read_only:
+        return "policy lets no read pass without a rule"
+    return "the server does not declare it read-only"
+
+
+def _destructive(facts: CallFacts, winner: Say) -> Say:
+    by = "the default" if winner.rule_id == DEFAULT_RULE_ID else f"rule {winner.rule_id!r}"
+    reason = (
+        f"the server declares {facts.name} destructive and {by} allows it only among all tools; to allow it by name, "
+        f"{_hint(facts)}"
+    )
+    return Say(layer=winner.layer, verdict=Verdict.ASK, rule_id=DESTRUCTIVE_RULE_ID, reason=reason, remedy=_hint(facts))

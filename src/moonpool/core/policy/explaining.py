@@ -1,0 +1,131 @@
+"""Why a call is decided as it is, for whoever keeps the rules: every layer's say, and what each rule missed.
+
+SECURITY: an explanation holds other rules and the call's arguments; it never goes to code in a sandbox.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from moonpool.core.policy.deciding import Decision, decide
+from moonpool.core.policy.findings import Finding
+from moonpool.core.policy.layers import Order
+from moonpool.core.policy.pointers import value_at
+from moonpool.core.policy.rules import Mismatch, mismatch
+
+if TYPE_CHECKING:
+    from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.core.policy.layers import Layer, Policy
+    from moonpool.core.policy.rules import CallFacts, Rule
+    from moonpool.core.policy.verdicts import Verdict
+
+_VALUE_CHARS_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleReport:
+    """What became of one rule. `state`: `decides`, `matches` (another one decides), `misses`, `not reached`."""
+
+    rule_id: str
+    verdict: Verdict
+    state: str
+    why: str = ""
+
+    def to_json(self) -> JsonObject:
+        return {"rule": self.rule_id, "verdict": str(self.verdict), "state": self.state, "why": self.why}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerReport:
+    """What one layer says; no verdict: nothing."""
+
+    layer: str
+    verdict: Verdict | None
+    rules: tuple[RuleReport, ...]
+
+    def to_json(self) -> JsonObject:
+        verdict = None if self.verdict is None else str(self.verdict)
+        return {"layer": self.layer, "verdict": verdict, "rules": [rule.to_json() for rule in self.rules]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """A decision and how it came about."""
+
+    decision: Decision
+    layers: tuple[LayerReport, ...]
+
+    def to_json(self) -> JsonObject:
+        decision = self.decision
+        return {
+            "verdict": str(decision.verdict),
+            "rule": decision.rule_id,
+            "layer": decision.layer,
+            "reason": decision.reason,
+            "policy_digest": decision.policy_digest,
+            "layers": [layer.to_json() for layer in self.layers],
+        }
+
+
+def explain(policy: Policy, facts: CallFacts) -> Explanation:
+    """The decision that `decide` makes, with everything that led to it."""
+    return Explanation(
+        decision=decide(policy, facts),
+        layers=tuple(_layer_report(layer, facts) for layer in policy.layers),
+    )
+
+
+def _layer_report(layer: Layer, facts: CallFacts) -> LayerReport:
+    speaker = layer.speaker(facts)
+    reports: list[RuleReport] = []
+    reached = True
+    for rule in layer.rules:
+        if not reached:
+            reports.append(RuleReport(rule_id=rule.rule_id, verdict=rule.verdict, state="not reached"))
+            continue
+        reports.append(_rule_report(rule, facts, decides=rule is speaker))
+        reached = layer.order is Order.STRICTEST or rule is not speaker
+    return LayerReport(layer=layer.name, verdict=None if speaker is None else speaker.verdict, rules=tuple(reports))
+
+
+def _rule_report(rule: Rule, facts: CallFacts, *, decides: bool) -> RuleReport:
+    missed = mismatch(rule, facts)
+    state = "decides" if decides else "misses" if missed else "matches"
+    why = _why(rule, facts, missed) if missed else ""
+    return RuleReport(rule_id=rule.rule_id, verdict=rule.verdict, state=state, why=why)
+
+
+def _why(rule: Rule, facts: CallFacts, missed: Mismatch) -> str:
+    if missed.condition is not None:
+        return _condition_why(missed, facts.arguments)
+    hints = {name: facts.hints.value(name) for name in rule.annotations}
+    asked: dict[str, tuple[object, object]] = {
+        "server": (facts.tool.server_id, rule.server),
+        "tool": (facts.tool.name, rule.tool),
+        "principal": (facts.principal, rule.principal),
+        "language": (facts.language, list(rule.languages)),
+        "trusted": (facts.trusted, rule.trusted),
+        "annotations": (hints, dict(rule.annotations)),
+    }
+    is_, wanted = asked[missed.what]
+    return f"{missed.what} is {_shown(is_)}, the rule is for {_shown(wanted)}"
+
+
+def _condition_why(missed: Mismatch, arguments: JsonValue) -> str:
+    condition = missed.condition
+    assert condition is not None, "only a condition fails on an argument"
+    place = condition.at or "the whole of the arguments"
+    wanted = _shown(condition.test.to_json())
+    if missed.finding is Finding.MISSING:
+        return f"the arguments have no {place}; the rule wants {wanted} there"
+    value = _shown(value_at(condition.at, arguments))
+    if missed.finding is Finding.UNREADABLE:
+        return f"{place} is {value}, which an allow rule never takes for {wanted}: it cannot be read for sure"
+    return f"{place} is {value}, the rule wants {wanted}"
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}…"

@@ -1,0 +1,56 @@
+"""JSON pointers (RFC 6901): where in a call's arguments a condition looks."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from moonpool.core.json import JsonValue
+
+POINTER_CHARS_MAX: Final = 1000
+POINTER_STEPS_MAX: Final = 64
+
+_BAD_ESCAPE = re.compile(r"~(?![01])")
+_INDEX = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
+
+
+class NothingThere:
+    """The answer for a pointer that leads nowhere; JSON's null is something."""
+
+
+NOTHING: Final = NothingThere()
+
+
+def pointer_problem(pointer: str) -> str:
+    """Why `pointer` cannot be used, or nothing."""
+    if pointer and not pointer.startswith("/"):
+        return 'a JSON pointer starts with "/", for example "/repo" or "/options/0/path"'
+    if len(pointer) > POINTER_CHARS_MAX or pointer.count("/") > POINTER_STEPS_MAX:
+        return f"a JSON pointer has at most {POINTER_CHARS_MAX} characters and {POINTER_STEPS_MAX} steps"
+    if _BAD_ESCAPE.search(pointer):
+        return 'in a JSON pointer "~" is written "~0" and "/" inside a name "~1"'
+    return ""
+
+
+def value_at(pointer: str, document: JsonValue) -> JsonValue | NothingThere:
+    """What `pointer` names in `document`, or NOTHING."""
+    value = document
+    for step in _steps(pointer):
+        if isinstance(value, dict):
+            if step not in value:
+                return NOTHING
+            value = value[step]
+        elif isinstance(value, list):
+            if not _INDEX.fullmatch(step) or int(step) >= len(value):
+                return NOTHING
+            value = value[int(step)]
+        else:
+            return NOTHING
+    return value
+
+
+@lru_cache(maxsize=4096)
+def _steps(pointer: str) -> tuple[str, ...]:
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])

@@ -1,0 +1,287 @@
+"""Conditions on arguments, operator by operator, with the tricks that each must see through."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from moonpool.core.policy import (
+    Absent,
+    ArgumentTest,
+    Below,
+    Condition,
+    Equals,
+    Finding,
+    Glob,
+    HostIn,
+    OneOf,
+    Range,
+    Regex,
+)
+
+HOLDS, FAILS, MISSING, UNREADABLE = Finding.HOLDS, Finding.FAILS, Finding.MISSING, Finding.UNREADABLE
+
+
+def look(test: ArgumentTest, value: Any) -> Finding:
+    return Condition("/x", test).look({"x": value})
+
+
+@pytest.mark.parametrize(
+    ("pointer", "expected"),
+    [
+        pytest.param("", {"a": [1, {"b/c": 2, "m~n": 3, "": 4}], "-": 5}, id="the whole"),
+        pytest.param("/a/0", 1, id="an index"),
+        pytest.param("/a/1/b~1c", 2, id="an escaped slash"),
+        pytest.param("/a/1/m~0n", 3, id="an escaped tilde"),
+        pytest.param("/a/1/", 4, id="an empty name"),
+        pytest.param("/-", 5, id="a hyphen is a name in an object"),
+    ],
+)
+def test_a_pointer_finds_what_it_names(pointer: str, expected: Any) -> None:
+    arguments: Any = {"a": [1, {"b/c": 2, "m~n": 3, "": 4}], "-": 5}
+    assert Condition(pointer, Equals(expected)).look(arguments) is HOLDS
+
+
+@pytest.mark.parametrize(
+    "pointer", ["/b", "/a/2", "/a/-", "/a/00", "/a/01", "/a/+1", "/a/-1", "/a/١", "/a/0/x", "/a/99999999999", "/s/0"]
+)
+def test_a_pointer_that_leads_nowhere_finds_nothing(pointer: str) -> None:
+    assert Condition(pointer, Glob(("*",))).look({"a": [1, 2], "s": "text"}) is MISSING
+    assert Condition(pointer, Absent()).look({"a": [1, 2], "s": "text"}) is HOLDS
+
+
+@pytest.mark.parametrize("pointer", ["a", "#/a", "/a~", "/a~2", "/" + "a" * 1000, "/a" * 65])
+def test_a_bad_pointer_is_refused(pointer: str) -> None:
+    with pytest.raises(ValueError, match="JSON pointer"):
+        Condition(pointer, Absent())
+
+
+@pytest.mark.parametrize(
+    ("test", "value", "expected"),
+    [
+        pytest.param(Equals("a"), "a", HOLDS, id="equal texts"),
+        pytest.param(Equals("a"), "A", FAILS, id="case counts"),
+        pytest.param(Equals(1), 1.0, HOLDS, id="numbers by value"),
+        pytest.param(Equals(1), True, FAILS, id="true is not 1"),
+        pytest.param(Equals(True), 1, FAILS, id="1 is not true"),
+        pytest.param(Equals(False), False, HOLDS, id="false is false"),
+        pytest.param(Equals(1), "1", FAILS, id="a text is no number"),
+        pytest.param(Equals({"a": [1, {}]}), {"a": [1.0, {}]}, HOLDS, id="deep"),
+        pytest.param(Equals({"a": [1]}), {"a": [True]}, FAILS, id="deep and different"),
+        pytest.param(Equals({"a": 1}), {"a": 1, "b": 2}, FAILS, id="one member more"),
+        pytest.param(Equals([]), {}, FAILS, id="a list is no object"),
+        pytest.param(OneOf(("a", 2)), 2, HOLDS, id="one of them"),
+        pytest.param(OneOf(("a", 2)), None, FAILS, id="none of them"),
+        pytest.param(Glob(("acme/*",)), "acme/site", HOLDS, id="glob"),
+        pytest.param(Glob(("acme/*", "me/*")), "me/x", HOLDS, id="another glob"),
+        pytest.param(Glob(("acme/*",)), "evil/acme/site", FAILS, id="glob from the start"),
+        pytest.param(Glob(("acme/*",)), "acme/../evil/site", UNREADABLE, id="glob and .."),
+        pytest.param(Glob(("acme/*",)), "acme\\..\\evil", UNREADABLE, id="glob and .. with backslashes"),
+        pytest.param(Glob(("v1..*",)), "v1..v2", HOLDS, id="dots inside a name"),
+        pytest.param(Glob(("acme/*",)), ["acme/site"], UNREADABLE, id="a list is no text"),
+        pytest.param(Glob(("acme/*",)), None, UNREADABLE, id="null is no text"),
+        pytest.param(Glob(("1*",)), 15, UNREADABLE, id="a number is no text"),
+        pytest.param(Glob(("*",)), "a/../b", HOLDS, id="any text"),
+        pytest.param(Glob(("a*",)), "a" * 16_385, UNREADABLE, id="too long to search"),
+        pytest.param(Glob(("a*",)), "a\ud800", UNREADABLE, id="half a surrogate pair"),
+        pytest.param(Regex("[a-z]+"), "abc", HOLDS, id="regex"),
+        pytest.param(Regex("[a-z]+"), "abc\n", FAILS, id="the whole text, line ends too"),
+        pytest.param(Regex("a|b"), "bx", FAILS, id="alternatives are anchored as well"),
+        pytest.param(Regex("secret", anywhere=True), "a secret b", HOLDS, id="anywhere"),
+        pytest.param(Regex("é."), "éü", HOLDS, id="letters, not bytes"),
+        pytest.param(Regex("1.*"), 15, UNREADABLE, id="regex and a number"),
+        pytest.param(Range(1, 10), 10, HOLDS, id="ends included"),
+        pytest.param(Range(1, 10), 10.5, FAILS, id="above"),
+        pytest.param(Range(None, 10), -3, HOLDS, id="no lower end"),
+        pytest.param(Range(1, None), 10**400, HOLDS, id="larger than any float"),
+        pytest.param(Range(1, 10), "5", UNREADABLE, id="a text that looks like a number"),
+        pytest.param(Range(0, 1), True, UNREADABLE, id="true is no number"),
+        pytest.param(Range(0, 1), float("nan"), UNREADABLE, id="NaN"),
+        pytest.param(Absent(), None, FAILS, id="null is something"),
+    ],
+)
+def test_an_operator_finds(test: ArgumentTest, value: Any, expected: Finding) -> None:
+    assert look(test, value) is expected
+
+
+@pytest.mark.parametrize(
+    ("folder", "path", "expected"),
+    [
+        pytest.param("/srv/data", "/srv/data/a", HOLDS, id="below"),
+        pytest.param("/srv/data", "/srv/data", HOLDS, id="the folder itself"),
+        pytest.param("/srv/data", "/srv/data/", HOLDS, id="with a closing slash"),
+        pytest.param("/srv/data/", "//srv/./data//a", HOLDS, id="double slashes and dots"),
+        pytest.param("/srv/data", "/srv/data/x/../a", HOLDS, id=".. that stays inside"),
+        pytest.param("/srv/data", "/srv/database/a", FAILS, id="a folder with a longer name"),
+        pytest.param("/srv/data", "/srv/data/../etc", FAILS, id=".. that leaves"),
+        pytest.param("/srv/data", "/../srv/data/a", HOLDS, id=".. of the root"),
+        pytest.param("/srv/data", "/srv/Data/a", FAILS, id="case counts"),
+        pytest.param("/srv/data", "srv/data/a", UNREADABLE, id="relative to where?"),
+        pytest.param("/srv/data", "/srv/data/a\\..\\..\\etc", UNREADABLE, id="backslashes that may separate"),
+        pytest.param("/srv/data", "/srv/data/a\\b", HOLDS, id="a backslash that changes nothing"),
+        pytest.param("/srv/data", "C:\\srv\\data\\a", UNREADABLE, id="a drive"),
+        pytest.param("/srv/data", "file:///srv/data/a", UNREADABLE, id="a scheme"),
+        pytest.param("/srv/data", "~/srv/data", UNREADABLE, id="a home"),
+        pytest.param("/srv/data", "/srv/data/%2e%2e/etc", UNREADABLE, id="escaped dots"),
+        pytest.param("/srv/data", "/srv/data/..%2Fetc", UNREADABLE, id="an escaped slash"),
+        pytest.param("/srv/data", "/srv/data/%252e%252e", UNREADABLE, id="escaped twice"),
+        pytest.param("/srv/data", "/srv/data/a\0.txt", UNREADABLE, id="NUL"),
+        pytest.param("/srv/data", "/srv/data/\u202ea", UNREADABLE, id="a letter that turns the direction"),
+        pytest.param("/srv/data", "/srv/data/．．/．．/etc", UNREADABLE, id="wide dots"),
+        pytest.param("/srv/data", "/srv/data/a／..／..／etc", UNREADABLE, id="wide slashes"),
+        pytest.param("/srv/data", " /srv/data/a", UNREADABLE, id="a blank before"),
+        pytest.param("/srv/data", "", UNREADABLE, id="nothing"),
+        pytest.param("/srv/data", "/" + "a" * 4096, UNREADABLE, id="too long"),
+        pytest.param("/", "/etc/passwd", HOLDS, id="everything"),
+        pytest.param(".", "a/b", HOLDS, id="relative below here"),
+        pytest.param("docs", "./docs/a", HOLDS, id="relative below a folder"),
+        pytest.param("docs", "docs/../src", FAILS, id="relative and out of the folder"),
+        pytest.param("docs", "../docs/a", UNREADABLE, id="relative and out of here"),
+        pytest.param("docs", "/docs/a", UNREADABLE, id="absolute below a relative one"),
+        pytest.param(".", "C:evil", UNREADABLE, id="a drive below here"),
+        pytest.param(".", "\\\\host\\share", UNREADABLE, id="a share below here"),
+        pytest.param(".", "..\\up", UNREADABLE, id="backslashes that climb"),
+        pytest.param("C:\\data", "C:\\data\\a", HOLDS, id="Windows"),
+        pytest.param("C:\\data", "C:/data/./a", HOLDS, id="Windows with slashes"),
+        pytest.param("C:\\data", "c:\\DATA\\a", UNREADABLE, id="Windows and case"),
+        pytest.param("C:\\data", "D:\\data\\a", FAILS, id="another drive"),
+        pytest.param("C:\\data", "C:data\\a", UNREADABLE, id="relative to a drive"),
+        pytest.param("C:\\data", "C:\\data\\..\\x", FAILS, id="Windows and .."),
+        pytest.param("C:\\data", "C:\\data\\.. \\x", UNREADABLE, id=".. and a blank"),
+        pytest.param("C:\\data", "C:\\data.\\x", UNREADABLE, id="a closing dot"),
+        pytest.param("C:\\data", "C:\\data\\a:stream", UNREADABLE, id="a stream"),
+        pytest.param("C:\\data", "C:\\PROGRA~1\\x", UNREADABLE, id="a short name"),
+        pytest.param("C:\\data", "\\\\?\\C:\\data\\a", UNREADABLE, id="a device path"),
+        pytest.param("\\\\host\\share\\d", "\\\\host\\share\\d\\a", HOLDS, id="a share"),
+        pytest.param("\\\\host\\share\\d", "\\\\host\\share\\..\\d", HOLDS, id="a share has a root"),
+    ],
+)
+def test_below_reads_paths_as_servers_may(folder: str, path: str, expected: Finding) -> None:
+    assert look(Below((folder,)), path) is expected
+
+
+@pytest.mark.parametrize("folder", ["", "a\\b", "../up", "~/x", "file:///x", " /x", "/x/%2e%2e", "C:\\a:b", "/a\0"])
+def test_a_folder_that_cannot_be_meant_is_refused(folder: str) -> None:
+    with pytest.raises(ValueError, match=r"folder|absolute"):
+        Below((folder,))
+
+
+def test_one_folder_that_holds_is_enough() -> None:
+    assert look(Below(("/a", "rel")), "/a/b") is HOLDS
+    assert look(Below(("/a", "/b")), "/c") is FAILS
+
+
+HOSTS = ("example.org", "*.example.net", "api.example.com:8443", "127.0.0.1", "[2001:db8::1]", "xn--bcher-kva.example")
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        pytest.param("https://example.org/a?b#c", HOLDS, id="plain"),
+        pytest.param("https://example.org", HOLDS, id="nothing behind"),
+        pytest.param("HTTPS://EXAMPLE.ORG./", HOLDS, id="upper case and a closing dot"),
+        pytest.param("https://example.org:444/", HOLDS, id="any port where none is named"),
+        pytest.param("https://example.org:/", HOLDS, id="an empty port"),
+        pytest.param("https://example.org?x=@evil.com", HOLDS, id="@ behind the host"),
+        pytest.param("https://sub.example.org/", FAILS, id="a name below"),
+        pytest.param("https://example.org.evil.com/", FAILS, id="a name in front"),
+        pytest.param("https://notexample.org/", FAILS, id="a longer name"),
+        pytest.param("https://a.b.example.net/", HOLDS, id="below a domain"),
+        pytest.param("https://example.net/", FAILS, id="the domain itself is not below it"),
+        pytest.param("https://evilexample.net/", FAILS, id="no dot between"),
+        pytest.param("https://api.example.com:8443/", HOLDS, id="the port"),
+        pytest.param("https://api.example.com/", FAILS, id="another port"),
+        pytest.param("https://example.org@evil.com/", UNREADABLE, id="a user"),
+        pytest.param("https://evil.com@example.org/", UNREADABLE, id="a user in front of ours"),
+        pytest.param("https://evil.com\\@example.org/", UNREADABLE, id="a backslash"),
+        pytest.param("https://evil.com#@example.org/", FAILS, id="@ in the fragment"),
+        pytest.param("https:/example.org/", UNREADABLE, id="one slash"),
+        pytest.param("https:example.org", UNREADABLE, id="no slash"),
+        pytest.param("//example.org/", UNREADABLE, id="no scheme"),
+        pytest.param("example.org", UNREADABLE, id="a host alone"),
+        pytest.param("https:///example.org/", UNREADABLE, id="three slashes"),
+        pytest.param("file://example.org/x", UNREADABLE, id="a file"),
+        pytest.param("javascript://example.org/%0aalert(1)", UNREADABLE, id="a script"),
+        pytest.param(" https://example.org/", UNREADABLE, id="a blank before"),
+        pytest.param("https://exa\tmple.org/", UNREADABLE, id="a tab that is dropped"),
+        pytest.param("https://example.org\n.evil.com/", UNREADABLE, id="a line end"),
+        pytest.param("https://example%2eorg/", UNREADABLE, id="a percent escape"),
+        pytest.param("https://ｅxample.org/", UNREADABLE, id="a wide letter"),
+        pytest.param("https://example。org/", UNREADABLE, id="another full stop"),
+        pytest.param("https://еxample.org/", UNREADABLE, id="a Cyrillic letter"),
+        pytest.param("https://bücher.example/", UNREADABLE, id="IDN as it is read"),
+        pytest.param("https://XN--BCHER-KVA.example/", HOLDS, id="IDN as it is sent"),
+        pytest.param("https://127.0.0.1/", HOLDS, id="an IPv4 address"),
+        pytest.param("https://127.1/", UNREADABLE, id="a short IPv4 address"),
+        pytest.param("https://2130706433/", UNREADABLE, id="an IPv4 address as a number"),
+        pytest.param("https://0x7f.0.0.1/", UNREADABLE, id="a hexadecimal one"),
+        pytest.param("https://0177.0.0.1/", UNREADABLE, id="an octal one"),
+        pytest.param("https://127.0.0.1./", HOLDS, id="an address and a dot"),
+        pytest.param("https://[::ffff:127.0.0.1]/", HOLDS, id="the same as IPv6"),
+        pytest.param("https://[2001:DB8:0::1]:443/", HOLDS, id="an IPv6 address, otherwise spelt"),
+        pytest.param("https://[2001:db8::2]/", FAILS, id="another IPv6 address"),
+        pytest.param("https://[::1%25lo]/", UNREADABLE, id="a zone"),
+        pytest.param("https://2001:db8::1/", UNREADABLE, id="IPv6 without brackets"),
+        pytest.param("https://example.org:99999/", UNREADABLE, id="no port"),
+        pytest.param("https://example.org:80:80/", UNREADABLE, id="two ports"),
+        pytest.param("https://example..org/", UNREADABLE, id="an empty label"),
+        pytest.param("https://-example.org/", UNREADABLE, id="a hyphen in front"),
+        pytest.param("https://*.example.net/", UNREADABLE, id="the pattern itself"),
+        pytest.param("https://example.org/" + "a" * 8192, UNREADABLE, id="too long"),
+    ],
+)
+def test_host_in_reads_one_host_or_none(url: str, expected: Finding) -> None:
+    assert look(HostIn(HOSTS), url) is expected
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["", "*", "*.", "a.*.org", "https://a.org", "u@a.org", "bücher.example", "a..org", "127.1", "*.1.2.3", "a:0",
+     "a:", "::1%lo", "a b"],
+)  # fmt: skip
+def test_a_host_that_cannot_be_meant_is_refused(host: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        HostIn((host,))
+
+
+def test_an_ipv6_address_may_stand_without_brackets() -> None:
+    assert look(HostIn(("::1",)), "http://[0:0::1]:8080/") is HOLDS
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: Regex("("), id="not an expression"),
+        pytest.param(lambda: Regex("(?=a)"), id="not of RE2"),
+        pytest.param(lambda: Regex("(a{1000}){1000}"), id="too large once it is compiled"),
+        pytest.param(lambda: Regex("a" * 1001), id="too long"),
+        pytest.param(lambda: Glob(("a" * 1001,)), id="a glob that is too long"),
+        pytest.param(lambda: Glob(()), id="no globs"),
+        pytest.param(lambda: OneOf(tuple(range(1001))), id="too many choices"),
+        pytest.param(lambda: Range(None, None), id="no range"),
+        pytest.param(lambda: Range(2, 1), id="ends the wrong way round"),
+        pytest.param(lambda: Range(float("inf"), None), id="infinite"),
+        pytest.param(lambda: Range(True, None), id="true as an end"),
+    ],
+)
+def test_what_cannot_work_is_refused_when_it_is_made(make: Any) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        make()
+
+
+def test_arguments_nested_as_deep_as_they_like_cost_no_more_than_the_rule() -> None:
+    deep: Any = "x"
+    for _ in range(5000):
+        deep = [deep]
+    assert look(Equals([["x"]]), deep) is FAILS
+
+
+def test_conditions_have_one_json_form() -> None:
+    tests = [Equals(1), OneOf((1,)), Glob(("a",)), Regex("a", anywhere=True), Range(1), Below(("/a",)), HostIn(("a",))]
+    assert json.loads(json.dumps([Condition("/x", test).to_json() for test in [*tests, Absent()]])) == [
+        {"at": "/x", "equals": 1}, {"at": "/x", "in": [1]}, {"at": "/x", "glob": ["a"]},
+        {"at": "/x", "regex": "a", "anywhere": True}, {"at": "/x", "min": 1}, {"at": "/x", "below": ["/a"]},
+        {"at": "/x", "host_in": ["a"]}, {"at": "/x", "absent": True},
+    ]  # fmt: skip
