@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from moonpool.cli import audit, doctor, environments, init, mcp, run, session, tools, version
+from moonpool.cli import audit, doctor, environments, init, mcp, policy, run, session, tools, version
 from moonpool.cli.command_group import command_group
 from moonpool.cli.exit_codes import EXIT_UNUSABLE
 from moonpool.cli.standard_streams import fill_closed_streams, sentence_and_code
@@ -22,6 +22,7 @@ app.add_typer(tools.app, name="tools")
 app.command(name="mcp")(mcp.mcp)
 app.command(name="init")(init.init)
 app.command(name="doctor")(doctor.doctor)
+app.add_typer(policy.app, name="policy")
 app.add_typer(audit.app, name="audit")
 app.add_typer(session.app, name="session")
 app.add_typer(environments.app, name="environments")

@@ -1,0 +1,122 @@
+"""What `moonpool policy` prints.
+
+SECURITY: names and arguments may come from a server or from code: control characters never reach the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import typer
+
+from moonpool.cli.tables import print_table, printable
+from moonpool.core.errors import ConfigError, InputError
+from moonpool.core.languages import language_of
+from moonpool.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from moonpool.broker.policy_examples import ExampleOutcome
+    from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.core.policy import Explanation
+
+
+def explain_one(
+    call: str,
+    arguments: str,
+    *,
+    policy_path: Path | None,
+    config_path: Path | None,
+    principal: str | None,
+    language: str | None,
+    as_json: bool,
+) -> None:
+    """Print what is decided about one call. Raises MoonpoolError."""
+    from moonpool.bootstrap import local_principal
+    from moonpool.broker.policies import load_policy
+    from moonpool.cli.config_choice import read_config
+    from moonpool.cli.tool_catalog import open_catalog
+    from moonpool.runtime.policy_questions import CallQuestion, explain_call
+
+    settings = Settings.load(os.environ, policy=policy_path)
+    given = _arguments(arguments)
+    config = read_config(config_path)
+    policy = load_policy(settings.policy, config)
+    with open_catalog(config_path, refresh=False) as found:
+        tool = found.catalog.find_path(call)
+    server = config.find(tool.server_id) if config is not None else None
+    question = CallQuestion(
+        tool=tool,
+        arguments=given,
+        trusted=server is not None and server.trusted,
+        principal=principal or local_principal(),
+        language=language_of(language),
+    )
+    answer = explain_call(question, policy)
+    if as_json:
+        members: JsonObject = {"server": tool.server_id, "tool": tool.name, **answer.explanation.to_json()}
+        typer.echo(json.dumps({**members, "problem": answer.problem or None}))
+        return
+    for line in _lines(answer.explanation):
+        typer.echo(printable(line))
+    if answer.problem:
+        typer.echo(printable(f"but: {answer.problem}"))
+
+
+def run_file(path: Path | None, *, as_json: bool) -> int:
+    """Run the examples; return the exit code. Raises ConfigError."""
+    from moonpool.broker.policy_examples import run_examples
+    from moonpool.broker.policy_file import load_policy_file
+
+    path = path or Settings.load(os.environ).policy
+    if path is None:
+        raise ConfigError("no policy is named; give a file or set MOONPOOL_POLICY")
+    file = load_policy_file(path)
+    outcomes = list(run_examples(file))
+    failed = [outcome for outcome in outcomes if not outcome.ok]
+    if as_json:
+        for outcome in outcomes:
+            typer.echo(json.dumps(outcome.to_json()))
+        return int(bool(failed))
+    rules = f"{len(file.layer.rules)} rules, digest {file.layer.digest}"
+    if failed:
+        print_table(("example", "call", "expected", "decided", "rule"), (_row(outcome) for outcome in failed))
+    for outcome in failed:
+        typer.echo(printable(f"{outcome.example.where}, {outcome.example.server}.{outcome.example.tool}:"))
+        for line in _lines(outcome.explanation):
+            typer.echo(printable(f"  {line}"))
+    good = len(outcomes) - len(failed)
+    typer.echo(printable(f"{good} of {len(outcomes)} examples hold ({rules})"))
+    return int(bool(failed))
+
+
+def _row(outcome: ExampleOutcome) -> tuple[str, ...]:
+    example, decision = outcome.example, outcome.explanation.decision
+    expected = f"{example.verdict} by {example.rule}" if example.rule else str(example.verdict)
+    call = f"{example.server}.{example.tool} {json.dumps(example.arguments, ensure_ascii=False)}"
+    return (example.where, call[:80], expected, str(decision.verdict), decision.rule_id)
+
+
+def _lines(explanation: Explanation) -> Iterable[str]:
+    decision = explanation.decision
+    yield f"{decision.verdict}, by {decision.rule_id} ({decision.layer})"
+    yield f"because {decision.reason}"
+    for layer in explanation.layers:
+        said = "says nothing" if layer.verdict is None else f"says {layer.verdict}"
+        yield f"layer {layer.layer}: {said}"
+        for rule in layer.rules:
+            yield f"  {rule.rule_id} ({rule.verdict}): {rule.state}{': ' if rule.why else ''}{rule.why}"
+
+
+def _arguments(text: str) -> JsonObject:
+    try:
+        given: JsonValue = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise InputError(f"--arguments is not JSON: {exc}") from None
+    if not isinstance(given, dict):
+        raise InputError('--arguments must be a JSON object, for example {"repo": "acme/site"}')
+    return given
