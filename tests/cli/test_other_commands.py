@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-COMMANDS = ("run", "tools", "mcp", "init", "doctor", "audit", "session", "environments", "version")
+COMMANDS = ("run", "preview", "tools", "mcp", "init", "doctor", "audit", "session", "environments", "version")
 HEAVY = ("pydantic", "mcp", "msgspec", "asyncio", "rich", "jsonschema_rs", "re2", "anyio", "httpx2", "sqlite3")
 
 
@@ -196,6 +196,26 @@ def test_init_dry_run_writes_nothing(tmp_path: Path) -> None:
 
 def test_init_with_a_file_that_is_none_says_so(tmp_path: Path) -> None:
     assert "there is no such file" in moonpool(tmp_path, "init", "--from", "none.json").sentence
+
+
+# --- preview
+
+
+def test_a_preview_names_calls_and_what_would_be_refused(sheets: Path, tmp_path: Path) -> None:
+    code = "import servers.sheets as s\ns.get_all_rows(sheetId='q')\ns.get_al_rows()\nimport servers.gone"
+    shown = moonpool(tmp_path, "preview", "-c", code, "--config", sheets)
+    text = shown.stdout.decode()
+    assert shown.exit_code == 1
+    assert 'line 2: sheets.get_all_rows(sheetId="q")' in text
+    assert "line 3: error: UnknownTool: there is no tool sheets.get_al_rows; did you mean sheets.get_all_rows" in text
+    assert "line 4: error: Unreachable" in text
+    read = json.loads(moonpool(tmp_path, "preview", "-", "--json", "--config", sheets, stdin=b"x = 1").stdout)
+    assert (read["previewed"], read["calls"], read["findings"]) == (True, [], [])
+
+
+def test_a_preview_of_another_language_says_that_there_is_none(tmp_path: Path) -> None:
+    shown = moonpool(tmp_path, "preview", "-c", "moonpool call x", "-l", "bash")
+    assert "bash code is not previewed" in shown.sentence
 
 
 # --- doctor, audit, environments

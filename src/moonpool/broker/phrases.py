@@ -55,14 +55,30 @@ def unknown_tool(server_id: str, tool: str, manifest: Manifest, *, near: bool = 
     alike = [names[name] for name in near_names([tool], list(names))]
     if alike:
         return f"there is no tool {asked}; did you mean {' or '.join(alike[:3])}?"
-    if not manifest.servers:
-        return f"there is no tool {asked}; no server is configured"
-    ids = sorted(server.server_id for server in manifest.servers)
-    if server_id not in ids:
-        close = near_names([server_id], ids)
-        hint = f"did you mean server {close[0]}?" if close else f"servers are {clip(', '.join(ids), 400)}"
-        return f"there is no tool {asked}; {hint}"
+    if server_id not in {server.server_id for server in manifest.servers}:
+        return f"there is no tool {asked}; {_servers_hint(server_id, manifest)}"
     return f"there is no tool {asked}; search the catalog for what server {server_id} offers"
+
+
+def unknown_server(name: str, manifest: Manifest) -> str:
+    """The sentence for a server that is not there."""
+    return f"there is no server {clip(name, _NAME_LENGTH_MAX)!r}; {_servers_hint(name, manifest)}"
+
+
+def _servers_hint(name: str, manifest: Manifest) -> str:
+    if not manifest.servers:
+        return "no server is configured"
+    ids = sorted(server.server_id for server in manifest.servers)
+    close = near_names([name], ids)
+    return f"did you mean server {close[0]}?" if close else f"servers are {clip(', '.join(ids), 400)}"
+
+
+def undeclared_parameters(name: str, given: Sequence[str], schema: JsonValue) -> str:
+    """The sentence for parameters that a schema lets pass, but does not know."""
+    near = near_names(given, properties_of(schema, ()))
+    shown = ", ".join(repr(clip(one, 64)) for one in given[:5])
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    return f"{name} declares no parameter {shown}{hint} {parameter_list(name, schema)}"
 
 
 def parameter_list(name: str, schema: JsonValue) -> str:

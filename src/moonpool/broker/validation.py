@@ -55,11 +55,14 @@ class SchemaCheck:
         """What is wrong with `arguments` and what to write instead; nothing when they fit."""
         if self.validator is None or self.validator.is_valid(arguments):
             return ""
-        schema = tool.input_schema
-        problems = list(_problems(self.validator.iter_errors(arguments), schema, arguments))
-        name = f"{tool.server_id}.{tool.name}"
-        text = f"arguments do not fit {name}: {'; '.join(problems)}. {parameter_list(name, schema)}"
-        return clip(text, _MESSAGE_LENGTH_MAX)
+        return _refusal(tool, _problems(self.validator.iter_errors(arguments), tool.input_schema, arguments))
+
+    def known_problem(self, tool: ToolDefinition, arguments: JsonObject, unread: Unread) -> str:
+        """`argument_problem` for arguments of which only a part is known: what is wrong whatever the rest is."""
+        if self.validator is None:
+            return ""
+        certain = (error for error in self.validator.iter_errors(arguments) if unread.does_not_excuse(error))
+        return _refusal(tool, _problems(certain, tool.input_schema, arguments))
 
     def result_problem(self, structured: JsonValue) -> str:
         """How `structuredContent` deviates from the output schema; nothing when it fits or none is declared.
@@ -71,6 +74,30 @@ class SchemaCheck:
             return self.warning
         error = next(iter(self.validator.iter_errors(structured)), None)
         return "" if error is None else f"structuredContent does not fit outputSchema: {_sentence(error)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """Places in arguments whose value is not known, and objects that may have more members than are known."""
+
+    values: frozenset[tuple[str | int, ...]] = frozenset()
+    open: frozenset[tuple[str | int, ...]] = frozenset()
+
+    def does_not_excuse(self, error: jsonschema_rs.ValidationError) -> bool:
+        """Whether `error` stays whatever stands in the places that are not known.
+
+        What is wrong with the names of an object's members does not depend on the members' values.
+        """
+        path = tuple(error.instance_path)
+        if any(path[: len(place)] == place for place in self.values):
+            return False
+        match error.kind:
+            case jsonschema_rs.ValidationErrorKind.Required():
+                return path not in self.open
+            case jsonschema_rs.ValidationErrorKind.AdditionalProperties():
+                return True
+            case _:
+                return not any(place[: len(path)] == path for place in self.values | self.open)
 
 
 class SchemaChecks:
@@ -179,6 +206,15 @@ def _compile(schema: JsonValue, member: str) -> SchemaCheck:
         else:
             return SchemaCheck(validator=validator)
     return SchemaCheck(validator=None, warning=f"{member} is not checked: {clip(why, 200)}")
+
+
+def _refusal(tool: ToolDefinition, problems: Iterable[str]) -> str:
+    """The whole sentence; empty when there is no problem."""
+    found = "; ".join(problems)
+    if not found:
+        return ""
+    name = f"{tool.server_id}.{tool.name}"
+    return clip(f"arguments do not fit {name}: {found}. {parameter_list(name, tool.input_schema)}", _MESSAGE_LENGTH_MAX)
 
 
 def _problems(

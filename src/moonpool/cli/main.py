@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from moonpool.cli import audit, doctor, environments, init, mcp, policy, run, session, tools, version
+from moonpool.cli import audit, doctor, environments, init, mcp, policy, preview, run, session, tools, version
 from moonpool.cli.command_group import command_group
 from moonpool.cli.exit_codes import EXIT_UNUSABLE
 from moonpool.cli.standard_streams import fill_closed_streams, sentence_and_code
@@ -18,6 +18,7 @@ app = command_group(
     "Run model-written code (Python, Node, Bash) in a sealed sandbox whose only opening calls MCP tools."
 )
 app.command(name="run")(run.run)
+app.command(name="preview")(preview.preview)
 app.add_typer(tools.app, name="tools")
 app.command(name="mcp")(mcp.mcp)
 app.command(name="init")(init.init)

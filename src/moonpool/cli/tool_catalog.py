@@ -47,7 +47,7 @@ def open_catalog(path: Path | None, *, refresh: bool) -> Generator[FoundTools]:
     config = read_config(path)
     if config is None:
         raise ConfigError("no servers are configured; pass --config FILE or run `moonpool init`")
-    snapshot = asyncio.run(_snapshot(config, refresh=refresh))
+    snapshot = load_snapshot(config, refresh=refresh)
     for problem in snapshot.problems.values():
         sys.stderr.write(f"moonpool: {problem}; its tools are missing\n")
     for server in snapshot.manifest.servers:
@@ -55,6 +55,11 @@ def open_catalog(path: Path | None, *, refresh: bool) -> Generator[FoundTools]:
             sys.stderr.write(f"moonpool: server {server.server_id!r}: {warning}\n")
     nothing = bool(snapshot.problems) and not snapshot.manifest.servers
     yield FoundTools(catalog=Catalog(snapshot.manifest), exit_code=int(nothing))
+
+
+def load_snapshot(config: McpConfig, *, refresh: bool) -> ToolSnapshot:
+    """The tools of `config`: from the cache while it is fresh, else asked for."""
+    return asyncio.run(_snapshot(config, refresh=refresh))
 
 
 async def _snapshot(config: McpConfig, *, refresh: bool) -> ToolSnapshot:

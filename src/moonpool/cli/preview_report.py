@@ -1,0 +1,71 @@
+"""A preview for people and programs.
+
+SECURITY: names and values come from the code and from servers: everything printed is made printable first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from moonpool.broker.phrases import printable
+from moonpool.cli.code_source import read_code
+from moonpool.cli.config_choice import read_config
+from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
+from moonpool.cli.tool_catalog import load_snapshot
+from moonpool.core.errors import InputError
+from moonpool.core.languages import PYTHON
+from moonpool.core.manifest import Manifest
+from moonpool.runtime.preview import SOURCE_BYTES_MAX, preview_code
+from moonpool.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from moonpool.runtime.preview import Preview, PreviewedCall
+
+
+def print_preview(
+    file: str | None, inline: str | None, language: str | None, config: Path | None, *, as_json: bool, refresh: bool
+) -> int:
+    """Print the preview and return the exit code. Raises InputError, ConfigError."""
+    settings = Settings.load(os.environ)
+    source = read_code(file, inline, language, bytes_max=min(settings.code_bytes_max, SOURCE_BYTES_MAX))
+    manifest, missing = Manifest(), tuple[str, ...]()
+    if source.language == PYTHON and (chosen := read_config(config)) is not None:
+        snapshot = load_snapshot(chosen, refresh=refresh)
+        known = {server.server_id for server in snapshot.manifest.servers}
+        manifest, missing = snapshot.manifest, tuple(one for one in snapshot.problems if one not in known)
+        for problem in snapshot.problems.values():
+            sys.stderr.write(f"moonpool: {printable(problem)}\n")
+    preview = preview_code(source.code, manifest, language=source.language, missing=missing)
+    if preview.not_read:
+        raise InputError(preview.not_read)
+    typer.echo(json.dumps(preview.to_json()) if as_json else "\n".join(_lines(preview)))
+    return EXIT_FAILED if preview.has_errors else EXIT_OK
+
+
+def _lines(preview: Preview) -> Iterator[str]:
+    yield f"imports ({len(preview.imports)})"
+    yield from (f"  line {one.line}: {printable(one.path)}" for one in preview.imports)
+    yield f"calls ({len(preview.calls)})"
+    yield from (f"  line {one.line}: {_one_line(_call(one))}" for one in preview.calls)
+    yield f"findings ({len(preview.findings)})"
+    for one in preview.findings:
+        yield f"  line {one.line}: {one.certainty}: {one.kind}: {_one_line(one.message)}"
+    if preview.left_out:
+        yield f"and {preview.left_out} more that are not listed"
+
+
+def _call(call: PreviewedCall) -> str:
+    arguments = [f"{name}={value}" for name, value in call.arguments]
+    return f"{call.server_id}.{call.tool}({', '.join(arguments + ([] if call.complete else ['…']))})"
+
+
+def _one_line(text: str) -> str:
+    return printable(text).replace("\n", "\\n")

@@ -1,0 +1,287 @@
+"""What code would do, read off its text: wrappers it imports, tools it calls, and what is certain to be refused.
+
+A use case for every face. It runs nothing and asks nobody; the gate decides each call when it comes, so a preview
+without findings promises nothing. Only Python is read: there is no parser of ours for Node and Bash, and patterns would
+tell stories.
+
+The sentences are those of a refused call (`broker.phrases`, `broker.validation`), with one example call each.
+SECURITY: the code and the servers' schemas are hostile; both are bounded. Takes up to some seconds for the largest code
+that is read: a service calls it in a worker thread.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from moonpool.broker.phrases import clip, undeclared_parameters, unknown_server, unknown_tool
+from moonpool.broker.validation import SchemaChecks, Unread
+from moonpool.core.errors import InputError
+from moonpool.core.languages import PYTHON
+from moonpool.core.naming import name_server_modules
+from moonpool.wrappers.code_names import NameIndex
+from moonpool.wrappers.code_reading import CodeRead, UnreadableCodeError, read_code
+from moonpool.wrappers.code_scopes import TooManyNodesError
+from moonpool.wrappers.ir import Choice, Scalar
+from moonpool.wrappers.names import name_manifest
+from moonpool.wrappers.tree import read_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.core.manifest import Manifest, ToolDefinition
+    from moonpool.wrappers.code_names import Miss
+    from moonpool.wrappers.code_reading import CallRead, ImportRead
+    from moonpool.wrappers.ir import Member, ToolShape
+
+SOURCE_BYTES_MAX: Final = 1_000_000
+_NEAR_NAMES_MAX: Final = 20
+_CHECKED_CALLS_MAX: Final = 200
+_VALUE_CHARS_MAX: Final = 60
+_EXAMPLE_PARAMETERS_MAX: Final = 8
+
+
+class Certainty(StrEnum):
+    ERROR = "error"  # the call or import would be refused
+    UNCERTAIN = "uncertain"  # only the run shows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    line: int
+    certainty: Certainty
+    kind: str  # SyntaxError, UnknownServer, UnknownTool, ValidationError, Unreachable, Computed
+    message: str
+
+    def to_json(self) -> JsonObject:
+        return {"line": self.line, "certainty": self.certainty, "kind": self.kind, "message": self.message}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewedCall:
+    line: int
+    server_id: str
+    tool: str
+    arguments: tuple[tuple[str, str], ...]  # name and literal as JSON, or an ellipsis where it is computed
+    complete: bool  # whether every argument's name is known
+
+    def to_json(self) -> JsonObject:
+        return {
+            "line": self.line,
+            "server": self.server_id,
+            "tool": self.tool,
+            "arguments": dict(self.arguments),
+            "complete": self.complete,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What was read. `not_read` says why, when nothing was."""
+
+    language: str
+    not_read: str = ""
+    imports: tuple[ImportRead, ...] = ()
+    calls: tuple[PreviewedCall, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    left_out: int = 0
+
+    @property
+    def has_errors(self) -> bool:
+        return any(finding.certainty is Certainty.ERROR for finding in self.findings)
+
+    def to_json(self) -> JsonObject:
+        return {
+            "language": self.language,
+            "previewed": not self.not_read,
+            "reason": self.not_read,
+            "imports": [{"line": one.line, "path": one.path} for one in self.imports],
+            "calls": [one.to_json() for one in self.calls],
+            "findings": [one.to_json() for one in self.findings],
+            "left_out": self.left_out,
+        }
+
+
+def preview_code(code: bytes, manifest: Manifest, *, language: str = PYTHON, missing: Collection[str] = ()) -> Preview:
+    """Read `code` against the tools of `manifest`; `missing` are configured servers whose tools are not known.
+
+    Raises InputError for code that is too large or no UTF-8.
+    """
+    if language != PYTHON:
+        reason = f"{language} code is not previewed: only Python is read; the run decides each call"
+        return Preview(language=language, not_read=reason)
+    if len(code) > SOURCE_BYTES_MAX:
+        raise InputError(f"the code is larger than {SOURCE_BYTES_MAX:,} bytes, which is what a preview reads; split it")
+    try:
+        code.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"the code is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+    return _Previewer(manifest, missing).preview(code)
+
+
+class _Previewer:
+    """One preview: what is looked up more than once is kept."""
+
+    def __init__(self, manifest: Manifest, missing: Collection[str]) -> None:
+        self._manifest, self._names = manifest, name_manifest(manifest)
+        modules = name_server_modules([*self._names.servers, *missing])
+        self._index = NameIndex(self._names, {modules[one]: one for one in missing})
+        self._missing = frozenset(missing)
+        self._checks = SchemaChecks()
+        self._shapes: dict[tuple[str, str], ToolShape] = {}
+        self._near = 0
+        self._findings: list[Finding] = []
+
+    def preview(self, code: bytes) -> Preview:
+        try:
+            read = read_code(code, self._index, self._wire_names)
+        except UnreadableCodeError as error:
+            self._error(error.line, error.type, str(error))
+            return Preview(language=PYTHON, findings=tuple(self._findings))
+        except TooManyNodesError:
+            return Preview(language=PYTHON, not_read="the code is too large to be previewed; the run decides each call")
+        self._judge(read)
+        return Preview(
+            language=PYTHON,
+            imports=tuple(read.imports),
+            calls=tuple(_shown(call) for call in read.calls),
+            findings=tuple(sorted(self._findings, key=lambda one: one.line)),
+            left_out=read.left_out,
+        )
+
+    def _judge(self, read: CodeRead) -> None:
+        for item in read.misses:
+            self._miss(item.line, item.miss)
+        for call in read.calls[:_CHECKED_CALLS_MAX]:
+            self._call(call)
+        if len(read.calls) > _CHECKED_CALLS_MAX:
+            line = read.calls[_CHECKED_CALLS_MAX].line
+            self._uncertain(line, f"from here on calls are listed, but not checked; {_CHECKED_CALLS_MAX} are")
+        for item in read.uncertain:
+            self._uncertain(item.line, item.text)
+
+    def _miss(self, line: int, miss: Miss) -> None:
+        if miss.unreachable:
+            self._unreachable(line, miss.server_id)
+        elif not miss.server_id:
+            self._error(line, "UnknownServer", self._unknown_server(miss.name))
+        else:
+            self._unknown_tool(line, miss.server_id, miss.name)
+
+    def _call(self, call: CallRead) -> None:
+        tool = self._manifest.find(call.server_id, call.tool)
+        if tool is None:
+            if call.server_id in self._missing:
+                self._unreachable(call.line, call.server_id)
+            else:
+                self._unknown_tool(call.line, call.server_id, call.tool)
+            return
+        for problem in call.arguments.problems:
+            self._error(call.line, "TypeError", f"{problem}. {self._example(tool)}")
+        if problem := self._argument_problem(tool, call):
+            self._error(call.line, "ValidationError", f"{problem}. {self._example(tool)}")
+
+    def _argument_problem(self, tool: ToolDefinition, call: CallRead) -> str:
+        given = call.arguments
+        unread = Unread(values=frozenset(given.unread), open=frozenset(given.open))
+        check = self._checks.arguments(tool)
+        if problem := check.known_problem(tool, given.values, unread):
+            return problem
+        shape = self._shape(tool).input
+        if shape.asks_for_extras or not shape.members or _has_patterns(tool.input_schema):
+            return ""
+        known = {member.wire_name for member in shape.members}
+        undeclared = [name for name in given.values if name not in known]
+        name = f"{tool.server_id}.{tool.name}"
+        return undeclared_parameters(name, undeclared, tool.input_schema) if undeclared else ""
+
+    def _unknown_tool(self, line: int, server_id: str, name: str) -> None:
+        if server_id not in self._names.servers:
+            return self._error(line, "UnknownServer", self._unknown_server(server_id))
+        self._near += 1
+        text = unknown_tool(server_id, name, self._manifest, near=self._near <= _NEAR_NAMES_MAX)
+        near = _named_in(text, self._manifest)
+        self._error(line, "UnknownTool", f"{text} {self._example(near)}" if near else text)
+        return None
+
+    def _unknown_server(self, name: str) -> str:
+        self._near += 1
+        return unknown_server(name, self._manifest)
+
+    def _unreachable(self, line: int, server_id: str) -> None:
+        text = f"server {server_id!r} is configured, but its tools could not be listed"
+        self._findings.append(Finding(line=line, certainty=Certainty.ERROR, kind="Unreachable", message=text))
+
+    def _error(self, line: int, kind: str, message: str) -> None:
+        self._findings.append(Finding(line=line, certainty=Certainty.ERROR, kind=kind, message=message))
+
+    def _uncertain(self, line: int, message: str) -> None:
+        self._findings.append(Finding(line=line, certainty=Certainty.UNCERTAIN, kind="Computed", message=message))
+
+    def _shape(self, tool: ToolDefinition) -> ToolShape:
+        if tool.key not in self._shapes:
+            self._shapes[tool.key] = read_shape(tool)
+        return self._shapes[tool.key]
+
+    def _wire_names(self, server_id: str, name: str) -> Mapping[str, str]:
+        tool = self._manifest.find(server_id, name)
+        members = self._shape(tool).input.members if tool is not None else ()
+        return {member.identifier: member.wire_name for member in members}
+
+    def _example(self, tool: ToolDefinition) -> str:
+        """`Example: await servers.time.convert_time(source_timezone="…")`."""
+        server, names = self._names.find(tool.server_id, tool.name)
+        needed = [member for member in self._shape(tool).input.members if member.required][:_EXAMPLE_PARAMETERS_MAX]
+        arguments = ", ".join(f"{member.identifier}={_placeholder(member)}" for member in needed)
+        return f"Example: await servers.{server.module}.{names.function}({arguments})"
+
+
+def _placeholder(member: Member) -> str:
+    """A value as Python would write it, of the declared kind as far as that is simple."""
+    if isinstance(member.type, Choice) and member.type.values:
+        return _as_python(member.type.values[0])
+    if member.default is not None and member.default != "null":
+        return _as_python(member.default)
+    return _BY_SCALAR.get(member.type, '"…"') if isinstance(member.type, Scalar) else "…"
+
+
+_BY_SCALAR: Final = {Scalar.INTEGER: "1", Scalar.NUMBER: "1.5", Scalar.BOOLEAN: "True", Scalar.ANY: "…"}
+
+
+def _as_python(text: str) -> str:
+    """JSON text as a Python literal."""
+    try:
+        value: JsonValue = json.loads(text)
+    except ValueError:  # it was too long and is cut
+        return "…"
+    return clip(json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value), _VALUE_CHARS_MAX)
+
+
+def _named_in(text: str, manifest: Manifest) -> ToolDefinition | None:
+    """The first tool that a sentence with near names offers."""
+    _, mark, offered = text.partition("did you mean ")
+    if not mark:
+        return None
+    for tool in manifest.tools():
+        if offered.startswith((f"{tool.server_id}.{tool.name}?", f"{tool.server_id}.{tool.name} or ")):
+            return tool
+    return None
+
+
+def _has_patterns(schema: JsonValue) -> bool:
+    return isinstance(schema, dict) and "patternProperties" in schema
+
+
+def _shown(call: CallRead) -> PreviewedCall:
+    given = call.arguments
+    hidden = {path[0] for path in (*given.unread, *given.open) if path}
+    shown = tuple(
+        (name, "…" if name in hidden else clip(json.dumps(value, ensure_ascii=False), _VALUE_CHARS_MAX))
+        for name, value in given.values.items()
+    )
+    return PreviewedCall(
+        line=call.line, server_id=call.server_id, tool=call.tool, arguments=shown, complete=() not in given.open
+    )

@@ -1,0 +1,131 @@
+"""What names in Python code mean in terms of the wrapper trees: packages, tools, and what hangs on them. Pure.
+
+`step` follows one attribute or one part of a dotted import exactly as the generated packages and `client` would resolve
+it in a sandbox. What is not there is a `Miss`, which the reader of the code makes a finding of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from moonpool.wrappers.names import ServerNames, ToolNames, TreeNames
+
+TREES: Final = ("servers", "mcptools")
+_GENERIC: Final = frozenset({"call_tool", "call_tool_sync", "run_tool", "run_tool_sync"})
+
+
+class Kind(Enum):
+    """What a name stands for."""
+
+    ROOT = auto()  # servers, mcptools, client
+    SERVER = auto()
+    TOOL = auto()  # servers.x.tool, the function and at the same time the module; mcptools.x.tool, a module only
+    RUN = auto()  # mcptools.x.tool.run
+    RECORD = auto()  # a class whose instances are arguments
+    CLIENT = auto()  # client.mcp_client
+    GENERIC = auto()  # call_tool and its like
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Something of the wrapper trees that a name leads to."""
+
+    kind: Kind
+    path: str  # as code writes it in full
+    server_id: str = ""
+    tool: str = ""
+
+    @property
+    def is_called(self) -> bool:
+        """Whether calling it calls a tool."""
+        return self.kind in {Kind.RUN, Kind.GENERIC} or (self.kind is Kind.TOOL and self.path.startswith("servers."))
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A name that the trees do not have."""
+
+    path: str
+    name: str
+    server_id: str = ""  # empty: it was to be a server
+    unreachable: bool = False  # a configured server whose tools are not known
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    names: ServerNames
+    functions: Mapping[str, ToolNames]
+    modules: Mapping[str, ToolNames]
+
+
+@dataclass(slots=True)
+class NameIndex:
+    """The names of one manifest, for looking up."""
+
+    names: TreeNames
+    missing: Mapping[str, str] = field(default_factory=dict[str, str])  # module -> id of an unreachable server
+    _servers: dict[str, _Server] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._servers = {server.module: _index(server) for server in self.names.servers.values()}
+
+    def root(self, name: str) -> Target | None:
+        """What `import NAME` binds, if it is ours."""
+        return Target(Kind.ROOT, name) if name in {*TREES, "client"} else None
+
+    def step(self, at: Target, name: str) -> Target | Miss | None:
+        """The attribute or submodule `name`; None for what is none of our business."""
+        path = f"{at.path}.{name}"
+        match at.kind:
+            case Kind.ROOT if at.path == "client":
+                return Target(Kind.CLIENT, path) if name == "mcp_client" else None
+            case Kind.ROOT:
+                return self._server(path, name)
+            case Kind.CLIENT:
+                return Target(Kind.GENERIC, path) if name in _GENERIC else None
+            case Kind.SERVER:
+                return self._tool(at, path, name)
+            case Kind.TOOL:
+                return self._member(at, path, name)
+            case _:
+                return None
+
+    def _server(self, path: str, name: str) -> Target | Miss | None:
+        if (server := self._servers.get(name)) is not None:
+            return Target(Kind.SERVER, path, server.names.server_id)
+        if name in self.missing:
+            return Miss(path, name, self.missing[name], unreachable=True)
+        return None if name.startswith("__") else Miss(path, name)
+
+    def _tool(self, at: Target, path: str, name: str) -> Target | Miss | None:
+        tree, _, module = at.path.partition(".")
+        server = self._servers[module]
+        tool = (server.functions if tree == "servers" else server.modules).get(name)
+        if tool is not None:
+            return Target(Kind.TOOL, path, at.server_id, tool.tool)
+        return None if name.startswith("__") else Miss(path, name, at.server_id)
+
+    def _member(self, at: Target, path: str, name: str) -> Target | None:
+        record = Target(Kind.RECORD, path, at.server_id, at.tool)
+        if at.path.startswith("mcptools."):
+            if name in {"run", "run_async"}:
+                return Target(Kind.RUN, path, at.server_id, at.tool)
+            return record if name == "Params" else None
+        functions = self._servers[at.path.split(".")[1]].functions
+        tool = functions.get(name)
+        if tool is not None and tool.tool == at.tool:
+            return Target(Kind.TOOL, path, at.server_id, at.tool)
+        return record if name.endswith("Input") else None
+
+
+def _index(server: ServerNames) -> _Server:
+    functions: dict[str, ToolNames] = {}
+    for tool in server.tools.values():
+        functions.update({tool.file: tool, tool.sync_function: tool})
+    functions.update({tool.function: tool for tool in server.tools.values()})
+    return _Server(server, functions, {tool.module: tool for tool in server.tools.values()})

@@ -1,0 +1,338 @@
+"""Python code -> the wrappers it imports and the tool calls it makes, as far as both can be read. Pure.
+
+SECURITY: the code is hostile. It is parsed, never executed, compiled or imported; its size and the number of its nodes
+are bounded, and nothing here recurses to a depth of the code's choice. Parsing itself is CPython's: a service should do
+it in a worker thread.
+What is found is a service to the writer. Nothing is enforced here: the broker decides each call when it comes.
+
+What names mean is `code_names`, where they are bound `code_scopes`, arguments `code_arguments`.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+from moonpool.wrappers.code_arguments import Arguments
+from moonpool.wrappers.code_names import TREES, Kind, Miss, NameIndex, Target
+from moonpool.wrappers.code_scopes import Imported, Opaque, survey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from moonpool.wrappers.code_scopes import Binding, Scope, Survey
+
+NODE_COUNT_MAX: Final = 200_000
+ITEM_COUNT_MAX: Final = 1000
+_DOTS_MAX: Final = 32
+_ALIAS_DEPTH_MAX: Final = 8
+_PARSE_ERRORS: Final = (SyntaxError, ValueError, RecursionError, MemoryError)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRead:
+    """An import from a wrapper tree."""
+
+    line: int
+    path: str  # in full: servers.time.convert_time
+
+
+@dataclass(frozen=True, slots=True)
+class CallRead:
+    """A call of a tool."""
+
+    line: int
+    path: str  # what is called, in full
+    server_id: str
+    tool: str
+    arguments: Arguments
+
+
+@dataclass(frozen=True, slots=True)
+class MissRead:
+    line: int
+    miss: Miss
+
+
+@dataclass(frozen=True, slots=True)
+class Uncertainty:
+    """Something that only shows when the code runs."""
+
+    line: int
+    text: str
+
+
+@dataclass(slots=True)
+class CodeRead:
+    """Everything that was read, in the order of lines."""
+
+    imports: list[ImportRead] = field(default_factory=list[ImportRead])
+    calls: list[CallRead] = field(default_factory=list[CallRead])
+    misses: list[MissRead] = field(default_factory=list[MissRead])
+    uncertain: list[Uncertainty] = field(default_factory=list[Uncertainty])
+    left_out: int = 0  # items beyond `ITEM_COUNT_MAX` of a kind
+
+
+class UnreadableCodeError(Exception):
+    """The code does not parse. `type` and the text are those of the run's error."""
+
+    def __init__(self, error: BaseException) -> None:
+        line = error.lineno if isinstance(error, SyntaxError) else None
+        message = error.msg if isinstance(error, SyntaxError) and line else str(error)
+        super().__init__(f"{message} (line {line})" if line else message)
+        self.type, self.line = type(error).__name__, line or 1
+
+
+def read_code(source: bytes, index: NameIndex, wire_names: Callable[[str, str], Mapping[str, str]]) -> CodeRead:
+    """Read Python `source`. `wire_names` gives a tool's parameters by identifier.
+
+    Raises UnreadableCodeError for code that does not parse, TooManyNodesError.
+    """
+    try:
+        text = source.decode("utf-8-sig")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = compile(text, "<code>", "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
+    except _PARSE_ERRORS as error:
+        raise UnreadableCodeError(error) from None
+    assert isinstance(tree, ast.Module)
+    return _Reader(survey(tree, node_count_max=NODE_COUNT_MAX), index, wire_names).read()
+
+
+@dataclass(frozen=True, slots=True)
+class _Ambiguous:
+    """A name that is a wrapper in one place and something else in another."""
+
+
+_AMBIGUOUS: Final = _Ambiguous()
+_Meaning: TypeAlias = Target | Miss | _Ambiguous | None
+_Item = TypeVar("_Item")
+
+
+class _Reader:
+    def __init__(self, found: Survey, index: NameIndex, wire_names: Callable[[str, str], Mapping[str, str]]) -> None:
+        self._found, self._index, self._wire_names = found, index, wire_names
+        self._known: dict[tuple[int, str], _Meaning] = {}
+        self._read = CodeRead()
+
+    def read(self) -> CodeRead:
+        for node in sorted(self._found.imports, key=lambda one: one.lineno):
+            self._import(node)
+        for name, scope in sorted(self._found.names, key=lambda one: _place(one[0])):
+            if id(name) not in self._found.inner:
+                self._name(name, scope)
+        for call, scope in sorted(self._found.calls, key=lambda one: _place(one[0])):
+            self._call(call, scope)
+        read = self._read
+        read.misses = _distinct(read.misses)
+        read.uncertain = sorted(_distinct(read.uncertain), key=lambda one: one.line)
+        for items in (read.imports, read.calls, read.misses, read.uncertain):
+            read.left_out += max(0, len(items) - ITEM_COUNT_MAX)
+            del items[ITEM_COUNT_MAX:]
+        return read
+
+    # --- imports and names
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        if isinstance(node, ast.ImportFrom):
+            head = tuple((node.module or "").split(".")) if not node.level else ("",)
+            paths = [(*head, alias.name) for alias in node.names]
+        else:
+            paths = [tuple(alias.name.split(".")) for alias in node.names]
+        for given in paths:
+            if given[0] not in TREES:
+                continue
+            path = given[:-1] if given[-1] == "*" else given
+            if path != given:
+                text = f"`from {'.'.join(path)} import *` hides which tools are used; import them by name"
+                self._read.uncertain.append(Uncertainty(node.lineno, text))
+            meaning = self._follow(path)
+            if isinstance(meaning, Miss):
+                self._read.misses.append(MissRead(node.lineno, meaning))
+            else:
+                self._read.imports.append(ImportRead(node.lineno, ".".join(path)))
+
+    def _name(self, node: ast.Name | ast.Attribute, scope: Scope) -> None:
+        meaning = self._resolve(node, scope)
+        if isinstance(meaning, Miss) and isinstance(node, ast.Attribute):
+            self._read.misses.append(MissRead(node.lineno, meaning))
+        elif isinstance(meaning, Target) and meaning.is_called and id(node) not in self._found.used:
+            text = f"{meaning.path} is passed on here; the calls that are made of it cannot be read"
+            self._read.uncertain.append(Uncertainty(node.lineno, text))
+
+    def _follow(self, path: tuple[str, ...]) -> Target | Miss | None:
+        meaning: Target | Miss | None = self._index.root(path[0])
+        for part in path[1:]:
+            if not isinstance(meaning, Target):
+                break
+            meaning = self._index.step(meaning, part)
+        return meaning
+
+    def _resolve(self, node: ast.expr, scope: Scope, depth: int = 0) -> _Meaning:
+        """What a dotted name means; a Miss only at the part that misses."""
+        attributes: list[str] = []
+        while isinstance(node, ast.Attribute):
+            attributes.append(node.attr)
+            node = node.value
+            if len(attributes) > _DOTS_MAX:
+                return None
+        if isinstance(node, ast.Name):
+            meaning = self._resolve_name(node.id, scope, depth)
+        elif isinstance(node, ast.Call) and depth < _ALIAS_DEPTH_MAX:
+            meaning = self._resolve_call(node, scope, depth)
+        else:
+            return None
+        for name in reversed(attributes):
+            if not isinstance(meaning, Target):
+                return meaning if isinstance(meaning, _Ambiguous) else None
+            meaning = self._index.step(meaning, name)
+        return meaning
+
+    def _resolve_name(self, name: str, scope: Scope, depth: int) -> _Meaning:
+        found = scope.find(name)
+        if found is None:
+            return None
+        where, bindings = found
+        key = (id(where), name)
+        if key not in self._known:
+            self._known[key] = None  # a name that is made of itself means nothing
+            meanings = {self._meaning(binding, where, depth) for binding in bindings[:64]}
+            ours = {one for one in meanings if isinstance(one, Target)}
+            if not ours:
+                self._known[key] = _AMBIGUOUS if _AMBIGUOUS in meanings else None
+            else:
+                self._known[key] = ours.pop() if len(meanings) == 1 else _AMBIGUOUS
+        return self._known[key]
+
+    def _meaning(self, binding: Binding, scope: Scope, depth: int) -> _Meaning:
+        if isinstance(binding, Opaque) or depth >= _ALIAS_DEPTH_MAX:
+            return None
+        if isinstance(binding, Imported):
+            return self._follow(binding.path)
+        return self._resolve(binding, scope, depth + 1)
+
+    def _resolve_call(self, node: ast.Call, scope: Scope, depth: int) -> _Meaning:
+        """`getattr(module, "tool")` and `importlib.import_module("servers.x")` with literal names."""
+        if isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) >= 2:
+            base, name = self._resolve(node.args[0], scope, depth + 1), _text(node.args[1])
+            return self._index.step(base, name) if isinstance(base, Target) and name is not None else None
+        if _is_importer(node.func, scope) and node.args and (name := _text(node.args[0])) is not None:
+            return self._follow(tuple(name.split(".")))
+        return None
+
+    # --- calls
+
+    def _call(self, node: ast.Call, scope: Scope) -> None:
+        self._look_up(node, scope)
+        meaning = self._resolve(node.func, scope)
+        if isinstance(meaning, _Ambiguous):
+            text = "what is called here is a tool or something else, depending on how the code runs"
+            self._read.uncertain.append(Uncertainty(node.lineno, text))
+        elif not isinstance(meaning, Target):
+            return
+        elif meaning.kind is Kind.TOOL and not meaning.is_called:
+            problem = f"{meaning.path} is a module; call {meaning.path}.run(...)"
+            arguments = Arguments(problems=[problem], open={()})
+            self._read.calls.append(CallRead(node.lineno, meaning.path, meaning.server_id, meaning.tool, arguments))
+        elif not meaning.is_called:
+            return
+        elif meaning.kind is Kind.GENERIC:
+            self._generic_call(node, meaning)
+        else:
+            arguments = self._arguments(node, meaning, scope)
+            self._read.calls.append(CallRead(node.lineno, meaning.path, meaning.server_id, meaning.tool, arguments))
+
+    def _look_up(self, node: ast.Call, scope: Scope) -> None:
+        """Names that are looked up by text: findings when they miss or are computed."""
+        if _is_importer(node.func, scope) and node.args:
+            name = _text(node.args[0])
+            meaning = self._follow(tuple(name.split("."))) if name is not None else None
+            computed = name is None
+        elif isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) >= 2:
+            base = self._resolve(node.args[0], scope)
+            if not isinstance(base, Target):
+                return
+            meaning, computed = self._resolve_call(node, scope, 0), _text(node.args[1]) is None
+        else:
+            return
+        if isinstance(meaning, Miss):
+            self._read.misses.append(MissRead(node.lineno, meaning))
+        elif computed:
+            text = "the name of a module or tool is computed here; write it out where you can"
+            self._read.uncertain.append(Uncertainty(node.lineno, text))
+
+    def _generic_call(self, node: ast.Call, meaning: Target) -> None:
+        given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
+        arguments = Arguments()
+        if node.args:
+            order = ("server_id", "name", "arguments")
+            given = {**dict(zip(order, node.args, strict=False)), **given}
+            text = f"{meaning.path.rpartition('.')[2]} takes keywords only: server_id=…, name=…, arguments={{…}}"
+            arguments.problems.append(text)
+        server_id, tool = (_text(given[one]) if one in given else None for one in ("server_id", "name"))
+        if server_id is None or tool is None:
+            text = (
+                f"{meaning.path.rpartition('.')[2]} is called with a computed server or tool; only the run shows which"
+            )
+            self._read.uncertain.append(Uncertainty(node.lineno, text))
+            return
+        if "arguments" in given:
+            arguments.put_object(given["arguments"])
+        self._read.calls.append(CallRead(node.lineno, meaning.path, server_id, tool, arguments))
+
+    def _arguments(self, node: ast.Call, target: Target, scope: Scope) -> Arguments:
+        arguments = Arguments()
+        names = self._wire_names(target.server_id, target.tool)
+        positional, keywords = list(node.args), list(node.keywords)
+        if any(isinstance(one, ast.Starred) for one in positional):
+            arguments.open.add(())
+            positional = []
+        if not positional and target.kind is Kind.RUN and len(keywords) == 1 and keywords[0].arg == "params":
+            positional, keywords = [keywords[0].value], []
+        if len(positional) > 1:
+            arguments.problems.append("a wrapper takes one dict or model, and keywords; name the others")
+        if positional:
+            self._object(arguments, positional[0], names, scope)
+        arguments.put_keywords(keywords, names)
+        return arguments
+
+    def _object(self, arguments: Arguments, node: ast.expr, names: Mapping[str, str], scope: Scope) -> None:
+        """The one positional argument: a dict, a record class called with keywords, or something unread."""
+        if isinstance(node, ast.Call) and not node.args:
+            meaning = self._resolve(node.func, scope)
+            plain = isinstance(node.func, ast.Name) and node.func.id == "dict" and scope.find("dict") is None
+            if plain or (isinstance(meaning, Target) and meaning.kind is Kind.RECORD):
+                is_model = isinstance(meaning, Target) and meaning.path.startswith("mcptools.")
+                arguments.put_keywords(node.keywords, names if is_model else {})
+                return
+        arguments.put_object(node)
+
+
+def _is_importer(node: ast.expr, scope: Scope) -> bool:
+    """`importlib.import_module`, `import_module` imported from it, or `__import__`."""
+    if isinstance(node, ast.Attribute) and node.attr == "import_module" and isinstance(node.value, ast.Name):
+        return _stands_for(node.value.id, ("importlib",), scope)
+    if not isinstance(node, ast.Name):
+        return False
+    if node.id == "__import__":
+        return scope.find(node.id) is None
+    return _stands_for(node.id, ("importlib", "import_module"), scope)
+
+
+def _stands_for(name: str, path: tuple[str, ...], scope: Scope) -> bool:
+    found = scope.find(name)
+    return found is not None and any(isinstance(one, Imported) and one.path == path for one in found[1])
+
+
+def _text(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _place(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _distinct(items: list[_Item]) -> list[_Item]:
+    return list(dict.fromkeys(items))
