@@ -6,6 +6,7 @@ import json
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,12 +14,29 @@ import pytest
 from apps import fresh_data
 from cli.console import SERVERS, environment, moonpool, raw_server, run_code, write_config
 from moonpool.broker.config import load_config
+from moonpool.core.audit import record_bytes
+from moonpool.runtime.process_marks import own_mark
+from moonpool.store.journal_file import Entry, JournalFile
+from moonpool.store.paths import journal_path
+from store.audit_records import start
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-COMMANDS = ("run", "preview", "tools", "mcp", "init", "doctor", "audit", "session", "environments", "version")
+COMMANDS = (
+    "run",
+    "preview",
+    "tools",
+    "mcp",
+    "init",
+    "doctor",
+    "audit",
+    "receipt",
+    "session",
+    "environments",
+    "version",
+)
 HEAVY = ("pydantic", "mcp", "msgspec", "asyncio", "rich", "jsonschema_rs", "re2", "anyio", "httpx2", "sqlite3")
 
 
@@ -249,6 +267,48 @@ def test_audit_shows_a_run_and_verifies_the_chain(tmp_path: Path) -> None:
     seq = head.partition(":")[0]
     assert moonpool(tmp_path, "audit", "verify", "--anchor", f"{seq}:{'0' * 64}").exit_code == 1
     assert moonpool(tmp_path, "audit", "show", "--run", "run_of_nobody").exit_code == 1
+
+
+def test_audit_tells_an_execution_that_was_lost_from_one_that_goes_on(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    more = {"MOONPOOL_DATA_DIR": str(data)}
+    write_starts(journal_path(data), {"run_1": own_mark().rpartition("/")[0] + "/1", "run_2": own_mark()})
+    shown = moonpool(tmp_path, "audit", "show", **more).stdout.decode()
+    assert [shown.count(word) for word in ("lost", "running", "unknown")] == [1, 1, 0]
+    rows = [json.loads(line) for line in moonpool(tmp_path, "audit", "show", "--json", **more).stdout.splitlines()]
+    assert [row["state"] for row in rows] == ["lost", "running"]
+
+
+def write_starts(path: Path, marks: dict[str, str]) -> None:
+    file = JournalFile(path)
+    for run_id, mark in marks.items():
+        entry = replace(start(run_id), process=mark)
+        file.append([Entry(entry.kind, run_id, record_bytes(entry))], durable=False)
+    file.close()
+
+
+def test_a_receipt_is_made_verified_elsewhere_and_refused_when_changed(tmp_path: Path) -> None:
+    config = write_config(tmp_path, {"srv": raw_server("good")})
+    ended = run_code(tmp_path, "import servers.srv as s\nresult = await s.echo(a=1)", "--config", config)
+    (tmp_path / "line.json").write_bytes(ended.stdout)
+    assert moonpool(tmp_path, "receipt", "show", ended.envelope["run_id"], "--out", "r.json").exit_code == 0
+    assert (
+        "is there already"
+        in moonpool(tmp_path, "receipt", "show", ended.envelope["run_id"], "--out", "r.json").sentence
+    )
+    here = moonpool(tmp_path, "receipt", "verify", "r.json", "--envelope", "line.json", "--json")
+    assert (here.exit_code, json.loads(here.stdout)["checked"]) == (0, ["signature", "records", "journal", "envelope"])
+    (tmp_path / "key.pub").write_bytes(moonpool(tmp_path, "receipt", "key").stdout)
+    elsewhere = {"MOONPOOL_DATA_DIR": str(tmp_path / "elsewhere")}
+    there = moonpool(tmp_path, "receipt", "verify", "r.json", "--key", "key.pub", **elsewhere)
+    assert (there.exit_code, "not compared with a journal" in there.stdout.decode()) == (0, True)
+    assert "which is not known here" in moonpool(tmp_path, "receipt", "verify", "r.json", **elsewhere).sentence
+    execution = json.loads((tmp_path / "r.json").read_bytes())["execution"]
+    for member in ("code_digest", "manifest_digest", "tree_digest", "envelope_digest", "backend", "version"):
+        assert execution[member]
+    text = (tmp_path / "r.json").read_text(encoding="utf-8").replace(execution["code_digest"], "sha256:0")
+    (tmp_path / "r.json").write_text(text, encoding="utf-8")
+    assert moonpool(tmp_path, "receipt", "verify", "r.json").exit_code == 1
 
 
 def test_environments_are_listed_and_built(tmp_path: Path) -> None:

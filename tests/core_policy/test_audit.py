@@ -80,7 +80,7 @@ def test_a_cut_off_end_is_found_by_the_anchor() -> None:
 
 def test_a_record_is_one_line_of_canonical_json_with_its_kind() -> None:
     body = record_bytes(start("r"))
-    assert body.startswith(b'{"at":"2026-11-21T00:00:00Z","code_digest":')
+    assert body.startswith(b'{"at":"2026-11-21T00:00:00Z","backend":"","code_digest":')
     assert b'"kind":"execution_start"' in body
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 # A few look-ups and folders on a local disk, 20 us each: a worker thread would cost more than it saves.
 _BRIEF = {
     "moonpool/runtime/run_folder.py": {"run_folder", "_remove_abandoned"},  # once, at start and end
+    "moonpool/runtime/process_marks.py": {"own_mark"},  # two small files of /proc, once
     "moonpool/sandboxes/process.py": {"write_etc", "find_launcher", "has_merged_usr", "filter_fd"},
     "moonpool/sandboxes/fitness.py": {"missing_on_host"},
     "moonpool/sandboxes/leftovers.py": {"walls_naming", "end_walls_naming", "_command_line"},  # once, at start

@@ -10,16 +10,20 @@ import typer
 
 from moonpool.cli.config_choice import data_folder
 from moonpool.core.errors import InputError
+from moonpool.core.receipts import State
+from moonpool.runtime.receipts import execution_states
 from moonpool.settings import Settings
 from moonpool.store.journal_file import read_rows, verify_file
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from moonpool.core.json import JsonObject
 
 
+_START = "execution_start"
 _COLUMNS = ("seq", "at", "run", "what", "decision", "outcome", "ms")
 
 
@@ -30,13 +34,15 @@ def _journal() -> Path:
 def print_rows(run: str | None, tail: int, *, as_json: bool) -> int:
     """Print records; 1 when `run` names none."""
     rows = list(read_rows(_journal(), run_id=run, tail=tail))
+    states = execution_states(_journal(), rows)
     if as_json:
         for row in rows:
-            typer.echo(json.dumps(row.to_json()))
+            state: JsonObject = {"state": states[row.run_id]} if row.kind == _START else {}
+            typer.echo(json.dumps({**row.to_json(), **state}))
     elif rows:
         from moonpool.cli.tables import print_table
 
-        print_table(_COLUMNS, (_cells(row.seq, row.to_json()) for row in rows))
+        print_table(_COLUMNS, (_cells(row.seq, row.to_json(), states) for row in rows))
     if not rows:
         what = f"no record of {run!r}; `moonpool audit show` lists the newest" if run else "the audit journal is empty"
         typer.echo(f"moonpool: {what}", err=True)
@@ -66,14 +72,16 @@ def _anchor(text: str | None) -> tuple[int, str] | None:
     return int(seq), digest
 
 
-def _cells(seq: int, record: JsonObject) -> tuple[str, ...]:
+def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[str, ...]:
     kind = str(record.get("kind", ""))
     what = f"{record.get('server_id', '')}.{record.get('tool_name', '')}" if kind.startswith("call_") else kind
     what = f"{what} (intent)" if kind == "call_intent" else what
     if kind == "file_transfer":
         what = f"{record.get('what')} {record.get('direction')}: {record.get('path')} ({record.get('bytes')} bytes)"
     decision = " ".join(str(record[name]) for name in ("verdict", "approval") if record.get(name))
-    outcome = "" if kind in {"execution_start", "call_intent"} else str(record.get("error_type") or "ok")
+    outcome = "" if kind in {_START, "call_intent"} else str(record.get("error_type") or "ok")
+    if kind == _START and (state := states[str(record.get("run_id"))]) is not State.ENDED:
+        outcome = str(state)
     duration = record.get("duration_ms")
     shown = f"{duration:.0f}" if isinstance(duration, int | float) else ""
     return (str(seq), str(record.get("at", "")), str(record.get("run_id", "")), what, decision, outcome, shown)

@@ -9,7 +9,20 @@ from __future__ import annotations
 import os
 import sys
 
-from moonpool.cli import audit, doctor, environments, init, mcp, policy, preview, run, session, tools, version
+from moonpool.cli import (
+    audit,
+    doctor,
+    environments,
+    init,
+    mcp,
+    policy,
+    preview,
+    receipt,
+    run,
+    session,
+    tools,
+    version,
+)
 from moonpool.cli.command_group import command_group
 from moonpool.cli.exit_codes import EXIT_UNUSABLE
 from moonpool.cli.standard_streams import fill_closed_streams, sentence_and_code
@@ -25,6 +38,7 @@ app.command(name="init")(init.init)
 app.command(name="doctor")(doctor.doctor)
 app.add_typer(policy.app, name="policy")
 app.add_typer(audit.app, name="audit")
+app.add_typer(receipt.app, name="receipt")
 app.add_typer(session.app, name="session")
 app.add_typer(environments.app, name="environments")
 app.command(name="version")(version.version)

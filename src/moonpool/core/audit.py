@@ -47,6 +47,10 @@ class ExecutionStartRecord:
     environment_id: str
     manifest_digest: str
     policy_digest: str = ""  # the version of the policy in force; rows of before have none
+    tree_digest: str = ""  # of the wrappers that the code sees
+    backend: str = ""
+    version: str = ""  # Moonpool's
+    process: str = ""  # who runs it, so that an execution without an end can be told from one that goes on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +118,7 @@ class ExecutionEndRecord:
     error_type: str
     output_digest: str
     output_bytes: int
+    envelope_digest: str = ""  # of the envelope without stdout, stderr, exit code and signal
     redactions: Mapping[str, int] = field(default_factory=dict[str, int])
 
 

@@ -265,6 +265,10 @@ class Run:
                     environment_id=self._image,
                     manifest_digest=tools.manifest.digest if tools else "",
                     policy_digest=self._ticket.policy_digest,
+                    tree_digest=tools.digest if tools else "",
+                    backend=self._runtime.settings.backend,
+                    version=moonpool.__version__,
+                    process=self._runtime.process,
                 )
             )
         )
@@ -284,6 +288,7 @@ class Run:
                 error_type=envelope.error.type if envelope.error else "",
                 output_digest=digest_json(envelope.data if envelope.error is None else envelope.error.to_json()),
                 output_bytes=output_bytes,
+                envelope_digest=digest_json(envelope.to_json(extras=False)),
                 redactions=dict(self._tally),
             )
         )

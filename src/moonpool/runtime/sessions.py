@@ -22,6 +22,7 @@ from moonpool.runtime.file_errors import FileTransferError
 from moonpool.runtime.file_records import TransferRecorder
 from moonpool.runtime.files import FileLimits, SessionFiles
 from moonpool.runtime.languages import Languages, LanguageUnavailableError
+from moonpool.runtime.process_marks import own_mark
 from moonpool.runtime.runs import CANCELLED_EARLY, CodeRequest, InterruptedRunError, Road, Run, Ticket
 from moonpool.runtime.tools import Toolbox, ToolSnapshot, show
 from moonpool.sandboxes.base import TreeRef
@@ -52,6 +53,7 @@ class Runtime:
     artifacts: Path
     sandbox_spec: SandboxSpec
     languages: Languages = field(default_factory=Languages)
+    process: str = field(default_factory=own_mark)
     _sessions: set[Session] = field(default_factory=set["Session"], init=False)
     _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
@@ -138,23 +139,49 @@ class JournalFile:
         self._connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
 
-def read_rows(path: Path, *, run_id: str | None = None, tail: int | None = None) -> Generator[AuditRow]:
-    """Rows in order: all, those of one run, and of them the last `tail`. Raises JournalError."""
+@contextmanager
+def _reading(path: Path) -> Generator[sqlite3.Connection]:
     if not path.exists():
         raise JournalError(f"there is no audit journal at {path}; it is made by the first execution")
-    where = "" if run_id is None else "WHERE run_id = :run_id"
-    query = f"SELECT seq, kind, run_id, body, hash FROM record {where} ORDER BY seq"  # noqa: S608  `where` is ours
-    if tail is not None:
-        query = f"SELECT * FROM ({query} DESC LIMIT :tail) ORDER BY seq"  # noqa: S608
     try:
         connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=5.0)
         try:
-            for seq, kind, run, body, digest in connection.execute(query, {"run_id": run_id, "tail": tail}):
-                yield AuditRow(seq=seq, kind=kind, run_id=run, body=_bytes(body), hash=digest)
+            yield connection
         finally:
             connection.close()
     except sqlite3.Error as exc:
         raise journal_error(path, exc) from exc
+
+
+def read_rows(path: Path, *, run_id: str | None = None, tail: int | None = None) -> Generator[AuditRow]:
+    """Rows in order: all, those of one run, and of them the last `tail`. Raises JournalError."""
+    where = "" if run_id is None else "WHERE run_id = :run_id"
+    query = f"SELECT seq, kind, run_id, body, hash FROM record {where} ORDER BY seq"  # noqa: S608  `where` is ours
+    if tail is not None:
+        query = f"SELECT * FROM ({query} DESC LIMIT :tail) ORDER BY seq"  # noqa: S608
+    with _reading(path) as connection:
+        for seq, kind, run, body, digest in connection.execute(query, {"run_id": run_id, "tail": tail}):
+            yield AuditRow(seq=seq, kind=kind, run_id=run, body=_bytes(body), hash=digest)
+
+
+def read_run(path: Path, run_id: str) -> list[tuple[str, AuditRow]]:
+    """The rows of one execution in order, each with the hash of the row before it. Raises JournalError."""
+    query = (
+        "SELECT r.seq, r.kind, r.run_id, r.body, r.hash, p.hash FROM record r "
+        "LEFT JOIN record p ON p.seq = r.seq - 1 WHERE r.run_id = ? ORDER BY r.seq"
+    )
+    with _reading(path) as connection:
+        return [
+            (previous or GENESIS, AuditRow(seq=seq, kind=kind, run_id=run, body=_bytes(body), hash=digest))
+            for seq, kind, run, body, digest, previous in connection.execute(query, (run_id,))
+        ]
+
+
+def ended_runs(path: Path, run_ids: Sequence[str]) -> set[str]:
+    """Those of `run_ids` whose end is on record. Raises JournalError."""
+    with _reading(path) as connection:
+        query = "SELECT 1 FROM record WHERE run_id = ? AND kind = 'execution_end'"
+        return {one for one in run_ids if connection.execute(query, (one,)).fetchone() is not None}
 
 
 def verify_file(path: Path, *, anchor: tuple[int, str] | None = None) -> ChainOutcome:

@@ -1,7 +1,7 @@
 """Where Moonpool keeps what it stores. Pure: the caller passes uid and environment variables.
 
-`private` holds the audit journal and cached manifests and is closed to every other user (0700). The data folder itself
-is not: environments lie beside it and sandbox uids must be able to read those.
+`private` holds the audit journal, the key for receipts and cached manifests and is closed to every other user (0700).
+The data folder itself is not: environments lie beside it and sandbox uids must be able to read those.
 """
 
 from __future__ import annotations
@@ -29,3 +29,7 @@ def journal_path(data: Path) -> Path:
 
 def manifest_dir(data: Path) -> Path:
     return data / "private" / "manifests"
+
+
+def keys_dir(data: Path) -> Path:
+    return data / "private" / "keys"
