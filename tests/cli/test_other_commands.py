@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -267,6 +268,22 @@ def test_audit_shows_a_run_and_verifies_the_chain(tmp_path: Path) -> None:
     seq = head.partition(":")[0]
     assert moonpool(tmp_path, "audit", "verify", "--anchor", f"{seq}:{'0' * 64}").exit_code == 1
     assert moonpool(tmp_path, "audit", "show", "--run", "run_of_nobody").exit_code == 1
+
+
+def test_over_a_locked_journal_nothing_is_run(tmp_path: Path) -> None:
+    data, log = fresh_data(tmp_path / "data"), tmp_path / "log"
+    config = write_config(tmp_path, {"srv": raw_server("good", log)})
+    more = {"MOONPOOL_DATA_DIR": str(data)}
+    JournalFile(journal_path(data)).close()
+    blocker = sqlite3.connect(journal_path(data), isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    ended = run_code(tmp_path, "import servers.srv as s\nresult = (await s.echo(a=1)).ok", "--config", config, **more)
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    assert "is locked by another process; end that process" in ended.sentence
+    assert ended.sentence.endswith("[journal_unavailable]")
+    assert not log.exists()  # not even the server was started
+    assert moonpool(tmp_path, "audit", "verify", **more).exit_code == 0
 
 
 def test_audit_tells_an_execution_that_was_lost_from_one_that_goes_on(tmp_path: Path) -> None:
