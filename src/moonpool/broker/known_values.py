@@ -7,7 +7,7 @@ private key is found.
 
 SECURITY: a value that is transformed in another way (reversed, split by the code, compressed) is not found; redaction
 is the last net, not the wall. The wall is that secrets never enter the sandbox. `moonpool.broker.redaction` applies
-the spans found here; patterns for unknown secrets will be a second finder beside this one.
+the spans found here; secrets that nobody told us about are searched after these, by `secret_patterns`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import base64
 import bisect
 import html
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote, quote_plus
 
 import re2
+
+from moonpool.broker.spans import Scan, Span, compiled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,14 +30,6 @@ SHORTEST_VALUE: Final = 6  # characters; shorter ones would fire on ordinary tex
 _PIECE_BYTES: Final = 1024
 _LINE_BYTES: Final = 20
 _FORM_COUNT_MAX: Final = 50_000
-
-
-class Span(NamedTuple):
-    """Where a secret stands in a piece of bytes."""
-
-    start: int
-    end: int
-    name: str
 
 
 class KnownValues:
@@ -62,17 +56,26 @@ class KnownValues:
     def contains(self, data: bytes) -> bool:
         return self._pattern is not None and self._pattern.search(data) is not None
 
-    def find(self, data: bytes) -> Iterator[Span]:
-        """Spans in order, not overlapping."""
+    def scan(self, data: bytes, at: int, *, final: bool) -> Scan:
+        hold = len(data) if final else self._hold_from(data, at)
+        spans: list[Span] = []
+        for span in self._find(data, at):
+            if span.start >= hold:
+                break
+            spans.append(span)
+        at = max(hold, spans[-1].end) if spans else hold
+        return Scan(spans, at, at)
+
+    def _find(self, data: bytes, at: int) -> Iterator[Span]:
         if self._pattern is None:
             return
-        for match in self._pattern.finditer(data):
+        for match in self._pattern.finditer(data, at):
             start, end = match.span()
             yield Span(start, end, self._names[data[start:end]])
 
-    def hold_from(self, data: bytes) -> int:
+    def _hold_from(self, data: bytes, at: int) -> int:
         """Offset from which `data` may be the beginning of a form that later bytes complete; `len(data)` if none."""
-        for offset in range(max(0, len(data) - self._form_bytes_max + 1), len(data)):
+        for offset in range(max(at, len(data) - self._form_bytes_max + 1), len(data)):
             if data[offset : offset + 1] in self._starts and self._begins_a_longer_form(data[offset:]):
                 return offset
         return len(data)
@@ -83,14 +86,7 @@ class KnownValues:
 
 
 def _alternation(forms: list[bytes]) -> Any:
-    options = re2.Options()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-    options.longest_match = True
-    options.never_capture = True
-    options.log_errors = False
-    options.encoding = re2.Options.Encoding.LATIN1  # pyright: ignore[reportUnknownMemberType]
-    options.max_mem = 256 * 1024**2  # a ceiling, not an allocation: the automaton must not fall back to the slow one
-    pattern = b"|".join(cast("bytes", re2.escape(form)) for form in forms)  # pyright: ignore[reportUnknownMemberType]
-    return cast("Any", re2.compile(pattern, options))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    return compiled(b"|".join(cast("bytes", re2.escape(form)) for form in forms))  # pyright: ignore[reportUnknownMemberType]
 
 
 def _forms(value: str) -> set[bytes]:

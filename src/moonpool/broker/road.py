@@ -175,7 +175,8 @@ class ToolRoad:
                     return await upstream.call_tool(spec.tool, spec.arguments, timeout_s=timeout_s)
             except UpstreamError as exc:
                 # The operator's copy; the guest's leaves parts out.
-                _log.warning("%s", printable(f"{passage.name}: {exc}").replace("\n", " "))
+                told = self._redactor.text(storable(f"{passage.name}: {exc}"), Tally())
+                _log.warning("%s", printable(told).replace("\n", " "))
                 failure = upstream_failure(exc, repeatable=passage.repeatable)
             except TimeoutError:
                 problem = f"did not answer {spec.tool!r} within {timeout_s:g} s"

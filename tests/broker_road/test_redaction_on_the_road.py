@@ -1,0 +1,96 @@
+"""On the road, secrets are found by their shape in results, errors, questions, records and logs."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from broker_road.secret_samples import PRIVATE_KEY, TOKENS
+from broker_road.test_road import ALLOW_ALL, Bench
+from moonpool.broker.approval import ScriptedApprover
+from moonpool.broker.redaction import Redactor
+from moonpool.broker.road import ToolRoad
+from moonpool.broker.upstreams.base import UpstreamError
+from moonpool.core.calls import ApprovalState
+from moonpool.core.policy import Policy
+
+if TYPE_CHECKING:
+    from moonpool.broker.approval import Approver
+
+pytestmark = pytest.mark.anyio
+
+
+def bench_of(
+    answer: Any = None, *, personal: tuple[str, ...] = (), approver: Approver | None = None, policy: Policy = ALLOW_ALL
+) -> Bench:
+    bench = Bench(answer, approver=approver, policy=policy)
+    redactor = Redactor.of({}, personal=personal)
+    bench.road = ToolRoad({"s": bench.upstream}, journal=bench.journal, redactor=redactor)
+    return bench
+
+
+@pytest.mark.parametrize("kind", TOKENS)
+@pytest.mark.req("H-022", "K-013")
+async def test_each_kind_is_redacted_in_texts_resources_and_structured_content(kind: str) -> None:
+    secret = TOKENS[kind]
+    answer = {
+        "content": [
+            {"type": "text", "text": f"here: {secret}\n"},
+            {"type": "resource", "resource": {"uri": "x:y", "text": secret}},
+        ],
+        "structuredContent": {"deep": [{"a": secret}]},
+    }
+    bench = bench_of(answer)
+    outcome = await bench.call("write")
+    marker = f"[REDACTED:{kind}]"
+    assert outcome.raw == {
+        "content": [
+            {"type": "text", "text": f"here: {marker}\n"},
+            {"type": "resource", "resource": {"uri": "x:y", "text": marker}},
+        ],
+        "structuredContent": {"deep": [{"a": marker}]},
+    }
+    assert (outcome.redactions, bench.outcomes[0].redactions) == (3, {kind: 3})
+
+
+@pytest.mark.req("H-022")
+async def test_a_secret_is_redacted_in_an_error_its_record_and_the_operators_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = bench_of(UpstreamError("s", f"failed with DB_PASSWORD=hunter2 and {TOKENS['github_pat']}"))
+    with caplog.at_level(logging.WARNING):
+        outcome = await bench.call("write")
+    assert outcome.error is not None
+    told = outcome.error.message + caplog.text + str(bench.journal.entries)
+    assert "hunter2" not in told
+    assert TOKENS["github_pat"] not in told
+    assert "DB_PASSWORD=[REDACTED:password]" in caplog.text
+
+
+@pytest.mark.req("H-022")
+async def test_a_question_does_not_show_secrets() -> None:
+    approver = ScriptedApprover([ApprovalState.REJECTED])
+    bench = bench_of(approver=approver, policy=Policy())
+    await bench.call("write", password="geheim", nested={"api_key": "abcd", "note": PRIVATE_KEY}, limit=5)
+    (request,) = approver.requests
+    assert "geheim" not in request.arguments
+    assert "abcd" not in request.arguments
+    assert "MIIEvQ" not in request.arguments
+    assert "[REDACTED:private_key]" in request.arguments
+
+
+async def test_the_arguments_themselves_reach_the_server_whole() -> None:
+    bench = bench_of()
+    await bench.call("write", password="geheim")
+    assert bench.upstream.calls == [("write", {"password": "geheim"})]
+
+
+@pytest.mark.req("H-022")
+async def test_personal_data_goes_only_where_it_is_chosen() -> None:
+    answer = {"content": [{"type": "text", "text": "jo@example.org, 4111 1111 1111 1111"}]}
+    as_it_is = await bench_of(answer).call("write")
+    chosen = await bench_of(answer, personal=("email", "card")).call("write")
+    assert as_it_is.raw == answer
+    assert chosen.raw == {"content": [{"type": "text", "text": "[REDACTED:email], [REDACTED:card]"}]}
