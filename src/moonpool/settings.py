@@ -116,6 +116,12 @@ class Settings:
     transfer_timeout_s: float = 300.0
     """How long one transfer may take in all."""
 
+    redact_patterns: str = "on"
+    """`on`: secrets are also found by their shape. `off`: only values that the configuration names are."""
+
+    redact_personal: str = ""
+    """Kinds of personal data that are redacted as well, e.g. `email,card`: `email`, `phone`, `card`, `iban`."""
+
     @classmethod
     def load(cls, environ: Mapping[str, str], **overrides: Any) -> Self:
         """Read `MOONPOOL_*` from `environ`; `overrides` that are not None win. Raises ConfigError."""
@@ -146,12 +152,24 @@ class Settings:
             raise ConfigError(f"backend must be zygote or bubblewrap, but is {self.backend!r}")
         if self.limits not in ("auto", "cgroup2", "cgroup1", "rlimits"):
             raise ConfigError(f"limits must be auto, cgroup2, cgroup1 or rlimits, but is {self.limits!r}")
+        if self.redact_patterns not in ("on", "off"):
+            raise ConfigError(f"redact_patterns must be on or off, but is {self.redact_patterns!r}")
+        if unknown := [kind for kind in self.personal_kinds if kind not in _PERSONAL_KINDS]:
+            near = difflib.get_close_matches(unknown[0], _PERSONAL_KINDS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(_PERSONAL_KINDS)}"
+            raise ConfigError(f"redact_personal names {unknown[0]!r}, which is no kind of personal data; {hint}")
         if self.pool_low > self.pool_high > 0:
             raise ConfigError(f"pool_low is {self.pool_low}, but pool_high allows {self.pool_high}")
         if self.timeout_s > self.timeout_s_max:
             raise ConfigError(f"timeout_s is {self.timeout_s:g}, but timeout_s_max allows {self.timeout_s_max:g}")
 
+    @property
+    def personal_kinds(self) -> tuple[str, ...]:
+        """`redact_personal`, one by one."""
+        return tuple(kind for part in self.redact_personal.split(",") if (kind := part.strip()))
 
+
+_PERSONAL_KINDS = ("email", "phone", "card", "iban")
 _MAY_BE_0 = frozenset({"pool_low", "pool_high", "sandboxes_per_tenant_max"})
 _NOT_SETTINGS = frozenset({"MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS", "MOONPOOL_REQUIRE_LIMITS"})
 """`MOONPOOL_DEBUG=1` shows tracebacks of ours (it changes nothing else); the others are of the test suite."""

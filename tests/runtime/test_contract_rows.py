@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 
 from apps import fixture_server, open_app, run
 from moonpool.runtime.runs import CodeRequest
+from moonpool.store.journal_file import read_rows
+from moonpool.store.paths import journal_path
 
 pytestmark = pytest.mark.anyio
 
@@ -156,6 +159,38 @@ result = {{"found": found, "secret": half_a + half_b, "echoed": echoed.data}}
     assert canary not in json.dumps(envelope.to_json())
     assert envelope.data["found"] == []
     assert envelope.extras["stdout"].startswith("say [REDACTED:")
+
+
+@pytest.mark.req("H-022")
+async def test_secrets_and_chosen_personal_data_are_redacted_by_their_shape_in_every_output() -> None:
+    token, mail = "ghp_" + "a1B2" * 9, "jo@example.org"
+    code = """
+import sys
+token = "ghp_" + "a1B2" * 9
+for stream in (sys.stdout, sys.stderr):
+    parts = ["TOKEN ", token[:9], token[9:20], token[20:], " DB_PASS", "WORD=hun", "ter2\\n", "jo@exa", "mple.org\\n"]
+    for part in parts:
+        stream.write(part); stream.flush()
+if {fails}:
+    raise ValueError("failed for " + token + " with password: 'geheim'")
+result = {"token": token, "password": "geheim", "mail": "jo@example.org", "next_page_token": "p1234567890"}
+"""
+    async with open_app(redact_personal="email") as app:
+        kept = await run(app, code.replace("{fails}", "False"))
+        failed = await run(app, code.replace("{fails}", "True"))
+        rows = await asyncio.to_thread(list, read_rows(journal_path(app.data)))
+    told = json.dumps([kept.to_json(), failed.to_json()])
+    assert not [secret for secret in (token, "hunter2", "geheim", mail) if secret in told]
+    assert not [row for row in rows if token.encode() in row.body]
+    for stream in ("stdout", "stderr"):
+        printed = kept.extras[stream]
+        assert printed == "TOKEN [REDACTED:github_pat] DB_PASSWORD=[REDACTED:password]\n[REDACTED:email]\n"
+    assert kept.data == {
+        "token": "[REDACTED:github_pat]",
+        "password": "[REDACTED:password]",
+        "mail": "[REDACTED:email]",
+        "next_page_token": "p1234567890",
+    }
 
 
 @pytest.mark.req("H-020")

@@ -100,7 +100,9 @@ async def assemble(
             on_opened=lambda sandbox: _show_tools(sandbox, toolbox),
         )
         stack.push_async_callback(pool.close)
-        redactor = Redactor.of_values(_secrets(config))
+        redactor = Redactor.of(
+            _secrets(config), patterns=settings.redact_patterns == "on", personal=settings.personal_kinds
+        )
         runtime = Runtime(
             settings=settings,
             pool=pool,
