@@ -35,6 +35,7 @@ _MEMORY = "idle session: base ≤ 4 MB private; data ≤ 8 MB private"
 _COMMAND = "`moonpool run --env base`, two servers configured, none called: ≤ 0.6 s; `moonpool --help`: ≤ 0.25 s"
 _WRAPPERS = "wrappers + stubs for the 241 tools of the published lists: ≤ 0.8 s, linear in size"
 _SEARCH = "search p95 over ~8,500 tools: < 10 ms"
+_REDACTION = "1 MB of worst-case text in ≤ 50 ms"
 _LANGUAGES = "a second language in a live session starts cold: node ≤ 60 ms, bash ≤ 10 ms"
 _KILLED = "interrupt keeps session state; grace, then kill; confirmed dead: ≤ 250 ms"
 _LOST = "lost outputs in 10,000 executions: 0; zero lost, zero swapped, zero hung"
@@ -150,6 +151,11 @@ _CATALOG = {
     "search": _row(
         "catalog search over 8,500 tools (`--tiny`: 500)", _most(10, _SEARCH, at="p95"), peers=("codemode.search",)
     ),
+    "redact.text": _row("redaction of 1 MB of ordinary text", _most(50, _REDACTION)),
+    "redact.worst": _row("the same, full of what resembles secrets", _most(50, _REDACTION)),
+    "redact.worst.personal": _row("the same, with all kinds of personal data", _most(50, _REDACTION)),
+    "redact.secrets": _row("the same, with 12,500 passwords in it"),
+    "redact.cards": _row("the same, with 50,000 numbers that are no cards"),
 }
 
 _SOAK = {

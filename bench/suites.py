@@ -20,6 +20,7 @@ from bench.groups import (
     mcp_face,
     memory,
     rates,
+    redacting,
     search,
     soaking,
     tool_counts,
@@ -48,6 +49,7 @@ LATENCY: Final[Mapping[str, Measure]] = {
     "command": commands.measure,
     "wrappers": wrapper_trees.measure,
     "search": search.measure,
+    "redaction": redacting.measure,
 }
 THROUGHPUT: Final[Mapping[str, Measure]] = {"rate": rates.measure}
 MEMORY: Final[Mapping[str, Measure]] = {"memory": memory.measure}
@@ -55,7 +57,7 @@ GROWTH: Final[Mapping[str, Measure]] = {"live": live_sessions.measure, "counts":
 SOAK: Final[Mapping[str, Measure]] = {"soak": soaking.measure}
 EVERYTHING: Final[Mapping[str, Measure]] = {**LATENCY, **THROUGHPUT, **MEMORY, **GROWTH, **SOAK}
 
-_NEEDS_NO_SANDBOX = {"wrappers", "search"}
+_NEEDS_NO_SANDBOX = {"wrappers", "search", "redaction"}
 
 
 @dataclass(slots=True, kw_only=True)
