@@ -17,17 +17,23 @@ if TYPE_CHECKING:
 
     from moonpool.broker.config import McpConfig
     from moonpool.broker.upstreams.base import Upstream
+    from moonpool.broker.upstreams.questions import QuestionHandlers
     from moonpool.core.manifest import ServerListing
     from moonpool.settings import Settings
 
 
 @asynccontextmanager
 async def assemble_tools(
-    settings: Settings, *, config: McpConfig | None, environ: Mapping[str, str]
+    settings: Settings,
+    *,
+    config: McpConfig | None,
+    environ: Mapping[str, str],
+    handlers: QuestionHandlers | None = None,
 ) -> AsyncGenerator[Toolbox]:
     """The tools alone, for commands that run no code: no sandbox, no journal, no environment."""
     async with AsyncExitStack() as stack:
-        yield await open_toolbox(stack, settings, config, environ, data_folder(settings, environ), wanted=True)
+        data = data_folder(settings, environ)
+        yield await open_toolbox(stack, settings, config, environ, data, wanted=True, handlers=handlers)
 
 
 async def open_toolbox(
@@ -38,6 +44,7 @@ async def open_toolbox(
     data: Path,
     *,
     wanted: bool,
+    handlers: QuestionHandlers | None = None,
 ) -> Toolbox:
     from moonpool.broker.config import McpConfig, resolved_key  # noqa: PLC0415
 
@@ -57,6 +64,7 @@ async def open_toolbox(
                 environ=environ,
                 known_eras=eras,
                 on_listing_changed=lambda server_id: boxes[0].refresh_soon(server_id) if boxes else None,
+                handlers=handlers,
             )
         )
     toolbox = Toolbox(

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from moonpool.broker.expansion import Expansion, conceal, secrets_in
+from moonpool.broker.roots import root_path
 from moonpool.core.errors import ConfigError
 from moonpool.core.json import JsonValue, digest_json
 
@@ -78,6 +79,7 @@ class _Block(msgspec.Struct, forbid_unknown_fields=True, rename=None):
     ask: list[str] = []
     deny: list[str] = []
     instructions: bool = True
+    roots: list[str] = []
 
 
 class _Rule(msgspec.Struct, forbid_unknown_fields=True):
@@ -127,6 +129,7 @@ class ServerConfig:
     idempotent: tuple[str, ...] = ()  # globs of tools that may be called again after a lost answer
     rules: tuple[ToolRule, ...] = ()
     instructions: bool = True  # False: the server's own instructions are not shown to a model
+    roots: tuple[str, ...] = ()  # absolute folders the server may ask for; none: roots are not declared
     secrets: frozenset[str] = frozenset()
 
     @property
@@ -170,6 +173,8 @@ def resolved_key(server: ServerConfig) -> str:
         "url": server.url,
         "headers": dict(server.headers),
     }
+    if server.roots:  # servers show other tools to a client that has roots
+        resolved["roots"] = list(server.roots)
     return digest_json(resolved)
 
 
@@ -301,6 +306,10 @@ def _resolve(server_id: str, entry: _Entry, expansion: Expansion, where: str) ->
         idempotent=tuple(block.idempotent),
         rules=_rules(block),
         instructions=block.instructions,
+        roots=tuple(
+            root_path(expansion.expand(root, key=f"roots[{i}]"), where, f"roots[{i}]")
+            for i, root in enumerate(block.roots)
+        ),
         secrets=frozenset(secrets),
     )
 

@@ -199,10 +199,10 @@ class UpstreamResultTooLargeError(UpstreamError):
 
 
 class UpstreamNeedsInputError(UpstreamError):
-    """The tool asks for more input (elicitation, sampling or roots), which this release cannot give."""
+    """The tool asks for more input (elicitation, sampling or roots), and nobody here can give it."""
 
     code = "upstream_needs_input"
-    guest_problem = "needs more input, which this release cannot give; call it with all it needs"
+    guest_problem = "needs more input, which nobody here can give; call it with all it needs"
 
 
 class UpstreamClosedError(UpstreamError):

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import math
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import httpx2
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
+from moonpool.broker.upstreams.asking import AskingDispatcher
 from moonpool.broker.upstreams.base import UpstreamConnectTimeoutError, UpstreamError
 from moonpool.broker.upstreams.era import is_modern
 from moonpool.broker.upstreams.http import Exchange, open_streamable_http
 from moonpool.broker.upstreams.link import Link
 from moonpool.broker.upstreams.process import ServerProcess, open_process
+from moonpool.broker.upstreams.questions import Questions
 from moonpool.broker.upstreams.sse import open_legacy_sse
 from moonpool.broker.upstreams.stdio import LineReader, LineWriter
 from moonpool.broker.upstreams.streams import EndOfMessages, WatchedReader
@@ -110,7 +111,8 @@ class _Dial:
         else:
             inner, writer = await stack.enter_async_context(open_streamable_http(config))
             reader = WatchedReader(inner)
-        link = Link(spec, reader, JSONRPCDispatcher(cast("Any", reader), writer), process)
+        questions = Questions(config, spec.handlers)
+        link = Link(spec, reader, AskingDispatcher(reader, writer, questions), process, questions)
         await stack.enter_async_context(link.session)
         return link
 

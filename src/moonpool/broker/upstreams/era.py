@@ -6,7 +6,7 @@ anything but a positive answer means the older era (the SDK's own rule). A known
 
 The SDK's `ClientSession` keeps the state (`adopt`) and answers what a server asks of us; requests of ours pass the
 dispatcher raw, because the SDK's models drop members they do not know and fail a whole listing for one bad tool.
-No client capability is declared: elicitation, sampling and roots are refused by the session.
+Which client capabilities are declared is the caller's word: `questions` knows what is answered.
 """
 
 from __future__ import annotations
@@ -70,7 +70,12 @@ def is_known(version: str | None) -> bool:
 
 
 async def negotiate(
-    session: ClientSession, dispatcher: JSONRPCDispatcher, *, known_era: str | None, probe_s: float
+    session: ClientSession,
+    dispatcher: JSONRPCDispatcher,
+    *,
+    known_era: str | None,
+    probe_s: float,
+    capabilities: JsonObject,
 ) -> JsonObject | None:
     """Settle the era and return what the server said about itself; None when a known era made asking needless.
 
@@ -82,7 +87,7 @@ async def negotiate(
     if known_era is None and (raw := await _probe(session, LATEST_MODERN_VERSION, probe_s)) is not None:
         return raw
     try:
-        return await _initialize(session, dispatcher)
+        return await _initialize(session, dispatcher, capabilities)
     except MCPError as exc:
         # The probe ran into its time limit but reached a slow server, which is now settled on the modern era.
         mutual = _named_versions(exc, MODERN_PROTOCOL_VERSIONS) if exc.code == UNSUPPORTED_PROTOCOL_VERSION else []
@@ -92,14 +97,16 @@ async def negotiate(
         return raw
 
 
-def stamp(version: str | None, method: str, params: JsonObject, header_map: Any = None) -> CallOptions:
+def stamp(
+    version: str | None, method: str, params: JsonObject, capabilities: JsonObject, header_map: Any = None
+) -> CallOptions:
     """Put into `params` and return as options what a request of this era carries beside its own members."""
     if not is_modern(version):
         return {} if version is None else {"headers": {MCP_PROTOCOL_VERSION_HEADER: version}}
     meta: JsonObject = {
         PROTOCOL_VERSION_META_KEY: version,
         CLIENT_INFO_META_KEY: dict(_CLIENT_JSON),
-        CLIENT_CAPABILITIES_META_KEY: {},
+        CLIENT_CAPABILITIES_META_KEY: dict(capabilities),
     }
     params["_meta"] = meta
     headers = {MCP_PROTOCOL_VERSION_HEADER: str(version), MCP_METHOD_HEADER: method}
@@ -144,8 +151,12 @@ async def _probe(session: ClientSession, version: str, probe_s: float) -> JsonOb
     return None
 
 
-async def _initialize(session: ClientSession, dispatcher: JSONRPCDispatcher) -> JsonObject:
-    params = {"protocolVersion": LATEST_HANDSHAKE_VERSION, "capabilities": {}, "clientInfo": dict(_CLIENT_JSON)}
+async def _initialize(session: ClientSession, dispatcher: JSONRPCDispatcher, capabilities: JsonObject) -> JsonObject:
+    params: JsonObject = {
+        "protocolVersion": LATEST_HANDSHAKE_VERSION,
+        "capabilities": dict(capabilities),
+        "clientInfo": dict(_CLIENT_JSON),
+    }
     raw = await dispatcher.send_raw_request("initialize", params, {"cancel_on_abandon": False})
     version = raw.get("protocolVersion")
     if version not in HANDSHAKE_PROTOCOL_VERSIONS:

@@ -32,6 +32,7 @@ from moonpool.broker.upstreams.era import CLIENT, UnknownRevisionError, discover
 from moonpool.broker.upstreams.http import EXCHANGE, Exchange
 from moonpool.broker.upstreams.link_failures import LinkFailures
 from moonpool.broker.upstreams.listing import ListingPages
+from moonpool.broker.upstreams.questions import ROUND_COUNT_MAX
 from moonpool.broker.upstreams.results import check_encodable, check_result
 from moonpool.core.manifest import ServerListing
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from moonpool.broker.config import ServerConfig
     from moonpool.broker.upstreams.process import ServerProcess, StopTimes
+    from moonpool.broker.upstreams.questions import QuestionHandlers, Questions
     from moonpool.broker.upstreams.streams import EndOfMessages
     from moonpool.core.json import JsonObject, JsonValue
 
@@ -57,13 +59,19 @@ class LinkSpec:
     known_era: str | None
     on_listing_changed: Callable[[], None]
     stop_times: StopTimes
+    handlers: QuestionHandlers
 
 
 class Link:
     """A negotiated connection."""
 
     def __init__(
-        self, spec: LinkSpec, reader: EndOfMessages, dispatcher: JSONRPCDispatcher, process: ServerProcess | None
+        self,
+        spec: LinkSpec,
+        reader: EndOfMessages,
+        dispatcher: JSONRPCDispatcher,
+        process: ServerProcess | None,
+        questions: Questions,
     ) -> None:
         self.ended = reader.ended
         self.suspect = False  # a request ran into its time limit; ask for a sign of life before the next one
@@ -73,6 +81,7 @@ class Link:
         self._config = spec.config
         self._dispatcher = dispatcher
         self._process = process
+        self._questions = questions
         self._about: JsonObject = {}
         self._header_maps: dict[str, Any] = {}
         self.session = ClientSession(dispatcher=dispatcher, message_handler=self._on_message, client_info=CLIENT)
@@ -100,6 +109,7 @@ class Link:
                 self._dispatcher,
                 known_era=self._spec.known_era,
                 probe_s=min(10.0, self._config.connect_timeout_s / 3),
+                capabilities=self._questions.capabilities,
             )
         except MCPError as exc:
             raise await self.failures.of_handshake(exc, exchange) from None
@@ -116,7 +126,7 @@ class Link:
         exchange = Exchange()
         token = EXCHANGE.set(exchange)
         try:
-            opts = stamp(self.protocol_version, method, params, header_map)
+            opts = stamp(self.protocol_version, method, params, self._questions.capabilities, header_map)
             return cast("JsonObject", await self._dispatcher.send_raw_request(method, params, opts))
         except MCPError as exc:
             version = self.protocol_version
@@ -143,8 +153,22 @@ class Link:
         return result
 
     async def _call(self, name: str, arguments: JsonObject) -> JsonObject:
-        params: JsonObject = {"name": name, "arguments": arguments}
-        return await self.request("tools/call", params, doing=name, header_map=self._header_maps.get(name))
+        """Call, and call again with the answers as long as the server asks for input that can be given.
+
+        SPEC: the request is repeated as it was, with a new id; its state goes back untouched and to no other request.
+        """
+        header_map = self._header_maps.get(name)
+        more: JsonObject | None = {}
+        result: JsonObject = {}
+        for _ in range(ROUND_COUNT_MAX):
+            params: JsonObject = {"name": name, "arguments": arguments, **more}
+            result = await self.request("tools/call", params, doing=name, header_map=header_map)
+            if result.get("resultType") != "input_required" or not is_modern(self.protocol_version):
+                break
+            more = await self._questions.input_responses(result)
+            if more is None:
+                break
+        return result
 
     async def list_tools(self) -> ServerListing:
         """All pages. Raises UpstreamError."""

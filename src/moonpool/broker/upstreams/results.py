@@ -21,7 +21,7 @@ def check_result(server_id: str, tool: str, result: JsonObject) -> JsonObject:
     if kind == "input_required":
         problem = (
             f"needs more input to run {tool!r} ({_asked(result.get('inputRequests'))}), "
-            "which this release cannot give; call it with all it needs, or use another tool"
+            "which nobody here can give; call it with all it needs, or use another tool"
         )
         raise UpstreamNeedsInputError(server_id, problem, for_guest=problem)
     if kind != "complete":

@@ -32,6 +32,7 @@ from moonpool.broker.upstreams.base import (
     said,
 )
 from moonpool.broker.upstreams.process import StopTimes
+from moonpool.broker.upstreams.questions import QuestionHandlers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
@@ -78,6 +79,7 @@ class SupervisedUpstream:
         known_era: str | None = None,
         on_listing_changed: Callable[[str], None] | None = None,
         stop_times: StopTimes | None = None,
+        handlers: QuestionHandlers | None = None,
     ) -> None:
         self.server_id = config.server_id
         self._config = config
@@ -86,6 +88,7 @@ class SupervisedUpstream:
         self._known_era = known_era
         self._on_listing_changed = on_listing_changed
         self._stop_times = stop_times or StopTimes()
+        self._handlers = handlers or QuestionHandlers()
         self._backoff = Backoff()
         self._last_problem = ""
         self._slots = anyio.Semaphore(config.concurrency_max, fast_acquire=True)
@@ -211,6 +214,7 @@ class SupervisedUpstream:
             known_era=self._known_era,
             on_listing_changed=self._listing_changed,
             stop_times=self._stop_times,
+            handlers=self._handlers,
         )
         async with open_link(spec) as link:
             self._known_era = link.protocol_version
@@ -277,11 +281,13 @@ async def open_upstreams(
     known_eras: Mapping[str, str] | None = None,
     on_listing_changed: Callable[[str], None] | None = None,
     stop_times: StopTimes | None = None,
+    handlers: QuestionHandlers | None = None,
 ) -> AsyncGenerator[Upstreams]:
     """Enter: nothing is started yet. Exit, on any path: no connection and no process is left.
 
     `environ` gives a child its few inherited variables. `on_listing_changed` is called in the event loop with a server
-    id whenever its tools may have changed; it must return at once.
+    id whenever its tools may have changed; it must return at once. `handlers` answer what servers ask; without one they
+    are told that nobody here can.
     """
     with _ungrouped():
         async with anyio.create_task_group() as tasks:
@@ -293,6 +299,7 @@ async def open_upstreams(
                     known_era=(known_eras or {}).get(server.server_id),
                     on_listing_changed=on_listing_changed,
                     stop_times=stop_times,
+                    handlers=handlers,
                 )
                 for server in config.servers
             }

@@ -1,0 +1,52 @@
+"""The SDK's dispatcher, with our answers to what a server asks.
+
+The SDK's session would parse a question into its models, drop what they do not know and refuse with other codes than
+the spec asks for. Requests of the server are taken off before they reach it; all else goes to the session.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from mcp import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+
+from moonpool.broker.upstreams.questions import QuestionRefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from anyio.abc import TaskStatus
+    from mcp.shared.dispatcher import DispatchContext, OnNotify, OnNotifyIntercept, OnRequest
+    from mcp.shared.transport_context import TransportContext
+
+    from moonpool.broker.upstreams.questions import Questions
+
+
+class AskingDispatcher(JSONRPCDispatcher):
+    """A dispatcher whose peer's requests are answered by `questions`."""
+
+    def __init__(self, reader: Any, writer: Any, questions: Questions) -> None:
+        super().__init__(reader, writer)
+        self._questions = questions
+
+    async def run(
+        self,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        on_notify_intercept: OnNotifyIntercept | None = None,
+        *,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        del on_request
+        await super().run(self._answer, on_notify, on_notify_intercept, task_status=task_status)
+
+    async def _answer(
+        self, context: DispatchContext[TransportContext], method: str, params: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        del context
+        try:
+            return await self._questions.answer(method, params)
+        except QuestionRefusedError as refused:
+            raise MCPError(code=refused.code, message=str(refused), data=refused.data) from None

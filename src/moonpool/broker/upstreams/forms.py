@@ -1,0 +1,117 @@
+"""Forms that a server asks a person to fill in: flat objects of plain fields. Pure.
+
+The protocol allows strings, numbers, booleans, one of a list and several of a list; anything nested is refused, because
+nobody could be shown it (D-045). Declared defaults fill in what was left open (SEP-1034); an answer that does not fit
+never leaves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import jsonschema_rs
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from moonpool.core.json import JsonObject, JsonValue
+
+FIELD_COUNT_MAX: Final = 64
+FORM_BYTES_MAX: Final = 64 * 1024
+CONTENT_BYTES_MAX: Final = 64 * 1024
+_PLAIN: Final = frozenset({"string", "number", "integer", "boolean"})
+_KEYWORDS: Final = frozenset({
+    "type", "minLength", "maxLength", "pattern", "minimum", "maximum", "minItems", "maxItems",
+})  # fmt: skip
+
+
+def form_problem(form: JsonObject) -> str:
+    """Why this cannot be a form; nothing when it can."""
+    try:
+        size = len(msgspec.json.encode(form))
+    except (ValueError, TypeError, RecursionError):
+        return "it is not JSON"
+    fields = form.get("properties")
+    if size > FORM_BYTES_MAX or form.get("type") != "object" or not isinstance(fields, dict):
+        return "it must be an object with properties, of at most 64 KiB"
+    if len(fields) > FIELD_COUNT_MAX:
+        return f"it has more than {FIELD_COUNT_MAX} fields"
+    broken = next((name for name, field in fields.items() if not _is_plain(field)), None)
+    if broken is not None:
+        return f"field {broken[:80]!r} is neither text, number, yes or no, nor a choice"
+    return "" if _validator(form) is not None else "it is no valid JSON Schema"
+
+
+def with_defaults(form: JsonObject, content: JsonObject) -> JsonObject:
+    """What was written, and the declared default of every field that was left open."""
+    fields = cast("Mapping[str, JsonObject]", form["properties"])
+    return {**{name: field["default"] for name, field in fields.items() if "default" in field}, **content}
+
+
+def content_problem(form: JsonObject, content: JsonObject) -> str:
+    """How an answer deviates from its form, without a value of it; nothing when it fits."""
+    try:
+        if len(msgspec.json.encode(content)) > CONTENT_BYTES_MAX:
+            return "it is too long"
+    except (ValueError, TypeError, RecursionError):
+        return "it is not JSON"
+    fields = cast("Mapping[str, JsonObject]", form["properties"])
+    if unknown := next((name for name in content if name not in fields), None):
+        return f"there is no field {unknown[:80]!r}"
+    validator = _validator(form)
+    assert validator is not None, "an unchecked form"
+    error = next(iter(validator.iter_errors(content)), None)
+    if error is None:
+        return ""
+    return f"field {str(error.instance_path[0])[:80]!r}" if error.instance_path else "a required field is missing"
+
+
+def _is_plain(field: Any) -> bool:
+    if not isinstance(field, dict):
+        return False
+    kind = cast("JsonObject", field).get("type")
+    if kind == "array":
+        items = cast("JsonObject", field).get("items")
+        return isinstance(items, dict) and ("enum" in items or "anyOf" in items) and "properties" not in items
+    return (
+        isinstance(kind, str)
+        and kind in _PLAIN
+        and not {"properties", "items", "$ref", "additionalProperties"} & field.keys()
+    )
+
+
+def _validator(form: JsonObject) -> jsonschema_rs.Validator | None:
+    """SECURITY: patterns run in linear time, and only known keywords get in: no `$ref` that could be fetched."""
+    fields = cast("Mapping[str, JsonObject]", form["properties"])
+    checked = {"type": "object", "properties": {name: _checkable(field) for name, field in fields.items()}}
+    try:
+        return jsonschema_rs.Draft202012Validator(
+            {**checked, "required": form.get("required", [])},
+            pattern_options=jsonschema_rs.RegexOptions(),
+            offline=True,
+        )
+    except (jsonschema_rs.ReferencingError, ValueError, RecursionError):
+        return None
+
+
+def _checkable(field: JsonObject) -> JsonObject:
+    """The keywords of a field that say what may be written into it."""
+    kept = {key: value for key, value in field.items() if key in _KEYWORDS}
+    if choices := _choices(field):
+        kept["enum"] = choices
+    items = field.get("items")
+    if isinstance(items, dict):
+        kept["items"] = {"enum": _choices(items)}
+    return kept
+
+
+def _choices(field: JsonObject) -> list[JsonValue]:
+    """What may be chosen: a list of values, or of values with titles."""
+    listed = field.get("enum")
+    if isinstance(listed, list):
+        return listed
+    titled = field.get("oneOf", field.get("anyOf"))
+    return (
+        [one["const"] for one in titled if isinstance(one, dict) and "const" in one] if isinstance(titled, list) else []
+    )
