@@ -1,0 +1,121 @@
+"""The client that the official suite examines: our broker over one URL, put together as the product does it.
+
+The server's tools come through the toolbox, every call passes the road with its stages, and what a server asks back is
+answered by a handler that confirms the form as it is, as a person would. What to call is what the scenario's context
+says, else every tool that is listed, all at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from moonpool.bootstrap.tools import assemble_tools
+from moonpool.broker.approval import ApprovalDesk, AutoApprover
+from moonpool.broker.config import parse_config
+from moonpool.broker.context import CallContext
+from moonpool.broker.redaction import Redactor
+from moonpool.broker.road import ToolRoad
+from moonpool.broker.upstreams.questions import QuestionHandlers
+from moonpool.core.calls import ToolCallSpec
+from moonpool.core.policy import Policy, server_rules
+from moonpool.settings import Settings
+from moonpool.store.fake import MemoryJournal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from moonpool.core.calls import ToolCallOutcome
+    from moonpool.core.json import JsonObject
+    from moonpool.core.manifest import Manifest
+
+SERVER = "examined"
+_CANNOT_CALL = frozenset({"json-schema-ref-no-deref"})
+"""Scenarios whose server lists tools that it cannot run."""
+_PLAIN: dict[str, Any] = {"string": "text", "integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What the suite tells a client through its environment."""
+
+    url: str
+    scenario: str = ""
+    context: JsonObject = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, text: str) -> Task:
+        given = json.loads(text)
+        return cls(url=given["url"], scenario=given["scenario"], context=json.loads(given["context"] or "{}"))
+
+
+async def carry_out(task: Task, data: Path) -> list[str]:
+    """Do what the scenario wants of a client and return what went wrong."""
+    entry: JsonObject = {"url": task.url, "moonpool": {"timeout_s": 20, "connect_timeout_s": 20}}
+    config = parse_config(json.dumps({"mcpServers": {SERVER: entry}}).encode(), source="suite", environ={})
+    settings = Settings(data_dir=data)
+    handlers = QuestionHandlers(elicit=_confirm)
+    async with assemble_tools(settings, config=config, environ=dict(os.environ), handlers=handlers) as toolbox:
+        snapshot = await toolbox.snapshot()
+        if snapshot.problems:
+            return [f"{server}: {problem}" for server, problem in snapshot.problems.items()]
+        road = ToolRoad(toolbox, journal=MemoryJournal(), redactor=Redactor.of_values({}))
+        session = _session(snapshot.manifest)
+        calls = _wanted(task, snapshot.manifest)
+        specs = [
+            ToolCallSpec(run_id="run", call_id=number, server_id=SERVER, tool=name, arguments=arguments)
+            for number, (name, arguments) in enumerate(calls)
+        ]
+        outcomes = await asyncio.gather(*(road.pass_call(spec, session) for spec in specs))
+        if task.scenario in _CANNOT_CALL:
+            return []
+        return [_problem(spec, outcome) for spec, outcome in zip(specs, outcomes, strict=True) if not outcome.ok]
+
+
+async def _confirm(server_id: str, question: JsonObject) -> JsonObject:
+    del server_id, question
+    return {"action": "accept", "content": {}}
+
+
+def _wanted(task: Task, manifest: Manifest) -> list[tuple[str, JsonObject]]:
+    named: Any = task.context.get("toolCalls")
+    if named:
+        # As a generated model packs them: what is None is left out, because the road refuses a null the schema forbids.
+        return [
+            (call["name"], {key: value for key, value in call["arguments"].items() if value is not None})
+            for call in named
+        ]
+    tools = [tool for server in manifest.servers for tool in server.tools]
+    schemas: dict[str, Any] = {tool.name: tool.raw["inputSchema"] for tool in tools}
+    for echo, schema in schemas.items():
+        if "schema" in schema.get("required", ()):  # wants the other tool's schema back, untouched
+            (other,) = schemas.keys() - {echo}
+            return [(echo, {"schema": schemas[other]})]
+    return [(name, _arguments(schema)) for name, schema in schemas.items()]
+
+
+def _arguments(schema: Any) -> JsonObject:
+    """Something plain for every required parameter."""
+    properties = schema.get("properties", {})
+    return {name: _PLAIN[properties[name].get("type", "string")] for name in schema.get("required", ())}
+
+
+def _session(manifest: Manifest) -> CallContext:
+    return CallContext(
+        run_id="run",
+        trace_id="trace",
+        principal="local",
+        session_id="session",
+        code_digest="sha256:0",
+        manifest=lambda: manifest,
+        desk=ApprovalDesk(AutoApprover()),
+        policy=Policy(rules=server_rules(SERVER, [("*", "allow")])),
+    )
+
+
+def _problem(spec: ToolCallSpec, outcome: ToolCallOutcome) -> str:
+    assert outcome.error is not None
+    return f"{spec.tool}: {outcome.error.type}: {outcome.error.message}"

