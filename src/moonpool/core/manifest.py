@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moonpool.core.json import JsonObject, JsonValue, digest_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+
+RESERVED_PREFIX: Final = "mcp:"
+"""Tool names that begin so are ours: what a server offers beside tools. No tool of a server may be called so."""
 
 
 @dataclass(frozen=True, kw_only=True)

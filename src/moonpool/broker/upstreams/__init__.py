@@ -10,6 +10,7 @@ them.
     backoff     when a failing upstream may be tried again (pure)
     link        one live connection: era, requests, listing; the only user of the SDK's session
     questions   what a server asks back, and who answers; `forms` (pure), `asking` (the dispatcher)
+    offers      resources, prompts and completion, made into tools; `cursors` ends their pages
     listing     what `tools/list` pages mean, also when half of them is broken (pure)
     results     which results of `tools/call` are usable (pure)
     stdio, process   a child process as a transport; its birth, stderr and death

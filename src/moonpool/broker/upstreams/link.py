@@ -32,9 +32,10 @@ from moonpool.broker.upstreams.era import CLIENT, UnknownRevisionError, discover
 from moonpool.broker.upstreams.http import EXCHANGE, Exchange
 from moonpool.broker.upstreams.link_failures import LinkFailures
 from moonpool.broker.upstreams.listing import ListingPages
+from moonpool.broker.upstreams.offers import Offers, offered_tools
 from moonpool.broker.upstreams.questions import ROUND_COUNT_MAX
 from moonpool.broker.upstreams.results import check_encodable, check_result
-from moonpool.core.manifest import ServerListing
+from moonpool.core.manifest import RESERVED_PREFIX, ServerListing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -84,6 +85,7 @@ class Link:
         self._questions = questions
         self._about: JsonObject = {}
         self._header_maps: dict[str, Any] = {}
+        self._offers = Offers(spec.config.server_id, self._ask)
         self.session = ClientSession(dispatcher=dispatcher, message_handler=self._on_message, client_info=CLIENT)
 
     @property
@@ -139,11 +141,15 @@ class Link:
             EXCHANGE.reset(token)
 
     async def call_tool(self, name: str, arguments: JsonObject) -> JsonObject:
-        """The raw CallToolResult."""
+        """The raw CallToolResult, or what a reserved name stands for as one."""
         try:
-            result = await self._call(name, arguments)
+            if name.startswith(RESERVED_PREFIX):
+                result = await self._offers.call(name, arguments, await self._capabilities())
+            else:
+                result = await self._call(name, arguments)
         except UpstreamProtocolError as exc:
-            if exc.rpc_code != HEADER_MISMATCH or not is_modern(self.protocol_version):
+            stale = exc.rpc_code == HEADER_MISMATCH and is_modern(self.protocol_version)
+            if not stale or name.startswith(RESERVED_PREFIX):
                 raise
             await self.list_tools()  # the server refused before it ran anything: our header map is missing or stale
             result = await self._call(name, arguments)
@@ -153,16 +159,18 @@ class Link:
         return result
 
     async def _call(self, name: str, arguments: JsonObject) -> JsonObject:
-        """Call, and call again with the answers as long as the server asks for input that can be given.
+        params: JsonObject = {"name": name, "arguments": arguments}
+        return await self._ask("tools/call", params, doing=name, header_map=self._header_maps.get(name))
+
+    async def _ask(self, method: str, params: JsonObject, *, doing: str = "", header_map: Any = None) -> JsonObject:
+        """Send, and send again with the answers as long as the server asks for input that can be given.
 
         SPEC: the request is repeated as it was, with a new id; its state goes back untouched and to no other request.
         """
-        header_map = self._header_maps.get(name)
         more: JsonObject | None = {}
         result: JsonObject = {}
         for _ in range(ROUND_COUNT_MAX):
-            params: JsonObject = {"name": name, "arguments": arguments, **more}
-            result = await self.request("tools/call", params, doing=name, header_map=header_map)
+            result = await self.request(method, {**params, **more}, doing=doing or method, header_map=header_map)
             if result.get("resultType") != "input_required" or not is_modern(self.protocol_version):
                 break
             more = await self._questions.input_responses(result)
@@ -216,18 +224,23 @@ class Link:
             else:
                 self._header_maps[tool.name] = x_mcp_header_map(tool.input_schema)
 
-    async def _listing(self, pages: ListingPages) -> ServerListing:
+    async def _capabilities(self) -> JsonValue:
+        """What the server declared; one whose era was taken on trust is asked now."""
         if not self._about and is_modern(self.protocol_version):
             try:
                 self._about = await discover(self.session, str(self.protocol_version))
             except MCPError:
                 self._about = {}
+        return self._about.get("capabilities")
+
+    async def _listing(self, pages: ListingPages) -> ServerListing:
+        offered = offered_tools(self._config.server_id, await self._capabilities())
         meta = self._about.get("_meta")
         info = self._about.get("serverInfo") or (meta.get(SERVER_INFO_META_KEY) if isinstance(meta, dict) else None)
         named = info if isinstance(info, dict) else {}
         return ServerListing(
             server_id=self._config.server_id,
-            tools=pages.tools,
+            tools=(*pages.tools, *offered),
             name=_text(named.get("name")),
             title=_text(named.get("title")),
             version=_text(named.get("version")),

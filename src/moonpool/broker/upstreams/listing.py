@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.upstreams.base import UpstreamProtocolError, UpstreamResultTooLargeError, said
-from moonpool.core.manifest import ToolDefinition
+from moonpool.broker.upstreams.cursors import Cursors
+from moonpool.core.manifest import RESERVED_PREFIX, ToolDefinition
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
 
-PAGE_COUNT_MAX: Final = 1000
 TOOL_COUNT_MAX: Final = 10_000
 TOOL_NAME_LENGTH_MAX: Final = 1024
 WARNING_COUNT_MAX: Final = 200
@@ -28,12 +28,10 @@ class ListingPages:
         self._server_id = server_id
         self._tools: dict[str, ToolDefinition] = {}
         self._warnings: list[str] = []
-        self._cursors: set[str] = set()
-        self._page_count = 0
+        self._cursors = Cursors(server_id, "tools/list")
 
     def add(self, page: JsonObject) -> str | None:
         """Take in one page and return the cursor of the next; an empty string is a cursor too (D-050)."""
-        self._page_count += 1
         tools = page.get("tools")
         if not isinstance(tools, list):
             raise UpstreamProtocolError(self._server_id, 'answered tools/list without a list of "tools"')
@@ -65,6 +63,9 @@ class ListingPages:
         if not isinstance(name, str) or not 0 < len(name) <= TOOL_NAME_LENGTH_MAX:
             self.warn(f"a tool was left out: it has no usable name ({said(repr(name), 80)})")
             return
+        if name.startswith(RESERVED_PREFIX):  # SECURITY: it would be taken for a method of the protocol
+            self.warn(f"tool {said(name, 80)!r} was left out: names that begin with {RESERVED_PREFIX!r} are reserved")
+            return
         if name in self._tools:
             self.warn(f"tool {said(name, 80)!r} stands twice; the first one is used")
             return
@@ -75,14 +76,6 @@ class ListingPages:
         self._tools[name] = ToolDefinition(server_id=self._server_id, name=name, raw=raw)
 
     def _next_cursor(self, cursor: JsonValue) -> str | None:
-        if cursor is None:
-            return None
-        if not isinstance(cursor, str):
+        if not isinstance(cursor, str | None):
             self.warn("the listing may be incomplete: nextCursor is not a string")
-            return None
-        if cursor in self._cursors:
-            raise UpstreamProtocolError(self._server_id, "repeats a cursor of tools/list and would never end")
-        if self._page_count >= PAGE_COUNT_MAX:
-            raise UpstreamProtocolError(self._server_id, f"gives more than {PAGE_COUNT_MAX} pages of tools/list")
-        self._cursors.add(cursor)
-        return cursor
+        return self._cursors.next(cursor)

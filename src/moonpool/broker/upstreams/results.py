@@ -17,6 +17,18 @@ if TYPE_CHECKING:
 
 def check_result(server_id: str, tool: str, result: JsonObject) -> JsonObject:
     """Return `result`, or raise the typed error that says why it is no CallToolResult."""
+    check_complete(server_id, tool, result)
+    content = result.get("content")
+    if content is None and "structuredContent" in result:
+        return result
+    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+        problem = f'answered {tool!r} without a list of "content" blocks'
+        raise UpstreamResultError(server_id, problem, for_guest=problem)
+    return result
+
+
+def check_complete(server_id: str, tool: str, result: JsonObject) -> None:
+    """Raise if this is not the end of a request: more input is wanted, or it is of a kind that nobody knows."""
     kind = result.get("resultType", "complete")
     if kind == "input_required":
         problem = (
@@ -27,13 +39,6 @@ def check_result(server_id: str, tool: str, result: JsonObject) -> JsonObject:
     if kind != "complete":
         problem = f"answered {tool!r} with a result of unknown type {said(str(kind), 80)!r}"
         raise UpstreamResultError(server_id, problem, for_guest=problem)
-    content = result.get("content")
-    if content is None and "structuredContent" in result:
-        return result
-    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
-        problem = f'answered {tool!r} without a list of "content" blocks'
-        raise UpstreamResultError(server_id, problem, for_guest=problem)
-    return result
 
 
 def check_encodable(server_id: str, tool: str, result: JsonObject) -> None:

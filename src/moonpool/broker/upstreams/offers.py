@@ -1,0 +1,203 @@
+"""What a server offers beside tools, made into tools: reading resources, filling in prompts, completing arguments.
+
+The protocol's own methods get reserved tool names (`mcp:resources/read`), so that they pass the one road like every
+call: resolved in the manifest, validated, decided, recorded, and reachable from every language through the wrappers
+that are generated anyway. A server has them if it declares the capability; its own tools cannot be called so. See
+docs/decisions/0013-resources-and-prompts-are-tools.md.
+
+SECURITY: what comes back is the server's text. These count as read-only by the protocol's word, which is believed as
+little as any annotation: only of trusted servers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from moonpool.broker.upstreams.base import UpstreamProtocolError, UpstreamResultError, UpstreamResultTooLargeError
+from moonpool.broker.upstreams.cursors import Cursors
+from moonpool.broker.upstreams.results import check_complete
+from moonpool.core.manifest import RESERVED_PREFIX, ToolDefinition
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from moonpool.core.json import JsonObject, JsonValue
+
+ITEM_COUNT_MAX: Final = 10_000
+METHOD_NOT_FOUND: Final = -32601
+LIST_RESOURCES: Final = f"{RESERVED_PREFIX}resources/list"
+READ_RESOURCE: Final = f"{RESERVED_PREFIX}resources/read"
+LIST_PROMPTS: Final = f"{RESERVED_PREFIX}prompts/list"
+GET_PROMPT: Final = f"{RESERVED_PREFIX}prompts/get"
+COMPLETE: Final = f"{RESERVED_PREFIX}completion/complete"
+
+_TEXT: Final[JsonObject] = {"type": "string"}
+_TEXTS: Final[JsonObject] = {"type": "object", "additionalProperties": {"type": "string"}}
+_OBJECTS: Final[JsonObject] = {"type": "array", "items": {"type": "object"}}
+
+
+def _tool(
+    name: str, title: str, description: str, inputs: JsonObject, required: list[JsonValue], gives: str
+) -> JsonObject:
+    outputs: JsonObject = {gives: _OBJECTS} if gives else {"values": {"type": "array", "items": {"type": "string"}}}
+    schema: JsonObject = {"type": "object", "properties": inputs, "additionalProperties": False, "required": required}
+    return {
+        "name": name,
+        "title": title,
+        "description": description,
+        "inputSchema": schema,
+        "outputSchema": {"type": "object", "properties": outputs, "required": [gives or "values"]},
+        "annotations": {"readOnlyHint": True},
+    }
+
+
+_TOOLS: Final[Mapping[str, tuple[JsonObject, ...]]] = {
+    "resources": (
+        _tool(
+            LIST_RESOURCES,
+            "List resources",
+            "List what this server lets be read by address (`resources`), and address patterns (`resourceTemplates`).",
+            {}, [], "resources",
+        ),
+        _tool(
+            READ_RESOURCE,
+            "Read a resource",
+            "Read a resource by its address. Each of `contents` has `uri`, `mimeType`, and `text` or base64 `blob`.",
+            {"uri": {**_TEXT, "description": "From the list, or a template with its variables filled in."}},
+            ["uri"], "contents",
+        ),
+    ),
+    "prompts": (
+        _tool(
+            LIST_PROMPTS,
+            "List prompts",
+            "List the prompt templates of this server, with their arguments.",
+            {}, [], "prompts",
+        ),
+        _tool(
+            GET_PROMPT,
+            "Get a prompt",
+            "Fill in a prompt template and get its messages.",
+            {"name": _TEXT, "arguments": {**_TEXTS, "description": "Values by argument name."}},
+            ["name"], "messages",
+        ),
+    ),
+    "completions": (
+        _tool(
+            COMPLETE,
+            "Complete an argument",
+            "Ask for values that complete an argument of a prompt or a resource template.",
+            {
+                "prompt": {**_TEXT, "description": "The prompt's name; or give `template`."},
+                "template": {**_TEXT, "description": "The resource template's address pattern."},
+                "argument": _TEXT,
+                "value": {**_TEXT, "description": "What is written so far."},
+                "known": {**_TEXTS, "description": "Values of the arguments before it."},
+            },
+            ["argument"], "",
+        ),
+    ),
+}  # fmt: skip
+
+
+def offered_tools(server_id: str, capabilities: JsonValue) -> tuple[ToolDefinition, ...]:
+    """The reserved tools of a server that declares these capabilities."""
+    declared = capabilities if isinstance(capabilities, dict) else {}
+    return tuple(
+        ToolDefinition(server_id=server_id, name=str(raw["name"]), raw=raw)
+        for capability, tools in _TOOLS.items()
+        if isinstance(declared.get(capability), dict)
+        for raw in tools
+    )
+
+
+class Offers:
+    """Carries out calls of reserved tools. `send` sends a request and gives its raw result, or raises UpstreamError."""
+
+    def __init__(self, server_id: str, send: Callable[[str, JsonObject], Awaitable[JsonObject]]) -> None:
+        self._server_id = server_id
+        self._send = send
+
+    async def call(self, name: str, arguments: JsonObject, capabilities: JsonValue) -> JsonObject:
+        """A CallToolResult whose data is what the method gave. Raises UpstreamError."""
+        if name not in {tool.name for tool in offered_tools(self._server_id, capabilities)}:
+            problem = f"does not offer {name!r} (any more); list its tools again"
+            raise UpstreamProtocolError(self._server_id, problem, for_guest=problem)
+        if name == LIST_RESOURCES:
+            data: JsonObject = {
+                "resources": await self._pages("resources/list", "resources"),
+                "resourceTemplates": await self._templates(),
+            }
+        elif name == LIST_PROMPTS:
+            data = {"prompts": await self._pages("prompts/list", "prompts")}
+        elif name == READ_RESOURCE:
+            data = await self._one("resources/read", {"uri": arguments["uri"]}, "contents")
+        elif name == GET_PROMPT:
+            params: JsonObject = {"name": arguments["name"], "arguments": arguments.get("arguments", {})}
+            data = await self._one("prompts/get", params, "messages")
+        else:
+            data = await self._complete(arguments)
+        return {"content": [], "structuredContent": data}
+
+    async def _ask(self, method: str, params: JsonObject) -> JsonObject:
+        result = await self._send(method, params)
+        check_complete(self._server_id, method, result)
+        return result
+
+    async def _templates(self) -> list[JsonValue]:
+        try:
+            return await self._pages("resources/templates/list", "resourceTemplates")
+        except UpstreamProtocolError as exc:
+            if exc.rpc_code != METHOD_NOT_FOUND:
+                raise
+            return []  # servers with resources need not have templates
+
+    async def _pages(self, method: str, member: str) -> list[JsonValue]:
+        """The items of all pages. What is no object is left out."""
+        cursors = Cursors(self._server_id, method)
+        found: list[JsonValue] = []
+        params: JsonObject = {}
+        while True:
+            page = await self._ask(method, params)
+            items = page.get(member)
+            if not isinstance(items, list):
+                raise self._unusable(method, member)
+            found += [item for item in items if isinstance(item, dict)]
+            if len(found) > ITEM_COUNT_MAX:
+                problem = f"lists more than {ITEM_COUNT_MAX} items in {method}"
+                raise UpstreamResultTooLargeError(self._server_id, problem, for_guest=problem)
+            cursor = cursors.next(page.get("nextCursor"))
+            if cursor is None:
+                return found
+            params = {"cursor": cursor}
+
+    async def _one(self, method: str, params: JsonObject, member: str) -> JsonObject:
+        result = await self._ask(method, params)
+        items = result.get(member)
+        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+            raise self._unusable(method, member)
+        described = {"description": result["description"]} if isinstance(result.get("description"), str) else {}
+        return {**described, member: items}
+
+    async def _complete(self, arguments: JsonObject) -> JsonObject:
+        prompt, template = arguments.get("prompt"), arguments.get("template")
+        if (prompt is None) == (template is None):
+            problem = 'completes an argument of either a "prompt" or a "template"; give one of them'
+            raise UpstreamProtocolError(self._server_id, problem, for_guest=problem)
+        ref: JsonObject = {"type": "ref/prompt", "name": prompt}
+        if prompt is None:
+            ref = {"type": "ref/resource", "uri": template}
+        argument: JsonObject = {"name": arguments["argument"], "value": arguments.get("value", "")}
+        params: JsonObject = {"ref": ref, "argument": argument}
+        if known := arguments.get("known"):
+            params["context"] = {"arguments": known}
+        completion = (await self._ask("completion/complete", params)).get("completion")
+        values = completion.get("values") if isinstance(completion, dict) else None
+        if not isinstance(completion, dict) or not isinstance(values, list):
+            raise self._unusable("completion/complete", "values")
+        more = {key: completion[key] for key in ("total", "hasMore") if key in completion}
+        return {"values": [value for value in values if isinstance(value, str)], **more}
+
+    def _unusable(self, method: str, member: str) -> UpstreamResultError:
+        problem = f'answered {method} without a list of "{member}"'
+        return UpstreamResultError(self._server_id, problem, for_guest=problem)

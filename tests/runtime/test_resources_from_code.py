@@ -1,0 +1,57 @@
+"""Code in a sandbox reads resources, fills in prompts and completes arguments: as calls, on the calls' one road."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps import fixture_server, open_app, run
+from moonpool.broker.approval import ScriptedApprover
+from moonpool.core.calls import ApprovalState
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+OFFERS = ("2025-11-25", "resources,prompts,completions,templates")
+CODE = """
+from servers.lib import mcp_completion_complete, mcp_prompts_get, mcp_resources_list, mcp_resources_read
+
+listed = await mcp_resources_list()
+first = await mcp_resources_read(uri=listed["resources"][0]["uri"])
+prompt = await mcp_prompts_get(name="p", arguments={"topic": "x"})
+completed = await mcp_completion_complete(prompt="p", argument="topic")
+wrong = await mcp_resources_read(url="typo")
+result = [
+    len(listed["resources"]), first["contents"][0]["text"], prompt["messages"][0]["role"], completed["total"],
+    wrong.error["type"],
+]
+"""
+
+
+@pytest.mark.req("D-013", "D-019", "D-021")
+async def test_code_reads_what_a_server_offers_beside_tools() -> None:
+    async with open_app({"lib": fixture_server("library.py", *OFFERS)}) as app:
+        envelope = await run(app, CODE)
+    assert envelope.data == [5, "a", "user", 9, "ValidationError"]
+
+
+@pytest.mark.req("D-018")
+@pytest.mark.parametrize(
+    ("block", "state", "outcome"),
+    [
+        pytest.param({"trusted": True}, None, "ok", id="reads of a trusted server need no question"),
+        pytest.param({"timeout_s": 20}, ApprovalState.APPROVED, "ok", id="else somebody is asked"),
+        pytest.param({"timeout_s": 20}, ApprovalState.REJECTED, "ApprovalRejected", id="and may say no"),
+        pytest.param({"trusted": True, "deny": ["mcp:resources/*"]}, None, "PolicyDenied", id="a glob denies them all"),
+    ],
+)
+async def test_policy_decides_about_reads(block: dict[str, Any], state: ApprovalState | None, outcome: str) -> None:
+    approver = ScriptedApprover([state or ApprovalState.REJECTED])
+    code = """
+from servers.lib import mcp_resources_read
+call = await mcp_resources_read(uri="weird+x://a")
+result = "ok" if call.ok else call.error["type"]
+"""
+    async with open_app({"lib": fixture_server("library.py", *OFFERS, **block)}, approver=approver) as app:
+        envelope = await run(app, code)
+    assert envelope.data == outcome
+    assert [request.tool_name for request in approver.requests] == (["mcp:resources/read"] if state else [])
