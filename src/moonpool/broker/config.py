@@ -80,6 +80,7 @@ class _Block(msgspec.Struct, forbid_unknown_fields=True, rename=None):
     deny: list[str] = []
     instructions: bool = True
     roots: list[str] = []
+    ping_s: float = 0.0
 
 
 class _Rule(msgspec.Struct, forbid_unknown_fields=True):
@@ -129,6 +130,7 @@ class ServerConfig:
     idempotent: tuple[str, ...] = ()  # globs of tools that may be called again after a lost answer
     rules: tuple[ToolRule, ...] = ()
     instructions: bool = True  # False: the server's own instructions are not shown to a model
+    ping_s: float = 0.0  # how often an idle server is asked for a sign of life; 0: never
     roots: tuple[str, ...] = ()  # absolute folders the server may ask for; none: roots are not declared
     secrets: frozenset[str] = frozenset()
 
@@ -306,6 +308,7 @@ def _resolve(server_id: str, entry: _Entry, expansion: Expansion, where: str) ->
         idempotent=tuple(block.idempotent),
         rules=_rules(block),
         instructions=block.instructions,
+        ping_s=block.ping_s,
         roots=tuple(
             root_path(expansion.expand(root, key=f"roots[{i}]"), where, f"roots[{i}]")
             for i, root in enumerate(block.roots)
@@ -343,6 +346,8 @@ def _block(raw: dict[str, Any], where: str) -> _Block:
     for key, value in (("timeout_s", block.timeout_s), ("connect_timeout_s", block.connect_timeout_s)):
         if not 0 < value <= 86_400:
             raise ConfigError(f'{inside}: "{key}" must be above 0 and at most 86400 seconds, got {value:g}')
+    if block.ping_s != 0 and not 1 <= block.ping_s <= 86_400:
+        raise ConfigError(f'{inside}: "ping_s" must be 0 (never) or from 1 to 86400 seconds, got {block.ping_s:g}')
     if not 1 <= block.concurrency_max <= 1024:
         raise ConfigError(f'{inside}: "concurrency_max" must be from 1 to 1024, got {block.concurrency_max}')
     return block

@@ -11,6 +11,7 @@ them.
     link        one live connection: era, requests, listing; the only user of the SDK's session
     questions   what a server asks back, and who answers; `forms` (pure), `asking` (the dispatcher)
     offers      resources, prompts and completion, made into tools; `cursors` ends their pages
+    remarks     log messages and progress of a server, into the operator's log
     listing     what `tools/list` pages mean, also when half of them is broken (pure)
     results     which results of `tools/call` are usable (pure)
     stdio, process   a child process as a transport; its birth, stderr and death

@@ -20,6 +20,7 @@ from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 from mcp.types import (
     HEADER_MISMATCH,
     SERVER_INFO_META_KEY,
+    LoggingMessageNotification,
     ToolListChangedNotification,
 )
 
@@ -34,6 +35,7 @@ from moonpool.broker.upstreams.link_failures import LinkFailures
 from moonpool.broker.upstreams.listing import ListingPages
 from moonpool.broker.upstreams.offers import Offers, offered_tools
 from moonpool.broker.upstreams.questions import ROUND_COUNT_MAX
+from moonpool.broker.upstreams.remarks import Remarks
 from moonpool.broker.upstreams.results import check_encodable, check_result
 from moonpool.core.manifest import RESERVED_PREFIX, ServerListing
 
@@ -85,6 +87,7 @@ class Link:
         self._questions = questions
         self._about: JsonObject = {}
         self._header_maps: dict[str, Any] = {}
+        self._remarks = Remarks(spec.config)
         self._offers = Offers(spec.config.server_id, self._ask)
         self.session = ClientSession(dispatcher=dispatcher, message_handler=self._on_message, client_info=CLIENT)
 
@@ -129,6 +132,8 @@ class Link:
         token = EXCHANGE.set(exchange)
         try:
             opts = stamp(self.protocol_version, method, params, self._questions.capabilities, header_map)
+            if method == "tools/call" and (receiver := self._remarks.progress_of(doing)) is not None:
+                opts["on_progress"] = receiver
             return cast("JsonObject", await self._dispatcher.send_raw_request(method, params, opts))
         except MCPError as exc:
             version = self.protocol_version
@@ -252,6 +257,8 @@ class Link:
     async def _on_message(self, message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._spec.on_listing_changed()
+        elif isinstance(message, LoggingMessageNotification):
+            self._remarks.message(message.params.level, message.params.data)
 
 
 def _text(value: JsonValue) -> str:

@@ -11,6 +11,8 @@ else is under way, it is restarted.
 from __future__ import annotations
 
 import importlib
+import logging
+import math
 import sys
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar, cast
@@ -46,10 +48,13 @@ if TYPE_CHECKING:
     from moonpool.core.manifest import ServerListing
 
 SIGN_OF_LIFE_S: Final = 2.0
+PING_S_MAX: Final = 10.0
+"""How long an idle server may take to answer a ping."""
 CLOSE_S: Final = 10.0
 """How long a shutdown in good order may take; after it what is left is cancelled (processes are still killed)."""
 _DIALLING_MODULE: Final = "moonpool.broker.upstreams.dialling"
 _T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 
 
 class _Connection:
@@ -224,7 +229,19 @@ class SupervisedUpstream:
                 self._listing_changed()  # it may have come back with other tools
             self._was_connected = True
             if not self._closing:
+                await self._keep(link)
+
+    async def _keep(self, link: Link) -> None:
+        """Wait for the end of a connection; one that is idle and gives no sign of life is ended here (A-067)."""
+        ping_s = self._config.ping_s or math.inf
+        while link.alive:
+            with anyio.move_on_after(ping_s):
                 await link.ended.wait()
+            if not link.alive or self._in_flight or await link.answers(min(PING_S_MAX, ping_s)):
+                continue
+            if link.alive and not self._in_flight:
+                _log.warning("server %r gave no sign of life while idle and is connected anew", self.server_id)
+                link.retire()
 
     def _listing_changed(self) -> None:
         if self._on_listing_changed is not None and not self._closing:

@@ -1,0 +1,72 @@
+"""What a server says beside its answers: log messages and progress, for the operator's log, under the server's name.
+
+SECURITY: it is the server's text. Its configured secrets are blanked, it is cut to one line, and so much of it a minute
+is written down; the rest is counted. Nothing of it reaches code in a sandbox.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import msgspec
+
+from moonpool.broker.expansion import conceal
+from moonpool.broker.upstreams.base import said
+
+if TYPE_CHECKING:
+    from mcp.shared.dispatcher import ProgressFnT
+
+    from moonpool.broker.config import ServerConfig
+
+_log = logging.getLogger(__name__)
+WINDOW_S: Final = 60.0
+LINE_COUNT_MAX: Final = 60
+_LENGTH_MAX: Final = 1000
+_READ_MAX: Final = 64 * 1024
+_LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO}
+
+
+class Remarks:
+    """Writes one server's remarks into the log. One per connection."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._config = config
+        self._window_ends = 0.0
+        self._count = 0
+
+    def message(self, level: str, data: Any) -> None:
+        """A log message. What a server calls an error is no error of ours: nothing is above a warning."""
+        self._write(_LEVELS.get(level, logging.WARNING), data)
+
+    def progress_of(self, doing: str) -> ProgressFnT | None:
+        """A receiver of progress, if anybody reads it: asking for progress makes servers send it."""
+        if not _log.isEnabledFor(logging.DEBUG):
+            return None
+
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            of = "" if total is None else f" of {total:g}"
+            self._write(logging.DEBUG, f"{doing}: {progress:g}{of} {message or ''}")
+
+        return report
+
+    def _write(self, level: int, data: Any) -> None:
+        if not _log.isEnabledFor(level):
+            return
+        now = anyio.current_time()
+        if now >= self._window_ends:
+            if self._count > LINE_COUNT_MAX:
+                _log.log(level, "server %r said %d things more", self._config.server_id, self._count - LINE_COUNT_MAX)
+            self._window_ends, self._count = now + WINDOW_S, 0
+        self._count += 1
+        if self._count <= LINE_COUNT_MAX:
+            _log.log(level, "server %r says: %s", self._config.server_id, self._line(data))
+
+    def _line(self, data: Any) -> str:
+        if not isinstance(data, str):
+            try:
+                data = msgspec.json.encode(data).decode()
+            except (ValueError, TypeError, RecursionError):
+                data = "something that is not JSON"
+        return said(conceal(data[:_READ_MAX], self._config.secrets)[:_LENGTH_MAX], _LENGTH_MAX)
