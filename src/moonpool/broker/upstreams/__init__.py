@@ -6,7 +6,8 @@ gets is the server's own JSON, unknown members included: nothing passes through 
 them.
 
     base        the seam: `Upstream` and its closed set of errors
-    supervisor  one upstream: owner task, time limits, restarts; `open_upstreams`
+    opening     all upstreams of one configuration: `open_upstreams`
+    supervisor  one upstream: owner task, time limits, restarts
     backoff     when a failing upstream may be tried again (pure)
     link        one live connection: era, requests, listing; the only user of the SDK's session
     questions   what a server asks back, and who answers; `forms` (pure), `asking` (the dispatcher)
@@ -21,6 +22,6 @@ RULE: importing this package does not import `mcp`, which costs a second; `link`
 """
 
 from moonpool.broker.upstreams.base import Upstream, UpstreamError
-from moonpool.broker.upstreams.supervisor import Upstreams, open_upstreams
+from moonpool.broker.upstreams.opening import Upstreams, open_upstreams
 
 __all__ = ["Upstream", "UpstreamError", "Upstreams", "open_upstreams"]

@@ -14,8 +14,7 @@ import importlib
 import logging
 import math
 import sys
-from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -37,12 +36,11 @@ from moonpool.broker.upstreams.process import StopTimes
 from moonpool.broker.upstreams.questions import QuestionHandlers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
 
     from anyio.abc import TaskGroup
 
-    from moonpool.broker.config import McpConfig, ServerConfig
-    from moonpool.broker.upstreams.base import Upstream
+    from moonpool.broker.config import ServerConfig
     from moonpool.broker.upstreams.link import Link
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import ServerListing
@@ -50,8 +48,6 @@ if TYPE_CHECKING:
 SIGN_OF_LIFE_S: Final = 2.0
 PING_S_MAX: Final = 10.0
 """How long an idle server may take to answer a ping."""
-CLOSE_S: Final = 10.0
-"""How long a shutdown in good order may take; after it what is left is cancelled (processes are still killed)."""
 _DIALLING_MODULE: Final = "moonpool.broker.upstreams.dialling"
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -268,85 +264,3 @@ class SupervisedUpstream:
 
     def _closed_error(self) -> UpstreamClosedError:
         return UpstreamClosedError(self.server_id, "is being shut down with this process")
-
-
-class Upstreams:
-    """The upstreams of one configuration, by server id."""
-
-    def __init__(self, upstreams: Mapping[str, Upstream]) -> None:
-        self._upstreams = dict(upstreams)
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        return tuple(self._upstreams)
-
-    def get(self, server_id: str) -> Upstream | None:
-        return self._upstreams.get(server_id)
-
-    def eras(self) -> dict[str, str]:
-        """The revision of every server that was reached; give it back as `known_eras` to skip the probes."""
-        return {
-            name: era for name, upstream in self._upstreams.items() if (era := upstream.protocol_version) is not None
-        }
-
-
-@asynccontextmanager
-async def open_upstreams(
-    config: McpConfig,
-    *,
-    environ: Mapping[str, str],
-    known_eras: Mapping[str, str] | None = None,
-    on_listing_changed: Callable[[str], None] | None = None,
-    stop_times: StopTimes | None = None,
-    handlers: QuestionHandlers | None = None,
-) -> AsyncGenerator[Upstreams]:
-    """Enter: nothing is started yet. Exit, on any path: no connection and no process is left.
-
-    `environ` gives a child its few inherited variables. `on_listing_changed` is called in the event loop with a server
-    id whenever its tools may have changed; it must return at once. `handlers` answer what servers ask; without one they
-    are told that nobody here can.
-    """
-    with _ungrouped():
-        async with anyio.create_task_group() as tasks:
-            supervised = {
-                server.server_id: SupervisedUpstream(
-                    server,
-                    tasks,
-                    environ=environ,
-                    known_era=(known_eras or {}).get(server.server_id),
-                    on_listing_changed=on_listing_changed,
-                    stop_times=stop_times,
-                    handlers=handlers,
-                )
-                for server in config.servers
-            }
-            try:
-                yield Upstreams(supervised)
-            finally:
-                with anyio.move_on_after(CLOSE_S, shield=True):
-                    await _close(reversed(supervised.values()))
-                tasks.cancel_scope.cancel()
-
-
-async def _close(upstreams: Iterable[SupervisedUpstream]) -> None:
-    """Ask all to stop, in this order, then wait for all: ten slow servers take as long as one."""
-    closing = list(upstreams)
-    for upstream in closing:
-        upstream.close_nowait()
-    for upstream in closing:
-        await upstream.wait_closed()
-
-
-@contextmanager
-def _ungrouped() -> Generator[None]:
-    """A lone error leaves as itself, with its cause: owner tasks never raise, so there is only the body's."""
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        lone = _lone(group)
-        raise lone from lone.__cause__
-
-
-def _lone(exc: BaseException) -> BaseException:
-    inner = cast("Sequence[BaseException]", getattr(exc, "exceptions", ()))
-    return _lone(inner[0]) if len(inner) == 1 else exc
