@@ -42,9 +42,19 @@ async def data(srv: Upstream, tool: str, /, **arguments: Any) -> Any:
     ("names", "expected"),
     [
         pytest.param("", [], id="nothing declared"),
+        pytest.param("resources,prompts,completions,empty", [], id="declared, and nothing there"),
         pytest.param("resources", ["mcp:resources/list", "mcp:resources/read"], id="resources"),
         pytest.param("prompts", ["mcp:prompts/list", "mcp:prompts/get"], id="prompts"),
-        pytest.param("completions", ["mcp:completion/complete"], id="completion"),
+        pytest.param(
+            "prompts,completions",
+            ["mcp:prompts/list", "mcp:prompts/get", "mcp:completion/complete"],
+            id="completion of what there is",
+        ),
+        pytest.param(
+            "resources,empty,templates",
+            ["mcp:resources/list", "mcp:resources/read"],
+            id="templates alone are something",
+        ),
     ],
 )
 async def test_a_server_has_the_tools_of_what_it_declares(version: str, names: str, expected: list[str]) -> None:

@@ -21,6 +21,8 @@ from mcp.types import (
     HEADER_MISMATCH,
     SERVER_INFO_META_KEY,
     LoggingMessageNotification,
+    PromptListChangedNotification,
+    ResourceListChangedNotification,
     ToolListChangedNotification,
 )
 
@@ -33,7 +35,7 @@ from moonpool.broker.upstreams.era import CLIENT, UnknownRevisionError, discover
 from moonpool.broker.upstreams.http import EXCHANGE, Exchange
 from moonpool.broker.upstreams.link_failures import LinkFailures
 from moonpool.broker.upstreams.listing import ListingPages
-from moonpool.broker.upstreams.offers import Offers, offered_tools
+from moonpool.broker.upstreams.offers import Offers
 from moonpool.broker.upstreams.questions import ROUND_COUNT_MAX
 from moonpool.broker.upstreams.remarks import Remarks
 from moonpool.broker.upstreams.results import check_encodable, check_result
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
 
 _RELISTEN_COUNT_MAX: Final = 20
+_CHANGES: Final = (ToolListChangedNotification, ResourceListChangedNotification, PromptListChangedNotification)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +242,7 @@ class Link:
         return self._about.get("capabilities")
 
     async def _listing(self, pages: ListingPages) -> ServerListing:
-        offered = offered_tools(self._config.server_id, await self._capabilities())
+        offered = await self._offers.present(await self._capabilities())
         meta = self._about.get("_meta")
         info = self._about.get("serverInfo") or (meta.get(SERVER_INFO_META_KEY) if isinstance(meta, dict) else None)
         named = info if isinstance(info, dict) else {}
@@ -255,7 +258,7 @@ class Link:
         )
 
     async def _on_message(self, message: object) -> None:
-        if isinstance(message, ToolListChangedNotification):
+        if isinstance(message, _CHANGES):
             self._spec.on_listing_changed()
         elif isinstance(message, LoggingMessageNotification):
             self._remarks.message(message.params.level, message.params.data)

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import anyio
+
 from moonpool.broker.upstreams.base import UpstreamProtocolError, UpstreamResultError, UpstreamResultTooLargeError
 from moonpool.broker.upstreams.cursors import Cursors
 from moonpool.broker.upstreams.results import check_complete
@@ -111,12 +113,44 @@ def offered_tools(server_id: str, capabilities: JsonValue) -> tuple[ToolDefiniti
     )
 
 
+_LOOKS: Final = {
+    "resources": (("resources/list", "resources"), ("resources/templates/list", "resourceTemplates")),
+    "prompts": (("prompts/list", "prompts"),),
+}
+LOOK_S: Final = 5.0
+"""How long a look whether there is anything may take; a server that is slower is taken at its word."""
+
+
 class Offers:
     """Carries out calls of reserved tools. `send` sends a request and gives its raw result, or raises UpstreamError."""
 
     def __init__(self, server_id: str, send: Callable[[str, JsonObject], Awaitable[JsonObject]]) -> None:
         self._server_id = server_id
         self._send = send
+
+    async def present(self, capabilities: JsonValue) -> tuple[ToolDefinition, ...]:
+        """The reserved tools that have something to give (frameworks declare what is empty). Raises UpstreamError."""
+        declared = capabilities if isinstance(capabilities, dict) else {}
+        found: JsonObject = {}
+        for capability, looks in _LOOKS.items():
+            for method, member in looks:
+                if isinstance(declared.get(capability), dict) and await self._has(method, member):
+                    found[capability] = {}
+                    break
+        if found and "completions" in declared:
+            found["completions"] = declared["completions"]
+        return offered_tools(self._server_id, found)
+
+    async def _has(self, method: str, member: str) -> bool:
+        with anyio.move_on_after(LOOK_S):
+            try:
+                page = await self._ask(method, {})
+            except UpstreamProtocolError as exc:
+                return exc.rpc_code != METHOD_NOT_FOUND
+            except UpstreamResultError:
+                return True
+            return bool(page.get(member)) or isinstance(page.get("nextCursor"), str)
+        return True
 
     async def call(self, name: str, arguments: JsonObject, capabilities: JsonValue) -> JsonObject:
         """A CallToolResult whose data is what the method gave. Raises UpstreamError."""
