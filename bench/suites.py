@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from bench.groups import (
     cold,
     commands,
+    endings,
     executions,
-    kills,
     languages,
     live_sessions,
     mcp_face,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 LATENCY: Final[Mapping[str, Measure]] = {
     "executions": executions.measure,
     "languages": languages.measure,
-    "kills": kills.measure,
+    "endings": endings.measure,
     "tools": toolcalls.measure,
     "mcp": mcp_face.measure,
     "cold": cold.measure,

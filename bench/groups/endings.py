@@ -1,4 +1,4 @@
-"""Group `kills`: from the order to kill a sandbox to the certainty that nothing of it runs any more.
+"""Group `endings`: from the order to kill a sandbox to the certainty that nothing of it runs any more.
 
 One process that computes, and sixty: with control groups where this machine has them, and with rlimits alone.
 """
@@ -43,7 +43,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
                 Case(name=f"kill.{name}.{count}", take=partial(_kill, app, count), per_round=max(1, sizes.fresh // 5))
                 for count in _COUNTS
             ]
-        return await take_turns("kills", cases, rounds=sizes.rounds)
+        return await take_turns("endings", cases, rounds=sizes.rounds)
 
 
 async def _kill(app: App, processes: int, count: int) -> list[float]:
