@@ -224,7 +224,7 @@ def decided(path: Path, tool: str, **arguments: Any) -> tuple[Verdict, str, str]
 def test_a_file_and_the_blocks_are_two_layers_and_the_strictest_wins(tmp_path: Path) -> None:
     path = tmp_path / "p.toml"
     path.write_text('version = 1\n[[rule]]\nid = "a"\nverdict = "deny"\ntool = "tag"\n'
-                    '[[rule]]\nid = "b"\nverdict = "allow"\ntool = "push"\n')  # fmt: skip
+                    '[[rule]]\nid = "b"\nverdict = "allow"\ntool = "push"\n', encoding="utf-8")  # fmt: skip
     assert decided(path, "tag") == (Verdict.DENY, "a", "organisation")
     assert decided(path, "push") == (Verdict.DENY, "git:deny:push", "configuration")
     assert decided(path, "log") == (Verdict.ALLOW, "git:allow:*", "configuration")
@@ -234,7 +234,7 @@ def test_without_a_file_there_are_the_blocks_alone(tmp_path: Path) -> None:
     policy = load_policy(None, CONFIG)
     assert policy.layers == (blocks_layer(CONFIG),)
     assert file_digest(policy) == ""
-    (tmp_path / "p.toml").write_text("version = 1")
+    (tmp_path / "p.toml").write_text("version = 1", encoding="utf-8")
     assert file_digest(load_policy(tmp_path / "p.toml", None)) == load_policy_file(tmp_path / "p.toml").layer.digest
 
 

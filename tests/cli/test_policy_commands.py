@@ -61,8 +61,8 @@ verdict = "deny"
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    (tmp_path / "tools.json").write_text(json.dumps(TOOLS))
-    (tmp_path / "policy.toml").write_text(POLICY)
+    (tmp_path / "tools.json").write_text(json.dumps(TOOLS), encoding="utf-8")
+    (tmp_path / "policy.toml").write_text(POLICY, encoding="utf-8")
     server = fixture_server("recorder.py", str(tmp_path / "tools.json"), str(tmp_path / "calls"), trusted=True)
     write_config(tmp_path, {"github": server}, "moonpool.json")
     return tmp_path
@@ -91,7 +91,7 @@ def test_a_run_may_do_what_the_file_allows_for_these_arguments(home: Path) -> No
         "whoever keeps the organisation policy can change rule 'foreign-repos'"
     )
     assert [foreign, tricky] == [["PolicyDenied", denied]] * 2
-    sent = [json.loads(line)["arguments"] for line in (home / "calls").read_text().splitlines()]
+    sent = [json.loads(line)["arguments"] for line in (home / "calls").read_text(encoding="utf-8").splitlines()]
     assert sent == [{"repo": "acme/site"}, {}]
 
 
@@ -99,7 +99,7 @@ def test_the_records_name_the_version_of_the_policy(home: Path) -> None:
     code = "import servers.github as g; result = (await g.create_issue(repo='evil/x')).error['type']"
     digests = []
     for text in (POLICY, POLICY.replace("partners", "friends")):
-        (home / "policy.toml").write_text(text)
+        (home / "policy.toml").write_text(text, encoding="utf-8")
         ended = run_code(home, code, MOONPOOL_POLICY=str(home / "policy.toml"))
         assert ended.result["data"] == "PolicyDenied"
         shown = moonpool(home, "audit", "show", "--json", "--run", ended.envelope["run_id"]).stdout.splitlines()
@@ -130,7 +130,7 @@ def test_nothing_starts_without_the_file_that_was_named(home: Path, command: Any
 
 
 def test_a_bad_policy_stops_a_run_by_its_place(home: Path) -> None:
-    (home / "policy.toml").write_text(POLICY.replace('glob = "acme/*"', 'golb = "acme/*"'))
+    (home / "policy.toml").write_text(POLICY.replace('glob = "acme/*"', 'golb = "acme/*"'), encoding="utf-8")
     sentence = run_code(home, "1", "--policy", "policy.toml").sentence
     assert sentence == (
         'policy.toml: rule \'own-repos\', condition 1: unknown key "golb"; did you mean "glob"? [config_invalid]'
@@ -147,7 +147,7 @@ def session(home: Path) -> Iterator[str]:
 def test_a_session_keeps_the_policy_it_was_started_with(home: Path, session: str) -> None:
     code = "import servers.github as g; result = (await g.create_issue(repo='evil/x')).ok"
     assert run_code(home, code, "--policy", "policy.toml", "--session", session).result["data"] is False
-    (home / "other.toml").write_text("version = 1\ndefault = 'allow'")
+    (home / "other.toml").write_text("version = 1\ndefault = 'allow'", encoding="utf-8")
     refused = run_code(home, code, "--policy", "other.toml", "--session", session)
     assert f"session '{session}' was started with another policy file; close it" in refused.sentence
     kept = run_code(home, code, "--session", session, "--approve", "auto")
@@ -213,7 +213,7 @@ def test_examples_that_hold_are_counted(home: Path) -> None:
 
 def test_an_example_that_fails_is_shown_with_its_explanation(home: Path) -> None:
     (home / "policy.toml").write_text(
-        POLICY.replace('"acme/site" } }\nverdict = "allow"', '"bad/x" } }\nverdict = "allow"')
+        POLICY.replace('"acme/site" } }\nverdict = "allow"', '"bad/x" } }\nverdict = "allow"'), encoding="utf-8"
     )
     ended = moonpool(home, "policy", "test", MOONPOOL_POLICY="policy.toml")
     text = ended.stdout.decode()

@@ -21,7 +21,7 @@ from moonpool.broker.redaction import Redactor
 from moonpool.broker.road import ToolRoad
 from moonpool.broker.upstreams.questions import QuestionHandlers
 from moonpool.core.calls import ToolCallSpec
-from moonpool.core.policy import Policy, server_rules
+from moonpool.core.policy import Policy, configuration_layer, server_rules
 from moonpool.settings import Settings
 from moonpool.store.fake import MemoryJournal
 
@@ -112,7 +112,7 @@ def _session(manifest: Manifest) -> CallContext:
         code_digest="sha256:0",
         manifest=lambda: manifest,
         desk=ApprovalDesk(AutoApprover()),
-        policy=Policy(rules=server_rules(SERVER, [("*", "allow")])),
+        policy=Policy(layers=(configuration_layer(server_rules(SERVER, [("*", "allow")])),)),
     )
 
 
