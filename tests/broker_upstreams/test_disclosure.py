@@ -62,7 +62,8 @@ async def failures(srv: Upstream) -> list[ToolCallOutcome]:
     context = CallContext(
         run_id="run", trace_id="trace", principal="local", session_id="session", code_digest="sha256:c",
         manifest=lambda: manifest, desk=ApprovalDesk(AutoApprover(), expiry_s=60.0),
-        policy=Policy(layers=(configuration_layer(server_rules("srv", [("*", "allow")])),)), trust={"srv": ServerTrust(trusted=True)},
+        policy=Policy(layers=(configuration_layer(server_rules("srv", [("*", "allow")])),)),
+        trust={"srv": ServerTrust(trusted=True)},
         limits=CallLimits(timeout_s=10.0),
     )  # fmt: skip
     spec = ToolCallSpec(run_id="run", call_id=1, server_id="srv", tool="echo", arguments={})
