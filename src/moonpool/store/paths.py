@@ -33,3 +33,7 @@ def manifest_dir(data: Path) -> Path:
 
 def keys_dir(data: Path) -> Path:
     return data / "private" / "keys"
+
+
+def approvals_path(data: Path) -> Path:
+    return data / "private" / "approvals.sqlite3"

@@ -1,0 +1,145 @@
+"""Answering queued approvals: list, find, approve, deny, and answers that stand for a while.
+
+For the command line now; whatever shows the queue elsewhere calls the same. Blocking: call from a worker thread.
+
+SECURITY: whoever answers says who they are and whether a person is there to see the question (`person`); a question
+that policy reserves for a person is not answered otherwise. Code in a sandbox reaches none of this: it has neither the
+file nor a call for it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from moonpool.core.approvals import STANDING_S_MAX, ApprovalAnswerError, StandingAnswer
+from moonpool.core.errors import InputError
+from moonpool.core.policy import Condition, Glob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from moonpool.core.approvals import QueuedRequest
+    from moonpool.store.approvals import ApprovalStore
+
+_UNITS_S: Final = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
+_DURATION: Final = re.compile(r"([1-9][0-9]{0,5})([mhd])", re.ASCII)
+_CONDITIONS_MAX: Final = 32
+_PREFIX_CHARS_MIN: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answerer:
+    """Who answers: `terminal:alice`, and whether a person is there."""
+
+    name: str
+    person: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StandingTerms:
+    """For how long an approval also covers further calls, and with which arguments."""
+
+    seconds: float
+    where: tuple[Condition, ...] = ()
+
+
+class Approvals:
+    """The queue as whoever answers sees it."""
+
+    def __init__(self, store: ApprovalStore, *, clock: Callable[[], float] = time.time) -> None:
+        self._store, self._clock = store, clock
+
+    def requests(self, *, waiting_only: bool = True) -> Sequence[QueuedRequest]:
+        """Requests, oldest first. Raises ApprovalQueueError."""
+        return self._store.requests(waiting_only=waiting_only)
+
+    def find(self, request_id: str) -> QueuedRequest:
+        """The request of this id, or whose id begins so. Raises ApprovalAnswerError."""
+        long_enough = len(request_id) >= _PREFIX_CHARS_MIN
+        found = [one for one in self.requests(waiting_only=False) if one.request_id.startswith(request_id)]
+        exact = [one for one in found if one.request_id == request_id]
+        if exact or (long_enough and len(found) == 1):
+            return (exact or found)[0]
+        if found:
+            raise ApprovalAnswerError(f"{request_id!r} names no one request; give more of its id")
+        raise ApprovalAnswerError(f"there is no request {request_id[:80]!r}; `moonpool approvals list` shows those")
+
+    def approve(
+        self, request_id: str, answerer: Answerer, *, note: str = "", terms: StandingTerms | None = None
+    ) -> tuple[QueuedRequest, StandingAnswer | None]:
+        """Say yes, once or for a while. Raises ApprovalAnswerError, ApprovalQueueError; then nothing was answered."""
+        request = self.find(request_id)
+        if request.human_only and not answerer.person:
+            problem = f"policy wants a person to answer request {request.request_id}"
+            raise ApprovalAnswerError(f"{problem}; run this command at a terminal, in its foreground")
+        standing = None if terms is None else self._standing(request, answerer, terms)
+        answered = self._store.answer(
+            request.request_id,
+            request.arguments_digest,
+            approved=True,
+            approver=answerer.name,
+            note=note,
+            standing=standing,
+        )
+        return answered, standing
+
+    def deny(self, request_id: str, answerer: Answerer, *, note: str = "") -> QueuedRequest:
+        """Say no. Raises ApprovalAnswerError, ApprovalQueueError."""
+        request = self.find(request_id)
+        return self._store.answer(
+            request.request_id, request.arguments_digest, approved=False, approver=answerer.name, note=note
+        )
+
+    def standing(self) -> Sequence[StandingAnswer]:
+        """Standing answers in force, oldest first."""
+        return self._store.standing()
+
+    def remove_standing(self, answer_id: str) -> None:
+        """From now on somebody is asked again. Raises ApprovalAnswerError."""
+        if not self._store.remove_standing(answer_id):
+            problem = f"there is no standing answer {answer_id[:80]!r}"
+            raise ApprovalAnswerError(f"{problem}; `moonpool approvals rules` shows those in force")
+
+    def _standing(self, request: QueuedRequest, answerer: Answerer, terms: StandingTerms) -> StandingAnswer:
+        now = self._clock()
+        return StandingAnswer(
+            answer_id=uuid.uuid4().hex[:16],
+            principal=request.principal,
+            server_id=request.server_id,
+            tool_name=request.tool_name,
+            tool_digest=request.tool_digest,
+            where=terms.where,
+            human_only=request.human_only,
+            given_by=answerer.name,
+            given_at=now,
+            expires_at=now + terms.seconds,
+            request_id=request.request_id,
+        )
+
+
+def standing_terms(duration: str, where: Iterable[str]) -> StandingTerms:
+    """Terms from texts like `7d` and `/repo=acme/*`. Raises InputError."""
+    match = _DURATION.fullmatch(duration)
+    if match is None:
+        raise InputError(f"{duration[:80]!r} is no length of time; give minutes, hours or days: 30m, 12h, 7d")
+    seconds = int(match[1]) * _UNITS_S[match[2]]
+    if seconds > STANDING_S_MAX:
+        raise InputError(f"{duration} is too long; an answer stands for at most {STANDING_S_MAX / 86_400:.0f} days")
+    conditions = tuple(_condition(text) for text in where)
+    if len(conditions) > _CONDITIONS_MAX:
+        raise InputError(f"{len(conditions)} conditions: give at most {_CONDITIONS_MAX}")
+    return StandingTerms(seconds, conditions)
+
+
+def _condition(text: str) -> Condition:
+    at, equals, glob = text.partition("=")
+    if not equals or not at.startswith("/"):
+        raise InputError(f"{text[:80]!r} is no condition; give POINTER=GLOB, e.g. /repo=acme/*")
+    try:
+        return Condition(at, Glob((glob,)))
+    except ValueError as exc:
+        raise InputError(f"condition {text[:80]!r}: {exc}") from None

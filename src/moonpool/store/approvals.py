@@ -1,0 +1,310 @@
+"""The queue of approvals as an SQLite file that all processes of a data folder share. Blocking; never on the loop.
+
+INVARIANT: a request leaves `waiting` once, in one transaction that looks at its expiry and at the process that asked;
+its answer is taken once. So of two people who answer at the same time one is told that he was late.
+SECURITY: the file lies in the private folder, which no sandbox is shown. Answers name request and arguments digest.
+
+One connection per store, opened at first use, guarded by a lock. `clock` is the time of day, which processes
+share.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from moonpool.core.approvals import (
+    NOTE_CHARS_MAX,
+    ApprovalAnswerError,
+    ApprovalQueueError,
+    QueueAnswer,
+    QueuedRequest,
+    QueueState,
+    StandingAnswer,
+)
+from moonpool.core.policy import Condition, Glob
+from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from pathlib import Path
+
+SCHEMA_VERSION: Final = 1
+WAITING_MAX: Final = 256
+STANDING_MAX: Final = 1000
+_KEPT_S: Final = 7 * 86_400.0  # requests that are over
+_TEXT_CHARS_MAX: Final = 8000
+_BUSY_S: Final = 5.0
+_EXPIRY_SLACK_S: Final = 1.0
+_OPEN_ATTEMPT_COUNT: Final = 50
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS request (
+    request_id TEXT PRIMARY KEY, run_id TEXT NOT NULL, session_id TEXT NOT NULL, principal TEXT NOT NULL,
+    server_id TEXT NOT NULL, tool_name TEXT NOT NULL, tool_digest TEXT NOT NULL, arguments TEXT NOT NULL,
+    arguments_digest TEXT NOT NULL, reason TEXT NOT NULL, rule_id TEXT NOT NULL, human_only INTEGER NOT NULL,
+    asked_at REAL NOT NULL, expires_at REAL NOT NULL, owner TEXT NOT NULL, state TEXT NOT NULL,
+    approver TEXT NOT NULL, note TEXT NOT NULL, answered_at REAL, taken_at REAL
+);
+CREATE INDEX IF NOT EXISTS request_by_state ON request (state);
+CREATE TABLE IF NOT EXISTS standing (
+    answer_id TEXT PRIMARY KEY, principal TEXT NOT NULL, server_id TEXT NOT NULL, tool_name TEXT NOT NULL,
+    tool_digest TEXT NOT NULL, conditions TEXT NOT NULL, human_only INTEGER NOT NULL, given_by TEXT NOT NULL,
+    given_at REAL NOT NULL, expires_at REAL NOT NULL, request_id TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS standing_by_tool ON standing (principal, server_id, tool_name);
+"""
+_REQUEST: Final = tuple(field.name for field in fields(QueuedRequest))
+_STANDING: Final = (
+    "answer_id", "principal", "server_id", "tool_name", "tool_digest", "conditions", "human_only", "given_by",
+    "given_at", "expires_at", "request_id",
+)  # fmt: skip
+_SELECT_REQUESTS: Final = f"SELECT {', '.join(_REQUEST)} FROM request"  # noqa: S608  names of ours
+_SELECT_STANDING: Final = f"SELECT {', '.join(_STANDING)} FROM standing"  # noqa: S608
+
+
+class ApprovalStore:
+    """The queue at `path`. `is_gone` tells whether a process, named by its mark, has ended; None: unknown."""
+
+    def __init__(
+        self, path: Path, *, is_gone: Callable[[str], bool | None], clock: Callable[[], float] = time.time
+    ) -> None:
+        self.path = path
+        self._is_gone, self._clock = is_gone, clock
+        self._lock = threading.Lock()
+        self._opened: sqlite3.Connection | None = None
+
+    def put(self, request: QueuedRequest) -> None:
+        with self._writing() as connection:
+            now = self._clock()
+            self._sweep(connection, now)
+            connection.execute(
+                "DELETE FROM request WHERE state IS NOT ? AND asked_at < ?", (QueueState.WAITING, now - _KEPT_S)
+            )
+            waiting = connection.execute("SELECT count(*) FROM request WHERE state = ?", (QueueState.WAITING,))
+            if waiting.fetchone()[0] >= WAITING_MAX:
+                raise ApprovalQueueError(f"{WAITING_MAX} requests wait for approval already; answer some of them first")
+            row = [_stored(getattr(request, name)) for name in _REQUEST]
+            connection.execute(
+                f"INSERT INTO request ({', '.join(_REQUEST)}) VALUES ({_marks(_REQUEST)})",  # noqa: S608
+                row,
+            )
+
+    def take(self, request_id: str, arguments_digest: str) -> QueueAnswer | None:
+        with self._reading() as connection:
+            row = connection.execute(
+                "SELECT state, expires_at FROM request WHERE request_id = ?", (request_id,)
+            ).fetchone()
+        if row is not None and row[0] == QueueState.WAITING and self._clock() < row[1]:
+            return None
+        with self._writing() as connection:
+            self._sweep(connection, self._clock())
+            found = connection.execute(
+                "UPDATE request SET taken_at = ? WHERE request_id = ? AND arguments_digest = ? AND taken_at IS NULL "
+                "AND state IS NOT ? RETURNING state, arguments_digest, approver, note",
+                (self._clock(), request_id, arguments_digest, QueueState.WAITING),
+            ).fetchone()
+        if found is None:
+            note = "the request is no longer in the queue, or its answer was taken already"
+            return QueueAnswer(state=QueueState.DENIED, arguments_digest=arguments_digest, note=note)
+        return QueueAnswer(state=QueueState(found[0]), arguments_digest=found[1], approver=found[2], note=found[3])
+
+    def withdraw(self, request_id: str) -> None:
+        with self._writing() as connection:
+            now = self._clock()
+            self._sweep(connection, now)
+            connection.execute(  # who waits gives up at the expiry; clocks and threads differ a little
+                "UPDATE request SET state = CASE WHEN expires_at <= ? THEN ? ELSE ? END "
+                "WHERE request_id = ? AND state = ?",
+                (now + _EXPIRY_SLACK_S, QueueState.EXPIRED, QueueState.WITHDRAWN, request_id, QueueState.WAITING),
+            )
+
+    def answer(
+        self,
+        request_id: str,
+        arguments_digest: str,
+        *,
+        approved: bool,
+        approver: str,
+        note: str = "",
+        standing: StandingAnswer | None = None,
+    ) -> QueuedRequest:
+        """Answer a request that waits, and keep `standing` with a yes. Raises ApprovalAnswerError."""
+        state = QueueState.APPROVED if approved else QueueState.DENIED
+        with self._writing() as connection:
+            now = self._clock()
+            self._sweep(connection, now)
+            changed = connection.execute(
+                "UPDATE request SET state = ?, approver = ?, note = ?, answered_at = ? "
+                "WHERE request_id = ? AND arguments_digest = ? AND state = ?",
+                (state, approver, note[:NOTE_CHARS_MAX], now, request_id, arguments_digest, QueueState.WAITING),
+            ).rowcount
+            after = self._find(connection, request_id)
+            if changed and standing is not None and approved:
+                self._keep(connection, standing, now)
+        if after is None:
+            raise ApprovalAnswerError(f"there is no request {request_id!r}; `moonpool approvals list` shows those")
+        if not changed:
+            raise ApprovalAnswerError(f"request {request_id} cannot be answered any more: it is {after.state}")
+        return after
+
+    def requests(self, *, waiting_only: bool) -> list[QueuedRequest]:
+        """Requests, oldest first."""
+        with self._writing() as connection:
+            self._sweep(connection, self._clock())
+            where, values = (" WHERE state = ?", (QueueState.WAITING,)) if waiting_only else ("", ())
+            rows = connection.execute(f"{_SELECT_REQUESTS}{where} ORDER BY asked_at, request_id", values).fetchall()
+        return [_request(row) for row in rows]
+
+    def standing(self) -> list[StandingAnswer]:
+        """Every standing answer in force, oldest first."""
+        with self._reading() as connection:
+            rows = connection.execute(f"{_SELECT_STANDING} WHERE expires_at > ? ORDER BY given_at", (self._clock(),))
+            return [self._standing(row) for row in rows.fetchall()]
+
+    def standing_for(self, principal: str, server_id: str, tool_name: str) -> list[StandingAnswer]:
+        if self._opened is None and not self.path.exists():
+            return []  # most installations have none; nothing is made for looking
+        with self._reading() as connection:
+            rows = connection.execute(
+                f"{_SELECT_STANDING} WHERE principal = ? AND server_id = ? AND tool_name = ? AND expires_at > ? "
+                "ORDER BY given_at",
+                (principal, server_id, tool_name, self._clock()),
+            )
+            return [self._standing(row) for row in rows.fetchall()]
+
+    def remove_standing(self, answer_id: str) -> bool:
+        """End a standing answer; False when there is none of this id."""
+        with self._writing() as connection:
+            return connection.execute("DELETE FROM standing WHERE answer_id = ?", (answer_id,)).rowcount > 0
+
+    def close(self) -> None:
+        with self._lock:
+            if self._opened is not None:
+                self._opened.close()
+            self._opened = None
+
+    def _sweep(self, connection: sqlite3.Connection, now: float) -> None:
+        """Requests that are too old have expired; those whose process is gone are abandoned, answered or not."""
+        waiting = QueueState.WAITING
+        connection.execute(
+            "UPDATE request SET state = ? WHERE state = ? AND expires_at <= ?", (QueueState.EXPIRED, waiting, now)
+        )
+        owners = connection.execute(
+            "SELECT DISTINCT owner FROM request WHERE taken_at IS NULL AND state IN (?, ?)",
+            (waiting, QueueState.APPROVED),
+        ).fetchall()
+        for (owner,) in owners:
+            if self._is_gone(owner):
+                connection.execute(
+                    "UPDATE request SET state = ? WHERE owner = ? AND taken_at IS NULL AND state IN (?, ?)",
+                    (QueueState.ABANDONED, owner, waiting, QueueState.APPROVED),
+                )
+
+    def _find(self, connection: sqlite3.Connection, request_id: str) -> QueuedRequest | None:
+        row = connection.execute(f"{_SELECT_REQUESTS} WHERE request_id = ?", (request_id,)).fetchone()
+        return None if row is None else _request(row)
+
+    def _keep(self, connection: sqlite3.Connection, standing: StandingAnswer, now: float) -> None:
+        connection.execute("DELETE FROM standing WHERE expires_at <= ?", (now,))
+        if connection.execute("SELECT count(*) FROM standing").fetchone()[0] >= STANDING_MAX:
+            raise ApprovalQueueError(f"there are {STANDING_MAX} standing answers; remove some, or answer once")
+        row = {name: getattr(standing, name) for name in _STANDING if name != "conditions"}
+        row["conditions"] = json.dumps([condition.to_json() for condition in standing.where])
+        connection.execute(
+            f"INSERT INTO standing ({', '.join(_STANDING)}) VALUES ({_marks(_STANDING)})",  # noqa: S608
+            [row[name] for name in _STANDING],
+        )
+
+    def _standing(self, row: tuple[Any, ...]) -> StandingAnswer:
+        members: dict[str, Any] = dict(zip(_STANDING, row, strict=True))
+        try:
+            stored = json.loads(members.pop("conditions"))
+            where = tuple(Condition(str(one["at"]), Glob(tuple(map(str, one["glob"])))) for one in stored)
+        except (ValueError, TypeError, KeyError) as exc:
+            raise ApprovalQueueError(
+                f"standing answer {row[0]} in {self.path} is damaged; end it with `moonpool approvals rules --remove`"
+            ) from exc
+        members |= {"where": where, "human_only": bool(members["human_only"])}
+        return StandingAnswer(**members)
+
+    @contextmanager
+    def _reading(self) -> Generator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                yield self._connection()
+            except sqlite3.Error as exc:
+                raise self._error(exc) from exc
+
+    @contextmanager
+    def _writing(self) -> Generator[sqlite3.Connection]:
+        with self._reading() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._opened is None:
+            try:
+                private_folder(self.path.parent)
+                create_private_file(self.path)
+            except (OSError, StoreFolderError) as exc:
+                raise ApprovalQueueError(f"the queue of approvals {self.path} cannot be opened: {exc}") from exc
+            opened = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_S, check_same_thread=False)
+            try:
+                self._prepare(opened)
+            except BaseException:
+                opened.close()
+                raise
+            self._opened = opened
+        return self._opened
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        for attempt in range(_OPEN_ATTEMPT_COUNT):  # switching to WAL does not wait for another process that does so
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+                break
+            except sqlite3.OperationalError:
+                if attempt == _OPEN_ATTEMPT_COUNT - 1:
+                    raise
+                time.sleep(0.02)
+        if connection.execute("PRAGMA user_version").fetchone()[0] > SCHEMA_VERSION:
+            raise ApprovalQueueError(
+                f"the queue of approvals {self.path} was written by a newer Moonpool; use that one"
+            )
+        connection.executescript(f"BEGIN IMMEDIATE;\n{_SCHEMA}\nPRAGMA user_version={SCHEMA_VERSION};\nCOMMIT;")
+
+    def _error(self, cause: sqlite3.Error) -> ApprovalQueueError:
+        text = str(cause)
+        if "locked" in text or "busy" in text:
+            remedy = "is locked by another process; wait until it is done, and try again"
+        elif "full" in text:
+            remedy = "cannot grow because the disk is full; free some space and try again"
+        elif "malformed" in text or "not a database" in text:
+            remedy = "is damaged; remove it, Moonpool then starts a new one"
+        else:
+            remedy = f"cannot be used: {text}"
+        return ApprovalQueueError(f"the queue of approvals {self.path} {remedy}")
+
+
+def _request(row: tuple[Any, ...]) -> QueuedRequest:
+    request = QueuedRequest(**dict(zip(_REQUEST, row, strict=True)))
+    return replace(request, state=QueueState(request.state), human_only=bool(request.human_only))
+
+
+def _stored(value: object) -> object:
+    return value[:_TEXT_CHARS_MAX].encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _marks(names: tuple[str, ...]) -> str:
+    return ", ".join("?" for _ in names)

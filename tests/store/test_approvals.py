@@ -1,0 +1,335 @@
+"""The queue of approvals: one answer to each request, taken once, whoever shares the file."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from moonpool.core.approvals import ApprovalAnswerError, ApprovalQueueError, QueuedRequest, QueueState, StandingAnswer
+from moonpool.core.manifest import ToolDefinition
+from moonpool.core.policy import CallFacts, Condition, Glob
+from moonpool.runtime.approvals import Answerer, Approvals, standing_terms
+from moonpool.runtime.process_marks import is_gone, own_mark
+from moonpool.store.approvals import WAITING_MAX, ApprovalStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PERSON = Answerer(name="terminal:alice", person=True)
+PROGRAM = Answerer(name="command:alice", person=False)
+TOOL = ToolDefinition(server_id="git", name="create_issue", raw={"name": "create_issue"})
+
+
+class Clock:
+    now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "private" / "approvals.sqlite3"
+
+
+@pytest.fixture
+def store(path: Path, clock: Clock) -> Iterator[ApprovalStore]:
+    made = ApprovalStore(path, is_gone=is_gone, clock=clock)
+    yield made
+    made.close()
+
+
+def asked(request_id: str = "a" * 32, **changes: object) -> QueuedRequest:
+    request = QueuedRequest(
+        request_id=request_id, run_id="run", session_id="session", principal="local:alice", server_id="git",
+        tool_name="create_issue", tool_digest=TOOL.digest, arguments='{"repo":"acme/x"}', arguments_digest="sha256:a",
+        reason="no rule", rule_id="default", human_only=False, asked_at=Clock.now, expires_at=Clock.now + 600,
+        owner=own_mark(),
+    )  # fmt: skip
+    return replace(request, **changes)
+
+
+def facts(**changes: object) -> CallFacts:
+    return replace(CallFacts(tool=TOOL, arguments={"repo": "acme/x"}, principal="local:alice"), **changes)
+
+
+def covering(store: ApprovalStore, facts: CallFacts, *, human_only: bool = False) -> list[StandingAnswer]:
+    given = store.standing_for(facts.principal, facts.tool.server_id, facts.tool.name)
+    return [one for one in given if one.covers(facts, human_only=human_only, now=Clock.now)]
+
+
+@pytest.mark.req("I-050")
+@pytest.mark.parametrize("yes", [True, False])
+def test_an_answer_reaches_who_asked_once(store: ApprovalStore, yes: bool) -> None:
+    store.put(asked())
+    assert store.take("a" * 32, "sha256:a") is None
+    store.answer("a" * 32, "sha256:a", approved=yes, approver="terminal:alice", note="why")
+    first, second = store.take("a" * 32, "sha256:a"), store.take("a" * 32, "sha256:a")
+    assert first is not None
+    assert second is not None
+    assert (first.state, first.approver, first.note) == (
+        QueueState.APPROVED if yes else QueueState.DENIED, "terminal:alice", "why",
+    )  # fmt: skip
+    assert second.state is QueueState.DENIED
+
+
+@pytest.mark.parametrize(
+    ("request_id", "digest"), [("b" * 32, "sha256:a"), ("a" * 32, "sha256:b"), ("a" * 32, "")], ids=str
+)
+def test_an_answer_to_another_question_or_other_arguments_is_none(
+    store: ApprovalStore, request_id: str, digest: str
+) -> None:
+    store.put(asked())
+    with pytest.raises(ApprovalAnswerError):
+        store.answer(request_id, digest, approved=True, approver="x")
+    assert store.take("a" * 32, "sha256:a") is None
+
+
+def test_an_approval_is_not_taken_for_other_arguments(store: ApprovalStore) -> None:
+    store.put(asked())
+    store.answer("a" * 32, "sha256:a", approved=True, approver="x")
+    answer = store.take("a" * 32, "sha256:other")
+    assert answer is not None
+    assert answer.state is QueueState.DENIED
+
+
+def test_of_many_who_answer_at_once_one_is_heard(store: ApprovalStore, path: Path, clock: Clock) -> None:
+    store.put(asked())
+
+    def answer(number: int) -> bool:
+        own = ApprovalStore(path, is_gone=is_gone, clock=clock)
+        try:
+            own.answer("a" * 32, "sha256:a", approved=bool(number % 2), approver=f"p{number}")
+        except ApprovalAnswerError:
+            return False
+        finally:
+            own.close()
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(answer, range(16))) == 1
+
+
+def test_too_late_is_too_late(store: ApprovalStore, clock: Clock) -> None:
+    store.put(asked())
+    clock.now += 600
+    with pytest.raises(ApprovalAnswerError, match="it is expired"):
+        store.answer("a" * 32, "sha256:a", approved=True, approver="x")
+    answer = store.take("a" * 32, "sha256:a")
+    assert answer is not None
+    assert answer.state is QueueState.EXPIRED
+
+
+@pytest.mark.parametrize(("late_s", "state"), [(10, "withdrawn"), (599.5, "expired")])
+def test_a_request_that_is_withdrawn_cannot_be_answered(
+    store: ApprovalStore, clock: Clock, late_s: float, state: str
+) -> None:
+    store.put(asked())
+    clock.now += late_s
+    store.withdraw("a" * 32)
+    with pytest.raises(ApprovalAnswerError, match=f"it is {state}"):
+        store.answer("a" * 32, "sha256:a", approved=True, approver="x")
+
+
+_ASKER = """
+import sys, time, pathlib
+sys.path.insert(0, sys.argv[2])
+from moonpool.core.approvals import QueuedRequest
+from moonpool.runtime.process_marks import is_gone, own_mark
+from moonpool.store.approvals import ApprovalStore
+for letter in "cd":
+    ApprovalStore(pathlib.Path(sys.argv[1]), is_gone=is_gone).put(QueuedRequest(
+        request_id=letter * 32, run_id="run", session_id="s", principal="p", server_id="git", tool_name="t",
+        tool_digest="", arguments="{}", arguments_digest="d", reason="", rule_id="", human_only=False,
+        asked_at=time.time(), expires_at=time.time() + 600, owner=own_mark()))
+print("asked", flush=True)
+time.sleep(600)
+"""
+
+
+def test_requests_of_a_process_that_was_killed_are_abandoned(path: Path) -> None:
+    store = ApprovalStore(path, is_gone=is_gone)
+    child = subprocess.Popen([sys.executable, "-c", _ASKER, path, "."], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"asked\n"
+    store.answer("c" * 32, "d", approved=True, approver="x")  # not fetched before it dies
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    with pytest.raises(ApprovalAnswerError, match="it is abandoned"):
+        store.answer("d" * 32, "d", approved=True, approver="x")
+    assert {one.state for one in store.requests(waiting_only=False)} == {QueueState.ABANDONED}
+    assert store.requests(waiting_only=True) == []
+    store.close()
+
+
+def test_the_queue_is_bounded_and_says_so(store: ApprovalStore) -> None:
+    for number in range(WAITING_MAX):
+        store.put(asked(f"{number:032d}"))
+    with pytest.raises(ApprovalQueueError, match="answer some of them first"):
+        store.put(asked())
+
+
+def test_what_is_over_is_forgotten_after_a_week(store: ApprovalStore, clock: Clock) -> None:
+    store.put(asked())
+    clock.now += 8 * 86_400
+    store.put(asked("b" * 32, asked_at=clock.now, expires_at=clock.now + 1))
+    assert [one.request_id for one in store.requests(waiting_only=False)] == ["b" * 32]
+
+
+def test_texts_are_cut_and_half_characters_survive(store: ApprovalStore) -> None:
+    store.put(asked(arguments="x" * 100_000, reason="\ud800", tool_name="\x1b[2J"))
+    (kept,) = store.requests(waiting_only=True)
+    assert (len(kept.arguments), kept.reason, kept.tool_name) == (8000, "?", "\x1b[2J")
+
+
+def test_nobody_else_can_read_the_file(store: ApprovalStore, path: Path) -> None:
+    store.put(asked())
+    assert {one.stat().st_mode & 0o077 for one in (path, path.parent)} == {0}
+
+
+def test_looking_for_standing_answers_makes_no_file(store: ApprovalStore, path: Path) -> None:
+    assert store.standing_for("p", "s", "t") == []
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("content", [b"no database at all, but long enough to be read as a header" * 20])
+def test_a_damaged_file_is_one_sentence(path: Path, content: bytes) -> None:
+    path.parent.mkdir(mode=0o700)
+    path.write_bytes(content)
+    store = ApprovalStore(path, is_gone=is_gone)
+    with pytest.raises(ApprovalQueueError, match="is damaged; remove it"):
+        store.requests(waiting_only=True)
+
+
+def test_a_file_of_a_newer_release_is_left_alone(store: ApprovalStore, path: Path) -> None:
+    store.put(asked())
+    store.close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version=99")
+    connection.close()
+    with pytest.raises(ApprovalQueueError, match="newer Moonpool"):
+        store.requests(waiting_only=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "covered"),
+    [
+        pytest.param({}, True, id="the same tool and arguments that fit"),
+        pytest.param({"arguments": {"repo": "acme/other", "title": "x"}}, True, id="other arguments that fit"),
+        pytest.param({"arguments": {"repo": "evil/x"}}, False, id="arguments that do not"),
+        pytest.param({"arguments": {"repo": "acme/../evil/x"}}, False, id="a way out of the glob"),
+        pytest.param({"arguments": {}}, False, id="an argument that is missing"),
+        pytest.param({"arguments": {"repo": ["acme/x"]}}, False, id="an argument of another kind"),
+        pytest.param({"principal": "local:bob"}, False, id="somebody else"),
+        pytest.param({"tool": replace(TOOL, server_id="other")}, False, id="another server"),
+        pytest.param({"tool": replace(TOOL, name="close_issue")}, False, id="another tool"),
+        pytest.param({"tool": replace(TOOL, raw={"name": "create_issue", "description": "new"})}, False,
+                     id="the tool described anew"),
+    ],
+)  # fmt: skip
+def test_a_standing_answer_covers_what_it_says(
+    store: ApprovalStore, clock: Clock, changes: dict[str, object], covered: bool
+) -> None:
+    store.put(asked())
+    terms = standing_terms("7d", ["/repo=acme/*"])
+    Approvals(store, clock=clock).approve("a" * 32, PERSON, terms=terms)
+    assert bool(covering(store, facts(**changes))) is covered
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "covered"),
+    [(False, False, True), (False, True, False), (True, True, True), (True, False, True)],
+)
+def test_a_call_reserved_for_a_person_needs_an_answer_given_to_one(
+    store: ApprovalStore, clock: Clock, given: bool, wanted: bool, covered: bool
+) -> None:
+    store.put(asked(human_only=given))
+    Approvals(store, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("1h", []))
+    assert bool(covering(store, facts(), human_only=wanted)) is covered
+
+
+def test_a_standing_answer_ends_by_itself_and_by_hand(store: ApprovalStore, clock: Clock) -> None:
+    approvals = Approvals(store, clock=clock)
+    for letter, duration in (("a", "30m"), ("b", "7d")):
+        store.put(asked(letter * 32))
+        approvals.approve(letter * 32, PERSON, terms=standing_terms(duration, []))
+    assert len(approvals.standing()) == 2
+    clock.now += 1800
+    (left,) = approvals.standing()
+    assert not any(one.covers(facts(), human_only=False, now=clock.now + 7 * 86_400) for one in (left,))
+    approvals.remove_standing(left.answer_id)
+    assert approvals.standing() == []
+    with pytest.raises(ApprovalAnswerError, match="no standing answer"):
+        approvals.remove_standing(left.answer_id)
+
+
+def test_an_answer_that_came_too_late_leaves_no_standing_one(store: ApprovalStore, clock: Clock) -> None:
+    store.put(asked())
+    clock.now += 600
+    with pytest.raises(ApprovalAnswerError):
+        Approvals(store, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("1h", []))
+    assert store.standing() == []
+
+
+def test_a_program_cannot_answer_for_a_person(store: ApprovalStore, clock: Clock) -> None:
+    store.put(asked(human_only=True))
+    approvals = Approvals(store, clock=clock)
+    with pytest.raises(ApprovalAnswerError, match="wants a person to answer"):
+        approvals.approve("a" * 32, PROGRAM)
+    assert approvals.deny("a" * 32, PROGRAM).state is QueueState.DENIED
+
+
+def test_the_beginning_of_an_id_is_enough_if_it_names_one(store: ApprovalStore, clock: Clock) -> None:
+    for end in ("1", "2"):
+        store.put(asked("abcdefgh" + end * 24))
+    approvals = Approvals(store, clock=clock)
+    assert approvals.find("abcdefgh1").request_id.endswith("1")
+    for unclear, why in (("abcdefgh", "names no one"), ("abc", "names no one"), ("zzzzzzzzz", "there is no request")):
+        with pytest.raises(ApprovalAnswerError, match=why):
+            approvals.find(unclear)
+
+
+def test_a_store_that_is_locked_says_so(store: ApprovalStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moonpool.store.approvals._BUSY_S", 0.01)
+    store.put(asked())
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    impatient = ApprovalStore(path, is_gone=is_gone)
+    try:
+        with pytest.raises(ApprovalQueueError, match="locked by another process"):
+            impatient.requests(waiting_only=True)
+    finally:
+        other.close()
+        impatient.close()
+
+
+@pytest.mark.parametrize(
+    ("duration", "where"),
+    [("7", []), ("0d", []), ("91d", []), ("-1h", []), ("1h", ["repo=x"]), ("1h", ["/repo"]), ("1h", ["/~2=x"])],
+)
+def test_terms_that_say_nothing_clear_are_refused(duration: str, where: list[str]) -> None:
+    from moonpool.core.errors import InputError
+
+    with pytest.raises(InputError):
+        standing_terms(duration, where)
+
+
+def test_a_condition_is_kept_as_it_was_given(store: ApprovalStore, clock: Clock) -> None:
+    store.put(asked())
+    Approvals(store, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("1h", ["/a~1b=x=*", "/c="]))
+    (kept,) = store.standing()
+    assert kept.where == (Condition("/a~1b", Glob(("x=*",))), Condition("/c", Glob(("",))))
