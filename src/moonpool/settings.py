@@ -54,6 +54,12 @@ class Settings:
     tool_calls_max: int = 10_000
     """Tool calls of one execution."""
 
+    approval_expiry_s: float = 600.0
+    """How long a question waits for its answer; then the call is refused."""
+
+    parked_runs_max: int = 32
+    """Executions of one process that may wait for approval at the same time."""
+
     sandboxes_max: int = 64
     """Sandboxes alive at the same time."""
 

@@ -22,12 +22,14 @@ from moonpool.broker.road import ToolRoad
 from moonpool.core.errors import HostUnfitError
 from moonpool.environments.resolve import resolve_environment
 from moonpool.runtime.engine_sockets import refuse_shown
+from moonpool.runtime.process_marks import is_gone
 from moonpool.runtime.run_folder import run_folder
 from moonpool.runtime.sessions import Runtime
 from moonpool.runtime.tools import Toolbox, show
 from moonpool.sandboxes.pool import SandboxPool
+from moonpool.store.approvals import ApprovalStore
 from moonpool.store.journal import open_journal
-from moonpool.store.paths import journal_path
+from moonpool.store.paths import approvals_path, journal_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -93,6 +95,8 @@ async def assemble(
         spec = sandbox_spec(settings, environment, data, found)
         await asyncio.to_thread(refuse_shown, spec.image, environ)
         journal = await stack.enter_async_context(open_journal(journal_path(data)))
+        approvals = ApprovalStore(approvals_path(data), is_gone=is_gone)
+        stack.push_async_callback(asyncio.to_thread, approvals.close)
         toolbox = await open_toolbox(stack, settings, config, environ, data, wanted=upstreams_wanted)
         pool = SandboxPool(
             backend,
@@ -121,7 +125,7 @@ async def assemble(
             runtime=runtime,
             toolbox=toolbox,
             backend=backend,
-            ticket=make_ticket(settings, config, policy, approver),
+            ticket=make_ticket(settings, config, policy, approver, approvals),
             data=data,
             policy=policy,
         )

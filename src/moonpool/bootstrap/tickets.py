@@ -9,28 +9,38 @@ from typing import TYPE_CHECKING
 
 from moonpool.broker.approval import ApprovalDesk, ApprovalRequest
 from moonpool.broker.context import CallContext, CallLimits, ServerTrust
+from moonpool.broker.queued_approval import QueueApprover, StandingDesk
 from moonpool.runtime.runs import Ticket
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from moonpool.broker.approval import ApprovalAnswer, Approver
+    from moonpool.broker.approval import ApprovalAnswer, Approver, Desk
     from moonpool.broker.config import McpConfig
-    from moonpool.core.policy import Policy
+    from moonpool.core.approvals import ApprovalQueue
+    from moonpool.core.policy import CallFacts, Policy
     from moonpool.runtime.deadline import Deadline
     from moonpool.runtime.tools import ToolSnapshot
     from moonpool.settings import Settings
 
 
-def make_ticket(settings: Settings, config: McpConfig | None, policy: Policy, approver: Approver) -> Ticket:
-    """The ticket of whoever started this process."""
+def make_ticket(
+    settings: Settings, config: McpConfig | None, policy: Policy, approver: Approver, queue: ApprovalQueue
+) -> Ticket:
+    """The ticket of whoever started this process. `queue` has the standing answers, whoever is asked otherwise."""
     servers = config.servers if config is not None else ()
     trust = {
         server.server_id: ServerTrust(trusted=server.trusted, idempotent=server.idempotent, timeout_s=server.timeout_s)
         for server in servers
     }
     principal = local_principal()
-    desk = ApprovalDesk(approver)
+    asking = ApprovalDesk(
+        approver,
+        expiry_s=settings.approval_expiry_s,
+        parked_runs_max=settings.parked_runs_max,
+        together=isinstance(approver, QueueApprover),
+    )
+    desk = StandingDesk(asking, queue)
 
     def make_context(
         run_id: str,
@@ -62,12 +72,12 @@ def make_ticket(settings: Settings, config: McpConfig | None, policy: Policy, ap
 class ParkingDesk:
     """An approval desk that stops the execution's clock while somebody is asked."""
 
-    desk: ApprovalDesk
+    desk: Desk
     deadline: Deadline
 
-    async def settle(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> ApprovalAnswer:
         with self.deadline.parked():
-            return await self.desk.settle(request)
+            return await self.desk.settle(request, facts)
 
 
 def local_principal() -> str:

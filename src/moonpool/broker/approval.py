@@ -2,13 +2,15 @@
 
 The desk gives out requests and checks answers. An answer counts only for the request it names and the arguments whose
 digest it repeats, once, before it expires; anything else, an approver that fails included, is a rejection. Questions to
-one approver are put one after the other; how many may wait is bounded.
+one approver are put one after the other unless it takes them `together`; how many may wait, and of how many executions,
+is bounded.
 
 SECURITY: approvers live on the host and are handed over by whoever opened the session. Nothing that code in a sandbox
 can send reaches this module except as the text of a question, which is redacted and bounded before a person sees it.
 An automatic approver never answers a question that policy reserved for a person (X-06).
 
-The stage that asks is in `moonpool.broker.road`; the terminal prompt belongs to the CLI.
+The stage that asks is in `moonpool.broker.road`; the terminal prompt belongs to the CLI; answers that come from
+a queue, or were given for longer, are in `queued_approval`.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -25,8 +28,11 @@ from moonpool.core.policy import allow_hint
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from moonpool.core.policy import CallFacts
+
 EXPIRY_S_DEFAULT: Final = 600.0
 OPEN_COUNT_MAX_DEFAULT: Final = 64
+PARKED_RUNS_MAX_DEFAULT: Final = 32
 _NOTE_LENGTH_MAX: Final = 1000
 
 
@@ -44,6 +50,9 @@ class ApprovalRequest:
     reason: str
     remedy: str = ""  # what would make the question unnecessary
     human_only: bool = False
+    session_id: str = ""
+    rule_id: str = ""  # of the policy that asks
+    tool_digest: str = ""  # of the tool's definition
     expires_s: float = EXPIRY_S_DEFAULT  # from the moment the request was made
 
 
@@ -113,9 +122,12 @@ class ScriptedApprover:
 
 
 class Desk(Protocol):
-    """Settles requests; `ApprovalDesk` does, and whoever wraps one, e.g. to stop a clock meanwhile."""
+    """Settles requests; `ApprovalDesk` does, and whoever wraps one, e.g. to stop a clock meanwhile.
 
-    async def settle(self, request: ApprovalRequest) -> ApprovalAnswer: ...
+    SECURITY: `facts` hold the call's own arguments, not redacted. They never go to an approver.
+    """
+
+    async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> ApprovalAnswer: ...
 
 
 class ApprovalDesk:
@@ -127,24 +139,33 @@ class ApprovalDesk:
         *,
         expiry_s: float = EXPIRY_S_DEFAULT,
         open_count_max: int = OPEN_COUNT_MAX_DEFAULT,
+        parked_runs_max: int = PARKED_RUNS_MAX_DEFAULT,
+        together: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._approver = approver
         self._expiry_s = expiry_s
         self._open_count_max = open_count_max
         self._clock = clock
-        self._turn = asyncio.Lock()
+        self._parked_runs_max = parked_runs_max
+        self._turn = asyncio.Semaphore(open_count_max if together else 1)
+        self._open_of_run: Counter[str] = Counter()
         self.open_count = 0
 
-    async def settle(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> ApprovalAnswer:
         """Ask, and return an answer that counts. Never raises but for cancellation."""
+        del facts
         if self.open_count >= self._open_count_max:
             return reject(
                 request, "application:limit", f"{self.open_count} approvals are open already; answer them first"
             )
+        parked = len(self._open_of_run)
+        if request.run_id not in self._open_of_run and parked >= self._parked_runs_max:
+            return reject(request, "application:limit", f"{parked} executions wait for approval; answer them first")
         request = replace(request, request_id=uuid.uuid4().hex, expires_s=self._expiry_s)
         deadline = self._clock() + self._expiry_s
         self.open_count += 1
+        self._open_of_run[request.run_id] += 1
         try:
             async with asyncio.timeout(self._expiry_s):
                 async with self._turn:
@@ -155,6 +176,8 @@ class ApprovalDesk:
             return reject(request, "application:error", f"the approver failed ({type(exc).__name__})")
         finally:
             self.open_count -= 1
+            self._open_of_run[request.run_id] -= 1
+            self._open_of_run += Counter()  # forget those at zero
         if self._clock() > deadline:
             return _expired(request, self._expiry_s)
         return _checked(request, answer)

@@ -147,7 +147,7 @@ class ToolRoad:
         passage.approval = ApprovalState.PENDING
         session.pending += 1
         try:
-            answer = await session.desk.settle(request)
+            answer = await session.desk.settle(request, passage.facts)
         finally:
             session.pending -= 1
         passage.approval, passage.approver = answer.state, answer.approver
@@ -263,6 +263,9 @@ class ToolRoad:
             reason=printable(decision.reason),
             remedy=printable(decision.remedy),
             human_only=decision.verdict is Verdict.HUMAN_ONLY,
+            session_id=session.session_id,
+            rule_id=printable(decision.rule_id),
+            tool_digest=passage.tool_digest,
         )
 
     def _shown(self, passage: Passage, error: CallError) -> CallError:

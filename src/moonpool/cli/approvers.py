@@ -1,15 +1,16 @@
-"""Who answers when policy says ask: `--approve ask|auto|deny`."""
+"""Who answers when policy says ask: `--approve ask|auto|deny|queue`."""
 
 from __future__ import annotations
 
 import getpass
 import os
-from contextlib import contextmanager
+from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import AsyncGenerator, Callable
+    from pathlib import Path
 
     from moonpool.broker.approval import Approver
     from moonpool.cli.program_output import ProgramOutput
@@ -21,10 +22,11 @@ class Approve(StrEnum):
     ASK = "ask"
     AUTO = "auto"
     DENY = "deny"
+    QUEUE = "queue"
 
 
-@contextmanager
-def open_approver(choice: Approve, output: ProgramOutput) -> Generator[Approver]:
+@asynccontextmanager
+async def open_approver(choice: Approve, output: ProgramOutput, data: Path) -> AsyncGenerator[Approver]:
     """Yield the approver; `ask` without a terminal denies and names the rule that would allow the call."""
     from moonpool.broker.approval import AutoApprover, DenyApprover
 
@@ -33,6 +35,10 @@ def open_approver(choice: Approve, output: ProgramOutput) -> Generator[Approver]
         return
     if choice is Approve.DENY:
         yield DenyApprover(output.say, why="--approve deny was given")
+        return
+    if choice is Approve.QUEUE:
+        async with open_queue(data, output.say) as queue:
+            yield queue
         return
     from moonpool.cli.terminal_approver import TerminalApprover, open_terminal
 
@@ -44,6 +50,24 @@ def open_approver(choice: Approve, output: ProgramOutput) -> Generator[Approver]
         yield TerminalApprover(terminal, output.held, name=f"terminal:{user_name()}")
     finally:
         os.close(terminal)
+
+
+@asynccontextmanager
+async def open_queue(data: Path, say: Callable[[str], None]) -> AsyncGenerator[Approver]:
+    """Yield the approver whose questions `moonpool approvals` answers."""
+    import asyncio
+
+    from moonpool.broker.queued_approval import QueueApprover
+    from moonpool.runtime.process_marks import is_gone, own_mark
+    from moonpool.store.approvals import ApprovalStore
+    from moonpool.store.paths import approvals_path
+
+    store = ApprovalStore(approvals_path(data), is_gone=is_gone)
+    try:
+        async with QueueApprover(store, owner=own_mark(), report=say) as approver:
+            yield approver
+    finally:
+        await asyncio.to_thread(store.close)
 
 
 def user_name() -> str:

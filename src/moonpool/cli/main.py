@@ -10,6 +10,7 @@ import os
 import sys
 
 from moonpool.cli import (
+    approvals,
     audit,
     doctor,
     environments,
@@ -37,6 +38,7 @@ app.command(name="mcp")(mcp.mcp)
 app.command(name="init")(init.init)
 app.command(name="doctor")(doctor.doctor)
 app.add_typer(policy.app, name="policy")
+app.add_typer(approvals.app, name="approvals")
 app.add_typer(audit.app, name="audit")
 app.add_typer(receipt.app, name="receipt")
 app.add_typer(session.app, name="session")

@@ -24,7 +24,7 @@ def mcp(
     ] = None,
     env: Annotated[str | None, typer.Option(help="Environment: base or data.", metavar="NAME")] = None,
     approve: Annotated[
-        Approve, typer.Option(help="When policy says ask: the client's user, yes, or no.")
+        Approve, typer.Option(help="When policy says ask: the client's user, yes, no, or the queue.")
     ] = Approve.ASK,
     backend: Annotated[str | None, typer.Option(help="Sandbox: zygote or bubblewrap.", metavar="NAME")] = None,
 ) -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from moonpool.bootstrap import assemble
 from moonpool.broker.approval import AutoApprover, DenyApprover
-from moonpool.cli.approvers import Approve
-from moonpool.cli.config_choice import read_config
+from moonpool.cli.approvers import Approve, open_queue
+from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.environments.progress import stderr_progress
 from moonpool.faces.mcp.approver import ElicitingApprover
 from moonpool.faces.mcp.stdio import claim_stdio, serve
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
     from pathlib import Path
+
+    from moonpool.broker.approval import Approver
 
 
 async def serve_stdio(
@@ -27,18 +31,32 @@ async def serve_stdio(
     settings = Settings.load(os.environ, environment=environment, backend=backend, policy=policy)
     config = read_config(config_path)
     eliciting = ElicitingApprover(_report) if choice is Approve.ASK else None
-    answering = AutoApprover() if choice is Approve.AUTO else DenyApprover(_report, why="--approve deny was given")
     with stderr_progress() as progress:
-        async with assemble(
-            settings,
-            config=config,
-            approver=eliciting or answering,
-            environ=os.environ,
-            serving=True,
-            progress=progress,
-        ) as app:
+        async with (
+            _answering(choice, data_folder(settings)) as answering,
+            assemble(
+                settings,
+                config=config,
+                approver=eliciting or answering,
+                environ=os.environ,
+                serving=True,
+                progress=progress,
+            ) as app,
+        ):
             await app.prove()
             await serve(app, wire=wire, approver=eliciting)
+
+
+@asynccontextmanager
+async def _answering(choice: Approve, data: Path) -> AsyncGenerator[Approver]:
+    """Who answers where the client's user is not asked."""
+    if choice is Approve.QUEUE:
+        async with open_queue(data, _report) as approver:
+            yield approver
+    elif choice is Approve.AUTO:
+        yield AutoApprover()
+    else:
+        yield DenyApprover(_report, why="--approve deny was given")
 
 
 def _report(text: str) -> None:

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from moonpool.cli.approvers import open_approver
-from moonpool.cli.config_choice import read_config
+from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -32,10 +32,11 @@ async def run_here(parts: RunParts) -> None:
         timeout_s=parts.order.timeout_s,
         observer=parts.output.show,
     )
-    with open_approver(parts.order.approve, parts.output) as approver, stderr_progress() as progress:
-        async with assemble(
-            parts.settings, config=config, approver=approver, environ=os.environ, progress=progress
-        ) as app:
+    with stderr_progress() as progress:
+        async with (
+            open_approver(parts.order.approve, parts.output, data_folder(parts.settings)) as approver,
+            assemble(parts.settings, config=config, approver=approver, environ=os.environ, progress=progress) as app,
+        ):
             session = app.runtime.session(app.ticket, final=True)
             warning = asyncio.create_task(tell_missing_tools(app.toolbox, parts.output.say))
             await parts.files.send(session.files)

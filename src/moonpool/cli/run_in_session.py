@@ -51,7 +51,7 @@ async def run_in_session(parts: RunParts, name: str) -> None:
         policy_digest=_policy_digest(parts.settings.policy),
     )
     files = RemoteFiles(lambda: _connection(folder, name))
-    with open_approver(order.approve, parts.output) as approver:
+    async with open_approver(order.approve, parts.output, data_folder(parts.settings)) as approver:
         for _ in range(_TRIES_MAX):
             connection = folder.connect(name) or await _start(folder, parts, name)
             run = SessionRun(connection, show=parts.output.show, say=parts.output.say, approver=approver)

@@ -121,9 +121,9 @@ def question(request: ApprovalRequest, width: int) -> str:
     """The frame around one call. Pure."""
     server, tool = visible(request.server_id, _NAME_CHARS_MAX), visible(request.tool_name, _NAME_CHARS_MAX)
     lines = [
-        *_framed(f"The code wants to call {server}.{tool}", width),
-        *_framed(f"because of policy: {visible(request.reason, _REASON_CHARS_MAX)}", width),
-        *_framed(f"with {visible(request.arguments, _ARGUMENTS_CHARS_MAX)}", width),
+        *framed(f"The code wants to call {server}.{tool}", width),
+        *framed(f"because of policy: {visible(request.reason, _REASON_CHARS_MAX)}", width),
+        *framed(f"with {visible(request.arguments, _ARGUMENTS_CHARS_MAX)}", width),
     ]
     return "\n┌─ approval\n" + "".join(f"│ {line}\n" for line in lines) + "└─\n"
 
@@ -135,7 +135,7 @@ def visible(text: str, chars_max: int) -> str:
     return f"{shown} … ({len(text) - chars_max:,} more characters)" if len(text) > chars_max else shown
 
 
-def _framed(text: str, width: int) -> list[str]:
+def framed(text: str, width: int) -> list[str]:
     """Cut `text` into lines that fit behind the frame."""
     room = width - 3
     lines, line, used = list[str](), "", 0

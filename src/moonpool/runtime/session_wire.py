@@ -161,6 +161,9 @@ class Question(_Message, frozen=True, tag="question"):
     human_only: bool
     expires_s: float
     remedy: str = ""
+    session_id: str = ""
+    rule_id: str = ""
+    tool_digest: str = ""
 
 
 class Withdrawn(_Message, frozen=True, tag="withdrawn"):

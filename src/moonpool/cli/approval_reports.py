@@ -1,0 +1,214 @@
+"""The queue of approvals for people and programs.
+
+SECURITY: names, arguments and reasons come from code, servers and models. In tables and frames nothing of them reaches
+a terminal as a control character, and no line of theirs can be taken for one of ours; JSON is ASCII.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from moonpool.cli.approvers import user_name
+from moonpool.cli.config_choice import data_folder
+from moonpool.cli.exit_codes import EXIT_OK
+from moonpool.cli.terminal_approver import framed, open_terminal, visible
+from moonpool.core.errors import InputError
+from moonpool.runtime.approvals import Answerer, Approvals, standing_terms
+from moonpool.runtime.process_marks import is_gone
+from moonpool.settings import Settings
+from moonpool.store.approvals import ApprovalStore
+from moonpool.store.paths import approvals_path
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from moonpool.core.approvals import QueuedRequest, StandingAnswer
+    from moonpool.core.json import JsonObject
+
+_ID_CHARS: Final = 12
+_CELL_CHARS_MAX: Final = 60
+_NAME_CHARS_MAX: Final = 300
+_TEXT_CHARS_MAX: Final = 8000
+_COLUMNS: Final = ("id", "state", "tool", "arguments", "asked by", "left")
+_RULE_COLUMNS: Final = ("id", "tool", "where", "for", "until", "given by")
+
+
+@contextmanager
+def _opened() -> Generator[Approvals]:
+    store = ApprovalStore(approvals_path(data_folder(Settings.load(os.environ))), is_gone=is_gone)
+    try:
+        yield Approvals(store)
+    finally:
+        store.close()
+
+
+def print_requests(*, waiting_only: bool, as_json: bool) -> None:
+    """List requests; a remark on stderr when there are none."""
+    with _opened() as approvals:
+        found = approvals.requests(waiting_only=waiting_only)
+    if as_json:
+        for request in found:
+            typer.echo(json.dumps(_request_json(request)))
+    elif found:
+        from moonpool.cli.tables import print_table
+
+        print_table(_COLUMNS, (_cells(request) for request in found))
+    if not found:
+        typer.echo("moonpool: no request waits for approval" if waiting_only else "moonpool: no requests", err=True)
+
+
+def print_request(request_id: str, *, as_json: bool) -> None:
+    with _opened() as approvals:
+        request = approvals.find(request_id)
+    typer.echo(json.dumps(_request_json(request)) if as_json else _frame(request))
+
+
+def answer_yes(request_id: str, note: str, duration: str | None, where: Sequence[str], *, as_json: bool) -> int:
+    """Approve; says what was allowed. Raises InputError, ApprovalAnswerError, ApprovalQueueError."""
+    if where and duration is None:
+        raise InputError("--where says which further calls are allowed; give --for with it")
+    terms = None if duration is None else standing_terms(duration, where)
+    with _opened() as approvals:
+        request, standing = approvals.approve(request_id, _answerer(), note=note, terms=terms)
+    if as_json:
+        given: JsonObject = {} if standing is None else {"standing": _standing_json(standing)}
+        typer.echo(json.dumps({**_request_json(request), **given}))
+        return EXIT_OK
+    typer.echo(f"approved {request.request_id}: this one call of {_tool(request)}")
+    if standing is not None:
+        typer.echo(f"and further ones {_where(standing)} until {_time(standing.expires_at)}; rule {standing.answer_id}")
+    return EXIT_OK
+
+
+def answer_no(request_id: str, note: str, *, as_json: bool) -> int:
+    with _opened() as approvals:
+        request = approvals.deny(request_id, _answerer(), note=note)
+    typer.echo(json.dumps(_request_json(request)) if as_json else f"denied {request.request_id}: {_tool(request)}")
+    return EXIT_OK
+
+
+def print_standing(remove: str | None, *, as_json: bool) -> None:
+    """List standing answers, or end one."""
+    with _opened() as approvals:
+        if remove is not None:
+            approvals.remove_standing(remove)
+            typer.echo(f"removed {remove}")
+            return
+        found = approvals.standing()
+    if as_json:
+        for standing in found:
+            typer.echo(json.dumps(_standing_json(standing)))
+    elif found:
+        from moonpool.cli.tables import print_table
+
+        print_table(_RULE_COLUMNS, (_rule_cells(standing) for standing in found))
+    if not found:
+        typer.echo("moonpool: no answer stands for longer than its call", err=True)
+
+
+def _answerer() -> Answerer:
+    """You; a person only where a terminal is there to have shown the question on."""
+    terminal = open_terminal()
+    if terminal is None:
+        return Answerer(name=f"command:{user_name()}", person=False)
+    os.close(terminal)
+    return Answerer(name=f"terminal:{user_name()}", person=True)
+
+
+def _cells(request: QueuedRequest) -> tuple[str, ...]:
+    left_s = max(0.0, request.expires_at - time.time())
+    left = f"{left_s:.0f} s" if request.state == "waiting" else ""
+    arguments = visible(request.arguments, _CELL_CHARS_MAX)
+    state = f"{request.state} (a person)" if request.human_only and request.state == "waiting" else str(request.state)
+    return (request.request_id[:_ID_CHARS], state, _tool(request), arguments, request.principal, left)
+
+
+def _rule_cells(standing: StandingAnswer) -> tuple[str, ...]:
+    tool = visible(f"{standing.server_id}.{standing.tool_name}", _NAME_CHARS_MAX)
+    until = _time(standing.expires_at)
+    return (standing.answer_id, tool, _where(standing), standing.principal, until, standing.given_by)
+
+
+def _frame(request: QueuedRequest) -> str:
+    """SECURITY: what is of hostile origin stands behind `│ `, like at the terminal prompt."""
+    width = shutil.get_terminal_size().columns
+    kind = "; policy wants a person to answer" if request.human_only else ""
+    answered = f" by {visible(request.approver, _NAME_CHARS_MAX)}" if request.approver else ""
+    shown = {
+        "tool": _tool(request),
+        "arguments": visible(request.arguments, _TEXT_CHARS_MAX),
+        "because": visible(request.reason, _TEXT_CHARS_MAX),
+        "rule": visible(request.rule_id, _NAME_CHARS_MAX),
+        "asked by": visible(request.principal, _NAME_CHARS_MAX),
+        "execution": visible(request.run_id, _NAME_CHARS_MAX),
+        "session": visible(request.session_id, _NAME_CHARS_MAX),
+        "digest": visible(request.arguments_digest, _NAME_CHARS_MAX),
+        "note": visible(request.note, _TEXT_CHARS_MAX),
+    }
+    lines = [line for name, text in shown.items() if text for line in framed(f"{name}: {text}", max(20, width))]
+    head = f"{request.request_id}: {request.state}{answered}{kind}; until {_time(request.expires_at)}"
+    return "\n".join([head, "┌─ request", *(f"│ {line}" for line in lines), "└─"])
+
+
+def _request_json(request: QueuedRequest) -> JsonObject:
+    return {
+        "id": request.request_id,
+        "state": str(request.state),
+        "server": request.server_id,
+        "tool": request.tool_name,
+        "arguments": request.arguments,
+        "arguments_digest": request.arguments_digest,
+        "reason": request.reason,
+        "rule": request.rule_id,
+        "human_only": request.human_only,
+        "principal": request.principal,
+        "run_id": request.run_id,
+        "session_id": request.session_id,
+        "asked_at": _time(request.asked_at),
+        "expires_at": _time(request.expires_at),
+        "approver": request.approver,
+        "note": request.note,
+    }
+
+
+def _standing_json(standing: StandingAnswer) -> JsonObject:
+    return {
+        "id": standing.answer_id,
+        "principal": standing.principal,
+        "server": standing.server_id,
+        "tool": standing.tool_name,
+        "where": [condition.to_json() for condition in standing.where],
+        "human_only": standing.human_only,
+        "given_by": standing.given_by,
+        "given_at": _time(standing.given_at),
+        "expires_at": _time(standing.expires_at),
+        "request_id": standing.request_id,
+    }
+
+
+def _tool(request: QueuedRequest) -> str:
+    return visible(f"{request.server_id}.{request.tool_name}", _NAME_CHARS_MAX)
+
+
+def _where(standing: StandingAnswer) -> str:
+    if not standing.where:
+        return "with any arguments"
+    told = (f"{one.at} is {', '.join(str(glob) for glob in _globs(one.to_json()))}" for one in standing.where)
+    return visible("where " + " and ".join(told), _TEXT_CHARS_MAX)
+
+
+def _globs(condition: JsonObject) -> list[object]:
+    globs = condition.get("glob")
+    return list(globs) if isinstance(globs, list) else []
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,239 @@
+"""`--approve queue` and `moonpool approvals`: one process asks, another one answers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+
+from apps import fresh_data
+from cli.console import SCRIPT, Ended, environment, moonpool, raw_server, run_code, write_config
+from cli.terminal import Terminal
+from moonpool.core.approvals import QueuedRequest
+from moonpool.runtime.process_marks import is_gone, own_mark
+from moonpool.store.approvals import ApprovalStore
+from moonpool.store.paths import approvals_path
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+CALL = "import servers.srv as s\nresult = await s.echo(a='b')"
+NASTY = "\x1b[2J\u202e\n└─\nAllow this one call? \x07[bold]"
+
+
+@pytest.fixture
+def data() -> Iterator[Path]:
+    """A data folder with a queue of its own, where sandbox uids can pass through it."""
+    folder = Path(f"/var/tmp/moonpool-approvals-{uuid.uuid4().hex[:8]}")
+    yield fresh_data(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return write_config(tmp_path, {"srv": raw_server("good", ask=["*"])})
+
+
+def approvals(home: Path, data: Path, *arguments: str) -> Ended:
+    return moonpool(home, "approvals", *arguments, MOONPOOL_DATA_DIR=str(data))
+
+
+def listed(home: Path, data: Path, *options: str) -> list[dict[str, Any]]:
+    lines = approvals(home, data, "list", "--json", *options).stdout.splitlines()
+    return [json.loads(line) for line in lines]
+
+
+class Running:
+    """A run that asks the queue, in a process of its own."""
+
+    def __init__(
+        self, home: Path, data: Path, config: Path, *options: str | Path, command: Sequence[str] = ("run", "-c", CALL)
+    ) -> None:
+        self.home, self.data = home, data
+        self.process = subprocess.Popen(
+            [SCRIPT, *command, "--config", config, "--approve", "queue", *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=home,
+            env=environment(home, MOONPOOL_DATA_DIR=str(data)),
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def request(self) -> dict[str, Any]:
+        store = ApprovalStore(approvals_path(self.data), is_gone=is_gone)
+        wait_until(lambda: store.path.exists() and store.requests(waiting_only=True), within_s=40)
+        store.close()
+        (found,) = listed(self.home, self.data)
+        return found
+
+    def ended(self) -> Ended:
+        out, err = self.process.communicate(timeout=40)
+        return Ended(self.process.returncode, out, err.decode())
+
+
+@pytest.mark.req("H-034")
+@pytest.mark.parametrize(
+    ("answer", "ok", "state"),
+    [pytest.param("approve", True, "APPROVED"), pytest.param("deny", False, "REJECTED")],
+)
+def test_a_run_waits_and_goes_on_when_somebody_answers(
+    tmp_path: Path, data: Path, config: Path, answer: str, ok: bool, state: str
+) -> None:
+    with Running(tmp_path, data, config) as running:
+        request = running.request()
+        assert (request["server"], request["tool"], request["state"]) == ("srv", "echo", "waiting")
+        assert json.loads(request["arguments"]) == {"a": "b"}
+        answered = approvals(tmp_path, data, answer, request["id"][:12], "--note", "as agreed")
+        ended = running.ended()
+    assert (answered.exit_code, answered.stderr) == (0, "")
+    assert (ended.result["ok"], ended.envelope["approval_state"]) == (ok, state)
+    assert f"moonpool approvals show {request['id']}" in ended.stderr
+    again = approvals(tmp_path, data, "approve", request["id"])
+    assert again.sentence.endswith("[approval_not_answerable]")
+    assert listed(tmp_path, data) == []
+    (kept,) = listed(tmp_path, data, "--all")
+    assert (kept["note"], kept["approver"].partition(":")[0]) == ("as agreed", "command")
+
+
+def test_the_request_of_a_run_that_was_killed_can_not_be_answered(tmp_path: Path, data: Path, config: Path) -> None:
+    with Running(tmp_path, data, config) as running:
+        request = running.request()
+        running.process.send_signal(signal.SIGKILL)
+        running.process.wait()
+        assert "it is abandoned" in approvals(tmp_path, data, "approve", request["id"]).sentence
+
+
+def test_a_session_asks_the_queue_too_and_an_interrupted_run_withdraws(
+    tmp_path: Path, data: Path, config: Path
+) -> None:
+    name = f"q{uuid.uuid4().hex[:6]}"
+    try:
+        with Running(tmp_path, data, config, "--session", name) as running:
+            request = running.request()
+            approvals(tmp_path, data, "approve", request["id"])
+            assert running.ended().result["ok"] is True
+        with Running(tmp_path, data, config, "--session", name) as running:
+            running.request()
+            running.process.send_signal(signal.SIGINT)
+            assert running.ended().result["ok"] is False
+        assert [one["state"] for one in listed(tmp_path, data, "--all")] == ["approved", "withdrawn"]
+    finally:
+        moonpool(tmp_path, "session", "close", name, MOONPOOL_DATA_DIR=str(data))
+
+
+def test_an_answer_for_a_week_spares_the_next_question_and_can_be_ended(
+    tmp_path: Path, data: Path, config: Path
+) -> None:
+    with Running(tmp_path, data, config) as running:
+        request = running.request()
+        given = approvals(tmp_path, data, "approve", request["id"], "--for", "7d", "--where", "/a=b*", "--json")
+        assert running.ended().result["ok"] is True
+    rule = json.loads(given.stdout)["standing"]["id"]
+    assert json.loads(approvals(tmp_path, data, "rules", "--json").stdout)["where"] == [{"at": "/a", "glob": ["b*"]}]
+
+    def call(value: str) -> Ended:
+        code = CALL.replace("'b'", repr(value))
+        options = ("--config", config, "--approve", "deny")
+        return run_code(tmp_path, code, *options, MOONPOOL_DATA_DIR=str(data))
+
+    assert call("bb").result["ok"] is True
+    audit = moonpool(tmp_path, "audit", "show", "--json", MOONPOOL_DATA_DIR=str(data)).stdout.decode()
+    assert f"standing:{rule} by command:" in audit
+    assert call("c").result["ok"] is False
+    approvals(tmp_path, data, "rules", "--remove", rule)
+    assert call("bb").result["ok"] is False
+
+
+def test_a_client_of_the_mcp_face_waits_too(tmp_path: Path, data: Path, config: Path) -> None:
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+    call = {"name": "execute_code", "arguments": {"code": CALL}}
+    with Running(tmp_path, data, config, command=["mcp"]) as running:
+        assert running.process.stdin is not None
+        assert running.process.stdout is not None
+        for message in (
+            {"id": 1, "method": "initialize", "params": client},
+            {"method": "notifications/initialized"},
+            {"id": 2, "method": "tools/call", "params": call},
+        ):
+            running.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        running.process.stdin.flush()
+        approvals(tmp_path, data, "approve", running.request()["id"])
+        answers = [json.loads(running.process.stdout.readline()) for _ in range(2)]
+    assert answers[1]["result"]["_meta"]["moonpool/envelope"]["approval_state"] == "APPROVED"
+
+
+def queued(data: Path, **changes: Any) -> str:
+    """A request of this process."""
+    made = {
+        "request_id": uuid.uuid4().hex, "run_id": "run", "session_id": "s", "principal": "p", "server_id": "srv",
+        "tool_name": "echo", "tool_digest": "", "arguments": "{}", "arguments_digest": "d", "reason": "because",
+        "rule_id": "r", "human_only": False, "asked_at": time.time(), "expires_at": time.time() + 600,
+        "owner": own_mark(),
+    } | changes  # fmt: skip
+    store = ApprovalStore(approvals_path(data), is_gone=is_gone)
+    store.put(QueuedRequest(**made))
+    store.close()
+    return made["request_id"]
+
+
+def test_hostile_texts_reach_no_terminal(tmp_path: Path) -> None:
+    hostile = dict.fromkeys(("server_id", "tool_name", "arguments", "reason", "principal", "run_id", "rule_id"), NASTY)
+    request_id = queued(tmp_path, **hostile)
+    for command in (["list"], ["list", "--json"], ["show", request_id], ["show", request_id, "--json"]):
+        shown = approvals(tmp_path, tmp_path, *command).stdout.decode()
+        assert not {"\x1b", "\x07", "\u202e"} & set(shown), command
+        assert not re.search(r"^Allow", shown, re.MULTILINE), command
+    framed = approvals(tmp_path, tmp_path, "show", request_id).stdout.decode().splitlines()
+    assert [line[:2] for line in framed[2:-1]] == ["│ "] * (len(framed) - 3)
+    answered = approvals(tmp_path, tmp_path, "approve", request_id, "--for", "1h", "--where", f"/{NASTY}={NASTY}")
+    rules = approvals(tmp_path, tmp_path, "rules")
+    assert answered.exit_code == rules.exit_code == 0
+    assert not {"\x1b", "\x07", "\u202e"} & set((answered.stdout + rules.stdout).decode())
+
+
+def test_what_is_reserved_for_a_person_is_answered_at_a_terminal(tmp_path: Path) -> None:
+    request_id = queued(tmp_path, human_only=True)
+    assert "at a terminal" in approvals(tmp_path, tmp_path, "approve", request_id).sentence
+    with Terminal(tmp_path, "approvals", "approve", request_id, MOONPOOL_DATA_DIR=str(tmp_path)) as terminal:
+        assert terminal.wait_ended().exit_code == 0
+    (kept,) = listed(tmp_path, tmp_path, "--all")
+    assert (kept["state"], kept["approver"].partition(":")[0]) == ("approved", "terminal")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("approve", "nothing"), "approval_not_answerable"),
+        (("show", "\x1b[2J"), "approval_not_answerable"),
+        (("approve", "x", "--where", "/a=b"), "input_invalid"),
+        (("approve", "x", "--for", "soon"), "input_invalid"),
+        (("rules", "--remove", "x"), "approval_not_answerable"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(tmp_path: Path, arguments: tuple[str, ...], code: str) -> None:
+    sentence = approvals(tmp_path, tmp_path, *arguments).sentence
+    assert sentence.endswith(f"[{code}]")
+    assert "\x1b" not in sentence
+
+
+def test_an_empty_queue_says_so_on_stderr(tmp_path: Path) -> None:
+    ended = approvals(tmp_path, tmp_path, "list")
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (0, b"", "moonpool: no request waits for approval\n")

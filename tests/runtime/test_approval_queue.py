@@ -1,0 +1,66 @@
+"""The queue of approvals is out of a sandbox's reach, whatever isolates it."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import anyio.to_thread
+import pytest
+
+from apps import DATA, fixture_server, open_app, run
+from moonpool.broker.queued_approval import QueueApprover
+from moonpool.runtime.approvals import Answerer, Approvals
+from moonpool.runtime.process_marks import is_gone, own_mark
+from moonpool.store.approvals import ApprovalStore
+from moonpool.store.paths import approvals_path
+
+CODE = """
+import asyncio, os, subprocess
+import servers.srv as srv
+def attempt(path):
+    try:
+        open(path, "r+b").read()
+    except OSError as error:
+        return type(error).__name__
+    return "opened"
+def command():
+    try:
+        return subprocess.run(["moonpool", "approvals", "list"], capture_output=True).returncode
+    except OSError as error:
+        return 127
+call = asyncio.ensure_future(srv.echo(text="x"))
+await asyncio.sleep(0.5)  # the question is open now
+names = {{name for _, folders, files in os.walk("/") for name in (*folders, *files)}}
+seen = [attempt(path) for path in {paths!r}] + sorted(name for name in names if name.startswith("approvals.sqlite3"))
+tried = command()
+print("looked around", flush=True)
+waited = not call.done()
+answer = await call
+result = [seen, tried != 0, waited, answer.ok]
+"""
+
+
+@pytest.mark.anyio
+@pytest.mark.req("F-016")
+@pytest.mark.parametrize("backend", ["zygote", "bubblewrap"])
+async def test_code_that_waits_for_an_approval_cannot_find_or_answer_it(backend: str) -> None:
+    path = approvals_path(DATA)
+    paths = [str(path), f"{path}-wal", f"/proc/1/root{path}"]
+    store = ApprovalStore(path, is_gone=is_gone)
+    looked = asyncio.Event()
+
+    async def answer() -> None:
+        await looked.wait()
+        waiting = await anyio.to_thread.run_sync(partial(store.requests, waiting_only=True))
+        say_yes = partial(Approvals(store).approve, waiting[0].request_id, Answerer(name="test", person=True))
+        await anyio.to_thread.run_sync(say_yes)
+
+    mark = await anyio.to_thread.run_sync(own_mark)
+    async with QueueApprover(store, owner=mark, report=lambda _: None) as approver:
+        answering = asyncio.ensure_future(answer())
+        async with open_app({"srv": fixture_server("echo.py", ask=["*"])}, backend=backend, approver=approver) as app:
+            envelope = await run(app, CODE.format(paths=paths), observer=lambda *_: looked.set())
+        await answering
+    await anyio.to_thread.run_sync(store.close)
+    assert envelope.data == [["FileNotFoundError"] * 3, True, True, True], envelope.error
