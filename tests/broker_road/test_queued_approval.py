@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.core.approvals import QueuedRequest
+    from moonpool.core.audit import StandingAnswerRecord
 
 pytestmark = pytest.mark.anyio
+RECORDS: list[StandingAnswerRecord] = []
 PERSON = Answerer(name="terminal:alice", person=True)
 
 
@@ -69,7 +71,7 @@ async def test_a_call_waits_until_somebody_answers(store: ApprovalStore, approve
     assert (request.server_id, request.tool_name, request.tool_digest) == ("s", "write", WRITE.digest)
     assert (request.principal, request.rule_id) == ("local", "default")
     assert "s3cr3t-canary-value" not in request.arguments
-    approvals = Approvals(store)
+    approvals = Approvals(store, RECORDS.append)
     answered = approvals.approve(request.request_id, PERSON) if yes else approvals.deny(request.request_id, PERSON)
     assert answered
     assert type_of(await call) == ("" if yes else "ApprovalRejected")
@@ -82,10 +84,9 @@ async def test_many_calls_wait_side_by_side_and_are_answered_in_any_order(
 ) -> None:
     bench = bench_with(approver, store, together=True)
     calls = [asyncio.ensure_future(bench.call("write", n=number)) for number in range(4)]
+    approvals = Approvals(store, RECORDS.append)
     for place, request in enumerate(reversed(await waiting(store, 4))):
-        Approvals(store).approve(request.request_id, PERSON) if place % 2 else Approvals(store).deny(
-            request.request_id, PERSON
-        )
+        (approvals.approve if place % 2 else approvals.deny)(request.request_id, PERSON)
     kinds = [type_of(outcome) for outcome in await asyncio.gather(*calls)]
     assert sorted(kinds) == ["", "", "ApprovalRejected", "ApprovalRejected"]
 
@@ -134,7 +135,9 @@ async def test_a_standing_answer_is_found_before_anybody_is_asked(
     bench = bench_with(approver, store)
     first = asyncio.ensure_future(bench.call("write", repo="acme/a"))
     (request,) = await waiting(store)
-    _, given = Approvals(store).approve(request.request_id, PERSON, terms=standing_terms("7d", ["/repo=acme/*"]))
+    _, given = Approvals(store, RECORDS.append).approve(
+        request.request_id, PERSON, terms=standing_terms("7d", ["/repo=acme/*"])
+    )
     assert given is not None
     assert type_of(await first) == ""
 
@@ -154,7 +157,7 @@ async def test_a_standing_answer_loosens_no_verdict(
 ) -> None:
     call = asyncio.ensure_future(bench_with(approver, store).call("write"))
     (request,) = await waiting(store)
-    Approvals(store).approve(request.request_id, PERSON, terms=standing_terms("7d", []))
+    Approvals(store, RECORDS.append).approve(request.request_id, PERSON, terms=standing_terms("7d", []))
     await call
     bench = bench_with(AutoApprover(), store, layer(verdict))
     assert type_of(await bench.call("write")) == kind

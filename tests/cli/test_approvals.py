@@ -160,6 +160,9 @@ def test_an_answer_for_a_week_spares_the_next_question_and_can_be_ended(
     assert call("c").result["ok"] is False
     approvals(tmp_path, data, "rules", "--remove", rule)
     assert call("bb").result["ok"] is False
+    audit = moonpool(tmp_path, "audit", "show", "--run", rule, "--json", MOONPOOL_DATA_DIR=str(data)).stdout
+    assert [json.loads(line)["what"] for line in audit.splitlines()] == ["given", "removed"]
+    assert moonpool(tmp_path, "audit", "verify", MOONPOOL_DATA_DIR=str(data)).exit_code == 0
 
 
 def test_a_client_of_the_mcp_face_waits_too(tmp_path: Path, data: Path, config: Path) -> None:

@@ -53,7 +53,9 @@ async def test_code_that_waits_for_an_approval_cannot_find_or_answer_it(backend:
     async def answer() -> None:
         await looked.wait()
         waiting = await anyio.to_thread.run_sync(partial(store.requests, waiting_only=True))
-        say_yes = partial(Approvals(store).approve, waiting[0].request_id, Answerer(name="test", person=True))
+        say_yes = partial(
+            Approvals(store, list[object]().append).approve, waiting[0].request_id, Answerer(name="test", person=True)
+        )
         await anyio.to_thread.run_sync(say_yes)
 
     mark = await anyio.to_thread.run_sync(own_mark)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from moonpool.core.approvals import ApprovalAnswerError, ApprovalQueueError, QueuedRequest, QueueState, StandingAnswer
+from moonpool.core.audit import JournalError
 from moonpool.core.manifest import ToolDefinition
 from moonpool.core.policy import CallFacts, Condition, Glob
 from moonpool.runtime.approvals import Answerer, Approvals, standing_terms
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from moonpool.core.audit import StandingAnswerRecord
+
+RECORDS: list[StandingAnswerRecord] = []
 PERSON = Answerer(name="terminal:alice", person=True)
 PROGRAM = Answerer(name="command:alice", person=False)
 TOOL = ToolDefinition(server_id="git", name="create_issue", raw={"name": "create_issue"})
@@ -246,7 +250,7 @@ def test_a_standing_answer_covers_what_it_says(
 ) -> None:
     store.put(asked())
     terms = standing_terms("7d", ["/repo=acme/*"])
-    Approvals(store, clock=clock).approve("a" * 32, PERSON, terms=terms)
+    Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=terms)
     assert bool(covering(store, facts(**changes))) is covered
 
 
@@ -258,12 +262,12 @@ def test_a_call_reserved_for_a_person_needs_an_answer_given_to_one(
     store: ApprovalStore, clock: Clock, given: bool, wanted: bool, covered: bool
 ) -> None:
     store.put(asked(human_only=given))
-    Approvals(store, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("1h", []))
+    Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("1h", []))
     assert bool(covering(store, facts(), human_only=wanted)) is covered
 
 
 def test_a_standing_answer_ends_by_itself_and_by_hand(store: ApprovalStore, clock: Clock) -> None:
-    approvals = Approvals(store, clock=clock)
+    approvals = Approvals(store, RECORDS.append, clock=clock)
     for letter, duration in (("a", "30m"), ("b", "7d")):
         store.put(asked(letter * 32))
         approvals.approve(letter * 32, PERSON, terms=standing_terms(duration, []))
@@ -271,23 +275,23 @@ def test_a_standing_answer_ends_by_itself_and_by_hand(store: ApprovalStore, cloc
     clock.now += 1800
     (left,) = approvals.standing()
     assert not any(one.covers(facts(), human_only=False, now=clock.now + 7 * 86_400) for one in (left,))
-    approvals.remove_standing(left.answer_id)
+    approvals.remove_standing(left.answer_id, PERSON)
     assert approvals.standing() == []
     with pytest.raises(ApprovalAnswerError, match="no standing answer"):
-        approvals.remove_standing(left.answer_id)
+        approvals.remove_standing(left.answer_id, PERSON)
 
 
 def test_an_answer_that_came_too_late_leaves_no_standing_one(store: ApprovalStore, clock: Clock) -> None:
     store.put(asked())
     clock.now += 600
     with pytest.raises(ApprovalAnswerError):
-        Approvals(store, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("1h", []))
+        Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("1h", []))
     assert store.standing() == []
 
 
 def test_a_program_cannot_answer_for_a_person(store: ApprovalStore, clock: Clock) -> None:
     store.put(asked(human_only=True))
-    approvals = Approvals(store, clock=clock)
+    approvals = Approvals(store, RECORDS.append, clock=clock)
     with pytest.raises(ApprovalAnswerError, match="wants a person to answer"):
         approvals.approve("a" * 32, PROGRAM)
     assert approvals.deny("a" * 32, PROGRAM).state is QueueState.DENIED
@@ -296,7 +300,7 @@ def test_a_program_cannot_answer_for_a_person(store: ApprovalStore, clock: Clock
 def test_the_beginning_of_an_id_is_enough_if_it_names_one(store: ApprovalStore, clock: Clock) -> None:
     for end in ("1", "2"):
         store.put(asked("abcdefgh" + end * 24))
-    approvals = Approvals(store, clock=clock)
+    approvals = Approvals(store, RECORDS.append, clock=clock)
     assert approvals.find("abcdefgh1").request_id.endswith("1")
     for unclear, why in (("abcdefgh", "names no one"), ("abc", "names no one"), ("zzzzzzzzz", "there is no request")):
         with pytest.raises(ApprovalAnswerError, match=why):
@@ -330,6 +334,24 @@ def test_terms_that_say_nothing_clear_are_refused(duration: str, where: list[str
 
 def test_a_condition_is_kept_as_it_was_given(store: ApprovalStore, clock: Clock) -> None:
     store.put(asked())
-    Approvals(store, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("1h", ["/a~1b=x=*", "/c="]))
+    Approvals(store, RECORDS.append, clock=clock).approve(
+        "a" * 32, PERSON, terms=standing_terms("1h", ["/a~1b=x=*", "/c="])
+    )
     (kept,) = store.standing()
     assert kept.where == (Condition("/a~1b", Glob(("x=*",))), Condition("/c", Glob(("",))))
+
+
+def test_an_answer_that_cannot_be_put_on_record_is_none(store: ApprovalStore, clock: Clock) -> None:
+    def full(_: StandingAnswerRecord) -> None:
+        raise JournalError("disk full")
+
+    store.put(asked())
+    with pytest.raises(JournalError):
+        Approvals(store, full, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("1h", []))
+    assert (store.standing(), len(store.requests(waiting_only=True))) == ([], 1)
+    _, given = Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("1h", []))
+    assert given is not None
+    assert (RECORDS[-1].run_id, RECORDS[-1].what, RECORDS[-1].approver) == (given.answer_id, "given", "terminal:alice")
+    with pytest.raises(JournalError):
+        Approvals(store, full, clock=clock).remove_standing(given.answer_id, PERSON)
+    assert len(store.standing()) == 1

@@ -20,17 +20,21 @@ from moonpool.cli.approvers import user_name
 from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.terminal_approver import framed, open_terminal, visible
+from moonpool.core.audit import record_bytes
 from moonpool.core.errors import InputError
 from moonpool.runtime.approvals import Answerer, Approvals, standing_terms
 from moonpool.runtime.process_marks import is_gone
 from moonpool.settings import Settings
 from moonpool.store.approvals import ApprovalStore
-from moonpool.store.paths import approvals_path
+from moonpool.store.journal_file import Entry, JournalFile
+from moonpool.store.paths import approvals_path, journal_path
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
+    from pathlib import Path
 
     from moonpool.core.approvals import QueuedRequest, StandingAnswer
+    from moonpool.core.audit import StandingAnswerRecord
     from moonpool.core.json import JsonObject
 
 _ID_CHARS: Final = 12
@@ -43,11 +47,20 @@ _RULE_COLUMNS: Final = ("id", "tool", "where", "for", "until", "given by")
 
 @contextmanager
 def _opened() -> Generator[Approvals]:
-    store = ApprovalStore(approvals_path(data_folder(Settings.load(os.environ))), is_gone=is_gone)
+    data = data_folder(Settings.load(os.environ))
+    store = ApprovalStore(approvals_path(data), is_gone=is_gone)
     try:
-        yield Approvals(store)
+        yield Approvals(store, lambda record: _put_on_record(journal_path(data), record))
     finally:
         store.close()
+
+
+def _put_on_record(path: Path, record: StandingAnswerRecord) -> None:
+    journal = JournalFile(path)
+    try:
+        journal.append([Entry(record.kind, record.run_id, record_bytes(record))], durable=True)
+    finally:
+        journal.close()
 
 
 def print_requests(*, waiting_only: bool, as_json: bool) -> None:
@@ -99,7 +112,7 @@ def print_standing(remove: str | None, *, as_json: bool) -> None:
     """List standing answers, or end one."""
     with _opened() as approvals:
         if remove is not None:
-            approvals.remove_standing(remove)
+            approvals.remove_standing(remove, _answerer())
             typer.echo(f"removed {remove}")
             return
         found = approvals.standing()

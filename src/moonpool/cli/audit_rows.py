@@ -76,6 +76,8 @@ def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[s
     kind = str(record.get("kind", ""))
     what = f"{record.get('server_id', '')}.{record.get('tool_name', '')}" if kind.startswith("call_") else kind
     what = f"{what} (intent)" if kind == "call_intent" else what
+    if kind == "standing_answer":
+        what = f"standing answer {record.get('what')} by {record.get('approver')}"
     if kind == "file_transfer":
         what = f"{record.get('what')} {record.get('direction')}: {record.get('path')} ({record.get('bytes')} bytes)"
     decision = " ".join(str(record[name]) for name in ("verdict", "approval") if record.get(name))

@@ -1,7 +1,8 @@
 """Audit trail as data: record types, their canonical bytes, the hash chain and its verification. Pure.
 
 Every execution leaves a start and an end record, every tool call one outcome record, and every call that may change
-something an intent record before it leaves (H-058); every transfer of a file leaves one. Records hold digests, sizes
+something an intent record before it leaves (H-058); every transfer of a file and every
+standing answer leaves one. Records hold digests, sizes
 and names, never values: no argument, no result, no secret. Each stored row is chained to the one before it, so a
 changed, removed or inserted row shows.
 
@@ -139,8 +140,32 @@ class FileTransferRecord:
     error_type: str  # an error code; empty on success
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingAnswerRecord:
+    """An answer that stands for a while was given or removed. `run_id` is its id, as calls name it by `approver`."""
+
+    kind: ClassVar[str] = "standing_answer"
+    run_id: str
+    at: str
+    what: str  # `given` or `removed`
+    approver: str  # who did it
+    request_id: str = ""  # the question; of an answer that is removed this and the following are empty
+    principal: str = ""
+    server_id: str = ""
+    tool_name: str = ""
+    tool_digest: str = ""
+    conditions_digest: str = ""
+    human_only: bool = False
+    expires_at: str = ""
+
+
 AuditRecord: TypeAlias = (
-    ExecutionStartRecord | CallIntentRecord | CallOutcomeRecord | ExecutionEndRecord | FileTransferRecord
+    ExecutionStartRecord
+    | CallIntentRecord
+    | CallOutcomeRecord
+    | ExecutionEndRecord
+    | FileTransferRecord
+    | StandingAnswerRecord
 )
 
 

@@ -13,10 +13,13 @@ import re
 import time
 import uuid
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.approvals import STANDING_S_MAX, ApprovalAnswerError, StandingAnswer
+from moonpool.core.audit import StandingAnswerRecord, time_stamp
 from moonpool.core.errors import InputError
+from moonpool.core.json import digest_json
 from moonpool.core.policy import Condition, Glob
 
 if TYPE_CHECKING:
@@ -50,8 +53,15 @@ class StandingTerms:
 class Approvals:
     """The queue as whoever answers sees it."""
 
-    def __init__(self, store: ApprovalStore, *, clock: Callable[[], float] = time.time) -> None:
-        self._store, self._clock = store, clock
+    def __init__(
+        self,
+        store: ApprovalStore,
+        record: Callable[[StandingAnswerRecord], None],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`record` writes to the audit journal before a standing answer counts, or raises JournalError."""
+        self._store, self._record, self._clock = store, record, clock
 
     def requests(self, *, waiting_only: bool = True) -> Sequence[QueuedRequest]:
         """Requests, oldest first. Raises ApprovalQueueError."""
@@ -84,6 +94,7 @@ class Approvals:
             approver=answerer.name,
             note=note,
             standing=standing,
+            record=lambda: self._record_given(standing),
         )
         return answered, standing
 
@@ -98,11 +109,33 @@ class Approvals:
         """Standing answers in force, oldest first."""
         return self._store.standing()
 
-    def remove_standing(self, answer_id: str) -> None:
+    def remove_standing(self, answer_id: str, answerer: Answerer) -> None:
         """From now on somebody is asked again. Raises ApprovalAnswerError."""
-        if not self._store.remove_standing(answer_id):
+        removed = StandingAnswerRecord(
+            run_id=answer_id, at=_stamp(self._clock()), what="removed", approver=answerer.name
+        )
+        if not self._store.remove_standing(answer_id, lambda: self._record(removed)):
             problem = f"there is no standing answer {answer_id[:80]!r}"
             raise ApprovalAnswerError(f"{problem}; `moonpool approvals rules` shows those in force")
+
+    def _record_given(self, standing: StandingAnswer | None) -> None:
+        assert standing is not None, "only what is kept is recorded"
+        self._record(
+            StandingAnswerRecord(
+                run_id=standing.answer_id,
+                at=_stamp(standing.given_at),
+                what="given",
+                approver=standing.given_by,
+                request_id=standing.request_id,
+                principal=standing.principal,
+                server_id=standing.server_id,
+                tool_name=standing.tool_name,
+                tool_digest=standing.tool_digest,
+                conditions_digest=digest_json([condition.to_json() for condition in standing.where]),
+                human_only=standing.human_only,
+                expires_at=_stamp(standing.expires_at),
+            )
+        )
 
     def _standing(self, request: QueuedRequest, answerer: Answerer, terms: StandingTerms) -> StandingAnswer:
         now = self._clock()
@@ -119,6 +152,10 @@ class Approvals:
             expires_at=now + terms.seconds,
             request_id=request.request_id,
         )
+
+
+def _stamp(seconds: float) -> str:
+    return time_stamp(datetime.fromtimestamp(seconds, UTC))
 
 
 def standing_terms(duration: str, where: Iterable[str]) -> StandingTerms:

@@ -68,6 +68,10 @@ _SELECT_REQUESTS: Final = f"SELECT {', '.join(_REQUEST)} FROM request"  # noqa: 
 _SELECT_STANDING: Final = f"SELECT {', '.join(_STANDING)} FROM standing"  # noqa: S608
 
 
+def _nothing() -> None:
+    """Nothing to put on record."""
+
+
 class ApprovalStore:
     """The queue at `path`. `is_gone` tells whether a process, named by its mark, has ended; None: unknown."""
 
@@ -133,8 +137,12 @@ class ApprovalStore:
         approver: str,
         note: str = "",
         standing: StandingAnswer | None = None,
+        record: Callable[[], None] = _nothing,
     ) -> QueuedRequest:
-        """Answer a request that waits, and keep `standing` with a yes. Raises ApprovalAnswerError."""
+        """Answer a request that waits, and keep `standing` with a yes. Raises ApprovalAnswerError.
+
+        `record` puts the standing answer on record; when it raises, nothing was answered.
+        """
         state = QueueState.APPROVED if approved else QueueState.DENIED
         with self._writing() as connection:
             now = self._clock()
@@ -147,6 +155,7 @@ class ApprovalStore:
             after = self._find(connection, request_id)
             if changed and standing is not None and approved:
                 self._keep(connection, standing, now)
+                record()
         if after is None:
             raise ApprovalAnswerError(f"there is no request {request_id!r}; `moonpool approvals list` shows those")
         if not changed:
@@ -178,10 +187,13 @@ class ApprovalStore:
             )
             return [self._standing(row) for row in rows.fetchall()]
 
-    def remove_standing(self, answer_id: str) -> bool:
-        """End a standing answer; False when there is none of this id."""
+    def remove_standing(self, answer_id: str, record: Callable[[], None] = _nothing) -> bool:
+        """End a standing answer; False when there is none of this id. When `record` raises, it still stands."""
         with self._writing() as connection:
-            return connection.execute("DELETE FROM standing WHERE answer_id = ?", (answer_id,)).rowcount > 0
+            found = connection.execute("DELETE FROM standing WHERE answer_id = ?", (answer_id,)).rowcount > 0
+            if found:
+                record()
+        return found
 
     def close(self) -> None:
         with self._lock:
