@@ -9,15 +9,17 @@ SECURITY: three things never make a call look safer: an annotation of a server t
 an argument that is not there (it meets no condition), and one that two programs may read differently (`findings`).
 
 What is where: `verdicts`; `hints` (what may be believed about a tool); `pointers`, `conditions`, `paths`, `hosts`
-(arguments); `rules` (a rule, the facts, whether they meet); `layers`; `deciding`; `explaining`. No I/O: files are read
-by `moonpool.broker.policy_file`. The road that applies a decision is `moonpool.broker.road`; people's answers are
+(arguments); `labels`, `budgets`; `rules` (a rule, the facts, whether they meet); `presets`; `layers`; `deciding`;
+`explaining`. No I/O: files are read by `moonpool.broker.policy_file`, usage and labels taken in are counted by
+`moonpool.broker.spending`. The road that applies a decision is `moonpool.broker.road`; people's answers are
 `moonpool.broker.approval`. Why it is so: docs/decisions/0013-arguments-in-policy.md.
 
 Where more goes: a condition on the call or its session is a field of `Rule`, a fact of `CallFacts` and a check in
 `rules`; an operator on arguments a class in `conditions`; something counted elsewhere that has a say of its own is a
-`Say` between `layer_says` and `settle`.
+`Say` that joins in `decide`, as budgets do.
 """
 
+from moonpool.core.policy.budgets import Budget, BudgetReport, Cost, Measure, Scope, Usage
 from moonpool.core.policy.conditions import (
     Absent,
     ArgumentTest,
@@ -31,6 +33,7 @@ from moonpool.core.policy.conditions import (
     Regex,
 )
 from moonpool.core.policy.deciding import (
+    BUDGET_LAYER,
     DEFAULT_LAYER,
     DEFAULT_READ_RULE_ID,
     DEFAULT_RULE_ID,
@@ -38,7 +41,11 @@ from moonpool.core.policy.deciding import (
     Decision,
     Say,
     allow_hint,
+    budget_says,
+    budgets_of,
     decide,
+    flow_says,
+    labelled,
     layer_says,
     settle,
 )
@@ -46,22 +53,32 @@ from moonpool.core.policy.explaining import Explanation, LayerReport, RuleReport
 from moonpool.core.policy.findings import Finding
 from moonpool.core.policy.globs import glob_matches, literal_glob
 from moonpool.core.policy.hints import HINT_NAMES, Hints, effective_hints
+from moonpool.core.policy.labels import DOES, RETURNS, Label
 from moonpool.core.policy.layers import Layer, LayerName, Order, Policy, configuration_layer
+from moonpool.core.policy.presets import PRESET_PREFIX, PRESETS
 from moonpool.core.policy.rules import RULE_ID, CallFacts, Mismatch, Rule, mismatch, server_rules
 from moonpool.core.policy.verdicts import Verdict, strictest
 
 __all__ = [
+    "BUDGET_LAYER",
     "DEFAULT_LAYER",
     "DEFAULT_READ_RULE_ID",
     "DEFAULT_RULE_ID",
     "DESTRUCTIVE_RULE_ID",
+    "DOES",
     "HINT_NAMES",
+    "PRESETS",
+    "PRESET_PREFIX",
+    "RETURNS",
     "RULE_ID",
     "Absent",
     "ArgumentTest",
     "Below",
+    "Budget",
+    "BudgetReport",
     "CallFacts",
     "Condition",
+    "Cost",
     "Decision",
     "Equals",
     "Explanation",
@@ -69,9 +86,11 @@ __all__ = [
     "Glob",
     "Hints",
     "HostIn",
+    "Label",
     "Layer",
     "LayerName",
     "LayerReport",
+    "Measure",
     "Mismatch",
     "OneOf",
     "Order",
@@ -81,13 +100,19 @@ __all__ = [
     "Rule",
     "RuleReport",
     "Say",
+    "Scope",
+    "Usage",
     "Verdict",
     "allow_hint",
+    "budget_says",
+    "budgets_of",
     "configuration_layer",
     "decide",
     "effective_hints",
     "explain",
+    "flow_says",
     "glob_matches",
+    "labelled",
     "layer_says",
     "literal_glob",
     "mismatch",

@@ -1,8 +1,10 @@
 """From rules and facts to one decision.
 
 `layer_says` collects what each layer says, or, when none says anything, what happens by default: read-only tools of
-trusted servers are allowed, everything else is asked about (X-06). `settle` takes the strictest say. A say that comes
-from elsewhere (a budget that is used up) joins between the two.
+trusted servers are allowed, everything else is asked about (X-06). Rules about labels (`flow_says`) and budgets that
+are used up (`budget_says`) join, and `settle` takes the strictest say.
+
+INVARIANT: what joins never takes the default's place. A say that only asks must not spare a call that nobody allows.
 
 SECURITY: a tool that its server declares destructive is allowed only if one of the rules that allow it names it; else
 the answer is "ask", whoever declared it (X-22).
@@ -11,9 +13,10 @@ the answer is "ask", whoever declared it (X-22).
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from moonpool.core.policy.budgets import BudgetReport, Measure, budget_reports
 from moonpool.core.policy.globs import literal_glob
 from moonpool.core.policy.layers import LayerName
 from moonpool.core.policy.verdicts import Verdict
@@ -28,6 +31,7 @@ DEFAULT_RULE_ID: Final = "default"
 DEFAULT_READ_RULE_ID: Final = "default:read-only"
 DESTRUCTIVE_RULE_ID: Final = "default:destructive"
 DEFAULT_LAYER: Final = "default"
+BUDGET_LAYER: Final = "budget"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,7 @@ class Say:
     reason: str
     remedy: str
     names_tool: bool = False  # said about this tool by name, not about all of them
+    room_in_s: float | None = None  # when it will say something else by itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,17 +60,40 @@ class Decision:
     remedy: str = ""
     layer: str = DEFAULT_LAYER
     policy_digest: str = ""
+    room_in_s: float | None = None  # the same call may fare better then
 
 
 def decide(policy: Policy, facts: CallFacts) -> Decision:
-    """Return the strictest verdict that a layer gives. Pure: same arguments, same decision."""
-    return settle(policy, facts, layer_says(policy, facts))
+    """Return the strictest verdict that anybody gives. Pure: same arguments, same decision."""
+    facts = labelled(policy, facts)
+    return settle(policy, facts, [*layer_says(policy, facts), *flow_says(policy, facts), *budget_says(policy, facts)])
+
+
+def labelled(policy: Policy, facts: CallFacts) -> CallFacts:
+    """`facts` with what the policy's labels say about the tool."""
+    return replace(facts, does=does) if (does := policy.does(facts.tool)) else facts
 
 
 def layer_says(policy: Policy, facts: CallFacts) -> list[Say]:
     """What each layer says, in their order; the default alone when none says anything."""
     says = [_said(layer, rule, facts) for layer in policy.layers if (rule := layer.speaker(facts)) is not None]
     return says or [_by_default(policy, facts)]
+
+
+def flow_says(policy: Policy, facts: CallFacts) -> list[Say]:
+    """What the rules about labels say, of each layer the strictest."""
+    return [_said(layer, rule, facts) for layer in policy.layers if (rule := layer.flow_speaker(facts)) is not None]
+
+
+def budgets_of(policy: Policy, facts: CallFacts) -> list[BudgetReport]:
+    """How the call stands with every budget."""
+    return list(budget_reports(policy.budgets, facts, policy.cost(facts.tool))) if policy.budgets else []
+
+
+def budget_says(policy: Policy, facts: CallFacts) -> list[Say]:
+    """What the budgets say that have no room for this call; those that empty by themselves come last."""
+    says = [_used_up(report) for report in budgets_of(policy, facts) if report.used_up]
+    return sorted(says, key=lambda say: say.room_in_s is not None)
 
 
 def settle(policy: Policy, facts: CallFacts, says: Sequence[Say]) -> Decision:
@@ -80,6 +108,7 @@ def settle(policy: Policy, facts: CallFacts, says: Sequence[Say]) -> Decision:
         remedy=winner.remedy,
         layer=winner.layer,
         policy_digest=policy.digest,
+        room_in_s=winner.room_in_s,
     )
 
 
@@ -107,6 +136,10 @@ def _said(layer: Layer, rule: Rule, facts: CallFacts) -> Say:
     reason = f"rule {rule.rule_id!r}{whose} {_VERBS[rule.verdict]} {facts.name}"
     if rule.when:
         reason += " with these arguments"
+    if rule.does:
+        reason += f", which {' and '.join(name for name in rule.does if name in facts.does)}"
+    if rule.after:
+        reason += f", after this session has read what is {' and '.join(rule.after)}"
     if rule.note:
         reason += f" ({rule.note})"
     if own and rule.verdict is Verdict.DENY:
@@ -125,6 +158,27 @@ def _said(layer: Layer, rule: Rule, facts: CallFacts) -> Say:
         reason=reason,
         remedy=remedy,
         names_tool=rule.names_tool,
+    )
+
+
+def _used_up(report: BudgetReport) -> Say:
+    budget = report.budget
+    remedy = f"whoever keeps the {budget.layer} policy can raise {report.measure} in [budget.{budget.scope}]"
+    reason = report.shown("the budget has no room for this call")
+    if report.adds > 1:
+        reason += f", it would take {report.adds:.15g}"
+    passing = report.measure is Measure.CALLS_PER_MINUTE and report.limit > 0
+    if passing:
+        reason += f"; wait {report.room_in_s:g} s"
+    if budget.then is Verdict.DENY:
+        reason += f"; {remedy}"
+    return Say(
+        layer=BUDGET_LAYER,
+        verdict=budget.then,
+        rule_id=f"{BUDGET_LAYER}:{report.name}",
+        reason=reason,
+        remedy=remedy,
+        room_in_s=report.room_in_s if passing else None,
     )
 
 

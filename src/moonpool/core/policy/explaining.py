@@ -9,14 +9,16 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from moonpool.core.policy.deciding import Decision, decide
+from moonpool.core.policy.deciding import Decision, budgets_of, decide, labelled
 from moonpool.core.policy.findings import Finding
 from moonpool.core.policy.layers import Order
 from moonpool.core.policy.pointers import value_at
 from moonpool.core.policy.rules import Mismatch, mismatch
+from moonpool.core.policy.verdicts import strictest
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.core.policy.budgets import BudgetReport
     from moonpool.core.policy.layers import Layer, Policy
     from moonpool.core.policy.rules import CallFacts, Rule
     from moonpool.core.policy.verdicts import Verdict
@@ -56,9 +58,18 @@ class Explanation:
 
     decision: Decision
     layers: tuple[LayerReport, ...]
+    does: frozenset[str] = frozenset()  # labels of the tool
+    returns: frozenset[str] = frozenset()
+    taken_in: frozenset[str] = frozenset()  # of the session
+    budgets: tuple[BudgetReport, ...] = ()  # of which the usage is known
 
     def to_json(self) -> JsonObject:
         decision = self.decision
+        labels: dict[str, JsonValue] = {
+            "does": [*sorted(self.does)],
+            "returns": [*sorted(self.returns)],
+            "taken_in": [*sorted(self.taken_in)],
+        }
         return {
             "verdict": str(decision.verdict),
             "rule": decision.rule_id,
@@ -66,28 +77,39 @@ class Explanation:
             "reason": decision.reason,
             "policy_digest": decision.policy_digest,
             "layers": [layer.to_json() for layer in self.layers],
+            "labels": labels,
+            "budgets": [budget.to_json() for budget in self.budgets],
         }
 
 
 def explain(policy: Policy, facts: CallFacts) -> Explanation:
     """The decision that `decide` makes, with everything that led to it."""
+    facts = labelled(policy, facts)
     return Explanation(
         decision=decide(policy, facts),
         layers=tuple(_layer_report(layer, facts) for layer in policy.layers),
+        does=facts.does,
+        returns=policy.returns(facts.tool),
+        taken_in=facts.taken_in,
+        budgets=tuple(budgets_of(policy, facts)),
     )
 
 
 def _layer_report(layer: Layer, facts: CallFacts) -> LayerReport:
-    speaker = layer.speaker(facts)
+    speaker, flow_speaker = layer.speaker(facts), layer.flow_speaker(facts)
     reports: list[RuleReport] = []
     reached = True
     for rule in layer.rules:
+        if rule.is_flow:  # whatever was reached: it speaks beside the others
+            reports.append(_rule_report(rule, facts, decides=rule is flow_speaker))
+            continue
         if not reached:
             reports.append(RuleReport(rule_id=rule.rule_id, verdict=rule.verdict, state="not reached"))
             continue
         reports.append(_rule_report(rule, facts, decides=rule is speaker))
         reached = layer.order is Order.STRICTEST or rule is not speaker
-    return LayerReport(layer=layer.name, verdict=None if speaker is None else speaker.verdict, rules=tuple(reports))
+    said = [rule.verdict for rule in (speaker, flow_speaker) if rule is not None]
+    return LayerReport(layer=layer.name, verdict=strictest(said) if said else None, rules=tuple(reports))
 
 
 def _rule_report(rule: Rule, facts: CallFacts, *, decides: bool) -> RuleReport:
@@ -108,6 +130,8 @@ def _why(rule: Rule, facts: CallFacts, missed: Mismatch) -> str:
         "language": (facts.language, list(rule.languages)),
         "trusted": (facts.trusted, rule.trusted),
         "annotations": (hints, dict(rule.annotations)),
+        "does": (sorted(facts.does), list(rule.does)),
+        "after": (sorted(facts.taken_in), list(rule.after)),
     }
     is_, wanted = asked[missed.what]
     return f"{missed.what} is {_shown(is_)}, the rule is for {_shown(wanted)}"

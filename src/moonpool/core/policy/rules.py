@@ -1,8 +1,8 @@
 """One rule, the facts of one call, and whether the one covers the other.
 
 `mismatch` looks at everything a rule asks for, one after the other, and names the first that is not so. A rule that
-asks for more (budgets used up, labels taken in) gets a field on `Rule`, a fact on `CallFacts`, and a line in `_CHECKS`;
-deciding, explaining and the digest follow from that.
+asks for more gets a field on `Rule`, a fact on `CallFacts`, and a line in `_CHECKS`; deciding, explaining and the
+digest follow from that.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from moonpool.core.policy.conditions import Condition, check_pattern_size
 from moonpool.core.policy.findings import Finding
 from moonpool.core.policy.globs import glob_matches, literal_glob
 from moonpool.core.policy.hints import HINT_NAMES, Hints, effective_hints
+from moonpool.core.policy.labels import DOES, RETURNS, check_labels
 from moonpool.core.policy.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.manifest import ToolDefinition
+    from moonpool.core.policy.budgets import Scope, Usage
 
 CONDITIONS_PER_RULE_MAX: Final = 32
 NOTE_CHARS_MAX: Final = 500
@@ -37,6 +39,10 @@ class CallFacts:
     trusted: bool = False  # the host trusts the server
     principal: str = ""
     language: str = PYTHON
+    taken_in: frozenset[str] = frozenset()  # labels of what the session was given so far
+    does: frozenset[str] = frozenset()  # labels of this call; `moonpool.core.policy.deciding` fills them in
+    usage: Mapping[Scope, Usage] = field(default_factory=dict["Scope", "Usage"])  # of the scopes that are counted
+    argument_bytes: int = 0
 
     @property
     def hints(self) -> Hints:
@@ -60,6 +66,8 @@ class Rule:
     principal: str = "*"
     languages: tuple[str, ...] = ()  # one of these; none: any
     when: tuple[Condition, ...] = ()  # all of them
+    after: tuple[str, ...] = ()  # labels that the session has taken in, all of them
+    does: tuple[str, ...] = ()  # one of these labels is on the tool
     note: str = ""  # shown to the code that is refused and to the person who is asked
 
     def __post_init__(self) -> None:
@@ -71,8 +79,19 @@ class Rule:
             raise ValueError(f"policy rule {self.rule_id!r}: at most {CONDITIONS_PER_RULE_MAX} conditions in one rule")
         if len(self.note) > NOTE_CHARS_MAX:
             raise ValueError(f"policy rule {self.rule_id!r}: a note has at most {NOTE_CHARS_MAX} characters")
+        if self.is_flow and self.verdict is Verdict.ALLOW:
+            raise ValueError(
+                f"policy rule {self.rule_id!r}: labels only tighten; a rule with after or does asks or denies"
+            )
+        check_labels(self.after, RETURNS)
+        check_labels(self.does, DOES)
         for glob in (self.server, self.tool, self.principal):
             check_pattern_size(glob)
+
+    @property
+    def is_flow(self) -> bool:
+        """True for a rule about labels: it speaks beside the others of its layer, never in place of one."""
+        return bool(self.after or self.does)
 
     @property
     def names_tool(self) -> bool:
@@ -95,6 +114,7 @@ class Rule:
             "language": list(self.languages),
             "when": [condition.to_json() for condition in self.when],
             "note": self.note,
+            **({"after": list(self.after), "does": list(self.does)} if self.is_flow else {}),
         }
 
 
@@ -144,6 +164,12 @@ def _server(rule: Rule, facts: CallFacts) -> Mismatch | None:
     return Mismatch("annotations") if unlike else None
 
 
+def _flow(rule: Rule, facts: CallFacts) -> Mismatch | None:
+    if rule.does and facts.does.isdisjoint(rule.does):
+        return Mismatch("does")
+    return None if facts.taken_in.issuperset(rule.after) else Mismatch("after")
+
+
 def _arguments(rule: Rule, facts: CallFacts) -> Mismatch | None:
     # SECURITY: what cannot be read counts against the call.
     enough = {Finding.HOLDS} if rule.verdict is Verdict.ALLOW else {Finding.HOLDS, Finding.UNREADABLE}
@@ -153,7 +179,13 @@ def _arguments(rule: Rule, facts: CallFacts) -> Mismatch | None:
     return None
 
 
-_CHECKS: Final[tuple[Callable[[Rule, CallFacts], Mismatch | None], ...]] = (_names, _caller, _server, _arguments)
+_CHECKS: Final[tuple[Callable[[Rule, CallFacts], Mismatch | None], ...]] = (
+    _names,
+    _caller,
+    _server,
+    _flow,
+    _arguments,
+)
 """Cheap ones first."""
 
 RULE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]{0,63}", re.ASCII)
