@@ -228,3 +228,46 @@ def test_an_example_that_fails_is_shown_with_its_explanation(home: Path) -> None
 
 def test_a_policy_test_without_a_file_says_what_to_name(home: Path) -> None:
     assert "give a file or set MOONPOOL_POLICY" in moonpool(home, "policy", "test").sentence
+
+
+LIMITS = """
+[[rule]]
+id = "nothing-out"
+verdict = "deny"
+after = "untrusted"
+does = "sends_out"
+
+[[label]]
+tool = "create_*"
+does = "sends_out"
+
+[budget.session]
+calls = 20
+"""
+
+
+def test_explain_supposes_what_a_session_has_read_and_used(home: Path) -> None:
+    (home / "policy.toml").write_text(POLICY + LIMITS)
+    own = {"repo": "acme/site"}
+    assert explained(home, arguments=own)["rule"] == "own-repos"
+    assert explained(home, "--after", "untrusted", arguments=own)["rule"] == "nothing-out"
+    told = explained(home, "--used", "session.calls=20", arguments=own)
+    assert (told["rule"], told["layer"]) == ("budget:session.calls", "budget")
+    assert told["labels"]["does"] == ["sends_out"]
+    text = moonpool(home, "policy", "explain", "github.create_issue", "--policy", "policy.toml", "--arguments",
+                    json.dumps(own), "--used", "session.calls=16").stdout.decode()  # fmt: skip
+    assert "budget session.calls: 16 of 20 used and this call takes 1: low" in text
+    assert '  nothing-out (deny): misses: after is [], the rule is for ["untrusted"]' in text
+    assert "labels of the tool: does sends_out, returns nothing" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        pytest.param(("--after", "secret"), "known are private, untrusted", id="no label"),
+        pytest.param(("--used", "calls=3"), "must read like session.calls=20", id="no scope"),
+        pytest.param(("--used", "session.calls=nan"), "must read like session.calls=20", id="no number"),
+    ],
+)
+def test_explain_refuses_what_nobody_counts(home: Path, options: tuple[str, ...], sentence: str) -> None:
+    assert sentence in moonpool(home, "policy", "explain", "github.create_issue", *options).sentence

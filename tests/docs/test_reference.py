@@ -19,6 +19,7 @@ from contract_rows.envelope_schema import ENVELOPE_SCHEMA
 from docs.pages import read, rows, section
 from moonpool.broker.config import _KNOWN_KEYS, _Block
 from moonpool.broker.policy_file import CONDITION_KEYS, EXAMPLE_KEYS, FILE_KEYS, RULE_KEYS
+from moonpool.broker.policy_limits import BUDGET_KEYS, COST_KEYS, LABEL_KEYS
 from moonpool.core.calls import ApprovalState, CallErrorType
 from moonpool.core.errors import MoonpoolError
 from moonpool.sandboxes import messages, seccomp
@@ -208,6 +209,9 @@ def test_the_three_tools_and_their_arguments_stand_on_the_page() -> None:
         ("Keys of the file", FILE_KEYS),
         ("Keys of a rule", RULE_KEYS),
         ("Keys of a condition", CONDITION_KEYS),
+        ("Keys of a label", LABEL_KEYS),
+        ("Keys of a budget", BUDGET_KEYS),
+        ("Keys of a cost", COST_KEYS),
         ("Keys of an example", EXAMPLE_KEYS),
     ],
 )

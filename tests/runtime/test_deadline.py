@@ -37,6 +37,17 @@ async def test_parked_time_does_not_count_and_is_reported() -> None:
     assert deadline.parked_s > 0
 
 
+@pytest.mark.parametrize(("patience_s", "stands_still"), [(60.0, True), (0.0, False)])
+async def test_running_time_leaves_out_what_is_excused(patience_s: float, stands_still: bool) -> None:
+    deadline = Deadline(60, lambda: None, parked_s_max=patience_s)
+    with deadline.parked():
+        before_s = deadline.running_s
+        with anyio.move_on_after(0.01):
+            await anyio.Event().wait()
+        assert (deadline.running_s == before_s) is stands_still
+    deadline.cancel()
+
+
 async def test_the_clock_runs_on_when_the_waits_take_too_long_in_all() -> None:
     gone = anyio.Event()
     deadline = Deadline(0.01, gone.set, parked_s_max=0.02)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from moonpool.broker.approval import ApprovalDesk, ApprovalRequest
 from moonpool.broker.context import CallContext, CallLimits, ServerTrust
 from moonpool.broker.queued_approval import QueueApprover, StandingDesk
+from moonpool.broker.spending import Ledger
 from moonpool.runtime.runs import Ticket
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def make_ticket(
         together=isinstance(approver, QueueApprover),
     )
     desk = StandingDesk(asking, queue)
+    key = Ledger()
 
     def make_context(
         run_id: str,
@@ -63,6 +65,8 @@ def make_ticket(
             policy=policy,
             trust=trust,
             limits=CallLimits(calls_max=settings.tool_calls_max),
+            clock=lambda: deadline.running_s,
+            key=key,
         )
 
     return Ticket(principal=principal, make_context=make_context, policy_digest=policy.digest)

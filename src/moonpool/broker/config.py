@@ -81,6 +81,8 @@ class _Block(msgspec.Struct, forbid_unknown_fields=True, rename=None):
     instructions: bool = True
     roots: list[str] = []
     ping_s: float = 0.0
+    returns: list[Literal["private", "untrusted"]] = []
+    does: list[Literal["sends_out", "spends", "destroys"]] = []
 
 
 class _Rule(msgspec.Struct, forbid_unknown_fields=True):
@@ -131,6 +133,8 @@ class ServerConfig:
     rules: tuple[ToolRule, ...] = ()
     instructions: bool = True  # False: the server's own instructions are not shown to a model
     ping_s: float = 0.0  # how often an idle server is asked for a sign of life; 0: never
+    returns: tuple[str, ...] = ()  # labels of all its tools: what they return
+    does: tuple[str, ...] = ()  # and what calling them does
     roots: tuple[str, ...] = ()  # absolute folders the server may ask for; none: roots are not declared
     secrets: frozenset[str] = frozenset()
 
@@ -309,6 +313,8 @@ def _resolve(server_id: str, entry: _Entry, expansion: Expansion, where: str) ->
         rules=_rules(block),
         instructions=block.instructions,
         ping_s=block.ping_s,
+        returns=tuple(block.returns),
+        does=tuple(block.does),
         roots=tuple(
             root_path(expansion.expand(root, key=f"roots[{i}]"), where, f"roots[{i}]")
             for i, root in enumerate(block.roots)

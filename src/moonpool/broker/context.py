@@ -10,9 +10,10 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from moonpool.broker.spending import Ledger, SessionMemory
 from moonpool.core.calls import ApprovalState
 from moonpool.core.languages import PYTHON
-from moonpool.core.policy import Hints, Policy, effective_hints, glob_matches
+from moonpool.core.policy import Hints, Policy, Scope, effective_hints, glob_matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,6 +28,10 @@ _SEVERITY: Final = (
     ApprovalState.REJECTED,
     ApprovalState.PENDING,
 )
+
+
+def _no_time() -> float:
+    return 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +79,10 @@ class CallContext:
     policy: Policy = field(default_factory=Policy)
     trust: Mapping[str, ServerTrust] = field(default_factory=dict[str, ServerTrust])
     limits: CallLimits = field(default_factory=CallLimits)
+    clock: Callable[[], float] = _no_time  # seconds that the execution has run
+    key: Ledger = field(default_factory=Ledger)  # of the principal
+    memory: SessionMemory = field(default_factory=SessionMemory)  # see `join`
+    own: Ledger = field(default_factory=Ledger)
 
     calls: int = 0  # that entered the road
     refused: int = 0  # that came after the end or above `calls_max`; of each kind only the first is recorded
@@ -84,11 +93,25 @@ class CallContext:
     settled: ApprovalState = ApprovalState.NOT_REQUIRED
     pending: int = 0  # approvals that wait for an answer now
     ended: bool = False
+    low_budgets: list[str] = field(default_factory=list[str])  # that calls of this execution took to 80 %
     slots: asyncio.Semaphore = field(init=False)
     refusals_recorded: set[str] = field(default_factory=set[str])
 
     def __post_init__(self) -> None:
         self.slots = asyncio.Semaphore(self.limits.concurrent_max)
+        for ledger in self.ledgers.values():
+            ledger.start(self.clock)
+
+    def join(self, memory: SessionMemory) -> None:
+        """Take up what the session remembers, before the first call."""
+        self.memory.ledger.stop(self.clock)
+        self.memory = memory
+        memory.ledger.start(self.clock)
+
+    @property
+    def ledgers(self) -> Mapping[Scope, Ledger]:
+        """Where this execution's calls are counted."""
+        return {Scope.EXECUTION: self.own, Scope.SESSION: self.memory.ledger, Scope.KEY: self.key}
 
     @property
     def approval_state(self) -> ApprovalState:
@@ -101,3 +124,5 @@ class CallContext:
     def end(self) -> None:
         """The execution is over; later calls are refused."""
         self.ended = True
+        for ledger in self.ledgers.values():
+            ledger.stop(self.clock)

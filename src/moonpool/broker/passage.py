@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from moonpool.broker.context import UNKNOWN_SERVER, CallContext, ServerTrust
+from moonpool.broker.phrases import printable, storable
 from moonpool.broker.redaction import Tally
+from moonpool.broker.spending import Reservation, low_budgets, result_refused, usage_of
 from moonpool.core.calls import ApprovalState, CallError, CallErrorType
-from moonpool.core.policy import CallFacts, Hints
+from moonpool.core.policy import CallFacts, Hints, Verdict, decide
 
 if TYPE_CHECKING:
     from moonpool.broker.arrival import Arrival
     from moonpool.core.calls import ToolCallSpec
     from moonpool.core.manifest import ToolDefinition
     from moonpool.core.policy import Decision
+
+_log = logging.getLogger(__name__)
 
 
 class Refusal(Exception):  # noqa: N818  flow control of the road; never leaves it
@@ -45,6 +50,8 @@ class Passage:
     arrival: Arrival | None = None
     message_tally: Tally = field(default_factory=Tally)  # redactions in an error message that no result came with
     warnings: list[str] = field(default_factory=list[str])
+    reservation: Reservation | None = None
+    taken_in: tuple[str, ...] = ()  # labels of what this call gave to the code
     recorded: bool = False
 
     @property
@@ -56,15 +63,58 @@ class Passage:
         assert self.tool is not None, "resolve comes first"
         return self.tool
 
+    def decide(self) -> Decision:
+        """Ask policy, and take from the budgets what the call needs, in one step."""
+        session, facts = self.session, self.facts
+        decision = self.decision = decide(session.policy, facts)
+        if decision.verdict is not Verdict.DENY and session.policy.budgets:
+            self.reservation = Reservation(
+                ledgers=session.ledgers,
+                tool=self.name,
+                argument_bytes=facts.argument_bytes,
+                cost=session.policy.cost(self.resolved),
+            )
+            for name, told in low_budgets(session.ledgers, session.policy, facts):
+                session.low_budgets.append(name)
+                self.warnings.append(told)
+                _log.warning("%s", printable(storable(told)))
+        return decision
+
+    def leave(self) -> None:
+        """The call goes out: what it takes is spent, whatever comes of it."""
+        if self.reservation is not None:
+            self.reservation.keep()
+
+    def over(self) -> None:
+        """The call is over; one that never left has taken nothing."""
+        if self.reservation is not None:
+            self.reservation.give_back()
+
+    def let_in(self, size: int) -> None:
+        """Count the bytes of a result. Raises Refusal when a budget has not as many left."""
+        if self.session.policy.budgets and (why := result_refused(self.session.ledgers, self.session.policy, size)):
+            problem = f"the result of {self.name} is {size} bytes and {why}; the call was made"
+            raise Refusal(CallErrorType.OUTPUT_TOO_LARGE, problem)
+
+    def take_in(self) -> None:
+        """The code is about to get what the server sent: from now on its session has read that."""
+        if labels := self.session.policy.returns(self.resolved):
+            self.taken_in = tuple(sorted(labels))
+            self.session.memory.taken_in |= labels
+
     @property
     def facts(self) -> CallFacts:
         """What policy may know of this call."""
+        session = self.session
         return CallFacts(
             tool=self.resolved,
             arguments=self.spec.arguments,
             trusted=self.trust.trusted,
-            principal=self.session.principal,
-            language=self.session.language,
+            principal=session.principal,
+            language=session.language,
+            taken_in=session.memory.taken_in,
+            usage=usage_of(session.ledgers, self.name) if session.policy.budgets else {},
+            argument_bytes=len(self.arguments_json),
         )
 
     @property

@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from moonpool.broker.policy_file import load_policy_file
-from moonpool.core.policy import Layer, LayerName, Policy, configuration_layer, server_rules
+from moonpool.core.policy import (
+    Label,
+    Layer,
+    LayerName,
+    Policy,
+    configuration_layer,
+    literal_glob,
+    server_rules,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from moonpool.broker.config import McpConfig
+
+_log = logging.getLogger(__name__)
 
 
 def load_policy(path: Path | None, config: McpConfig | None) -> Policy:
     """The layers in force. Raises ConfigError: without the file that was named, nothing may start."""
     layers = [] if path is None else [load_policy_file(path).layer]
-    return Policy(layers=(*layers, blocks_layer(config)))
+    policy = Policy(layers=(*layers, blocks_layer(config)))
+    for told in _idle_rules(policy):
+        _log.warning("%s", told)
+    return policy
+
+
+def _idle_rules(policy: Policy) -> Iterator[str]:
+    """Rules about labels that nothing carries. No error: another machine may have the servers that do."""
+    carried = {name for label in policy.labels for name in (*label.returns, *label.does)} | {"destroys"}
+    for rule in (rule for layer in policy.layers for rule in layer.rules):
+        lacking = [name for name in rule.after if name not in carried]
+        if rule.does and carried.isdisjoint(rule.does):
+            lacking += rule.does
+        if lacking:
+            yield f"policy rule {rule.rule_id!r} never applies: no server or tool is labelled {' or '.join(lacking)}"
 
 
 def file_digest(policy: Policy) -> str:
@@ -32,4 +58,9 @@ def blocks_layer(config: McpConfig | None) -> Layer:
         for server in servers
         for rule in server_rules(server.server_id, ((rule.tool, rule.verdict) for rule in server.rules))
     ]
-    return configuration_layer(tuple(rules))
+    labels = tuple(
+        Label(server=literal_glob(server.server_id), returns=server.returns, does=server.does)
+        for server in servers
+        if server.returns or server.does
+    )
+    return configuration_layer(tuple(rules), labels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from moonpool.core.json import canonical_json
 from moonpool.core.manifest import ToolDefinition
 from moonpool.core.policy import CallFacts, Explanation, Policy, explain
 
@@ -56,5 +57,8 @@ def run_examples(file: PolicyFile) -> Iterator[ExampleOutcome]:
             trusted=example.trusted,
             principal=example.principal,
             language=example.language,
+            taken_in=example.after,
+            usage=example.used,
+            argument_bytes=len(canonical_json(example.arguments)),
         )
         yield ExampleOutcome(example=example, explanation=explain(policy, facts))

@@ -9,11 +9,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
+from moonpool.broker.policy_limits import (
+    glob_of,
+    read_budgets,
+    read_costs,
+    read_labels,
+    read_presets,
+    read_usage,
+)
 from moonpool.broker.toml_tables import Table, parse_toml, read_bytes
 from moonpool.core.errors import ConfigError
 from moonpool.core.languages import LANGUAGES, PYTHON
 from moonpool.core.policy import (
+    BUDGET_LAYER,
+    DEFAULT_LAYER,
+    DOES,
     HINT_NAMES,
+    PRESET_PREFIX,
+    RETURNS,
     RULE_ID,
     Absent,
     Below,
@@ -35,19 +48,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.core.json import JsonObject
-    from moonpool.core.policy import ArgumentTest
+    from moonpool.core.policy import ArgumentTest, Scope, Usage
 
 VERSION: Final = 1
-FILE_KEYS: Final = ("version", "default", "allow_trusted_reads", "rule", "example")
+FILE_KEYS: Final = (
+    "version", "default", "allow_trusted_reads", "rule", "preset", "label", "budget", "cost", "example",
+)  # fmt: skip
 RULE_KEYS: Final = (
-    "id", "verdict", "server", "tool", "annotations", "trusted", "principal", "language", "when", "note",
+    "id", "verdict", "server", "tool", "annotations", "trusted", "principal", "language", "when", "after", "does",
+    "note",
 )  # fmt: skip
 CONDITION_KEYS: Final = (
     "at", "equals", "in", "glob", "regex", "anywhere", "min", "max", "below", "host_in", "absent",
 )  # fmt: skip
-EXAMPLE_KEYS: Final = ("call", "verdict", "rule", "trusted", "annotations", "principal", "language", "note")
+EXAMPLE_KEYS: Final = (
+    "call", "verdict", "rule", "trusted", "annotations", "principal", "language", "after", "used", "note",
+)  # fmt: skip
 CALL_KEYS: Final = ("server", "tool", "arguments")
 EXAMPLES_MAX: Final = 2000
+_OUR_IDS: Final = (DEFAULT_LAYER, f"{BUDGET_LAYER}:", PRESET_PREFIX)
 _VERDICTS: Final = tuple(str(verdict) for verdict in Verdict)
 
 
@@ -65,6 +84,8 @@ class PolicyExample:
     annotations: Mapping[str, bool] = field(default_factory=dict[str, bool])
     principal: str = "local:example"
     language: str = PYTHON
+    after: frozenset[str] = frozenset()  # labels that the session has taken in
+    used: Mapping[Scope, Usage] = field(default_factory=dict["Scope", "Usage"])
     note: str = ""
 
 
@@ -98,7 +119,10 @@ def parse_policy(text: bytes, *, source: str, layer: LayerName = LayerName.ORGAN
     try:
         found = Layer(
             name=layer,
-            rules=tuple(rules),
+            rules=(*rules, *read_presets(top)),
+            labels=read_labels(top),
+            budgets=read_budgets(top, layer),
+            costs=read_costs(top),
             default=Verdict(top.choice("default", _VERDICTS)) if "default" in top else None,
             allow_trusted_reads=top.flag("allow_trusted_reads"),
         )
@@ -131,13 +155,15 @@ def _rule(raw: object, source: str, place: int) -> Rule:
         return Rule(
             rule_id=rule_id,
             verdict=Verdict(table.choice("verdict", _VERDICTS)),
-            server=_glob(table, "server"),
-            tool=_glob(table, "tool"),
+            server=glob_of(table, "server"),
+            tool=glob_of(table, "tool"),
             annotations=annotations,
             trusted=table.flag("trusted"),
-            principal=_glob(table, "principal"),
+            principal=glob_of(table, "principal"),
             languages=table.choices("language", LANGUAGES),
             when=conditions,
+            after=table.choices("after", RETURNS),
+            does=table.choices("does", DOES),
             note=table.text("note"),
         )
     except ValueError as exc:
@@ -205,7 +231,7 @@ def _example(raw: object, source: str, place: int, rule_ids: set[str]) -> Policy
     if not isinstance(arguments, dict):
         raise call.problem("arguments", "must be a table")
     rule = table.text("rule") if "rule" in table else None
-    if rule is not None and rule not in rule_ids and not rule.startswith("default"):
+    if rule is not None and rule not in rule_ids and not rule.startswith(_OUR_IDS):
         raise table.problem("rule", f"there is no rule {rule[:64]!r} in this file")
     language = table.choice("language", LANGUAGES) if "language" in table else PYTHON
     return PolicyExample(
@@ -219,6 +245,8 @@ def _example(raw: object, source: str, place: int, rule_ids: set[str]) -> Policy
         annotations=_annotations(table),
         principal=table.text("principal", "local:example"),
         language=language,
+        after=frozenset(table.choices("after", RETURNS)),
+        used=read_usage(table),
         note=table.text("note"),
     )
 
@@ -228,10 +256,3 @@ def _annotations(table: Table) -> dict[str, bool]:
     if found:
         Table(found, f'{table.where}, "annotations"', sorted(HINT_NAMES))
     return found
-
-
-def _glob(table: Table, key: str) -> str:
-    glob = table.text(key, "*")
-    if not glob:
-        raise table.problem(key, 'is empty and would match nothing; write "*" for any')
-    return glob

@@ -81,6 +81,7 @@ class CallRecorder:
             retryable=error.retryable if error else False,
             redactions=passage.tally,
             warnings=tuple(self._name(warning) for warning in passage.all_warnings),
+            taken_in=passage.taken_in,
         )
         return self._journal.record(record)
 

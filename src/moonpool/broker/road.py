@@ -6,6 +6,8 @@ record. A stage refuses by raising `Refusal`, which becomes the typed error that
 
 INVARIANT: each call that enters the road is recorded exactly once, also when a stage fails or is cancelled. Only calls
 after the end of their execution and calls above its limit are counted instead, after the first of their kind.
+INVARIANT: what a call takes from budgets is reserved as it is decided, and labels of a result are taken in before its
+code gets it; see `spending`.
 INVARIANT: the intent of a call that may change something is durable before it leaves; the outcome of every call is
 committed before its result is returned. When the journal cannot keep them, the call is refused (fail closed).
 SECURITY: arguments, results and names are hostile data. They are bounded and redacted before anybody sees them;
@@ -27,7 +29,7 @@ import msgspec
 from moonpool.broker.approval import ApprovalRequest
 from moonpool.broker.arrival import Arrival, read_arrival
 from moonpool.broker.context import UNKNOWN_SERVER
-from moonpool.broker.failures import upstream_failure
+from moonpool.broker.failures import PASSING_CAUSES, upstream_failure
 from moonpool.broker.passage import Passage, Refusal
 from moonpool.broker.phrases import printable, readable_json, storable, unknown_tool
 from moonpool.broker.recording import CANCELLED, CallRecorder
@@ -36,7 +38,7 @@ from moonpool.broker.upstreams.base import UpstreamCallTimeoutError, UpstreamErr
 from moonpool.broker.validation import SchemaChecks, check_arguments, encoded_size
 from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState, CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
-from moonpool.core.policy import Decision, Verdict, decide
+from moonpool.core.policy import Decision, Verdict
 
 if TYPE_CHECKING:
     from moonpool.broker.context import CallContext
@@ -78,6 +80,8 @@ class ToolRoad:
             raise
         except Exception as exc:  # noqa: BLE001  a bug of ours must not end the execution without a word
             return self._broken(passage, exc)
+        finally:
+            passage.over()
 
     async def _travel(self, passage: Passage) -> CallError | None:
         """The stages from resolve to redact."""
@@ -88,6 +92,8 @@ class ToolRoad:
             await self._approve(passage, decision)
         raw = await self._call(passage)
         passage.arrival = await self._arrive(passage, raw)
+        if passage.arrival.raw is not None:
+            passage.take_in()
         return passage.arrival.error
 
     def _not_admitted(self, passage: Passage) -> ToolCallOutcome | None:
@@ -135,10 +141,11 @@ class ToolRoad:
             raise Refusal(CallErrorType.VALIDATION_ERROR, checked.problem)
 
     def _decide(self, passage: Passage) -> Decision:
-        decision = decide(passage.session.policy, passage.facts)
-        passage.decision = decision
+        decision = passage.decide()
         if decision.verdict is Verdict.DENY:
-            raise Refusal(CallErrorType.POLICY_DENIED, decision.reason)
+            passing = decision.room_in_s is not None
+            kind = CallErrorType.RATE_LIMIT if passing else CallErrorType.POLICY_DENIED
+            raise Refusal(kind, decision.reason, retryable=passing)
         return decision
 
     async def _approve(self, passage: Passage, decision: Decision) -> None:
@@ -170,6 +177,7 @@ class ToolRoad:
                 raise Refusal(CallErrorType.EXECUTION_ENDED, problem)
             if not passage.hints.read_only:
                 await self._leave_intent(passage)
+            passage.leave()
             try:
                 async with asyncio.timeout(timeout_s + _TIMEOUT_GRACE_S):
                     return await upstream.call_tool(spec.tool, spec.arguments, timeout_s=timeout_s)
@@ -182,6 +190,8 @@ class ToolRoad:
                 problem = f"did not answer {spec.tool!r} within {timeout_s:g} s"
                 late = UpstreamCallTimeoutError(spec.server_id, problem, for_guest=problem)
                 failure = upstream_failure(late, repeatable=passage.repeatable)
+        if failure.type not in PASSING_CAUSES:  # the server said something, and its words may stand in the message
+            passage.take_in()
         raise Refusal(failure.type, failure.message, retryable=failure.retryable)
 
     async def _leave_intent(self, passage: Passage) -> None:
@@ -203,6 +213,7 @@ class ToolRoad:
         if len(encoded) > size_max:
             problem = f"the result of {passage.name} is {len(encoded)} bytes and at most {size_max} are taken"
             raise Refusal(CallErrorType.OUTPUT_TOO_LARGE, f"{problem}; ask the tool for less at a time")
+        passage.let_in(len(encoded))
         check = self._checks.result(tool)
         if len(encoded) < LARGE_BYTES:
             return read_arrival(tool, raw, encoded, check=check, redactor=self._redactor)

@@ -16,7 +16,7 @@ Json = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
 
 
 @app.command()
-def explain(
+def explain(  # noqa: PLR0913  one parameter per option
     call: Annotated[str, typer.Argument(help="server.tool, or a path as `tools search` prints it.", metavar="CALL")],
     *,
     arguments: Annotated[str, typer.Option(help="The call's arguments, a JSON object.", metavar="JSON")] = "{}",
@@ -31,18 +31,25 @@ def explain(
     ] = None,
     principal: Annotated[str | None, typer.Option(help="Who calls. Default: you.", metavar="NAME")] = None,
     language: Annotated[str | None, typer.Option(help="Language of the code. Default: python.", metavar="NAME")] = None,
+    after: Annotated[
+        list[str] | None,
+        typer.Option(help="A label that the session has taken in: private, untrusted. Repeatable.", metavar="LABEL"),
+    ] = None,
+    used: Annotated[
+        list[str] | None,
+        typer.Option(help="What a budget has used, e.g. session.calls=20. Repeatable.", metavar="BUDGET=NUMBER"),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Say what policy decides about a call, by which rule, and why the others do not apply. Nothing is called."""
-    from moonpool.cli.policy_reports import explain_one
+    from moonpool.cli.policy_reports import Circumstances, explain_one
 
     explain_one(
         call,
         arguments,
         policy_path=policy,
         config_path=config,
-        principal=principal,
-        language=language,
+        given=Circumstances(principal=principal, language=language, after=after or (), used=used or ()),
         as_json=json,
     )
 

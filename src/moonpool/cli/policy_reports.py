@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
@@ -14,15 +15,27 @@ import typer
 from moonpool.cli.tables import print_table, printable
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.core.languages import language_of
+from moonpool.core.policy import RETURNS, Measure, Scope
+from moonpool.core.policy.budgets import LIMIT_MAX
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from moonpool.broker.policy_examples import ExampleOutcome
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.policy import Explanation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What a call is supposed to be made by, in and after, as it was typed."""
+
+    principal: str | None
+    language: str | None
+    after: Sequence[str]
+    used: Sequence[str]
 
 
 def explain_one(
@@ -31,8 +44,7 @@ def explain_one(
     *,
     policy_path: Path | None,
     config_path: Path | None,
-    principal: str | None,
-    language: str | None,
+    given: Circumstances,
     as_json: bool,
 ) -> None:
     """Print what is decided about one call. Raises MoonpoolError."""
@@ -43,7 +55,8 @@ def explain_one(
     from moonpool.runtime.policy_questions import CallQuestion, explain_call
 
     settings = Settings.load(os.environ, policy=policy_path)
-    given = _arguments(arguments)
+    members = _arguments(arguments)
+    taken_in, used = _labels(given.after), _used(given.used)
     config = read_config(config_path)
     policy = load_policy(settings.policy, config)
     with open_catalog(config_path, refresh=False) as found:
@@ -51,15 +64,17 @@ def explain_one(
     server = config.find(tool.server_id) if config is not None else None
     question = CallQuestion(
         tool=tool,
-        arguments=given,
+        arguments=members,
         trusted=server is not None and server.trusted,
-        principal=principal or local_principal(),
-        language=language_of(language),
+        principal=given.principal or local_principal(),
+        language=language_of(given.language),
+        taken_in=taken_in,
+        used=used,
     )
     answer = explain_call(question, policy)
     if as_json:
-        members: JsonObject = {"server": tool.server_id, "tool": tool.name, **answer.explanation.to_json()}
-        typer.echo(json.dumps({**members, "problem": answer.problem or None}))
+        shown: JsonObject = {"server": tool.server_id, "tool": tool.name, **answer.explanation.to_json()}
+        typer.echo(json.dumps({**shown, "problem": answer.problem or None}))
         return
     for line in _lines(answer.explanation):
         typer.echo(printable(line))
@@ -110,6 +125,41 @@ def _lines(explanation: Explanation) -> Iterable[str]:
         yield f"layer {layer.layer}: {said}"
         for rule in layer.rules:
             yield f"  {rule.rule_id} ({rule.verdict}): {rule.state}{': ' if rule.why else ''}{rule.why}"
+    if explanation.does or explanation.returns:
+        yield f"labels of the tool: does {_listed(explanation.does)}, returns {_listed(explanation.returns)}"
+    for report in explanation.budgets:
+        takes = f" and this call takes {report.adds:.15g}" if report.adds else ""
+        room = f"no room, so {report.budget.then}" if report.used_up else "low" if report.low else "room enough"
+        yield f"budget {report.name}: {report.used:.15g} of {report.limit:.15g} used{takes}: {room}"
+
+
+def _listed(labels: Iterable[str]) -> str:
+    return ", ".join(sorted(labels)) or "nothing"
+
+
+def _labels(given: Sequence[str]) -> frozenset[str]:
+    if unknown := sorted(set(given) - set(RETURNS)):
+        raise InputError(f"--after {unknown[0]!r} is no label of what tools return; known are {', '.join(RETURNS)}")
+    return frozenset(given)
+
+
+def _used(given: Sequence[str]) -> dict[Scope, dict[Measure, float]]:
+    """`session.calls=20` and its like. A scope that is not named is not looked at."""
+    found: dict[Scope, dict[Measure, float]] = {}
+    for text in given:
+        name, _, number = text.partition("=")
+        scope, _, measure = name.partition(".")
+        try:
+            amount = float(number)
+            if not 0 <= amount <= LIMIT_MAX:
+                raise ValueError
+            found.setdefault(Scope(scope), {})[Measure(measure)] = amount
+        except ValueError:
+            raise InputError(
+                f"--used {text!r} must read like session.calls=20; scopes are {', '.join(Scope)}, "
+                f"measures are {', '.join(Measure)}"
+            ) from None
+    return found
 
 
 def _arguments(text: str) -> JsonObject:

@@ -101,6 +101,7 @@ class CallOutcomeRecord:
     retryable: bool = False
     redactions: Mapping[str, int] = field(default_factory=dict[str, int])  # secret name -> count
     warnings: tuple[str, ...] = ()
+    taken_in: tuple[str, ...] = ()  # labels of what the code was given; rows of before have none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ class Deadline:
     def __init__(self, seconds: float, expired: Callable[[], None], *, parked_s_max: float = PARKED_S_MAX) -> None:
         self._loop = asyncio.get_running_loop()
         self._expired = expired
-        self._left_s, self._patience_s = seconds, parked_s_max
+        self._seconds, self._left_s, self._patience_s = seconds, seconds, parked_s_max
         self._started_at = self._loop.time()
         self._parked = 0
         self.parked_s = 0.0
@@ -50,6 +50,13 @@ class Deadline:
                 self._patience_s -= excused_s
                 self._left_s -= waited_s - excused_s
                 self._restart(self._left_s)
+
+    @property
+    def running_s(self) -> float:
+        """Seconds that have counted so far."""
+        lap_s = self._loop.time() - self._started_at
+        counted_s = max(lap_s - self._patience_s, 0.0) if self._parked else lap_s
+        return self._seconds - self._left_s + counted_s
 
     def _lap(self) -> float:
         """Seconds since the last lap."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from moonpool.broker.policy_limits import usage_from
 from moonpool.broker.validation import SchemaChecks, check_arguments
 from moonpool.core.policy import CallFacts, Explanation, explain
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import ToolDefinition
-    from moonpool.core.policy import Policy
+    from moonpool.core.policy import Measure, Policy, Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +26,8 @@ class CallQuestion:
     trusted: bool
     principal: str
     language: str
+    taken_in: frozenset[str] = frozenset()
+    used: Mapping[Scope, Mapping[Measure, float]] = field(default_factory=dict["Scope", "Mapping[Measure, float]"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +40,15 @@ class CallAnswer:
 
 def explain_call(question: CallQuestion, policy: Policy) -> CallAnswer:
     """Decide a call without making it."""
+    checked = check_arguments(question.tool, question.arguments, SchemaChecks().arguments(question.tool))
     facts = CallFacts(
         tool=question.tool,
         arguments=question.arguments,
         trusted=question.trusted,
         principal=question.principal,
         language=question.language,
+        taken_in=question.taken_in,
+        usage=usage_from(question.used),
+        argument_bytes=len(checked.encoded),
     )
-    checked = check_arguments(question.tool, question.arguments, SchemaChecks().arguments(question.tool))
     return CallAnswer(explanation=explain(policy, facts), problem=checked.problem)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from moonpool.broker.context import CallContext
+    from moonpool.broker.spending import SessionMemory
     from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
     from moonpool.runtime.deadline import Deadline
     from moonpool.runtime.execution import ExecutionOutcome
@@ -80,8 +81,11 @@ class InterruptedRunError(Exception):
 class Run:
     """One execution's identity, records and envelope."""
 
-    def __init__(self, runtime: Runtime, ticket: Ticket, session_id: str, request: CodeRequest) -> None:
+    def __init__(
+        self, runtime: Runtime, ticket: Ticket, session_id: str, request: CodeRequest, memory: SessionMemory
+    ) -> None:
         self._runtime, self._ticket, self._session_id, self._request = runtime, ticket, session_id, request
+        self._memory = memory
         image = runtime.sandbox_spec.image
         self._image = f"{image.name}@{image.digest}"
         self.run_id = f"run_{uuid.uuid4().hex}"
@@ -148,6 +152,7 @@ class Run:
             lambda: snapshot() or tools,
             execution.deadline,
         )
+        self._context.join(self._memory)
         # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must
         # not run.
         recorded.add_done_callback(lambda done: execution.force_end("journal") if done.exception() else None)
@@ -236,6 +241,8 @@ class Run:
     ) -> Envelope:
         context = self._context
         calls: dict[str, JsonValue] = {"tool_calls": context.calls if context else 0}
+        if context and context.low_budgets:
+            calls["budgets_low"] = list(context.low_budgets)
         return Envelope(
             run_id=self.run_id,
             trace_id=self.trace_id,

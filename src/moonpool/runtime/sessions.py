@@ -15,6 +15,7 @@ import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from moonpool.broker.spending import SessionMemory
 from moonpool.core.envelope import ExecutionError
 from moonpool.core.errors import HostUnfitError, InputError, MoonpoolError
 from moonpool.core.languages import LANGUAGES, PYTHON, language_of
@@ -106,6 +107,7 @@ class Session:
         self._executions = 0
         self._used = False
         self._run: Run | None = None
+        self._memory = SessionMemory()  # of budgets and labels; outlives a kernel that died
 
     async def execute(self, request: CodeRequest) -> Envelope:
         """Run code with the variables and files of earlier executions. Waits for its turn.
@@ -173,7 +175,7 @@ class Session:
             raise InputError(f"the timeout must be above 0 and at most {settings.timeout_s_max:g} s")
 
     async def _execute(self, request: CodeRequest) -> Envelope:
-        run = self._run = Run(self._runtime, self._ticket, self.session_id, request)
+        run = self._run = Run(self._runtime, self._ticket, self.session_id, request, self._memory)
         snapshot: ToolSnapshot | None = None
         try:
             if request.language == PYTHON:
