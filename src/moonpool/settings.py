@@ -116,6 +116,12 @@ class Settings:
     manifest_ttl_s: float = 86_400.0
     """How long a cached tool list is used without asking the server again."""
 
+    refresh_s: float = 3600.0
+    """How often processes that serve ask every server for its tools again. 0: only when something calls for it."""
+
+    drift: str = "pause"
+    """`pause`: a tool that its server changed dangerously is held until accepted. `report`: it is only told."""
+
     file_bytes_max: int = 256 * 1024**2
     """One file that is put into a sandbox or taken out of it."""
 
@@ -158,6 +164,8 @@ class Settings:
             raise ConfigError(f"backend must be zygote or bubblewrap, but is {self.backend!r}")
         if self.limits not in ("auto", "cgroup2", "cgroup1", "rlimits"):
             raise ConfigError(f"limits must be auto, cgroup2, cgroup1 or rlimits, but is {self.limits!r}")
+        if self.drift not in ("pause", "report"):
+            raise ConfigError(f"drift must be pause or report, but is {self.drift!r}")
         if self.redact_patterns not in ("on", "off"):
             raise ConfigError(f"redact_patterns must be on or off, but is {self.redact_patterns!r}")
         if unknown := [kind for kind in self.personal_kinds if kind not in _PERSONAL_KINDS]:
@@ -176,7 +184,7 @@ class Settings:
 
 
 _PERSONAL_KINDS = ("email", "phone", "card", "iban")
-_MAY_BE_0 = frozenset({"pool_low", "pool_high", "sandboxes_per_tenant_max"})
+_MAY_BE_0 = frozenset({"pool_low", "pool_high", "sandboxes_per_tenant_max", "refresh_s"})
 _NOT_SETTINGS = frozenset({"MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS", "MOONPOOL_REQUIRE_LIMITS"})
 """`MOONPOOL_DEBUG=1` shows tracebacks of ours (it changes nothing else); the others are of the test suite."""
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import AsyncMock
 
 import anyio
 import pytest
 
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
+from moonpool.runtime.drift import DriftWatch
 from moonpool.runtime.tools import Toolbox
+from moonpool.store.fake import MemoryAcceptances
 from moonpool.store.manifests import CachedListing
 from moonpool.wrappers.tree import render_tree
 
@@ -87,7 +90,10 @@ async def test_expiry_notification_and_refresh_each_ask_the_server_once(tmp_path
     server = _Counting()
     old = CachedListing(listing=LISTING, era="2025-11-25", listed_at=time.time() - 3600)
     asked: list[int] = []
-    toolbox = Toolbox({"complete": "key"}, server, _Cache(old), tmp_path, ttl_s=60)
+    watch = DriftWatch(
+        {"complete": "key"}, MemoryAcceptances(), pauses=True, principal="p", record=AsyncMock(), redact=str
+    )
+    toolbox = Toolbox({"complete": "key"}, server, _Cache(old), tmp_path, ttl_s=60, watch=watch)
     with anyio.fail_after(10):
         await toolbox.snapshot()
         await toolbox.snapshot()

@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 from moonpool.bootstrap.places import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes, make_languages
 from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits, sandbox_spec
 from moonpool.bootstrap.tickets import make_ticket
-from moonpool.bootstrap.tools import open_toolbox
+from moonpool.bootstrap.tools import DriftRecords, make_redactor, open_toolbox
 from moonpool.broker.policies import load_policy
-from moonpool.broker.redaction import Redactor
 from moonpool.broker.road import ToolRoad
 from moonpool.core.errors import HostUnfitError
 from moonpool.environments.resolve import resolve_environment
@@ -97,16 +96,17 @@ async def assemble(
         journal = await stack.enter_async_context(open_journal(journal_path(data)))
         approvals = ApprovalStore(approvals_path(data), is_gone=is_gone)
         stack.push_async_callback(asyncio.to_thread, approvals.close)
-        toolbox = await open_toolbox(stack, settings, config, environ, data, wanted=upstreams_wanted)
+        redactor = make_redactor(settings, config)
+        drift = DriftRecords(data, redactor, journal)
+        toolbox = await open_toolbox(stack, settings, config, environ, drift, wanted=upstreams_wanted)
+        if serving and settings.refresh_s and toolbox.server_ids:
+            stack.push_async_callback(_stop, asyncio.create_task(toolbox.refresh_every(settings.refresh_s)))
         pool = SandboxPool(
             backend,
             pool_limits(settings, serving=serving),
             on_opened=lambda sandbox: _show_tools(sandbox, toolbox),
         )
         stack.push_async_callback(pool.close)
-        redactor = Redactor.of(
-            _secrets(config), patterns=settings.redact_patterns == "on", personal=settings.personal_kinds
-        )
         runtime = Runtime(
             settings=settings,
             pool=pool,
@@ -125,7 +125,7 @@ async def assemble(
             runtime=runtime,
             toolbox=toolbox,
             backend=backend,
-            ticket=make_ticket(settings, config, policy, approver, approvals),
+            ticket=make_ticket(settings, config, policy, approver, approvals, toolbox.recheck),
             data=data,
             policy=policy,
         )
@@ -137,7 +137,6 @@ async def _show_tools(sandbox: Sandbox, toolbox: Toolbox) -> None:
         await show(sandbox, snapshot)
 
 
-def _secrets(config: McpConfig | None) -> dict[str, str]:
-    """Names for known secret values, in an order that does not depend on the set's."""
-    values = sorted(config.secrets) if config is not None else []
-    return {f"SECRET_{index}": value for index, value in enumerate(values, start=1)}
+async def _stop(task: asyncio.Task[Never]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

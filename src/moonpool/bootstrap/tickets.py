@@ -14,7 +14,7 @@ from moonpool.broker.spending import Ledger
 from moonpool.runtime.runs import Ticket
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from moonpool.broker.approval import ApprovalAnswer, Approver, Desk
     from moonpool.broker.config import McpConfig
@@ -26,9 +26,18 @@ if TYPE_CHECKING:
 
 
 def make_ticket(
-    settings: Settings, config: McpConfig | None, policy: Policy, approver: Approver, queue: ApprovalQueue
+    settings: Settings,
+    config: McpConfig | None,
+    policy: Policy,
+    approver: Approver,
+    queue: ApprovalQueue,
+    recheck: Callable[[], Awaitable[None]],
 ) -> Ticket:
-    """The ticket of whoever started this process. `queue` has the standing answers, whoever is asked otherwise."""
+    """The ticket of whoever started this process.
+
+    `queue` has the standing answers, whoever is asked otherwise; `recheck` looks whether held tools were accepted
+    meanwhile.
+    """
     servers = config.servers if config is not None else ()
     trust = {
         server.server_id: ServerTrust(trusted=server.trusted, idempotent=server.idempotent, timeout_s=server.timeout_s)
@@ -62,6 +71,7 @@ def make_ticket(
             language=language,
             manifest=lambda: snapshot().manifest,
             desk=ParkingDesk(desk, deadline),
+            recheck=recheck,
             policy=policy,
             trust=trust,
             limits=CallLimits(calls_max=settings.tool_calls_max),

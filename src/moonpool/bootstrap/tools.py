@@ -7,17 +7,22 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from moonpool.bootstrap.places import data_folder
+from moonpool.bootstrap.tickets import local_principal
+from moonpool.broker.redaction import Redactor, Tally
+from moonpool.runtime.drift import DriftWatch
 from moonpool.runtime.tools import Toolbox
+from moonpool.store.acceptances import AcceptanceStore
 from moonpool.store.manifests import CachedListing, ManifestCache
-from moonpool.store.paths import manifest_dir
+from moonpool.store.paths import acceptance_dir, journal_path, manifest_dir
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Mapping, Sequence
     from pathlib import Path
 
     from moonpool.broker.config import McpConfig
     from moonpool.broker.upstreams.base import Upstream
     from moonpool.broker.upstreams.questions import QuestionHandlers
+    from moonpool.core.audit import DriftRecord, Journal
     from moonpool.core.manifest import ServerListing
     from moonpool.settings import Settings
 
@@ -33,7 +38,40 @@ async def assemble_tools(
     """The tools alone, for commands that run no code: no sandbox, no journal, no environment."""
     async with AsyncExitStack() as stack:
         data = data_folder(settings, environ)
-        yield await open_toolbox(stack, settings, config, environ, data, wanted=True, handlers=handlers)
+        drift = DriftRecords(data, make_redactor(settings, config))
+        yield await open_toolbox(stack, settings, config, environ, drift, wanted=True, handlers=handlers)
+
+
+def make_redactor(settings: Settings, config: McpConfig | None) -> Redactor:
+    """Takes out what the configuration names as secret, and what looks like a secret."""
+    values = sorted(config.secrets) if config is not None else []  # an order that does not depend on the set's
+    secrets = {f"SECRET_{index}": value for index, value in enumerate(values, start=1)}
+    return Redactor.of(secrets, patterns=settings.redact_patterns == "on", personal=settings.personal_kinds)
+
+
+class DriftRecords:
+    """Writes records on changed tools; opens the journal for them where none is open."""
+
+    def __init__(self, data: Path, redactor: Redactor, journal: Journal | None = None) -> None:
+        self.data, self._redactor, self._journal = data, redactor, journal
+
+    async def write(self, records: Sequence[DriftRecord]) -> None:
+        """Commit `records`. Raises JournalError."""
+        if self._journal is not None:
+            await _commit(self._journal, records)
+            return
+        from moonpool.store.journal import open_journal  # noqa: PLC0415  commands that find nothing need none
+
+        async with open_journal(journal_path(self.data)) as journal:
+            await _commit(journal, records)
+
+    def redact(self, text: str) -> str:
+        return self._redactor.text(text, Tally())
+
+
+async def _commit(journal: Journal, records: Sequence[DriftRecord]) -> None:
+    for record in records:
+        await journal.record(record)
 
 
 async def open_toolbox(
@@ -41,12 +79,14 @@ async def open_toolbox(
     settings: Settings,
     config: McpConfig | None,
     environ: Mapping[str, str],
-    data: Path,
+    drift: DriftRecords,
     *,
     wanted: bool,
     handlers: QuestionHandlers | None = None,
 ) -> Toolbox:
     from moonpool.broker.config import McpConfig, resolved_key  # noqa: PLC0415
+
+    data = drift.data
 
     servers = (config or McpConfig(source="")).servers if wanted else ()
     keys = {server.server_id: resolved_key(server) for server in servers}
@@ -73,6 +113,14 @@ async def open_toolbox(
         cache,
         data / "trees",
         ttl_s=settings.manifest_ttl_s,
+        watch=DriftWatch(
+            keys,
+            AcceptanceStore(acceptance_dir(data)),
+            pauses=settings.drift == "pause",
+            principal=local_principal(),
+            record=drift.write,
+            redact=drift.redact,
+        ),
         shows_instructions=shown.__contains__,
     )
     boxes.append(toolbox)

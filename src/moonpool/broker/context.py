@@ -16,7 +16,7 @@ from moonpool.core.languages import PYTHON
 from moonpool.core.policy import Hints, Policy, Scope, effective_hints, glob_matches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from moonpool.broker.approval import Desk
     from moonpool.core.manifest import Manifest, ToolDefinition
@@ -75,6 +75,7 @@ class CallContext:
     code_digest: str
     manifest: Callable[[], Manifest]
     desk: Desk
+    recheck: Callable[[], Awaitable[None]] | None = None  # looks whether held tools were accepted meanwhile
     language: str = PYTHON
     policy: Policy = field(default_factory=Policy)
     trust: Mapping[str, ServerTrust] = field(default_factory=dict[str, ServerTrust])
@@ -88,6 +89,7 @@ class CallContext:
     refused: int = 0  # that came after the end or above `calls_max`; of each kind only the first is recorded
     unknown: int = 0  # calls of tools that are not in the manifest
     redactions: int = 0
+    changing: int = 0  # calls that left and may have changed something
     failed: int = 0  # calls that gave an error
     result_bytes: int = 0
     settled: ApprovalState = ApprovalState.NOT_REQUIRED

@@ -85,7 +85,7 @@ class ToolRoad:
 
     async def _travel(self, passage: Passage) -> CallError | None:
         """The stages from resolve to redact."""
-        self._resolve(passage)
+        await self._resolve(passage)
         await self._validate(passage)
         decision = self._decide(passage)
         if decision.verdict is not Verdict.ALLOW:
@@ -115,10 +115,16 @@ class ToolRoad:
             self._record_without_waiting(passage, error)
         return ToolCallOutcome(error=error, duration_ms=passage.duration_ms)
 
-    def _resolve(self, passage: Passage) -> None:
+    async def _resolve(self, passage: Passage) -> None:
         spec, session = passage.spec, passage.session
-        manifest = session.manifest()
-        tool = manifest.find(spec.server_id, spec.tool)
+        manifest, key = session.manifest(), (spec.server_id, spec.tool)
+        if key in manifest.held and session.recheck is not None:
+            await session.recheck()  # perhaps somebody accepted it in another process
+            manifest = session.manifest()
+        tool = manifest.find(*key)
+        if (paused := manifest.held.get(key)) is not None:  # SECURITY: the server offers something else by now
+            passage.tool_digest = tool.digest if tool is not None else ""
+            raise Refusal(CallErrorType.TOOL_PAUSED, paused)
         if tool is None:
             session.unknown += 1
             near = session.unknown <= session.limits.near_names_max  # SECURITY: looking costs the loop 5 ms
@@ -177,6 +183,7 @@ class ToolRoad:
                 raise Refusal(CallErrorType.EXECUTION_ENDED, problem)
             if not passage.hints.read_only:
                 await self._leave_intent(passage)
+                session.changing += 1
             passage.leave()
             try:
                 async with asyncio.timeout(timeout_s + _TIMEOUT_GRACE_S):

@@ -50,6 +50,9 @@ def open_catalog(path: Path | None, *, refresh: bool) -> Generator[FoundTools]:
     snapshot = load_snapshot(config, refresh=refresh)
     for problem in snapshot.problems.values():
         sys.stderr.write(f"moonpool: {problem}; its tools are missing\n")
+    for server_id, name in sorted(snapshot.manifest.held):
+        paused = one_line(f"{server_id}.{name} is paused, because its server changed it", LINE_CHARS_MAX)
+        sys.stderr.write(f"moonpool: {paused}; see `moonpool tools drift`\n")
     for server in snapshot.manifest.servers:
         for warning in server.warnings:
             sys.stderr.write(f"moonpool: server {server.server_id!r}: {warning}\n")

@@ -1,4 +1,4 @@
-"""`moonpool tools list|search|show`: what the configured servers offer, without running any code."""
+"""`moonpool tools list|search|show|drift|accept`: what the configured servers offer, without running any code."""
 
 from __future__ import annotations
 
@@ -80,3 +80,34 @@ def show(
     with open_catalog(config, refresh=refresh) as found:
         print_definition(found.catalog, path, as_json=json)
     sys.exit(found.exit_code)
+
+
+@app.command()
+def drift(
+    *,
+    config: Config = None,
+    json: Json = False,
+    refresh: Refresh = False,
+) -> None:
+    """Show tools that their servers changed dangerously since they were accepted."""
+    from moonpool.cli.tool_changes import print_changes
+
+    print_changes(config, refresh=refresh, as_json=json)
+
+
+@app.command()
+def accept(
+    name: Annotated[str, typer.Argument(help="All open changes of a server, or one tool's.", metavar="SERVER[.TOOL]")],
+    *,
+    digest: Annotated[
+        str | None,
+        typer.Option(
+            help="What you saw, as `drift` printed it. At a terminal you are asked instead.", metavar="DIGEST"
+        ),
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Accept changed tools as they are now, so that they can be called again."""
+    from moonpool.cli.tool_changes import accept_changes
+
+    sys.exit(accept_changes(config, name, digest))

@@ -1,10 +1,9 @@
 """Audit trail as data: record types, their canonical bytes, the hash chain and its verification. Pure.
 
 Every execution leaves a start and an end record, every tool call one outcome record, and every call that may change
-something an intent record before it leaves (H-058); every transfer of a file and every
-standing answer leaves one. Records hold digests, sizes
-and names, never values: no argument, no result, no secret. Each stored row is chained to the one before it, so a
-changed, removed or inserted row shows.
+something an intent record before it leaves (H-058); every transfer of a file, every change of a tool and every standing
+answer leaves one. Records hold digests, sizes and names, never values: no argument, no result, no secret. Each stored
+row is chained to the one before it, so a changed, removed or inserted row shows.
 
 A chain that is cut off at its end still verifies by itself; `verify_rows(anchor=...)` with a head noted elsewhere finds
 that too. The SQLite adapter is `moonpool.store.journal`, the in-memory twin `moonpool.store.fake`.
@@ -160,6 +159,22 @@ class StandingAnswerRecord:
     expires_at: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftRecord:
+    """A server changed a tool, or somebody accepted that. `run_id` names the record."""
+
+    kind: ClassVar[str] = "drift"
+    run_id: str
+    at: str
+    principal: str  # who noticed, as whoever runs the process, or accepted
+    server_id: str
+    tool_name: str
+    action: str  # `passed` (harmless), `held`, `reported` (dangerous, but not held), `accepted`
+    changes: tuple[str, ...]  # kinds of `moonpool.core.drift.ChangeKind`
+    before_digest: str  # of the definition; empty for a tool that is new
+    after_digest: str  # empty for one that is gone
+
+
 AuditRecord: TypeAlias = (
     ExecutionStartRecord
     | CallIntentRecord
@@ -167,6 +182,7 @@ AuditRecord: TypeAlias = (
     | ExecutionEndRecord
     | FileTransferRecord
     | StandingAnswerRecord
+    | DriftRecord
 )
 
 

@@ -21,6 +21,7 @@ class CallErrorType(StrEnum):
     UNKNOWN_TOOL = "UnknownTool"  # not in this session's manifest
     VALIDATION_ERROR = "ValidationError"  # arguments do not fit the tool's inputSchema
     POLICY_DENIED = "PolicyDenied"
+    TOOL_PAUSED = "ToolPaused"  # its server changed it, and nobody has accepted that yet
     APPROVAL_REJECTED = "ApprovalRejected"
     APPROVAL_EXPIRED = "ApprovalExpired"
     TIMEOUT = "Timeout"

@@ -120,6 +120,8 @@ class Manifest:
     """The frozen list of tools that one session may use."""
 
     servers: tuple[ServerListing, ...] = ()
+    held: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str], compare=False)
+    """Tools that may not be called until an operator accepts what changed, and the sentence that says so."""
     _by_key: dict[tuple[str, str], ToolDefinition] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moonpool.broker.phrases import clip, printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -19,11 +21,20 @@ async def tell_missing_tools(toolbox: Toolbox, say: Callable[[str], None]) -> No
 def remarks_on(snapshot: ToolSnapshot) -> list[str]:
     """One sentence per server that has a problem."""
     missing = [f"{problem}; its tools are missing" for problem in snapshot.problems.values()]
-    return missing + [
+    held = sorted(f"{server_id}.{name}" for server_id, name in snapshot.manifest.held)
+    paused = [f"{held[0]} is paused, because its server changed it{_and(len(held) - 1)}"] if held else []
+    return [
+        *missing,
+        *(printable(clip(one, 300)) + "; see `moonpool tools drift`" for one in paused),
+    ] + [
         f"server {server.server_id!r}: {server.warnings[0]}{_more(len(server.warnings) - 1)}"
         for server in snapshot.manifest.servers
         if server.warnings
     ]
+
+
+def _and(count: int) -> str:
+    return f", and so are {count} more" if count else ""
 
 
 def _more(count: int) -> str:

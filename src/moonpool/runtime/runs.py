@@ -243,6 +243,8 @@ class Run:
         calls: dict[str, JsonValue] = {"tool_calls": context.calls if context else 0}
         if context and context.low_budgets:
             calls["budgets_low"] = list(context.low_budgets)
+        if context is not None and context.changing:
+            calls["changing_calls"] = context.changing
         return Envelope(
             run_id=self.run_id,
             trace_id=self.trace_id,

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import secrets
 import shutil
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.json import digest_json
 from moonpool.core.manifest import Manifest, ServerListing
+from moonpool.runtime.drift import check_shown, choose
 from moonpool.sandboxes.base import SandboxStartError
 
 if TYPE_CHECKING:
@@ -29,9 +31,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.broker.upstreams.base import Upstream, UpstreamSource
+    from moonpool.core.drift import ToolDiff
+    from moonpool.runtime.drift import DriftWatch
     from moonpool.sandboxes.base import Sandbox
 
-_TREE_FORMAT = 2  # raise it when the same manifest renders to other files
+_log = logging.getLogger(__name__)
+_TREE_FORMAT = 3  # raise it when the same manifest renders to other files
 _LAST_REFRESH_S = 2.0
 
 
@@ -59,6 +64,7 @@ class ToolSnapshot:
     tree: Path
     digest: str  # of the tree; changes when the manifest or the set of unreachable servers does
     problems: Mapping[str, str] = field(default_factory=dict[str, str])  # server id -> why its tools are missing
+    changes: tuple[ToolDiff, ...] = ()  # dangerous ones that nobody has accepted
 
 
 async def show(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:
@@ -83,8 +89,10 @@ class Toolbox:
         trees: Path,
         *,
         ttl_s: float,
+        watch: DriftWatch,
         shows_instructions: Callable[[str], bool] = lambda _: True,
     ) -> None:
+        self._watch = watch
         self._keys, self._upstreams, self._cache, self._trees = dict(keys), upstreams, cache, trees
         self._ttl_s = ttl_s
         self._shows_instructions = shows_instructions
@@ -140,9 +148,42 @@ class Toolbox:
         for one in [server_id] if server_id else list(self._keys):
             self._unverified.discard(one)
             await self._ask(one)
+        return await self._renew()
+
+    async def recheck(self) -> None:
+        """Look whether changed tools were accepted meanwhile, here or by another process."""
+        if await self._watch.has_moved():
+            await self._renew()
+
+    async def refresh_every(self, seconds: float) -> NoReturn:
+        """Ask all servers again and again, so that a change that no server tells is found too (H-091)."""
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await self.refresh()
+            except Exception as error:  # noqa: BLE001  the next turn may fare better; nobody else would ever ask again
+                _log.error("the tool lists cannot be refreshed: %s: %s", type(error).__name__, error)
+
+    async def accept(self, name: str, shown: str) -> tuple[ToolDiff, ...]:
+        """Accept the open changes of SERVER or SERVER.TOOL; `shown` is the digest that went with them.
+
+        Raises InputError when there are none or they are others by now, and JournalError.
+        """
+        snapshot = await self.snapshot()
+        diffs = choose(snapshot.changes, name, self._keys)
+        check_shown(diffs, shown)
+        server_id = diffs[0].server_id
+        wanted = {diff.tool_name: diff.after_digest for diff in diffs}
+        tools = [tool for tool in self._listings[server_id].tools if wanted.get(tool.name) == tool.digest]
+        whole = len(diffs) == sum(diff.server_id == server_id for diff in snapshot.changes)
+        await self._watch.accept(diffs, tools, whole=whole)
+        await self._renew()
+        return diffs
+
+    async def _renew(self) -> ToolSnapshot:
         async with self._loading:
-            snapshot = await self._make_snapshot()
-            changed = self._snapshot is None or snapshot.digest != self._snapshot.digest
+            snapshot, before = await self._make_snapshot(), self._snapshot
+            changed = before is None or (snapshot.digest, snapshot.changes) != (before.digest, before.changes)
             self._snapshot = snapshot
         if changed:
             for follower in tuple(self._followers):
@@ -179,14 +220,16 @@ class Toolbox:
         await asyncio.to_thread(self._cache.save, key, listing, era, time.time())
 
     async def _make_snapshot(self) -> ToolSnapshot:
-        listings = tuple(self._shown(self._listings[one]) for one in self._keys if one in self._listings)
-        manifest = Manifest(servers=listings)
+        state = await self._watch.review({one: self._listings[one] for one in self._keys if one in self._listings})
+        manifest = Manifest(servers=tuple(self._shown(one) for one in state.listings.values()), held=state.held)
         missing = sorted(set(self._keys) - set(self._listings))
         digest = digest_json([_TREE_FORMAT, manifest.digest, list(missing)])
         tree = self._trees / digest.removeprefix("sha256:")[:32]
         if not await asyncio.to_thread(tree.exists):
             await asyncio.to_thread(_write_tree, tree, manifest, missing)
-        return ToolSnapshot(manifest=manifest, tree=tree, digest=digest, problems=dict(self._problems))
+        return ToolSnapshot(
+            manifest=manifest, tree=tree, digest=digest, problems=dict(self._problems), changes=state.open
+        )
 
     def _shown(self, listing: ServerListing) -> ServerListing:
         if listing.instructions and not self._shows_instructions(listing.server_id):

@@ -1,13 +1,17 @@
-"""In-memory twin of the audit journal; passes the same contract tests as `moonpool.store.journal`."""
+"""In-memory twins of what the store keeps on disk; each passes the same contract tests as the real one."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from moonpool.core.audit import GENESIS, AuditRow, JournalError, chain_hash, record_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from moonpool.core.acceptance import Accepted
     from moonpool.core.audit import AuditRecord
 
 
@@ -39,3 +43,23 @@ class MemoryJournal:
 
     async def close(self) -> None:
         self._closed = True
+
+
+class MemoryAcceptances:
+    """What was accepted, in a dict; passes the same contract tests as `moonpool.store.acceptances`."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Accepted] = {}
+        self._changes: Counter[str] = Counter()
+
+    def load(self, key: str) -> Accepted | None:
+        return self._kept.get(key)
+
+    def update(self, key: str, change: Callable[[Accepted | None], Accepted]) -> bool:
+        before = self._kept.get(key)
+        after = self._kept[key] = change(before)
+        self._changes[key] += after != before
+        return True
+
+    def stamp(self, key: str) -> int:
+        return self._changes[key]

@@ -31,6 +31,10 @@ def manifest_dir(data: Path) -> Path:
     return data / "private" / "manifests"
 
 
+def acceptance_dir(data: Path) -> Path:
+    return data / "private" / "accepted"
+
+
 def keys_dir(data: Path) -> Path:
     return data / "private" / "keys"
 

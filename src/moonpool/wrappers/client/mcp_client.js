@@ -54,6 +54,8 @@ export class UnknownTool extends ToolCallError {}
 export class ValidationError extends ToolCallError {}
 /** A rule of the operator forbids the call. */
 export class PolicyDenied extends ToolCallError {}
+/** The server changed the tool, and the operator has not accepted that yet. */
+export class ToolPaused extends ToolCallError {}
 /** A person refused the call. */
 export class ApprovalRejected extends ToolCallError {}
 /** Nobody answered in time, which counts as a refusal. */
@@ -73,8 +75,8 @@ export class ExecutionEnded extends ToolCallError {}
 
 const CLASSES = new Map(
   [
-    ToolError, UnknownTool, ValidationError, PolicyDenied, ApprovalRejected, ApprovalExpired, Timeout, RateLimit,
-    TransientNetwork, UpstreamError, OutputTooLarge, ExecutionEnded,
+    ToolError, UnknownTool, ValidationError, PolicyDenied, ToolPaused, ApprovalRejected, ApprovalExpired, Timeout,
+    RateLimit, TransientNetwork, UpstreamError, OutputTooLarge, ExecutionEnded,
   ].map((each) => [each.name, each]),
 );
 for (const [name, each] of CLASSES) {

@@ -43,6 +43,10 @@ class PolicyDenied(ToolCallError):  # noqa: N818
     """A rule of the operator forbids the call."""
 
 
+class ToolPaused(ToolCallError):  # noqa: N818
+    """The server changed the tool, and the operator has not accepted that yet."""
+
+
 class ApprovalRejected(ToolCallError):  # noqa: N818
     """A person refused the call."""
 

@@ -82,6 +82,8 @@ export class UnknownTool extends ToolCallError {}
 export class ValidationError extends ToolCallError {}
 /** A rule of the operator forbids the call. */
 export class PolicyDenied extends ToolCallError {}
+/** The server changed the tool, and the operator has not accepted that yet. */
+export class ToolPaused extends ToolCallError {}
 /** A person refused the call. */
 export class ApprovalRejected extends ToolCallError {}
 /** Nobody answered in time, which counts as a refusal. */

@@ -1,0 +1,80 @@
+"""What was accepted: kept, changed by several, never forgotten silently."""
+
+from __future__ import annotations
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from moonpool.core.acceptance import Accepted
+from moonpool.store.acceptances import AcceptanceStore
+from moonpool.store.fake import MemoryAcceptances
+from moonpool.store.paths import acceptance_dir
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = "sha256:" + "ab" * 32
+ONE = Accepted(tools={"a": {"name": "a"}}, gone=frozenset("b"), noticed={"a": "sha256:1"})
+
+
+@pytest.fixture(params=["disk", "memory"])
+def book(request: pytest.FixtureRequest, tmp_path: Path) -> AcceptanceStore | MemoryAcceptances:
+    return AcceptanceStore(acceptance_dir(tmp_path)) if request.param == "disk" else MemoryAcceptances()
+
+
+def test_what_is_kept_is_found_again_and_nothing_before(book: AcceptanceStore | MemoryAcceptances) -> None:
+    before = book.load(KEY)
+    kept = book.update(KEY, lambda _: ONE)
+    assert (before, kept, book.load(KEY)) == (None, True, ONE)
+
+
+def test_the_stamp_moves_with_changes_only(book: AcceptanceStore | MemoryAcceptances) -> None:
+    stamps = [book.stamp(KEY)]
+    for accepted in (ONE, ONE, replace(ONE, noticed={})):
+        book.update(KEY, lambda _, new=accepted: new)
+        stamps.append(book.stamp(KEY))
+    assert [was == now for was, now in itertools.pairwise(stamps)] == [False, True, False]
+
+
+def test_changes_of_many_all_count(book: AcceptanceStore | MemoryAcceptances) -> None:
+    def add(name: str) -> None:
+        book.update(KEY, lambda now: replace(now or ONE, tools={**(now or ONE).tools, name: {"name": name}}))
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(add, map(str, range(20))))
+    found = book.load(KEY)
+    assert found is not None
+    assert set(found.tools) == {"a", *map(str, range(20))}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"{", id="cut"),
+        pytest.param(b"[]", id="another shape"),
+        pytest.param(b'{"format":1,"key":"other","accepted":{}}', id="another key"),
+        pytest.param(b"[" * 100_000, id="bottomless"),
+    ],
+)
+def test_a_damaged_file_is_not_a_missing_one(tmp_path: Path, content: bytes) -> None:
+    book = AcceptanceStore(acceptance_dir(tmp_path))
+    book.update(KEY, lambda _: ONE)
+    (acceptance_dir(tmp_path) / f"{'ab' * 32}.json").write_bytes(content)
+    found = book.load(KEY)
+    assert found is not None
+    assert (found.damaged, dict(found.tools)) == (True, {})
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "private").write_text("a file", encoding="utf-8")
+    assert AcceptanceStore(acceptance_dir(tmp_path)).update(KEY, lambda _: ONE) is False
+
+
+def test_a_key_never_names_another_file(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="digest"):
+        AcceptanceStore(tmp_path).load("../../etc/passwd")
