@@ -185,8 +185,11 @@ class Settings:
 
 _PERSONAL_KINDS = ("email", "phone", "card", "iban")
 _MAY_BE_0 = frozenset({"pool_low", "pool_high", "sandboxes_per_tenant_max", "refresh_s"})
-_NOT_SETTINGS = frozenset({"MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS", "MOONPOOL_REQUIRE_LIMITS"})
-"""`MOONPOOL_DEBUG=1` shows tracebacks of ours (it changes nothing else); the others are of the test suite."""
+_NOT_SETTINGS = frozenset(
+    {"MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS", "MOONPOOL_REQUIRE_LIMITS", "MOONPOOL_SECRETS_KEY"}
+)
+"""`MOONPOOL_DEBUG=1` shows tracebacks of ours (it changes nothing else); `MOONPOOL_SECRETS_KEY` is read by
+`store.secret_key` alone; the others are of the test suite."""
 
 
 def _convert(variable: str, text: str, hint: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -206,3 +207,30 @@ def test_resolved_key_follows_every_resolved_value() -> None:
     same = one({"args": ["tok-4711-abcdef"], "command": "c"})
     other = one({"command": "c", "args": ["else"]})
     assert resolved_key(base) == resolved_key(same) != resolved_key(other)
+
+
+@pytest.mark.req("E-030")
+def test_a_stored_secret_is_put_in_and_always_redacted() -> None:
+    document = {
+        "mcpServers": {"srv": {"url": "https://h/mcp", "oauth": {"client_id": "c", "client_secret": "${secret:a.b}"}}}
+    }
+    config = parse_config(json.dumps(document).encode(), source="my.json", environ={}, stored={"a.b": "production"}.get)
+    assert config.servers[0].oauth.client_secret == "production"
+    assert config.secrets == {"production"}
+    assert "production" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("oauth", "problem"),
+    [
+        ({"client_id": "${secret:none}"}, "moonpool secrets set none"),
+        ({"client_id": "${secret:../x}"}, "names the secret '../x'"),
+        ({"clientid": "c"}, 'did you mean "client_id"'),
+        ({"client_secret": "s"}, '"client_secret" needs "client_id"'),
+        ({"redirect_uri": "http://example.com/cb"}, '"redirect_uri" must be'),
+        ({"client_metadata_url": "http://h/x"}, '"client_metadata_url" must be'),
+    ],
+)
+def test_an_oauth_block_that_cannot_be_used_is_refused(oauth: dict[str, str], problem: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(problem)):
+        one({"url": "https://h/mcp", "oauth": oauth})

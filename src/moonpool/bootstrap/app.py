@@ -16,6 +16,7 @@ from moonpool.bootstrap.programs import find_runtimes, make_languages
 from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits, sandbox_spec
 from moonpool.bootstrap.tickets import make_ticket
 from moonpool.bootstrap.tools import DriftRecords, make_redactor, open_toolbox
+from moonpool.broker.known_values import GrowingValues
 from moonpool.broker.policies import load_policy
 from moonpool.broker.road import ToolRoad
 from moonpool.core.errors import HostUnfitError
@@ -96,9 +97,12 @@ async def assemble(
         journal = await stack.enter_async_context(open_journal(journal_path(data)))
         approvals = ApprovalStore(approvals_path(data), is_gone=is_gone)
         stack.push_async_callback(asyncio.to_thread, approvals.close)
-        redactor = make_redactor(settings, config)
+        tokens = GrowingValues()
+        redactor = make_redactor(settings, config, tokens)
         drift = DriftRecords(data, redactor, journal)
-        toolbox = await open_toolbox(stack, settings, config, environ, drift, wanted=upstreams_wanted)
+        toolbox = await open_toolbox(
+            stack, settings, config if upstreams_wanted else None, environ, drift, on_secrets=tokens.set_values
+        )
         if serving and settings.refresh_s and toolbox.server_ids:
             stack.push_async_callback(_stop, asyncio.create_task(toolbox.refresh_every(settings.refresh_s)))
         pool = SandboxPool(

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
+from moonpool.bootstrap.logins import make_credentials, open_logins
 from moonpool.bootstrap.places import data_folder
 from moonpool.bootstrap.tickets import local_principal
 from moonpool.broker.redaction import Redactor, Tally
@@ -16,10 +17,12 @@ from moonpool.store.manifests import CachedListing, ManifestCache
 from moonpool.store.paths import acceptance_dir, journal_path, manifest_dir
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from pathlib import Path
 
     from moonpool.broker.config import McpConfig
+    from moonpool.broker.known_values import GrowingValues
+    from moonpool.broker.oauth.login import UserAgent
     from moonpool.broker.upstreams.base import Upstream
     from moonpool.broker.upstreams.questions import QuestionHandlers
     from moonpool.core.audit import DriftRecord, Journal
@@ -34,19 +37,25 @@ async def assemble_tools(
     config: McpConfig | None,
     environ: Mapping[str, str],
     handlers: QuestionHandlers | None = None,
+    agent: UserAgent | None = None,
 ) -> AsyncGenerator[Toolbox]:
-    """The tools alone, for commands that run no code: no sandbox, no journal, no environment."""
+    """The tools alone, for commands that run no code: no sandbox, no journal, no environment.
+
+    `agent` can show a person where to log in; without one a server that needs a login says so.
+    """
     async with AsyncExitStack() as stack:
         data = data_folder(settings, environ)
         drift = DriftRecords(data, make_redactor(settings, config))
-        yield await open_toolbox(stack, settings, config, environ, drift, wanted=True, handlers=handlers)
+        yield await open_toolbox(stack, settings, config, environ, drift, handlers=handlers, agent=agent)
 
 
-def make_redactor(settings: Settings, config: McpConfig | None) -> Redactor:
-    """Takes out what the configuration names as secret, and what looks like a secret."""
+def make_redactor(settings: Settings, config: McpConfig | None, growing: GrowingValues | None = None) -> Redactor:
+    """Takes out what the configuration names as secret, what `growing` learns, and what looks like a secret."""
     values = sorted(config.secrets) if config is not None else []  # an order that does not depend on the set's
     secrets = {f"SECRET_{index}": value for index, value in enumerate(values, start=1)}
-    return Redactor.of(secrets, patterns=settings.redact_patterns == "on", personal=settings.personal_kinds)
+    return Redactor.of(
+        secrets, patterns=settings.redact_patterns == "on", personal=settings.personal_kinds, growing=growing
+    )
 
 
 class DriftRecords:
@@ -74,21 +83,22 @@ async def _commit(journal: Journal, records: Sequence[DriftRecord]) -> None:
         await journal.record(record)
 
 
-async def open_toolbox(
+async def open_toolbox(  # noqa: PLR0913  parts of the composition
     stack: AsyncExitStack,
     settings: Settings,
     config: McpConfig | None,
     environ: Mapping[str, str],
     drift: DriftRecords,
     *,
-    wanted: bool,
     handlers: QuestionHandlers | None = None,
+    agent: UserAgent | None = None,
+    on_secrets: Callable[[str, frozenset[str]], None] | None = None,
 ) -> Toolbox:
+    """`on_secrets` hears a server id and its tokens before they are sent anywhere."""
     from moonpool.broker.config import McpConfig, resolved_key  # noqa: PLC0415
 
     data = drift.data
-
-    servers = (config or McpConfig(source="")).servers if wanted else ()
+    servers = (config or McpConfig(source="")).servers
     keys = {server.server_id: resolved_key(server) for server in servers}
     shown = {server.server_id for server in servers if server.instructions}
     cache = _Cache(ManifestCache(manifest_dir(data)))
@@ -97,6 +107,9 @@ async def open_toolbox(
     if config is not None and keys:
         from moonpool.broker.upstreams import open_upstreams  # noqa: PLC0415
 
+        credentials = make_credentials(config, open_logins(data, environ), agent=agent, on_secrets=on_secrets)
+        for one in credentials.values():
+            stack.push_async_callback(one.close)
         eras = await asyncio.to_thread(_known_eras, keys, cache)
         source = await stack.enter_async_context(
             open_upstreams(
@@ -105,6 +118,7 @@ async def open_toolbox(
                 known_eras=eras,
                 on_listing_changed=lambda server_id: boxes[0].refresh_soon(server_id) if boxes else None,
                 handlers=handlers,
+                credentials=credentials,
             )
         )
     toolbox = Toolbox(

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from moonpool.broker.expansion import Expansion, conceal, secrets_in
+from moonpool.broker.oauth.settings import OAUTH_KEYS, OAuthSettings
 from moonpool.broker.roots import root_path
 from moonpool.core.errors import ConfigError
 from moonpool.core.json import JsonValue, digest_json
@@ -30,6 +31,8 @@ from moonpool.core.json import JsonValue, digest_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from moonpool.broker.expansion import SecretSource
 
 CONFIG_BYTES_MAX: Final = 1024 * 1024
 SERVER_COUNT_MAX: Final = 256
@@ -51,7 +54,9 @@ _KINDS: Final[dict[str, TransportKind]] = {
     "streamableHttp": "http",
     "sse": "sse",
 }
-_KNOWN_KEYS: Final = ("command", "args", "env", "cwd", "type", "transport", "url", "headers", "disabled", "moonpool")
+_KNOWN_KEYS: Final = (
+    "command", "args", "env", "cwd", "type", "transport", "url", "headers", "oauth", "disabled", "moonpool",
+)  # fmt: skip
 # fmt: off
 IGNORED_KEYS: Final = frozenset({
     "alwaysAllow", "autoApprove", "autostart", "category", "description", "dev", "disabledTools", "gallery", "homepage",
@@ -62,7 +67,6 @@ _REFUSED_KEYS: Final = {
     "envFile": 'put the values into "env", or set the variables and write ${NAME}',
     "serverUrl": 'write "url"',
     "httpUrl": 'write "url" and "type": "http"',
-    "oauth": 'this release cannot log in to a server; put a token into "headers"',
 }
 
 
@@ -101,6 +105,7 @@ class _Entry(msgspec.Struct):
     transport: str | None = None
     url: str | None = None
     headers: dict[str, Any] = {}
+    oauth: dict[str, Any] = {}
     disabled: bool = False
     moonpool: dict[str, Any] = {}
 
@@ -125,6 +130,7 @@ class ServerConfig:
     cwd: str | None = None
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    oauth: OAuthSettings = field(default_factory=OAuthSettings)
     trusted: bool = False  # the server's annotations may be believed (D-010)
     timeout_s: float = CALL_TIMEOUT_S_DEFAULT
     connect_timeout_s: float = CONNECT_TIMEOUT_S_DEFAULT
@@ -184,8 +190,11 @@ def resolved_key(server: ServerConfig) -> str:
     return digest_json(resolved)
 
 
-def load_config(path: Path, environ: Mapping[str, str]) -> McpConfig:
-    """Read and parse `path`. Raises ConfigError in one sentence that names the file and the remedy."""
+def load_config(path: Path, environ: Mapping[str, str], *, stored: SecretSource | None = None) -> McpConfig:
+    """Read and parse `path`. Raises ConfigError in one sentence that names the file and the remedy.
+
+    `stored` gives the values of `${secret:NAME}` and raises what the secret store raises.
+    """
     try:
         with path.open("rb") as file:
             text = file.read(CONFIG_BYTES_MAX + 1)
@@ -193,10 +202,12 @@ def load_config(path: Path, environ: Mapping[str, str]) -> McpConfig:
         raise ConfigError(f"{path}: there is no such file; pass --config FILE or run `moonpool init`") from None
     except OSError as exc:
         raise ConfigError(f"{path}: cannot be read: {exc.strerror or exc}") from None
-    return parse_config(text, source=str(path), environ=environ)
+    return parse_config(text, source=str(path), environ=environ, stored=stored)
 
 
-def parse_config(text: bytes, *, source: str, environ: Mapping[str, str]) -> McpConfig:
+def parse_config(
+    text: bytes, *, source: str, environ: Mapping[str, str], stored: SecretSource | None = None
+) -> McpConfig:
     """Parse the bytes of a configuration file; `source` names it in messages."""
     entries = _server_entries(_decode(text, source), source)
     if len(entries) > SERVER_COUNT_MAX:
@@ -210,7 +221,7 @@ def parse_config(text: bytes, *, source: str, environ: Mapping[str, str]) -> Mcp
         if entry.disabled:
             disabled.append(server_id)  # not expanded: its variables may rightly be unset
         else:
-            servers.append(_resolve(server_id, entry, Expansion(environ, where=where), where))
+            servers.append(_resolve(server_id, entry, Expansion(environ, where=where, stored=stored), where))
     return McpConfig(source=source, servers=tuple(servers), disabled=tuple(disabled))
 
 
@@ -294,8 +305,10 @@ def _resolve(server_id: str, entry: _Entry, expansion: Expansion, where: str) ->
     _check_url(url, where)
     if entry.command is not None and not command.strip():
         raise ConfigError(f'{where}: "command" is empty; name the program that starts the server')
-    named = [*expansion.used.items(), *env.items(), *headers.items()]
+    oauth = _oauth(entry, expansion, where)
+    named = [*expansion.used.items(), *env.items(), *headers.items(), ("client_secret", oauth.client_secret)]
     secrets = {secret for name, value in [*named, ("url", url)] for secret in secrets_in(name, value)}
+    secrets |= {value.strip() for value in expansion.secrets if value.strip()}
     return ServerConfig(
         server_id=server_id,
         transport=kind,
@@ -305,6 +318,7 @@ def _resolve(server_id: str, entry: _Entry, expansion: Expansion, where: str) ->
         cwd=expansion.expand(entry.cwd, key="cwd") if entry.cwd else None,
         url=url,
         headers=headers,
+        oauth=oauth,
         trusted=block.trusted,
         timeout_s=block.timeout_s,
         connect_timeout_s=block.connect_timeout_s,
@@ -321,6 +335,19 @@ def _resolve(server_id: str, entry: _Entry, expansion: Expansion, where: str) ->
         ),
         secrets=frozenset(secrets),
     )
+
+
+def _oauth(entry: _Entry, expansion: Expansion, where: str) -> OAuthSettings:
+    for key in entry.oauth:
+        if key not in OAUTH_KEYS:
+            hint = _did_you_mean([key], OAUTH_KEYS, suggest_known=True)
+            raise ConfigError(f'{where}, "oauth": unknown key "{key}"{hint or "; known are " + ", ".join(OAUTH_KEYS)}')
+    if entry.oauth and entry.url is None:
+        raise ConfigError(f'{where}: "oauth" is for servers with a "url"')
+    settings = OAuthSettings(**_expand_values(entry.oauth, expansion, where, "oauth"))
+    if problem := settings.problem():
+        raise ConfigError(f'{where}, "oauth": {problem}')
+    return settings
 
 
 def _transport_kind(entry: _Entry, where: str) -> TransportKind:

@@ -1,9 +1,9 @@
-"""`${VAR}` in a configuration, and which of its values are secrets.
+"""`${VAR}` and `${secret:NAME}` in a configuration, and which of its values are secrets.
 
-Variables are expanded on the host only, from a mapping that the caller passes; nothing here reads the process
-environment. Three spellings are known: `${VAR}`, `${VAR:-default}` and VS Code's `${env:VAR}`. An unset variable
-without a default is an error, because a server that starts with an empty credential fails later and says something
-else.
+References are expanded on the host only, from what the caller passes; nothing here reads the process environment or the
+secret store. Four spellings are known: `${VAR}`, `${VAR:-default}`, VS Code's `${env:VAR}`, and `${secret:NAME}` for
+what `moonpool secrets set` stored. An unset variable without a default is an error, because a server that starts with
+an empty credential fails later and says something else; so is a secret that is not stored.
 
 SECURITY: `looks_secret` decides what the redactor blanks out everywhere. When in doubt a value is a secret; the
 exceptions are values that are no secret for anybody (see the function) and would make outputs unreadable if blanked.
@@ -18,13 +18,19 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from moonpool.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import TypeAlias
+
+    SecretSource: TypeAlias = Callable[[str], str | None]
+    """Gives a stored secret by its name."""
 
 SECRET_LENGTH_MIN = 6
 """Shorter values are left alone: blanking every `abc` would destroy outputs and hide nothing."""
 
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 _VARIABLE = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+_STORED = re.compile(r"secret:(.*)", re.DOTALL)
+_STORED_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _SECRET_NAME = re.compile(
     r"key|token|secret|passw|pwd|auth|credential|cookie|session|bearer|dsn|signature", re.IGNORECASE
 )
@@ -39,26 +45,44 @@ _PLAIN_VALUES = (
 
 
 class Expansion:
-    """Expands the strings of one server entry and remembers which variables' values it put in."""
+    """Expands the strings of one server entry and remembers which values it put in."""
 
-    def __init__(self, environ: Mapping[str, str], *, where: str) -> None:
+    def __init__(self, environ: Mapping[str, str], *, where: str, stored: SecretSource | None = None) -> None:
         self._environ = environ
         self._where = where
+        self._stored = stored
         self.used: dict[str, str] = {}
+        self.secrets: set[str] = set()  # values of `${secret:...}`: secret whatever they look like
 
     def expand(self, text: str, *, key: str) -> str:
         """Replace every reference in `text`. Raises ConfigError naming the variable, the server and the key."""
 
         def replace(match: re.Match[str]) -> str:
+            if (stored := _STORED.fullmatch(match[1])) is not None:
+                return self._secret(stored[1], key)
             variable = _VARIABLE.fullmatch(match[1])
             if variable is None:
                 raise ConfigError(
                     f'{self._where}: "{key}" holds {match[0]!r}, which is not understood; '
-                    "write ${NAME} or ${NAME:-default}"
+                    "write ${NAME}, ${NAME:-default} or ${secret:NAME}"
                 )
             return self._value(variable[1], variable[2], key)
 
         return _REFERENCE.sub(replace, text)
+
+    def _secret(self, name: str, key: str) -> str:
+        if not is_secret_name(name):
+            raise ConfigError(
+                f'{self._where}: "{key}" names the secret {name[:40]!r}; use up to 128 letters, digits, "_", "-", "."'
+            )
+        value = None if self._stored is None else self._stored(name)
+        if value is None:
+            raise ConfigError(
+                f'{self._where}: "{key}" uses ${{secret:{name}}}, which is not stored; '
+                f"store it: moonpool secrets set {name}"
+            )
+        self.secrets.add(value)
+        return value
 
     def _value(self, name: str, default: str | None, key: str) -> str:
         value = self._environ.get(name)
@@ -71,6 +95,11 @@ class Expansion:
             )
         self.used[name] = value
         return value
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a stored secret may have this name."""
+    return _STORED_NAME.fullmatch(name) is not None
 
 
 def looks_secret(name: str, value: str) -> bool:

@@ -85,6 +85,28 @@ class KnownValues:
         return place < len(self._sorted) and self._sorted[place].startswith(tail)
 
 
+class GrowingValues:
+    """Known values that become known while they are looked for, such as tokens that are renewed."""
+
+    empty = False
+
+    def __init__(self) -> None:
+        self._by_source: dict[str, frozenset[str]] = {}
+        self._values = KnownValues({})
+
+    def set_values(self, source: str, values: frozenset[str]) -> None:
+        """What is secret now because of `source`; replaces what it said before."""
+        self._by_source = {**self._by_source, source: values}
+        known = sorted(frozenset[str]().union(*self._by_source.values()))
+        self._values = KnownValues({f"TOKEN_{index}": value for index, value in enumerate(known, start=1)})
+
+    def contains(self, data: bytes) -> bool:
+        return self._values.contains(data)
+
+    def scan(self, data: bytes, at: int, *, final: bool) -> Scan:
+        return self._values.scan(data, at, final=final)
+
+
 def _alternation(forms: list[bytes]) -> Any:
     return compiled(b"|".join(cast("bytes", re2.escape(form)) for form in forms))  # pyright: ignore[reportUnknownMemberType]
 

@@ -53,11 +53,22 @@ class Redactor:
         return cls([KnownValues(values)])
 
     @classmethod
-    def of(cls, values: Mapping[str, str], *, patterns: bool = True, personal: Iterable[str] = ()) -> Redactor:
-        """A redactor for known values, for secrets by their shape, and for the named kinds of personal data."""
+    def of(
+        cls,
+        values: Mapping[str, str],
+        *,
+        patterns: bool = True,
+        personal: Iterable[str] = (),
+        growing: SpanFinder | None = None,
+    ) -> Redactor:
+        """A redactor for known values, for secrets by their shape, and for the named kinds of personal data.
+
+        `growing` finds values that become known later.
+        """
         secrets = secret_finders() if patterns else []
         members = next((finder for finder in secrets if isinstance(finder, NamedValues)), None)
-        return cls([KnownValues(values), *secrets, *personal_finders(personal)], members=members)
+        known = [KnownValues(values), *([] if growing is None else [growing])]
+        return cls([*known, *secrets, *personal_finders(personal)], members=members)
 
     def data(self, data: bytes, tally: Tally) -> bytes:
         """Redact one complete piece of bytes. For chunks use `stream()`."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from moonpool.broker.config import McpConfig
     from moonpool.settings import Settings
+    from moonpool.store.secrets import SecretStore
 
 LOCAL_NAME = "moonpool.json"
 
@@ -39,9 +40,23 @@ def read_config(given: Path | None) -> McpConfig | None:
     path = chosen_path(given, os.environ)
     if path is None:
         return None
+    return load_servers(path, os.environ)
+
+
+def load_servers(path: Path, environ: Mapping[str, str]) -> McpConfig:
+    """Read this configuration, with stored secrets. Raises ConfigError, SecretStoreError."""
     from moonpool.broker.config import load_config
 
-    return load_config(path, os.environ)
+    return load_config(path, environ, stored=lambda name: secret_store(environ).get("secret", name))
+
+
+def secret_store(environ: Mapping[str, str]) -> SecretStore:
+    """The secret store in force; nothing is touched before it is used."""
+    from moonpool.settings import Settings
+    from moonpool.store.paths import secrets_dir
+    from moonpool.store.secrets import SecretStore
+
+    return SecretStore(secrets_dir(data_folder(Settings.load(environ))), environ)
 
 
 def data_folder(settings: Settings) -> Path:

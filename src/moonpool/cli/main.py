@@ -15,11 +15,13 @@ from moonpool.cli import (
     doctor,
     environments,
     init,
+    login,
     mcp,
     policy,
     preview,
     receipt,
     run,
+    secrets,
     session,
     tools,
     version,
@@ -37,6 +39,8 @@ app.add_typer(tools.app, name="tools")
 app.command(name="mcp")(mcp.mcp)
 app.command(name="init")(init.init)
 app.command(name="doctor")(doctor.doctor)
+app.command(name="login")(login.login)
+app.add_typer(secrets.app, name="secrets")
 app.add_typer(policy.app, name="policy")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(audit.app, name="audit")

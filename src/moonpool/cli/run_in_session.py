@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from moonpool.cli.approvers import open_approver
-from moonpool.cli.config_choice import chosen_path, data_folder
+from moonpool.cli.config_choice import chosen_path, data_folder, load_servers
 from moonpool.cli.interrupts import Interrupts
 from moonpool.cli.session_process import SessionStart, StartReport
 from moonpool.core.json import digest_json
@@ -152,9 +152,9 @@ def _config_digest(path: Path | None) -> str:
     """Names the servers and rules of a configuration, with variables as they are now."""
     if path is None:
         return ""
-    from moonpool.broker.config import load_config, resolved_key
+    from moonpool.broker.config import resolved_key
 
-    config = load_config(path, os.environ)
+    config = load_servers(path, os.environ)
     return digest_json(
         {server.server_id: [resolved_key(server), repr(server.rules), server.trusted] for server in config.servers}
     )

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from moonpool.broker.config import load_config
 from moonpool.cli.client_configs import FoundServer, client_paths, read_servers
-from moonpool.cli.config_choice import user_config_path
-from moonpool.core.errors import ConfigError
+from moonpool.cli.config_choice import load_servers, user_config_path
+from moonpool.core.errors import ConfigError, MoonpoolError
 from moonpool.store.private_files import replace_private_file
 
 if TYPE_CHECKING:
@@ -122,8 +121,8 @@ def _encode(document: JsonObject) -> bytes:
 
 def _say_next(target: Path) -> None:
     try:
-        load_config(target, os.environ)
-    except ConfigError as error:
+        load_servers(target, os.environ)
+    except MoonpoolError as error:
         typer.echo(f"moonpool: before it can be used: {error}", err=True)
     command = shutil.which("moonpool") or str(Path(sys.executable).with_name("moonpool"))
     entry = {"mcpServers": {"moonpool": {"command": command, "args": ["mcp", "--config", str(target.absolute())]}}}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from moonpool.cli.config_choice import load_servers
 from moonpool.cli.standard_streams import code_of, one_sentence, sentence_and_code
 from moonpool.settings import Settings
 
@@ -46,7 +47,6 @@ class StartReport(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _hold(start: SessionStart, starter: _Starter) -> None:
     from moonpool.bootstrap import assemble, data_folder
-    from moonpool.broker.config import load_config
     from moonpool.broker.policies import file_digest
     from moonpool.runtime.session_files import SessionFolder
     from moonpool.runtime.session_host import ClientApprover, SessionHost, SessionIdentity
@@ -57,7 +57,7 @@ async def _hold(start: SessionStart, starter: _Starter) -> None:
         backend=start.backend,
         policy=Path(start.policy) if start.policy is not None else None,
     )
-    config = load_config(Path(start.config), os.environ) if start.config is not None else None
+    config = load_servers(Path(start.config), os.environ) if start.config is not None else None
     folder = SessionFolder(data_folder(settings, os.environ))
     approver = ClientApprover()
     async with assemble(settings, config=config, approver=approver, environ=os.environ, progress=starter.note) as app:

@@ -1,7 +1,7 @@
 """Where Moonpool keeps what it stores. Pure: the caller passes uid and environment variables.
 
-`private` holds the audit journal, the key for receipts and cached manifests and is closed to every other user (0700).
-The data folder itself is not: environments lie beside it and sandbox uids must be able to read those.
+`private` holds the audit journal, the key for receipts, secrets and cached manifests and is closed to every other user
+(0700). The data folder itself is not: environments lie beside it and sandbox uids must be able to read those.
 """
 
 from __future__ import annotations
@@ -41,3 +41,7 @@ def keys_dir(data: Path) -> Path:
 
 def approvals_path(data: Path) -> Path:
     return data / "private" / "approvals.sqlite3"
+
+
+def secrets_dir(data: Path) -> Path:
+    return data / "private" / "secrets"

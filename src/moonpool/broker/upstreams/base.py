@@ -165,6 +165,20 @@ class UpstreamAuthError(UpstreamError):
     guest_problem = "refused our credential; the operator sees why"
 
 
+class UpstreamLoginNeededError(UpstreamAuthError):
+    """Nobody has logged in to the server, or the login is no good any more. The request was not carried out."""
+
+    code = "upstream_login_needed"
+    guest_problem = "needs a person to log in; the operator sees how"
+
+
+class UpstreamLoginFailedError(UpstreamAuthError):
+    """Getting a new credential for the server failed. The request was not carried out."""
+
+    code = "upstream_login_failed"
+    guest_problem = "could not be logged in to; the operator sees why"
+
+
 class UpstreamRateLimitedError(UpstreamError):
     """The server asked for fewer requests (HTTP 429)."""
 

@@ -107,9 +107,9 @@ class _Dial:
             process = await stack.enter_async_context(opened)
             reader, writer = LineReader(process), LineWriter(process)
         elif self._kind == "sse":
-            reader, writer = await stack.enter_async_context(open_legacy_sse(config, self.exchange))
+            reader, writer = await stack.enter_async_context(open_legacy_sse(config, self.exchange, spec.credentials))
         else:
-            inner, writer = await stack.enter_async_context(open_streamable_http(config))
+            inner, writer = await stack.enter_async_context(open_streamable_http(config, spec.credentials))
             reader = WatchedReader(inner)
         questions = Questions(config, spec.handlers)
         link = Link(spec, reader, AskingDispatcher(reader, writer, questions), process, questions)

@@ -6,10 +6,13 @@ rest go on, caps JSON bodies, and writes what happened into the `Exchange` of th
 its sender's context, which is how the two find each other.
 
 SECURITY: configured headers go to the configured origin only; the SDK follows no redirect that leaves it.
+SECURITY: tokens of a login are put in here, request by request (E-036), for that origin only, and a configured
+`Authorization` header wins. Nobody waits for another request's answer because of it.
 """
 
 from __future__ import annotations
 
+import itertools
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,10 +21,16 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx2
 
 from moonpool.broker.expansion import conceal
+from moonpool.broker.oauth.addresses import origin
+from moonpool.broker.oauth.challenge import bearer_challenge
+from moonpool.broker.oauth.credentials import RENEWAL_COUNT_MAX
+from moonpool.broker.oauth.errors import LoginNeededError, OAuthError
 from moonpool.broker.upstreams.base import (
     RESULT_BYTES_MAX,
     UpstreamAuthError,
     UpstreamError,
+    UpstreamLoginFailedError,
+    UpstreamLoginNeededError,
     UpstreamRateLimitedError,
     UpstreamServerFaultError,
     UpstreamUnreachableError,
@@ -32,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from moonpool.broker.config import ServerConfig
+    from moonpool.broker.oauth.credentials import Credentials
 
 CONNECT_S: Final = 10.0
 _NO_SUCH_TRANSPORT: Final = frozenset({400, 404, 405})
@@ -45,6 +55,7 @@ class Exchange:
     retry_after: str = ""
     broken: str = ""  # the connection failed: why
     too_large: bool = False
+    login: OAuthError | None = None  # no credential could be had
 
     @property
     def no_such_transport(self) -> bool:
@@ -58,6 +69,10 @@ class Exchange:
     def fault(self, config: ServerConfig) -> UpstreamError | None:
         """The typed error of this exchange, if HTTP itself was the problem."""
         server_id, address = config.server_id, config.address
+        if isinstance(self.login, LoginNeededError):
+            return UpstreamLoginNeededError(server_id, str(self.login), for_guest=str(self.login))
+        if self.login is not None:
+            return UpstreamLoginFailedError(server_id, f"could not be logged in to: {self.login}")
         if self.broken:
             problem = f"cannot be reached at {address}: {conceal(self.broken, config.secrets)}; is it running?"
             return UpstreamUnreachableError(server_id, problem)
@@ -80,17 +95,54 @@ EXCHANGE: ContextVar[Exchange | None] = ContextVar("moonpool_upstream_exchange",
 class ContainedClient(httpx2.AsyncClient):
     """An HTTP client whose `send` never raises for a broken connection and never buffers more than the cap."""
 
+    def __init__(self, *, credentials: Credentials | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._credentials = credentials
+
     async def send(self, request: httpx2.Request, **kwargs: Any) -> httpx2.Response:
         exchange = EXCHANGE.get() or Exchange()
         try:
-            response = await super().send(request, **kwargs)
+            response = await self._send_with_credential(request, **kwargs)
             exchange.note(response)
             if kwargs.get("stream") and response.headers.get("content-type", "").startswith("application/json"):
                 return await _buffered(response, exchange)
+        except OAuthError as exc:
+            exchange.login = exc
+            return httpx2.Response(401, request=request)
         except (httpx2.TransportError, httpx2.DecodingError, OSError) as exc:
             exchange.broken = said(f"{type(exc).__name__}: {exc}", 300)
             return httpx2.Response(503, request=request)
         return response
+
+    async def _send_with_credential(self, request: httpx2.Request, **kwargs: Any) -> httpx2.Response:
+        """Send; when the token is refused and another can be had, send once more with that. Raises OAuthError."""
+        credentials = self._credentials
+        if credentials is None or origin(str(request.url)) != origin(credentials.server_url):
+            return await super().send(request, **kwargs)
+        for attempt in itertools.count():
+            used = await credentials.header()
+            if used is not None:
+                request.headers["authorization"] = used
+            response = await super().send(request, **kwargs)
+            if response.status_code not in {401, 403} or attempt == RENEWAL_COUNT_MAX:
+                return response
+            if not await _renewed(credentials, response, used, attempt):
+                return response
+        raise AssertionError("unreachable")
+
+
+async def _renewed(credentials: Credentials, response: httpx2.Response, used: str | None, attempt: int) -> bool:
+    """Whether to send again; then, and after an error, `response` is closed unread."""
+    challenge = bearer_challenge(response.headers.get_list("www-authenticate"))
+    if response.status_code == 403 and not challenge.wants_more_scope:
+        return False
+    again = True
+    try:
+        again = await credentials.renew(challenge, used=used, attempt=attempt)
+    finally:
+        if again:
+            await response.aclose()
+    return again
 
 
 async def _buffered(response: httpx2.Response, exchange: Exchange) -> httpx2.Response:
@@ -109,9 +161,11 @@ async def _buffered(response: httpx2.Response, exchange: Exchange) -> httpx2.Res
     return httpx2.Response(response.status_code, headers=headers, content=bytes(body), request=response.request)
 
 
-def contained_client(config: ServerConfig) -> ContainedClient:
+def contained_client(config: ServerConfig, credentials: Credentials | None) -> ContainedClient:
     """No read timeout: every request has its caller's own time limit, and listen streams are silent for hours."""
+    own = any(name.lower() == "authorization" for name in config.headers)
     return ContainedClient(
+        credentials=None if own else credentials,
         headers={"user-agent": "moonpool", **config.headers},
         timeout=httpx2.Timeout(CONNECT_S, read=None),
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=config.concurrency_max + 4),
@@ -119,12 +173,14 @@ def contained_client(config: ServerConfig) -> ContainedClient:
 
 
 @asynccontextmanager
-async def open_streamable_http(config: ServerConfig) -> AsyncGenerator[tuple[Any, Any]]:
+async def open_streamable_http(
+    config: ServerConfig, credentials: Credentials | None = None
+) -> AsyncGenerator[tuple[Any, Any]]:
     """The stream pair of one Streamable HTTP connection; nothing is sent before the first message."""
     from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415  a second; only for HTTP upstreams
 
     async with (
-        contained_client(config) as client,
+        contained_client(config, credentials) as client,
         streamable_http_client(config.url, http_client=client, max_sse_event_size=RESULT_BYTES_MAX) as streams,
     ):
         yield streams

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
     from moonpool.broker.config import ServerConfig
+    from moonpool.broker.oauth.credentials import Credentials
     from moonpool.broker.upstreams.process import ServerProcess, StopTimes
     from moonpool.broker.upstreams.questions import QuestionHandlers, Questions
     from moonpool.broker.upstreams.streams import EndOfMessages
@@ -66,6 +67,7 @@ class LinkSpec:
     on_listing_changed: Callable[[], None]
     stop_times: StopTimes
     handlers: QuestionHandlers
+    credentials: Credentials | None = None
 
 
 class Link:
@@ -82,7 +84,7 @@ class Link:
         self.ended = reader.ended
         self.suspect = False  # a request ran into its time limit; ask for a sign of life before the next one
         self.blind = False  # a known era was taken on trust
-        self.failures = LinkFailures(spec.config, reader, process)
+        self.failures = LinkFailures(spec.config, reader, process, spec.credentials)
         self._spec = spec
         self._config = spec.config
         self._dispatcher = dispatcher

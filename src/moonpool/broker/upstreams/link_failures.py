@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mcp import MCPError
 
     from moonpool.broker.config import ServerConfig
+    from moonpool.broker.oauth.credentials import Credentials
     from moonpool.broker.upstreams.http import Exchange
     from moonpool.broker.upstreams.process import ServerProcess
     from moonpool.broker.upstreams.streams import EndOfMessages
@@ -43,8 +44,14 @@ _ANSWERED_WITH_404: Final = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS})
 class LinkFailures:
     """The failures of one connection."""
 
-    def __init__(self, config: ServerConfig, reader: EndOfMessages, process: ServerProcess | None) -> None:
-        self._config, self._reader, self._process = config, reader, process
+    def __init__(
+        self,
+        config: ServerConfig,
+        reader: EndOfMessages,
+        process: ServerProcess | None,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self._config, self._reader, self._process, self._credentials = config, reader, process, credentials
 
     async def of_request(
         self, exc: MCPError, exchange: Exchange, *, doing: str, protocol_version: str | None
@@ -121,8 +128,14 @@ class LinkFailures:
         await self._process.wait_exited(_EXIT_STATUS_S)  # stdout ends a moment before the exit status is known
         return self._process.last_words(self._config.secrets)
 
+    @property
+    def _secrets(self) -> frozenset[str]:
+        """The configured ones, and the tokens that this process has had for the server."""
+        tokens = frozenset[str]() if self._credentials is None else self._credentials.secrets
+        return self._config.secrets | tokens
+
     def _said(self, text: str, length_max: int = 2000) -> str:
-        return said(conceal(text, self._config.secrets), length_max)
+        return said(conceal(text, self._secrets), length_max)
 
 
 def _above_event_cap(exc: MCPError) -> bool:

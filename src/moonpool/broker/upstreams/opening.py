@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 
     from moonpool.broker.config import McpConfig
+    from moonpool.broker.oauth.credentials import Credentials
     from moonpool.broker.upstreams.base import Upstream
     from moonpool.broker.upstreams.process import StopTimes
     from moonpool.broker.upstreams.questions import QuestionHandlers
@@ -50,12 +51,13 @@ async def open_upstreams(
     on_listing_changed: Callable[[str], None] | None = None,
     stop_times: StopTimes | None = None,
     handlers: QuestionHandlers | None = None,
+    credentials: Mapping[str, Credentials] | None = None,
 ) -> AsyncGenerator[Upstreams]:
     """Enter: nothing is started yet. Exit, on any path: no connection and no process is left.
 
     `environ` gives a child its few inherited variables. `on_listing_changed` is called in the event loop with a server
     id whenever its tools may have changed; it must return at once. `handlers` answer what servers ask; without one they
-    are told that nobody here can.
+    are told that nobody here can. `credentials` are by server id; who made them closes them after the upstreams.
     """
     with _ungrouped():
         async with anyio.create_task_group() as tasks:
@@ -68,6 +70,7 @@ async def open_upstreams(
                     on_listing_changed=on_listing_changed,
                     stop_times=stop_times,
                     handlers=handlers,
+                    credentials=(credentials or {}).get(server.server_id),
                 )
                 for server in config.servers
             }

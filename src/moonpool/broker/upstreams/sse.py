@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mcp.types import JSONRPCMessage
 
     from moonpool.broker.config import ServerConfig
+    from moonpool.broker.oauth.credentials import Credentials
 
 _ACCEPT: Final = {"accept": "text/event-stream", "cache-control": "no-store"}
 
@@ -83,9 +84,11 @@ class PostWriter:
 
 
 @asynccontextmanager
-async def open_legacy_sse(config: ServerConfig, exchange: Exchange) -> AsyncGenerator[tuple[EventReader, PostWriter]]:
+async def open_legacy_sse(
+    config: ServerConfig, exchange: Exchange, credentials: Credentials | None = None
+) -> AsyncGenerator[tuple[EventReader, PostWriter]]:
     """Enter: the GET stream is open and the server named its endpoint."""
-    async with contained_client(config) as client:
+    async with contained_client(config, credentials) as client:
         request = client.build_request("GET", config.url, headers=_ACCEPT)
         token = EXCHANGE.set(exchange)
         try:

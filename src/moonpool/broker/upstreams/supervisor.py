@@ -26,6 +26,7 @@ from moonpool.broker.upstreams.base import (
     UpstreamConnectTimeoutError,
     UpstreamDiedError,
     UpstreamError,
+    UpstreamLoginNeededError,
     UpstreamProtocolError,
     UpstreamRestingError,
     UpstreamSessionGoneError,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from moonpool.broker.config import ServerConfig
+    from moonpool.broker.oauth.credentials import Credentials
     from moonpool.broker.upstreams.link import Link
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import ServerListing
@@ -71,7 +73,7 @@ class _Connection:
 class SupervisedUpstream:
     """The `Upstream` of one configured server."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a LinkSpec needs, and the tasks
         self,
         config: ServerConfig,
         tasks: TaskGroup,
@@ -81,6 +83,7 @@ class SupervisedUpstream:
         on_listing_changed: Callable[[str], None] | None = None,
         stop_times: StopTimes | None = None,
         handlers: QuestionHandlers | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.server_id = config.server_id
         self._config = config
@@ -90,6 +93,7 @@ class SupervisedUpstream:
         self._on_listing_changed = on_listing_changed
         self._stop_times = stop_times or StopTimes()
         self._handlers = handlers or QuestionHandlers()
+        self._credentials = credentials
         self._backoff = Backoff()
         self._last_problem = ""
         self._slots = anyio.Semaphore(config.concurrency_max, fast_acquire=True)
@@ -216,6 +220,7 @@ class SupervisedUpstream:
             on_listing_changed=self._listing_changed,
             stop_times=self._stop_times,
             handlers=self._handlers,
+            credentials=self._credentials,
         )
         async with open_link(spec) as link:
             self._known_era = link.protocol_version
@@ -259,7 +264,8 @@ class SupervisedUpstream:
             link.ended.set()
 
     def _failed(self, error: UpstreamError) -> None:
-        self._backoff.failed(anyio.current_time())
+        if not isinstance(error, UpstreamLoginNeededError):  # the call after a login must not wait
+            self._backoff.failed(anyio.current_time())
         self._last_problem = said(str(error), 400)
 
     def _closed_error(self) -> UpstreamClosedError:

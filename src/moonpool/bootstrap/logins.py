@@ -1,0 +1,65 @@
+"""Credentials of servers that are logged in to, over the sealed store."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from moonpool.broker.oauth.credentials import Credentials
+from moonpool.broker.oauth.keeping import Logins
+from moonpool.store.paths import secrets_dir
+from moonpool.store.secrets import SecretStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from moonpool.broker.config import McpConfig
+    from moonpool.broker.oauth.login import UserAgent
+
+_KIND = "login"
+
+
+class SealedShelf:
+    """The shelf of `broker.oauth.keeping` in the secret store."""
+
+    def __init__(self, store: SecretStore) -> None:
+        self._store = store
+
+    def names(self) -> tuple[str, ...]:
+        return self._store.names(_KIND)
+
+    def get(self, name: str) -> str | None:
+        return self._store.get(_KIND, name)
+
+    def put(self, name: str, text: str) -> None:
+        self._store.put(_KIND, name, text)
+
+    def remove(self, name: str) -> bool:
+        return self._store.remove(_KIND, name)
+
+
+def open_logins(data: Path, environ: Mapping[str, str]) -> Logins:
+    return Logins(SealedShelf(SecretStore(secrets_dir(data), environ)))
+
+
+def make_credentials(
+    config: McpConfig,
+    logins: Logins,
+    *,
+    agent: UserAgent | None = None,
+    on_secrets: Callable[[str, frozenset[str]], None] | None = None,
+) -> dict[str, Credentials]:
+    """For every server with a URL; nothing is read or sent before one of them is used."""
+    return {
+        server.server_id: Credentials(
+            server.server_id,
+            server.url,
+            server.oauth,
+            logins,
+            agent=agent,
+            on_secrets=None if on_secrets is None else partial(on_secrets, server.server_id),
+        )
+        for server in config.servers
+        if server.url
+    }

@@ -1,0 +1,232 @@
+"""The credential of one server: which header now, and what to do when the server refuses it.
+
+INVARIANT: one renewal is under way at most, as a task of its own, and every call that needs it waits for that one.
+Nobody holds a lock while a request of theirs runs, and a caller that is cancelled takes nothing down: a refresh token
+that was used up is always replaced by the one that came for it.
+SECURITY: without a person (`agent`) nothing is started that needs one; the call fails with `LoginNeededError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING, Final
+
+from moonpool.broker.oauth.addresses import same_issuer
+from moonpool.broker.oauth.challenge import scope_names
+from moonpool.broker.oauth.discovery import discover
+from moonpool.broker.oauth.errors import GrantRefusedError, LoginNeededError, OAuthError
+from moonpool.broker.oauth.grants import refresh
+from moonpool.broker.oauth.login import joined, log_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from contextlib import AbstractAsyncContextManager
+
+    from moonpool.broker.oauth.challenge import Challenge
+    from moonpool.broker.oauth.discovery import Discovery
+    from moonpool.broker.oauth.keeping import Login, Logins
+    from moonpool.broker.oauth.login import UserAgent
+    from moonpool.broker.oauth.settings import OAuthSettings
+    from moonpool.broker.oauth.wire import LoginHttp
+
+RENEWAL_COUNT_MAX: Final = 2
+"""How often one request is sent again with another token: once after a refresh, once after a login."""
+_EARLY_S: Final = 30.0
+_STEP_UP_COUNT_MAX: Final = 8
+_REFRESH_S: Final = 60.0
+_SEEN_MAX: Final = 30
+
+
+class Credentials:
+    """Tokens for one server URL."""
+
+    def __init__(
+        self,
+        server_id: str,
+        server_url: str,
+        settings: OAuthSettings,
+        logins: Logins,
+        *,
+        agent: UserAgent | None = None,
+        on_secrets: Callable[[frozenset[str]], None] | None = None,
+    ) -> None:
+        self.server_url = server_url
+        self._server_id, self._settings, self._logins, self._agent = server_id, settings, logins, agent
+        self._on_secrets = on_secrets
+        self._login: Login | None = None
+        self._loaded = False
+        self._task: asyncio.Task[None] | None = None
+        self._stepped_up: list[tuple[str, ...]] = []
+        self._seen: dict[str, None] = {}
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The tokens of late, also those that were replaced; they are blanked wherever they turn up."""
+        return frozenset(self._seen)
+
+    async def header(self) -> str | None:
+        """The `Authorization` header for a request now; None when nobody has logged in yet. Raises OAuthError."""
+        if not self._loaded:
+            await self._alone(self._load)
+        login = self._login
+        if login is not None and login.tokens.refresh_token and _ends_soon(login):
+            try:
+                await self._alone(lambda: self._refresh_unless_done(login))
+            except GrantRefusedError:
+                pass  # the server will say what it wants
+            except OAuthError:
+                if _ends_soon(login, early_s=0):
+                    raise
+        return None if self._login is None else self._login.header
+
+    async def renew(self, challenge: Challenge, *, used: str | None, attempt: int) -> bool:
+        """After a refusal of the header `used`: whether there is another one to try. Raises OAuthError."""
+        while self._task is not None and not self._task.done():  # waiting for one that is done would never yield
+            await self._join(self._task)
+        if self._login is not None and self._login.header != used:
+            return True  # renewed by another call meanwhile
+        if challenge.wants_more_scope and not self._may_step_up(challenge):
+            return False
+        await self._alone(lambda: self._answer(challenge, used, attempt))
+        return True
+
+    async def log_in(self, challenge: Challenge, *, scopes: tuple[str, ...] | None = None) -> Login:
+        """Log in whatever is stored; `scopes` are asked for beside those of before. Raises OAuthError."""
+        await self._load()
+        async with _open_http() as http:
+            found = await self._discover(http, challenge)
+            await self._log_in(http, found, more=scopes, reuse_client=False)
+        assert self._login is not None
+        return self._login
+
+    async def close(self) -> None:
+        """Wait for a refresh that is under way, since its answer must not be lost; give up a login."""
+        task = self._task
+        if task is None:
+            return
+        if self._agent is not None:
+            task.cancel()
+        await asyncio.wait([task], timeout=_REFRESH_S)
+
+    async def _alone(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
+        """Run `work` as the one task there is, or wait for the one that runs."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(work())
+            self._task.add_done_callback(self._ended)
+        await self._join(self._task)
+
+    async def _join(self, task: asyncio.Task[None]) -> None:
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise OAuthError("the login was given up, because this process is ending") from None
+            raise
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if self._task is task:
+            self._task = None
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; nobody may have waited
+
+    async def _load(self) -> None:
+        if not self._loaded:
+            found = await self._logins.find(self.server_url, self._settings)
+            self._loaded = True
+            self._have(found)
+
+    def _have(self, login: Login | None) -> None:
+        self._login = login
+        if login is not None and not login.secrets <= self._seen.keys():
+            self._seen = dict.fromkeys([*self._seen, *sorted(login.secrets)][-_SEEN_MAX:])
+            if self._on_secrets is not None:
+                self._on_secrets(self.secrets)
+
+    async def _answer(self, challenge: Challenge, used: str | None, attempt: int) -> None:
+        stored = await self._logins.find(self.server_url, self._settings)
+        if stored is not None and stored.header != used:
+            self._have(stored)  # another process, such as `moonpool login`, was here
+            return
+        login = self._login
+        if self._agent is None and (login is None or not login.tokens.refresh_token or challenge.wants_more_scope):
+            raise self._login_needed(challenge)
+        async with _open_http() as http:
+            found = await self._discover(http, challenge)
+            moved = login is not None and not same_issuer(login.issuer, found.issuer.issuer)
+            if login is not None and not moved and attempt == 0 and not challenge.wants_more_scope:
+                with contextlib.suppress(GrantRefusedError):
+                    if login.tokens.refresh_token:
+                        await self._refresh(login)
+                        return
+            if self._agent is None:
+                raise self._login_needed(challenge)
+            stepping_up = challenge.wants_more_scope
+            await self._log_in(http, found, more=challenge.scopes if stepping_up else None, reuse_client=stepping_up)
+
+    async def _discover(self, http: LoginHttp, challenge: Challenge) -> Discovery:
+        wanted = self._settings.authorization_server
+        return await discover(http, self.server_url, challenge, wanted_issuer=wanted)
+
+    async def _log_in(
+        self, http: LoginHttp, found: Discovery, *, more: tuple[str, ...] | None, reuse_client: bool
+    ) -> None:
+        """A registration that may be what was refused is made anew, not reused."""
+        if self._agent is None:
+            raise LoginNeededError("nobody is here to log in")
+        before = self._login
+        if before is not None and not same_issuer(before.issuer, found.issuer.issuer):
+            before = None  # SECURITY: another issuer sees neither the client nor the scopes of the one before
+        granted = scope_names(before.tokens.scope or "") if before is not None and more else None
+        configured = scope_names(self._settings.scope) or None
+        scopes = joined(granted, more, configured) if more else configured or found.scopes
+        known = before.client if before is not None and reuse_client else None
+        login = await log_in(http, found, self._agent, self._settings, scopes=scopes, known=known)
+        self._have(login)
+        await self._logins.keep(login)
+
+    async def _refresh_unless_done(self, login: Login) -> None:
+        stored = await self._logins.find(self.server_url, self._settings)
+        if stored is not None and stored.header != login.header and not _ends_soon(stored):
+            self._have(stored)
+        else:
+            await self._refresh(login)
+
+    async def _refresh(self, login: Login) -> None:
+        async with _open_http() as http:
+            tokens = await refresh(
+                http, login.token_endpoint, login.client, tokens=login.tokens, resource=login.resource
+            )
+        self._have(login.with_tokens(tokens))
+        assert self._login is not None
+        await self._logins.keep(self._login)
+
+    def _may_step_up(self, challenge: Challenge) -> bool:
+        """Whether asking for these scopes is new; a server that refuses what was granted is not asked forever."""
+        wanted = challenge.scopes or ()
+        asked = {scope for scopes in self._stepped_up for scope in scopes}
+        if not wanted or set(wanted) <= asked or len(self._stepped_up) >= _STEP_UP_COUNT_MAX:
+            return False
+        if self._agent is not None:
+            self._stepped_up.append(wanted)
+        return True
+
+    def _login_needed(self, challenge: Challenge) -> LoginNeededError:
+        if challenge.wants_more_scope:
+            scopes = " ".join(challenge.scopes or ())[:300]
+            return LoginNeededError(
+                f"wants more leave than was given; run `moonpool login {self._server_id} --scope '{scopes}'`"
+            )
+        return LoginNeededError(f"needs a login; run `moonpool login {self._server_id}`")
+
+
+def _open_http() -> AbstractAsyncContextManager[LoginHttp]:
+    from moonpool.broker.oauth.wire import open_login_http  # noqa: PLC0415  an HTTP client; only where one logs in
+
+    return open_login_http()
+
+
+def _ends_soon(login: Login, *, early_s: float = _EARLY_S) -> bool:
+    ends = login.tokens.expires_at
+    return ends is not None and ends - time.time() < early_s

@@ -1,0 +1,25 @@
+"""What can go wrong while logging in."""
+
+from __future__ import annotations
+
+from moonpool.core.errors import Fault, MoonpoolError
+
+
+class OAuthError(MoonpoolError):
+    """A server or its authorization server did not do its part of a login, or may not be trusted with it."""
+
+    code = "login_failed"
+    fault = Fault.UPSTREAM
+
+
+class GrantRefusedError(OAuthError):
+    """The authorization server says that a refresh token or a client is no good (any more)."""
+
+    code = "login_grant_refused"
+
+
+class LoginNeededError(OAuthError):
+    """A person must log in first; nothing was sent to the server that needs a login."""
+
+    code = "login_needed"
+    fault = Fault.HOST

@@ -1,0 +1,58 @@
+"""The `oauth` block of a server entry: what an operator may say about logging in. All of it is optional. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+OAUTH_KEYS: Final = (
+    "client_id", "client_secret", "client_metadata_url", "redirect_uri", "scope", "authorization_server",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class OAuthSettings:
+    """How to log in to one server."""
+
+    client_id: str = ""  # registered there beforehand
+    client_secret: str = ""
+    client_metadata_url: str = ""  # our client id where the issuer reads client documents
+    redirect_uri: str = ""  # registered with `client_id`; empty: a random port of this machine
+    scope: str = ""  # asked for in place of what the server proposes
+    authorization_server: str = ""  # which of several; empty: the first
+
+    def problem(self) -> str:
+        """What makes these settings unusable; empty if nothing does."""
+        if self.client_secret and not self.client_id:
+            return '"client_secret" needs "client_id"'
+        if self.client_metadata_url:
+            parts = urlsplit(self.client_metadata_url)
+            if parts.scheme != "https" or not parts.hostname or parts.path in {"", "/"}:
+                return '"client_metadata_url" must be an https address with a path'
+        if self.redirect_uri and not _may_come_back_to(self.redirect_uri):
+            return '"redirect_uri" must be http://127.0.0.1:PORT/..., http://localhost:PORT/... or an https address'
+        return ""
+
+    def __repr__(self) -> str:
+        return f"OAuthSettings(client_id={self.client_id!r})"
+
+
+def is_loopback(url: str) -> bool:
+    """Whether the host of `url` is this machine by its spelling; no name is resolved."""
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _may_come_back_to(url: str) -> bool:
+    """SECURITY: a code that travels in the clear to another machine can be read on the way (E-033)."""
+    try:
+        parts = urlsplit(url)
+        whole = bool(parts.hostname) and not parts.fragment and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+    return whole and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(url)))

@@ -1,0 +1,82 @@
+"""The person's side of a login: which server, where to go, what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import webbrowser
+from typing import TYPE_CHECKING
+
+import typer
+
+from moonpool.bootstrap.logins import open_logins
+from moonpool.broker.oauth.entering import enter
+from moonpool.broker.oauth.loopback import LoopbackAgent, PastingAgent
+from moonpool.cli.config_choice import data_folder, read_config
+from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
+from moonpool.core.errors import ConfigError, InputError
+from moonpool.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from moonpool.broker.config import ServerConfig
+    from moonpool.broker.oauth.keeping import Logins
+    from moonpool.broker.oauth.login import UserAgent
+
+
+def log_in(server_id: str, config: Path | None, *, scope: str, timeout_s: float | None) -> int:
+    """Log in; without a time limit by pasting. Raises ConfigError, InputError, OAuthError, SecretStoreError."""
+    server = _server(server_id, config)
+    agent: UserAgent
+    if timeout_s is None:
+        agent = PastingAgent(_print_address, lambda: input("address it ended at: "))
+    else:
+        agent = LoopbackAgent(_show, timeout_s=timeout_s)
+    login = asyncio.run(enter(server, _logins(), agent, scope=scope))
+    granted = f" for {login.tokens.scope}" if login.tokens.scope else ""
+    stays = "" if login.tokens.refresh_token else "; it cannot be renewed without you"
+    typer.echo(_plain(f"moonpool: logged in to {server.server_id} by {login.issuer}{granted}{stays}"), err=True)
+    return EXIT_OK
+
+
+def forget_login(server_id: str, config: Path | None) -> int:
+    """Raises ConfigError, InputError, SecretStoreError."""
+    server = _server(server_id, config)
+    if asyncio.run(_logins().forget(server.url)):
+        return EXIT_OK
+    typer.echo(f"moonpool: nobody is logged in to {server.server_id}", err=True)
+    return EXIT_FAILED
+
+
+def _server(server_id: str, path: Path | None) -> ServerConfig:
+    config = read_config(path)
+    if config is None:
+        raise ConfigError("no servers are configured; pass --config FILE or run `moonpool init`")
+    server = config.find(server_id)
+    if server is None:
+        raise InputError(f"no server is called {server_id[:40]!r}; there are {', '.join(config.ids) or 'none'}")
+    if not server.url:
+        raise InputError(f"server {server_id!r} is a command, not a URL; it logs in by itself, or by a variable")
+    return server
+
+
+def _logins() -> Logins:
+    return open_logins(data_folder(Settings.load(os.environ)), os.environ)
+
+
+def _show(address: str) -> None:
+    _print_address(address)
+    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        webbrowser.open(address)
+
+
+def _print_address(address: str) -> None:
+    sys.stderr.write(f"open this address in a browser:\n\n  {_plain(address)}\n\n")
+    sys.stderr.flush()
+
+
+def _plain(text: str) -> str:
+    """SECURITY: servers chose parts of it, and it goes to a terminal."""
+    return "".join(char if char.isprintable() else "?" for char in text)

@@ -1,0 +1,182 @@
+"""Secrets at rest: values by kind and name, each sealed by AES-256-GCM, in one private file.
+
+Two kinds live here: `secret`, what a person stored for `${secret:NAME}`, and what logging in to servers yields (tokens
+and registrations, see `broker.oauth.keeping`). Names are stored in the clear, so that they can be listed; values never.
+Blocking: call from a worker thread where an event loop runs.
+
+SECURITY: the associated data of an entry is its kind and name, so an entry that is moved to another name does not open.
+SECURITY: file and folder must belong to us and be closed to others, or nothing is read.
+INVARIANT: a change is read, made and renamed into place under one lock; no reader sees half a file and no change of
+another process is lost.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import fcntl
+import json
+import os
+import stat
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from moonpool.store.private_files import (
+    StoreFolderError,
+    create_private_file,
+    private_folder,
+    replace_private_file,
+)
+from moonpool.store.secret_key import VARIABLE, SecretStoreError, load_or_make_key, parse_key
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+    from pathlib import Path
+
+SECRET_KIND: Final = "secret"  # noqa: S105  what it is called
+SECRET_BYTES_MAX: Final = 64 * 1024
+NAME_BYTES_MAX: Final = 4096
+_FILE_BYTES_MAX: Final = 16 * 1024**2
+_FORMAT: Final = 1
+_NONCE_BYTES: Final = 12
+_CHECK: Final = ("check", "key")
+
+
+class _Store(msgspec.Struct):
+    format: Literal[1]
+    entries: dict[str, dict[str, str]]
+
+
+class WrongSecretsKeyError(SecretStoreError):
+    """The store was sealed with another key. Nothing was changed."""
+
+    code = "secrets_key_wrong"
+
+
+class SecretStore:
+    """The store in one folder. Nothing is touched before the first use."""
+
+    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._path, self._key_path, self._lock_path = folder / "store.json", folder / "key", folder / "lock"
+        self._key_text = environ.get(VARIABLE, "")
+
+    def get(self, kind: str, name: str) -> str | None:
+        """The value, or None. Raises SecretStoreError."""
+        if not self._path.exists():
+            return None
+        entries = self._read()
+        sealed = entries.get(kind, {}).get(name)
+        return None if sealed is None else self._open(entries, kind, name, sealed)
+
+    def names(self, kind: str) -> tuple[str, ...]:
+        """Every name of a kind, sorted. Needs no key. Raises SecretStoreError."""
+        return tuple(sorted(self._read().get(kind, {}))) if self._path.exists() else ()
+
+    def put(self, kind: str, name: str, value: str) -> None:
+        """Keep `value`, in the place of an older one. Raises SecretStoreError."""
+        if len(value.encode()) > SECRET_BYTES_MAX or len(name.encode()) > NAME_BYTES_MAX:
+            raise SecretStoreError(f"a secret has at most {SECRET_BYTES_MAX // 1024} KiB; this one is larger")
+        with self._changing() as entries:
+            cipher = self._cipher()
+            self._check(entries, cipher)
+            entries.setdefault(_CHECK[0], {}).setdefault(_CHECK[1], _seal(cipher, *_CHECK, ""))
+            entries.setdefault(kind, {})[name] = _seal(cipher, kind, name, value)
+
+    def remove(self, kind: str, name: str) -> bool:
+        """Forget a value; False if there was none. Needs no key. Raises SecretStoreError."""
+        if not self._path.exists():
+            return False
+        with self._changing() as entries:
+            return entries.get(kind, {}).pop(name, None) is not None
+
+    @contextlib.contextmanager
+    def _changing(self) -> Generator[dict[str, dict[str, str]]]:
+        try:
+            private_folder(self._folder.parent)
+            private_folder(self._folder)
+            create_private_file(self._lock_path)
+            with self._lock_path.open("rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                entries = self._read() if self._path.exists() else {}
+                yield entries
+                content = json.dumps({"format": _FORMAT, "entries": entries}, sort_keys=True).encode()
+                if len(content) > _FILE_BYTES_MAX:
+                    raise SecretStoreError(f"{self._path} would exceed {_FILE_BYTES_MAX // 1024**2} MiB; remove some")
+                replace_private_file(self._path, content)
+        except StoreFolderError as error:
+            raise SecretStoreError(str(error)) from None
+        except OSError as error:
+            raise SecretStoreError(f"{self._path} cannot be written: {error.strerror or error}") from None
+
+    def _read(self) -> dict[str, dict[str, str]]:
+        try:
+            state = self._path.stat(follow_symlinks=False)
+            if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o077:
+                raise SecretStoreError(
+                    f"{self._path} is not a file that only its owner, who runs this, may read; "
+                    f"if nobody else wrote to it, close it: chmod 600 {self._path}"
+                )
+            if state.st_size > _FILE_BYTES_MAX:
+                raise SecretStoreError(f"{self._path} is too large to be a secret store; remove it and set them anew")
+            stored: Any = json.loads(self._path.read_bytes())
+        except OSError as error:
+            raise SecretStoreError(f"{self._path} cannot be read: {error.strerror or error}") from None
+        except (ValueError, RecursionError):
+            stored = None
+        try:
+            store = msgspec.convert(stored, _Store)
+        except msgspec.ValidationError:
+            raise SecretStoreError(
+                f"{self._path} is damaged; remove it, then set the secrets and log in anew"
+            ) from None
+        return store.entries
+
+    def _cipher(self) -> AESGCM:
+        if self._key_text:
+            return AESGCM(parse_key(self._key_text, where=VARIABLE))
+        return AESGCM(load_or_make_key(self._key_path))
+
+    def _check(self, entries: Mapping[str, Mapping[str, str]], cipher: AESGCM) -> None:
+        """Two keys in one store would lose the entries of one of them."""
+        sealed = entries.get(_CHECK[0], {}).get(_CHECK[1])
+        if sealed is None or _unseal(cipher, *_CHECK, sealed) is not None:
+            return
+        source = f"the variable {VARIABLE}" if self._key_text else f"the file {self._key_path}"
+        raise WrongSecretsKeyError(
+            f"{self._path} was sealed with another key than that of {source}; give the right key, or remove the store "
+            "and set the secrets anew"
+        )
+
+    def _open(self, entries: Mapping[str, Mapping[str, str]], kind: str, name: str, sealed: str) -> str:
+        if not self._key_text and not self._key_path.exists():  # never make a new key for an old store
+            raise WrongSecretsKeyError(
+                f"the key of {self._path} is missing: set {VARIABLE} or restore {self._key_path}"
+            )
+        cipher = self._cipher()
+        self._check(entries, cipher)
+        value = _unseal(cipher, kind, name, sealed)
+        if value is None:
+            raise SecretStoreError(f"the {kind} {name!r} in {self._path} was tampered with; remove it and set it anew")
+        return value
+
+
+def _seal(cipher: AESGCM, kind: str, name: str, value: str) -> str:
+    nonce = os.urandom(_NONCE_BYTES)
+    return base64.b64encode(nonce + cipher.encrypt(nonce, value.encode(), _bound_to(kind, name))).decode()
+
+
+def _unseal(cipher: AESGCM, kind: str, name: str, sealed: str) -> str | None:
+    try:
+        raw = base64.b64decode(sealed, validate=True)
+        return cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], _bound_to(kind, name)).decode()
+    except (InvalidTag, binascii.Error, ValueError):
+        return None
+
+
+def _bound_to(kind: str, name: str) -> bytes:
+    return json.dumps(["moonpool-secret", _FORMAT, kind, name]).encode()
