@@ -2,7 +2,7 @@
 
 The server's tools come through the toolbox, every call passes the road with its stages, and what a server asks back is
 answered by a handler that confirms the form as it is, as a person would. What to call is what the scenario's context
-says, else every tool that is listed, all at the same time.
+says, else every tool that is listed, all at the same time. Where a login is needed, `Browser` plays the person.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import httpx2
 
 from moonpool.bootstrap.tools import assemble_tools
 from moonpool.broker.approval import ApprovalDesk, AutoApprover
@@ -26,6 +29,7 @@ from moonpool.settings import Settings
 from moonpool.store.fake import MemoryJournal
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
     from pathlib import Path
 
     from moonpool.core.calls import ToolCallOutcome
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from moonpool.core.manifest import Manifest
 
 SERVER = "examined"
+CLIENT_DOCUMENT = "https://conformance-test.local/client-metadata.json"
 _CANNOT_CALL = frozenset({"json-schema-ref-no-deref"})
 """Scenarios whose server lists tools that it cannot run."""
 _PLAIN: dict[str, Any] = {"string": "text", "integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}
@@ -54,11 +59,17 @@ class Task:
 
 async def carry_out(task: Task, data: Path) -> list[str]:
     """Do what the scenario wants of a client and return what went wrong."""
-    entry: JsonObject = {"url": task.url, "moonpool": {"timeout_s": 20, "connect_timeout_s": 20}}
+    entry: JsonObject = {
+        "url": task.url,
+        "oauth": {"client_metadata_url": CLIENT_DOCUMENT, **_registered(task)},
+        "moonpool": {"timeout_s": 20, "connect_timeout_s": 20},
+    }
     config = parse_config(json.dumps({"mcpServers": {SERVER: entry}}).encode(), source="suite", environ={})
     settings = Settings(data_dir=data)
     handlers = QuestionHandlers(elicit=_confirm)
-    async with assemble_tools(settings, config=config, environ=dict(os.environ), handlers=handlers) as toolbox:
+    async with assemble_tools(
+        settings, config=config, environ=dict(os.environ), handlers=handlers, agent=Browser()
+    ) as toolbox:
         snapshot = await toolbox.snapshot()
         if snapshot.problems:
             return [f"{server}: {problem}" for server, problem in snapshot.problems.items()]
@@ -73,6 +84,28 @@ async def carry_out(task: Task, data: Path) -> list[str]:
         if task.scenario in _CANNOT_CALL:
             return []
         return [_problem(spec, outcome) for spec, outcome in zip(specs, outcomes, strict=True) if not outcome.ok]
+
+
+class Browser:
+    """A person who agrees to everything, at once."""
+
+    redirect_uri = "http://localhost:8765/callback"  # nobody listens there: the answer is read from the redirect
+
+    @asynccontextmanager
+    async def open(self, redirect_uri: str) -> AsyncGenerator[Browser]:
+        assert redirect_uri == ""
+        yield self
+
+    async def fetch(self, address: str) -> str:
+        async with httpx2.AsyncClient() as client:
+            response = await client.get(address)
+        return response.headers["location"]
+
+
+def _registered(task: Task) -> JsonObject:
+    """The client that the scenario registered beforehand."""
+    given = {name: task.context.get(name) for name in ("client_id", "client_secret")}
+    return {name: value for name, value in given.items() if value}
 
 
 async def _confirm(server_id: str, question: JsonObject) -> JsonObject:
