@@ -15,7 +15,7 @@ from moonpool.broker.context import CallLimits
 from moonpool.broker.queued_approval import QueueApprover, StandingDesk
 from moonpool.core.approvals import ApprovalQueueError, QueueState
 from moonpool.core.calls import ApprovalState, ToolCallSpec
-from moonpool.core.policy import Layer, LayerName, Policy, Rule, Verdict
+from moonpool.core.policy import Budget, Layer, LayerName, Measure, Policy, Rule, Scope, Verdict
 from moonpool.runtime.approvals import Answerer, Approvals, standing_terms
 from moonpool.store.approvals import ApprovalStore
 from waiting import until
@@ -161,6 +161,20 @@ async def test_a_standing_answer_loosens_no_verdict(
     await call
     bench = bench_with(AutoApprover(), store, layer(verdict))
     assert type_of(await bench.call("write")) == kind
+
+
+async def test_a_question_because_of_what_was_done_before_is_asked_all_the_same(
+    store: ApprovalStore, approver: QueueApprover
+) -> None:
+    call = asyncio.ensure_future(bench_with(approver, store).call("write"))
+    (request,) = await waiting(store)
+    Approvals(store, RECORDS.append).approve(request.request_id, PERSON, terms=standing_terms("7d", []))
+    await call
+    used_up = Budget(scope=Scope.EXECUTION, limits={Measure.CALLS: 1}, then=Verdict.ASK)
+    policy = Policy(layers=(Layer(name=LayerName.ORGANISATION, budgets=(used_up,)),))
+    bench = bench_with(DenyApprover(), store, policy)
+    assert type_of(await bench.call("write")) == ""
+    assert type_of(await bench.call("write")) == "ApprovalRejected"
 
 
 async def test_the_number_of_parked_runs_is_bounded_and_a_parked_one_holds_no_place_at_upstreams() -> None:

@@ -53,6 +53,7 @@ class ApprovalRequest:
     session_id: str = ""
     rule_id: str = ""  # of the policy that asks
     tool_digest: str = ""  # of the tool's definition
+    of_the_moment: bool = False  # asked because of what was done before, so an answer that stands does not count
     expires_s: float = EXPIRY_S_DEFAULT  # from the moment the request was made
 
 

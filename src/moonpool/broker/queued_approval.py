@@ -130,14 +130,19 @@ def _as_answer(request: ApprovalRequest, answer: QueueAnswer) -> ApprovalAnswer:
 
 @dataclass(frozen=True, slots=True)
 class StandingDesk:
-    """A desk that asks nobody where a person has answered for a while already."""
+    """A desk that asks nobody where a person has answered for a while already.
+
+    SECURITY: who answered for a while knew the call, not what the session would have read by then or how much it would
+    have used: questions because of that are always asked.
+    """
 
     desk: Desk
     queue: ApprovalQueue
     clock: Callable[[], float] = time.time
 
     async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> ApprovalAnswer:
-        if facts is not None and (found := await self._covering(request, facts)) is not None:
+        found = None if facts is None or request.of_the_moment else await self._covering(request, facts)
+        if found is not None:
             return approve(request, f"standing:{found.answer_id} by {found.given_by}")
         return await self.desk.settle(request, facts)
 

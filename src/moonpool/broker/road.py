@@ -284,6 +284,7 @@ class ToolRoad:
             session_id=session.session_id,
             rule_id=printable(decision.rule_id),
             tool_digest=passage.tool_digest,
+            of_the_moment=decision.of_the_moment,
         )
 
     def _shown(self, passage: Passage, error: CallError) -> CallError:

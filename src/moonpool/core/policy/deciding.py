@@ -45,6 +45,7 @@ class Say:
     remedy: str
     names_tool: bool = False  # said about this tool by name, not about all of them
     room_in_s: float | None = None  # when it will say something else by itself
+    of_the_moment: bool = False  # said because of what was done before, not of the call alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,7 @@ class Decision:
     layer: str = DEFAULT_LAYER
     policy_digest: str = ""
     room_in_s: float | None = None  # the same call may fare better then
+    of_the_moment: bool = False  # somebody is asked because of what was done before: an earlier answer does not count
 
 
 def decide(policy: Policy, facts: CallFacts) -> Decision:
@@ -82,7 +84,8 @@ def layer_says(policy: Policy, facts: CallFacts) -> list[Say]:
 
 def flow_says(policy: Policy, facts: CallFacts) -> list[Say]:
     """What the rules about labels say, of each layer the strictest."""
-    return [_said(layer, rule, facts) for layer in policy.layers if (rule := layer.flow_speaker(facts)) is not None]
+    speakers = ((layer, layer.flow_speaker(facts)) for layer in policy.layers)
+    return [replace(_said(layer, rule, facts), of_the_moment=True) for layer, rule in speakers if rule is not None]
 
 
 def budgets_of(policy: Policy, facts: CallFacts) -> list[BudgetReport]:
@@ -92,7 +95,8 @@ def budgets_of(policy: Policy, facts: CallFacts) -> list[BudgetReport]:
 
 def budget_says(policy: Policy, facts: CallFacts) -> list[Say]:
     """What the budgets say that have no room for this call; those that empty by themselves come last."""
-    says = [_used_up(report) for report in budgets_of(policy, facts) if report.used_up]
+    reports = budgets_of(policy, facts)
+    says = [replace(_used_up(report), of_the_moment=True) for report in reports if report.used_up]
     return sorted(says, key=lambda say: say.room_in_s is not None)
 
 
@@ -109,6 +113,7 @@ def settle(policy: Policy, facts: CallFacts, says: Sequence[Say]) -> Decision:
         layer=winner.layer,
         policy_digest=policy.digest,
         room_in_s=winner.room_in_s,
+        of_the_moment=any(say.of_the_moment and say.verdict is not Verdict.ALLOW for say in says),
     )
 
 
