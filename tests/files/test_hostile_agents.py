@@ -56,9 +56,19 @@ LIES = {
     "a listing": "say('file_opened')\nsay('file_entries', b'[]')",
     "no form": "say('file_done', size=-1)",
     "a digest that is none": "say('file_done', size=0, sha256='zz')",
-    "two ends": "say('file_failed', code='missing')\nsay('file_failed', code='missing')",
     "its own end": "import os; os._exit(0)",
 }
+
+
+@pytest.mark.claim("C-CHAN-1")
+async def test_a_second_end_of_one_order_answers_no_other(bench: Workbench) -> None:
+    """It ends the sandbox if it comes with the first, and means nothing when the order is over already."""
+    await corrupt(bench, "say('file_failed', code='missing')\nsay('file_failed', code='missing')")
+    with anyio.fail_after(20):
+        for _ in range(3):
+            with pytest.raises(FileTransferError):
+                await bench.with_limits(answer_s=2).get("out", _ignore)
+    assert await bench.run("result = 1") == 1
 
 
 @pytest.mark.parametrize("lie", LIES)
