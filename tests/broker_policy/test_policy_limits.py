@@ -152,7 +152,7 @@ def test_an_unknown_label_in_a_server_entry_is_refused() -> None:
 
 
 def test_a_rule_that_can_never_apply_is_told_to_the_operator(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "p.toml").write_text(HEAD + 'preset = ["no-exfiltration"]')
+    (tmp_path / "p.toml").write_text(HEAD + 'preset = ["no-exfiltration"]', encoding="utf-8")
     with caplog.at_level("WARNING"):
         load_policy(tmp_path / "p.toml", config(returns=["untrusted"], does=["sends_out"]))
         assert [record.message for record in caplog.records] == [

@@ -247,7 +247,7 @@ calls = 20
 
 
 def test_explain_supposes_what_a_session_has_read_and_used(home: Path) -> None:
-    (home / "policy.toml").write_text(POLICY + LIMITS)
+    (home / "policy.toml").write_text(POLICY + LIMITS, encoding="utf-8")
     own = {"repo": "acme/site"}
     assert explained(home, arguments=own)["rule"] == "own-repos"
     assert explained(home, "--after", "untrusted", arguments=own)["rule"] == "nothing-out"

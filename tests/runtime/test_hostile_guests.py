@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from apps import fixture_server, open_app, run
+from moonpool.broker.spending import SessionMemory
 from moonpool.runtime.runs import CodeRequest, InterruptedRunError, Run
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
@@ -63,7 +64,7 @@ async def test_a_body_of_very_many_values_is_refused_before_it_is_decoded() -> N
 async def test_an_interrupt_in_the_moment_the_sandbox_is_ready_is_not_lost() -> None:
     async with open_app() as app:
         loop = asyncio.get_running_loop()
-        interrupted = Run(app.runtime, app.ticket, "s", CodeRequest(code=b"pass"))
+        interrupted = Run(app.runtime, app.ticket, "s", CodeRequest(code=b"pass"), SessionMemory())
 
         async def ready() -> Any:
             loop.call_soon(lambda: interrupted.interrupt(at_once=False))

@@ -39,7 +39,9 @@ result = sorted("sent" if call.ok else call.error["type"] for call in calls)
 def servers(tmp_path: Path) -> dict[str, Any]:
     def server(name: str, *tools: str, **block: Any) -> dict[str, Any]:
         schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
-        (tmp_path / f"{name}.json").write_text(json.dumps([{"name": one, "inputSchema": schema} for one in tools]))
+        (tmp_path / f"{name}.json").write_text(
+            json.dumps([{"name": one, "inputSchema": schema} for one in tools]), encoding="utf-8"
+        )
         return fixture_server("recorder.py", str(tmp_path / f"{name}.json"), allow=["*"], **block)
 
     return {
@@ -52,7 +54,7 @@ def servers(tmp_path: Path) -> dict[str, Any]:
 async def test_a_session_that_has_read_both_sends_nothing_without_a_person(
     servers: dict[str, Any], tmp_path: Path
 ) -> None:
-    (tmp_path / "policy.toml").write_text(POLICY.replace("calls = 5", "calls = 50"))
+    (tmp_path / "policy.toml").write_text(POLICY.replace("calls = 5", "calls = 50"), encoding="utf-8")
     async with open_app(servers, policy=tmp_path / "policy.toml") as app:
         session = app.runtime.session(app.ticket)
         read = await session.execute(CodeRequest(code=READ.encode()))
@@ -72,7 +74,7 @@ async def test_a_session_that_has_read_both_sends_nothing_without_a_person(
 
 
 async def test_a_budget_counts_over_the_executions_of_a_session(servers: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "policy.toml").write_text(POLICY.replace('preset = ["no-exfiltration"]', ""))
+    (tmp_path / "policy.toml").write_text(POLICY.replace('preset = ["no-exfiltration"]', ""), encoding="utf-8")
     async with open_app(servers, policy=tmp_path / "policy.toml") as app:
         session = app.runtime.session(app.ticket)
         first = await session.execute(CodeRequest(code=READ.encode()))
