@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 
-class EndOfMessages:
+class EndOfMessages(ABC):
     """Base of read streams. Subclasses write `receive`, and set `ended` before they raise EndOfStream."""
 
     last_context: Context | None = None  # the dispatcher asks for the sender's context variables; there is none
@@ -21,8 +22,8 @@ class EndOfMessages:
     def __init__(self) -> None:
         self.ended = anyio.Event()
 
-    async def receive(self) -> SessionMessage | Exception:
-        raise NotImplementedError
+    @abstractmethod
+    async def receive(self) -> SessionMessage | Exception: ...
 
     def __aiter__(self) -> EndOfMessages:
         return self
