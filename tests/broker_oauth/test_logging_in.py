@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import logging
 import os
@@ -119,6 +120,25 @@ async def test_a_login_over_a_loopback_port_answers_one_request_with_a_safe_page
     assert pages[1].headers["content-security-policy"] == "default-src 'none'"
     async with side.upstream() as srv:
         await call(srv)
+
+
+async def test_a_request_without_end_is_hung_up_on_and_the_login_goes_on(issuer: Issuer) -> None:
+    side = Side(issuer)
+    browsing: list[asyncio.Task[None]] = []
+
+    async def visit(address: str) -> None:
+        back = urlsplit(await browse(address))
+        reader, writer = await asyncio.open_connection(back.hostname, back.port)
+        writer.write(b"GET /" + b"a" * 300_000)
+        with anyio.fail_after(10), contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
+        async with httpx2.AsyncClient() as client:
+            await client.get(back.geturl())
+
+    agent = LoopbackAgent(lambda address: browsing.append(asyncio.create_task(visit(address))), timeout_s=20)
+    await enter(side.config.servers[0], Logins(side.shelf), agent)
+    await browsing[0]
 
 
 async def test_nobody_coming_back_ends_a_login(issuer: Issuer) -> None:

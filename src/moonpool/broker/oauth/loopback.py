@@ -76,7 +76,8 @@ class _Listener:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         target = ""
-        with contextlib.suppress(OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):
+        refused = (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)  # or came too slowly
+        with contextlib.suppress(TimeoutError, *refused):
             async with asyncio.timeout(_REQUEST_S):
                 head = await reader.readuntil(b"\r\n\r\n")
                 method, target, _ = head.split(b"\r\n", 1)[0].decode("ascii").split(" ", 2)
