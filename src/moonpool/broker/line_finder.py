@@ -111,9 +111,13 @@ class LineFinder:
         return None if place is None else self._look(data, *place.span())
 
     def _look(self, data: bytes, start: int, end: int) -> _Place:
-        what = self._what if end - start <= _SHORT_BYTES else self._what_is_long
-        match: Any = what.fullmatch(data, start, end)
-        group = next(group for group in range(1, len(self._kinds) + 1) if match.start(group) >= 0)
+        # Every group that takes part is the only one: each kind is an alternative, and so are the groups in it.
+        if end - start <= _SHORT_BYTES:
+            match: Any = self._what.fullmatch(data, start, end)
+            group: int = match.lastindex
+        else:
+            match = self._what_is_long.fullmatch(data, start, end)
+            group = next(group for group in range(1, len(self._kinds) + 1) if match.start(group) >= 0)
         kind, (at, value_end) = self._kinds[group - 1], match.span(group)
         length = value_end - at
         if kind.judge is not None:

@@ -23,7 +23,7 @@ from moonpool.broker.personal_data import personal_finders
 from moonpool.broker.secret_patterns import NamedValues, secret_finders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from moonpool.broker.spans import Span, SpanFinder
     from moonpool.core.json import JsonObject, JsonValue
@@ -75,7 +75,7 @@ class Redactor:
         for finder in self._finders:
             if finder.contains(data):
                 spans = finder.scan(data, 0, final=True).spans
-                data = b"".join(_replaced(data, 0, len(data), spans, tally)) if spans else data
+                data = _replaced(data, 0, len(data), spans, tally) if spans else data
         return data
 
     def text(self, text: str, tally: Tally) -> str:
@@ -140,7 +140,7 @@ class Redactor:
         if not spans:
             return redacted
         data = redacted.encode("utf-8", "surrogatepass")
-        return b"".join(_replaced(data, 0, len(data), spans, tally)).decode("utf-8", "surrogatepass")
+        return _replaced(data, 0, len(data), spans, tally).decode("utf-8", "surrogatepass")
 
     def _clean(self, encoded: bytes | None) -> bool:
         return encoded is not None and not any(finder.contains(encoded) for finder in self._finders)
@@ -183,20 +183,21 @@ class _Pass:
         data = self._data + chunk
         scan = self._finder.scan(data, self._at, final=final)
         shown = max(scan.shown, self._shown)
-        given = b"".join(_replaced(data, self._shown, shown, scan.spans, self._tally))
+        given = _replaced(data, self._shown, shown, scan.spans, self._tally)
         cut = max(0, scan.at - 1)
         self._data, self._at, self._shown = data[cut:], scan.at - cut, shown - cut
         return given
 
 
-def _replaced(data: bytes, start: int, end: int, spans: Iterable[Span], tally: Tally) -> Iterator[bytes]:
-    at = start
-    for span in spans:
-        yield data[at : span.start]
-        yield b"[REDACTED:" + span.name.encode() + b"]"
-        tally[span.name] += 1
-        at = span.end
-    yield data[at:end]
+def _replaced(data: bytes, start: int, end: int, spans: Sequence[Span], tally: Tally) -> bytes:
+    """`data` from `start` to `end` with every span replaced."""
+    pieces: list[bytes] = []
+    for at, span_end, name in spans:  # a text may be full of secrets, so this is kept short
+        pieces += (data[start:at], b"[REDACTED:%b]" % name.encode())
+        start = span_end
+    tally.update([span.name for span in spans])
+    pieces.append(data[start:end])
+    return b"".join(pieces)
 
 
 def _encode_or_none(value: JsonValue) -> bytes | None:
