@@ -256,6 +256,17 @@ def test_a_server_whose_tools_are_not_known_is_named() -> None:
     assert [(one.kind, "could not be listed" in one.message) for one in shown.findings] == [("Unreachable", True)] * 2
 
 
+def test_calls_of_a_paused_tool_are_errors_in_the_words_of_the_refusal() -> None:
+    held = {("time", "convert_time"): "time.convert_time is paused: its server changed it"}
+    shown = preview_code(
+        b"import servers.time\nawait servers.time.convert_time()\nawait servers.time.get_current_time(timezone='UTC')",
+        Manifest(servers=MANIFEST.servers, held=held),
+    )
+    assert [(one.line, one.kind, one.message) for one in shown.findings] == [
+        (2, "ToolPaused", held["time", "convert_time"])
+    ]
+
+
 @pytest.mark.parametrize("language", ["node", "bash"])
 def test_other_languages_are_not_previewed_and_say_so(language: str) -> None:
     shown = preview("import x from 'servers/time'", language=language)

@@ -53,7 +53,7 @@ class Certainty(StrEnum):
 class Finding:
     line: int
     certainty: Certainty
-    kind: str  # SyntaxError, UnknownServer, UnknownTool, ValidationError, Unreachable, Computed
+    kind: str  # SyntaxError, UnknownServer, UnknownTool, ToolPaused, ValidationError, Unreachable, Computed
     message: str
 
     def to_json(self) -> JsonObject:
@@ -173,6 +173,9 @@ class _Previewer:
 
     def _call(self, call: CallRead) -> None:
         tool = self._manifest.find(call.server_id, call.tool)
+        if (paused := self._manifest.held.get((call.server_id, call.tool))) is not None:
+            self._error(call.line, "ToolPaused", paused)
+            return
         if tool is None:
             if call.server_id in self._missing:
                 self._unreachable(call.line, call.server_id)
