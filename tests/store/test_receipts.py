@@ -42,7 +42,7 @@ def write(path: Path, *entries: AuditRecord) -> None:
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
     path = tmp_path / "private" / "audit.sqlite3"
-    approved = {"approval": "APPROVED", "approver": "terminal:me"}
+    approved: Any = {"approval": "APPROVED", "approver": "terminal:me", "taken_in": ("private",)}
     write(
         path, start("other"), start(), intent(1), replace(intent(2), arguments_digest="sha256:9"), start("more"),
         replace(outcome(1), **approved), end(), end("other"),
@@ -72,6 +72,7 @@ def test_a_receipt_holds_what_is_on_record_of_the_execution(journal: Path, keys:
     assert [(call["arguments_digest"], call["result_digest"]) for call in execution["calls"]] == [
         ("sha256:3", "sha256:4")
     ]
+    assert [call["taken_in"] for call in execution["calls"]] == [["private"]]
     assert [call["call_id"] for call in execution["unsettled_calls"]] == [2]
     assert [one["approver"] for one in execution["approvals"]] == ["terminal:me"]
     assert [execution["chain"][place]["seq"] for place in ("first", "last")] == [2, 7]

@@ -146,7 +146,9 @@ def summary(records: Sequence[JsonValue]) -> JsonObject:
         "ended_at": end.get("at", ""),
         **{name: start.get(name, "") for name in _START},
         **{name: end.get(name, "") for name in _END},
-        "calls": [{name: call.get(name, "") for name in _CALL} for call in outcomes],
+        "calls": [
+            {**{name: call.get(name, "") for name in _CALL}, "taken_in": call.get("taken_in", [])} for call in outcomes
+        ],
         "unsettled_calls": [
             {name: call.get(name, "") for name in _CALL} for call in intents if _key(call) not in settled
         ],
