@@ -355,7 +355,7 @@ async def test_questions_are_put_one_after_the_other() -> None:
 
 
 async def test_open_questions_are_bounded_and_pending_shows() -> None:
-    bench = Bench(policy=Policy(), approver=Asking(never))
+    bench = Bench(policy=Policy(), approver=Asking(never), limits=CallLimits(questions_max=100))
     tasks = [asyncio.ensure_future(bench.call("write", n=n)) for n in range(64)]
     await asyncio.sleep(0)
     assert bench.session.approval_state is ApprovalState.PENDING
@@ -368,6 +368,22 @@ async def test_open_questions_are_bounded_and_pending_shows() -> None:
     assert bench.session.desk.open_count == 0
     assert bench.upstream.calls == []
     assert Counter(record.error_type for record in bench.outcomes) == {"Cancelled": 64, "ApprovalRejected": 1}
+
+
+async def test_one_execution_cannot_fill_the_desk_and_all_its_questions_are_put_in_turn() -> None:
+    most = 0
+
+    async def ask(request: ApprovalRequest) -> ApprovalAnswer:
+        nonlocal most
+        await asyncio.sleep(0)
+        most = max(most, bench.session.desk.open_count)
+        return await AutoApprover().ask(request)
+
+    bench = Bench(policy=Policy(), approver=Asking(ask))
+    outcomes = await asyncio.gather(*(bench.call("write", n=n) for n in range(100)))
+    assert all(outcome.ok for outcome in outcomes)
+    assert most == CallLimits().questions_max
+    assert (bench.session.pending, bench.session.desk.open_count) == (0, 0)
 
 
 FAILURES: list[tuple[UpstreamError, str, bool, bool]] = [

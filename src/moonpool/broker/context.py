@@ -42,6 +42,7 @@ class CallLimits:
     concurrent_max: int = 32  # calls that are at an upstream at the same time; more wait their turn
     timeout_s: float = 60.0
     result_bytes_max: int = 64 * 1024**2
+    questions_max: int = 16  # of one execution that are open at once; more wait their turn, so that others can ask too
     near_names_max: int = 20  # unknown tools for which near names are looked up; further ones are only refused
 
 
@@ -97,10 +98,12 @@ class CallContext:
     ended: bool = False
     low_budgets: list[str] = field(default_factory=list[str])  # that calls of this execution took to 80 %
     slots: asyncio.Semaphore = field(init=False)
+    turns: asyncio.Semaphore = field(init=False)  # to ask for approval
     refusals_recorded: set[str] = field(default_factory=set[str])
 
     def __post_init__(self) -> None:
         self.slots = asyncio.Semaphore(self.limits.concurrent_max)
+        self.turns = asyncio.Semaphore(self.limits.questions_max)
         for ledger in self.ledgers.values():
             ledger.start(self.clock)
 

@@ -160,7 +160,8 @@ class ToolRoad:
         passage.approval = ApprovalState.PENDING
         session.pending += 1
         try:
-            answer = await session.desk.settle(request, passage.facts)
+            async with session.turns:
+                answer = await session.desk.settle(request, passage.facts)
         finally:
             session.pending -= 1
         passage.approval, passage.approver = answer.state, answer.approver
