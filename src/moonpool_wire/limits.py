@@ -45,6 +45,11 @@ CALLS_IN_FLIGHT_MAX: Final = 256
 CALL_BYTES_IN_FLIGHT_MAX: Final = 64 * 1024 * 1024
 """Arguments of those calls together. The host holds them three times over: as text, as values, as canonical text."""
 
+TAPE_BYTES_MAX: Final = 1024 * 1024
+"""What one execution may record of clock and randomness. After that the tape says of itself that it is incomplete."""
+
+TAPE_REMARK_CHARS_MAX: Final = 500
+
 FILE_PIECE_BYTES_MAX: Final = INLINE_BODY_BYTES_MAX
 """Files travel in pieces of this size, each inside one frame, so that neither end holds more than a window of them."""
 

@@ -8,7 +8,8 @@ To the guest:
 
 | `t` | head | body |
 |---|---|---|
-| `execute` | `run`, `name`, `manifest`, `final`, `result_bytes_max`, `language`, `rehearse` | source code, UTF-8 |
+| `tape` | `run` | the tape to play to that execution, which comes next |
+| `execute` | `run`, `name`, `manifest`, `final`, `result_bytes_max`, `language`, `rehearse`, `record` | source, UTF-8 |
 | `interrupt` | `run` | |
 | `tool_result` | `id` | reply object, JSON |
 | `close` | | |
@@ -33,6 +34,7 @@ To the host:
 | `tool_call` | `id`, `server`, `tool` | arguments object, JSON |
 | `display` | `mime` | the representation |
 | `output` | `stream` (1 or 2) | bytes written; only where a backend has no pipes |
+| `tape` | `run`, `divergence` | what was recorded |
 | `done` | `run`, `status`, `exit_code`, `error`, `has_result` | result, JSON, when `has_result` |
 | `file_opened` | `order`, `size` | |
 | `file_taken` | `order` | |
@@ -40,6 +42,9 @@ To the host:
 | `file_entries` | `order`, `truncated` | entries, JSON |
 | `file_done` | `order`, `size`, `sha256`, `entries`, `skipped` | |
 | `file_failed` | `order`, `code`, `message` | |
+
+A `tape` holds what code read of clock and randomness, and is opaque to the host (`docs/reference/wire.md`). The guest
+sends one directly before `done` where one was to be recorded (`record`) or played.
 
 `status` of `done`: `ok`, `error` (an exception, named in `error`), `exit` (`SystemExit`), `interrupted`.
 
@@ -53,6 +58,7 @@ is dropped.
 from typing import Final
 
 EXECUTE: Final = "execute"
+TAPE: Final = "tape"
 INTERRUPT: Final = "interrupt"
 TOOL_RESULT: Final = "tool_result"
 CLOSE: Final = "close"

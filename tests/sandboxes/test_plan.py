@@ -26,7 +26,12 @@ IMAGE = ImageSpec(
     variables={"LD_LIBRARY_PATH": "/env/python/lib"},
 )
 PARTS = WallParts(
-    launcher=Path("/usr/bin/bwrap"), image=IMAGE, etc=Path("/run/etc"), slots=Path("/run/slots/s1"), seccomp_fd=9
+    launcher=Path("/usr/bin/bwrap"),
+    image=IMAGE,
+    etc=Path("/run/etc"),
+    slots=Path("/run/slots/s1"),
+    seccomp_fd=9,
+    hash_seed=42,
 )
 
 
@@ -63,6 +68,9 @@ def test_the_wall_of_a_zygote() -> None:
             "--setenv",
             "LD_LIBRARY_PATH",
             "/env/python/lib",
+            "--setenv",
+            "PYTHONHASHSEED",
+            "42",
             "--ro-bind",
             "/usr",
             "/usr",
@@ -204,7 +212,8 @@ def test_the_interpreter_sees_no_path_but_ours() -> None:
     assert guest_command(IMAGE, "run()") == snapshot(
         [
             "/env/python/bin/python3.11",
-            "-I",
+            "-s",
+            "-P",
             "-S",
             "-B",
             "-X",

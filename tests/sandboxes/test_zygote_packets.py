@@ -94,7 +94,7 @@ class Groups:
 async def test_a_spawn_that_is_cancelled_kills_its_group_and_gives_all_back(how: str, tmp_path: Path) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     groups, slots, scope = Groups(), SlotFolder(tmp_path / "scope" / "slots"), anyio.CancelScope()
-    zygote = Zygote(Process(theirs), ours, slots, groups)  # pyright: ignore[reportArgumentType]
+    zygote = Zygote(Process(theirs), ours, slots, groups, hash_seed=1)  # pyright: ignore[reportArgumentType]
 
     async def in_scope() -> None:
         with scope:
@@ -117,7 +117,7 @@ async def test_a_spawn_that_is_cancelled_kills_its_group_and_gives_all_back(how:
 async def test_a_pidfd_that_found_no_room_is_told_as_such_and_the_zygote_lives(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     process = Process(theirs)
-    zygote = Zygote(process, ours, SlotFolder(tmp_path / "scope" / "slots"))  # pyright: ignore[reportArgumentType]
+    zygote = Zygote(process, ours, SlotFolder(tmp_path / "scope" / "slots"), hash_seed=1)  # pyright: ignore[reportArgumentType]
     spawning = asyncio.ensure_future(zygote.spawn(SandboxSpec(image=None)))  # pyright: ignore[reportArgumentType]
     await anyio.wait_readable(theirs)
     theirs.send(b'{"op": "spawned", "id": 1, "pid": 2}')
@@ -135,7 +135,7 @@ async def spawn_from(folder: Path, packet: bytes, *fds: int) -> BaseException | 
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     theirs.setblocking(False)
     process = Process(theirs)
-    zygote = Zygote(process, ours, SlotFolder(folder / "scope" / "slots"))  # pyright: ignore[reportArgumentType]
+    zygote = Zygote(process, ours, SlotFolder(folder / "scope" / "slots"), hash_seed=1)  # pyright: ignore[reportArgumentType]
     spec = SandboxSpec(image=None, limits=SandboxLimits())  # pyright: ignore[reportArgumentType]
     with anyio.fail_after(5):
         spawning = asyncio.ensure_future(zygote.spawn(spec))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -36,7 +37,8 @@ class Forked:
 class FakeZygote:
     """What `Zygotes` needs of a zygote."""
 
-    def __init__(self) -> None:
+    def __init__(self, hash_seed: int = 1) -> None:
+        self.hash_seed = hash_seed
         self.alive, self.closed, self.killed = True, False, False
         self.sandbox_count = 0
         self.on_free: Callable[[], None] | None = None
@@ -79,12 +81,12 @@ class Nursery:
         self.ready = asyncio.Event()
         self.ready.set()
 
-    async def start(self, _scope: str, _image: object) -> Any:
+    async def start(self, _scope: str, _image: object, hash_seed: int | None) -> Any:
         self.attempts += 1
         await self.ready.wait()
         if self.failure is not None:
             raise self.failure
-        self.started.append(FakeZygote())
+        self.started.append(FakeZygote(hash_seed or len(self.started) + 1))
         return self.started[-1]
 
     @property
@@ -99,6 +101,25 @@ async def zygotes_of(nursery: Nursery, clock: Clock | None = None, **policy: Any
     with anyio.fail_after(5):
         await zygotes.close()
     assert nursery.living == []
+
+
+async def test_a_hash_seed_that_is_asked_for_gets_a_zygote_which_ends_with_its_last_sandbox() -> None:
+    nursery = Nursery()
+    async with zygotes_of(nursery) as zygotes:
+        sandboxes = [await zygotes.open_sandbox(replace(SPEC, hash_seed=7)) for _ in range(2)]
+        assert [zygote.hash_seed for zygote in nursery.living] == [7]
+        for sandbox in sandboxes:
+            sandbox.end()  # pyright: ignore[reportAttributeAccessIssue]
+        await settled()
+        assert nursery.living == []
+
+
+async def test_a_hash_seed_that_a_zygote_has_by_chance_needs_no_other() -> None:
+    nursery = Nursery()
+    async with zygotes_of(nursery) as zygotes:
+        await zygotes.open_sandbox(SPEC)
+        await zygotes.open_sandbox(replace(SPEC, hash_seed=nursery.started[0].hash_seed))
+        assert len(nursery.started) == 1
 
 
 async def test_one_zygote_serves_a_scope_and_image_and_callers_share_its_start() -> None:
@@ -346,6 +367,7 @@ async def test_closing_ends_zygotes_that_serve_retire_or_start() -> None:
             await zygotes.close()
             with pytest.raises(SandboxStartError, match="the backend is closed"):
                 await starting
+        await settled()
         assert nursery.living == []
 
 

@@ -22,7 +22,18 @@ from moonpool.core.calls import CallError, CallErrorType, ToolCallOutcome, ToolC
 from moonpool.core.languages import PYTHON
 from moonpool.runtime.deadline import Deadline
 from moonpool.sandboxes.base import ExitOutcome, LimitKind, SandboxClosedError, SandboxLimits, Stream
-from moonpool.sandboxes.messages import Display, Done, Execute, GuestMessage, HostMessage, Output, ToolCall, ToolResult
+from moonpool.sandboxes.messages import (
+    Display,
+    Done,
+    Execute,
+    GuestMessage,
+    HostMessage,
+    Output,
+    RecordedTape,
+    Tape,
+    ToolCall,
+    ToolResult,
+)
 from moonpool.sandboxes.shielding import finish
 from moonpool_wire.jsonbounds import exceeded_bound
 from moonpool_wire.limits import CALL_BYTES_IN_FLIGHT_MAX, CALLS_IN_FLIGHT_MAX, VALUES_MAX
@@ -60,6 +71,8 @@ class ExecutionSpec:
     timeout_s: float = 60.0
     result_bytes_max: int = 60 * 1024
     limits: SandboxLimits = field(default_factory=SandboxLimits)  # of the sandbox it runs in
+    record_tape: bool = False  # what Python code reads of clock and randomness
+    tape: bytes | None = None  # one to play to it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +87,8 @@ class ExecutionOutcome:
     parked_s: float = 0.0
     duplicate_calls: int = 0
     displays: int = 0
+    tape: bytes = b""  # what was recorded; empty when the execution ended before it could hand it over
+    tape_divergence: str = ""  # where the code first left the tape that was played
 
 
 class RecentIds:
@@ -113,6 +128,7 @@ class Execution:
         self._call_bytes = 0  # arguments of the calls in flight
         self._ids = RecentIds()
         self._duplicates = self._displays = 0
+        self._tape: tuple[bytes, str] | None = None  # and where it was left
         self._forced: str | None = None
         self._grace: asyncio.TimerHandle | None = None
         self._again: asyncio.TimerHandle | None = None
@@ -128,12 +144,15 @@ class Execution:
             final=spec.final,
             result_bytes_max=spec.result_bytes_max,
             language=spec.language,
+            record=spec.record_tape,
         )
         try:
             self._sandbox.attach(self)
             self._sandbox.limits_hit()  # what was hit before is not this execution's
             self._ordered = True
             try:
+                if spec.tape is not None:
+                    self._sandbox.send(Tape(run=spec.run_id), spec.tape)
                 self._sandbox.send(order, spec.code)
             except SandboxClosedError:
                 await self._sandbox.wait_exited()
@@ -194,6 +213,8 @@ class Execution:
         """Act on one message."""
         if isinstance(message, ToolCall):
             self._start_call(message, body)
+        elif isinstance(message, RecordedTape):
+            self._take_tape(message, body)
         elif isinstance(message, Done):
             if message.run == self._spec.run_id:
                 self._finish(done=message, result=body)
@@ -201,6 +222,12 @@ class Execution:
             self.on_output(Stream(message.stream), body)
         elif isinstance(message, Display):
             self._displays += 1
+
+    def _take_tape(self, message: RecordedTape, body: bytes) -> None:
+        """SECURITY: the guest's own words about its run: kept, the first one, where one was asked for; never read."""
+        wanted = self._spec.record_tape or self._spec.tape is not None
+        if wanted and self._tape is None and message.run == self._spec.run_id:
+            self._tape = (body if self._spec.record_tape else b"", message.divergence)
 
     def on_refused(self, message: HostMessage) -> None:
         """The guest could not take a body: a reply that is too large becomes an error; code cannot be that large."""
@@ -217,6 +244,7 @@ class Execution:
 
     def _finish(self, *, done: Done | None = None, result: bytes = b"", exit_: ExitOutcome | None = None) -> None:
         if not self._ended.done():
+            tape, divergence = self._tape or (b"", "")
             self._ended.set_result(
                 ExecutionOutcome(
                     done=done,
@@ -227,6 +255,8 @@ class Execution:
                     parked_s=self.deadline.parked_s,
                     duplicate_calls=self._duplicates,
                     displays=self._displays,
+                    tape=tape,
+                    tape_divergence=divergence,
                 )
             )
 

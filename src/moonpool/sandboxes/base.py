@@ -116,6 +116,7 @@ class SandboxSpec:
     limits: SandboxLimits = field(default_factory=SandboxLimits)
     tree: TreeRef | None = None  # shown from the start; `Sandbox.publish` replaces it
     scope: str = "default"  # the tenant; sandboxes of different scopes share neither uid nor zygote nor slots
+    hash_seed: int | None = None  # of `str` in Python, to run something again; None: any, the sandbox says which
 
     def to_confinement(self, slot: str, *, grouped: bool = False) -> dict[str, object]:
         """What `moonpool_guest.confine` is told: numbers and a random name, nothing else."""
@@ -127,9 +128,9 @@ class SandboxSpec:
         }
 
     @property
-    def key(self) -> tuple[str, str, SandboxLimits]:
+    def key(self) -> tuple[str, str, SandboxLimits, int | None]:
         """Equal for specs whose sandboxes are interchangeable."""
-        return (self.scope, self.image.digest, self.limits)
+        return (self.scope, self.image.digest, self.limits, self.hash_seed)
 
 
 class ExitCause(StrEnum):
@@ -178,6 +179,11 @@ class Sandbox(Protocol):
     @property
     def sandbox_id(self) -> str:
         """Random; names the sandbox in logs and slots."""
+        ...
+
+    @property
+    def hash_seed(self) -> int:
+        """What its Python's hashes of strings start from. The host chose it."""
         ...
 
     @property

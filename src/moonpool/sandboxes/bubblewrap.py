@@ -25,7 +25,7 @@ from moonpool.sandboxes.process import WallStarter, end_wall, has_merged_usr, la
 from moonpool.sandboxes.ready import wait_ready
 from moonpool.sandboxes.shielding import finish
 from moonpool.sandboxes.slots import SlotFolder
-from moonpool.sandboxes.starting import give_back, open_channel, open_filters, open_pipe, step
+from moonpool.sandboxes.starting import give_back, new_hash_seed, open_channel, open_filters, open_pipe, step
 from moonpool.sandboxes.unread import UnreadBudget
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ class BubblewrapBackend:
     async def _start(
         self, launcher: Path, identity: Identity, spec: SandboxSpec, slots: SlotFolder, slot: str, group: LimitGroup
     ) -> WallSandbox:
+        seed = new_hash_seed() if spec.hash_seed is None else spec.hash_seed
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
             with step("folder"):
                 etc = write_etc(self._folder / "etc")
@@ -135,6 +136,7 @@ class BubblewrapBackend:
                 etc=etc,
                 slots=slots.root / slot,
                 seccomp_fd=filters[0],
+                hash_seed=seed,
                 merged_usr=has_merged_usr(),
             )
             command = execution_wall(
@@ -166,6 +168,7 @@ class BubblewrapBackend:
             ours.pop_all()
             os.close(info_read)
         sandbox = WallSandbox(wall, pidfd, link, slots, slot, group, self._open.discard)
+        sandbox.hash_seed = seed
         self._open.add(sandbox)
         holder.append(sandbox)
         return sandbox

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from moonpool.sandboxes.backlog import Backlog
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxClosedError, SandboxStartError, Stream
 from moonpool.sandboxes.messages import InvalidMessage, decode_guest, encode
+from moonpool.sandboxes.starting import new_hash_seed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -74,7 +75,8 @@ class FakeGuest:
 class FakeSandbox:
     """A sandbox without a process."""
 
-    def __init__(self, script: GuestScript) -> None:
+    def __init__(self, script: GuestScript, hash_seed: int | None = None) -> None:
+        self.hash_seed = new_hash_seed() if hash_seed is None else hash_seed
         self.sandbox_id = secrets.token_hex(8)
         self.published: list[tuple[Path, str]] = []
         self._guest = FakeGuest(self)
@@ -196,7 +198,7 @@ class FakeBackend:
     async def open_sandbox(self, spec: SandboxSpec) -> FakeSandbox:
         if self._start_error is not None:
             raise SandboxStartError(step="fake", reason=self._start_error)
-        sandbox = FakeSandbox(self._script)
+        sandbox = FakeSandbox(self._script, spec.hash_seed)
         if spec.tree is not None:
             sandbox.publish(spec.tree.path, spec.tree.digest)
         self.opened.append(sandbox)

@@ -34,6 +34,8 @@ _CPU_CLOCK_OF_PROCESS = 2  # CPUCLOCK_SCHED, beside a process id that stands inv
 class LinkedSandbox:
     """A `Sandbox` whose kernel is the process behind `pidfd`. Its slot's name is its id."""
 
+    hash_seed: int  # set by the backend that started it
+
     def __init__(
         self,
         link: GuestLink,

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from moonpool_wire.jsonbounds import exceeded_bound
+from moonpool_wire.limits import TAPE_REMARK_CHARS_MAX
 
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
 ShortText = Annotated[str, Meta(max_length=256)]
@@ -75,6 +76,13 @@ class Done(msgspec.Struct, frozen=True, tag_field="t", tag="done"):
     has_result: bool = False
 
 
+class RecordedTape(msgspec.Struct, frozen=True, tag_field="t", tag="tape"):
+    """What `run` read of clock and randomness, or where it left the tape that was played. Body: the tape, opaque."""
+
+    run: ShortText
+    divergence: Annotated[str, Meta(max_length=TAPE_REMARK_CHARS_MAX)] = ""
+
+
 class FileOpened(msgspec.Struct, frozen=True, tag_field="t", tag="file_opened"):
     """The file or archive that was asked for can be read. `size` is what it was then; an archive's is not known (0)."""
 
@@ -120,11 +128,14 @@ class FileFailed(msgspec.Struct, frozen=True, tag_field="t", tag="file_failed"):
 
 
 FileAnswer = FileOpened | FileTaken | FileData | FileEntries | FileDone | FileFailed
-GuestMessage = Ready | Failed | ToolCall | Display | Output | Done | FileAnswer
+GuestMessage = Ready | Failed | ToolCall | Display | Output | Done | RecordedTape | FileAnswer
 
 
 class Execute(msgspec.Struct, frozen=True, tag_field="t", tag="execute"):
-    """Run the code in the body. `final`: nothing will run in this kernel afterwards. `rehearse`: leave no trace."""
+    """Run the code in the body.
+
+    `final`: nothing will run in this kernel afterwards. `rehearse`: leave no trace. `record`: send a tape.
+    """
 
     run: str
     name: str
@@ -133,6 +144,13 @@ class Execute(msgspec.Struct, frozen=True, tag_field="t", tag="execute"):
     result_bytes_max: int
     language: str = "python"
     rehearse: bool = False
+    record: bool = False
+
+
+class Tape(msgspec.Struct, frozen=True, tag_field="t", tag="tape"):
+    """Clock and randomness for the execution `run`, which comes next. Body: what was recorded, opaque."""
+
+    run: str
 
 
 class Interrupt(msgspec.Struct, frozen=True, tag_field="t", tag="interrupt"):
@@ -239,7 +257,7 @@ class FileDrop(msgspec.Struct, frozen=True, tag_field="t", tag="file_drop"):
 
 FileOpening = FilePut | FileUnpack | FileGet | FileArchive | FileList | FileDelete | FileMkdir
 FileOrder = FileOpening | FilePiece | FileCommit | FileNext | FileDrop
-HostMessage = Execute | Interrupt | ToolResult | Close | FileOrder
+HostMessage = Execute | Tape | Interrupt | ToolResult | Close | FileOrder
 
 _decode_guest = msgspec.json.Decoder(GuestMessage).decode
 _decode_host = msgspec.json.Decoder(HostMessage).decode
@@ -298,6 +316,8 @@ __all__ = [
     "InvalidMessage",
     "Output",
     "Ready",
+    "RecordedTape",
+    "Tape",
     "ToolCall",
     "ToolResult",
     "decode_guest",

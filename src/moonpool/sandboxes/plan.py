@@ -30,6 +30,7 @@ _DEVICE_LINKS = {
     "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
     "ptmx": "pts/ptmx",
 }  # fmt: skip
+_VARIABLES = {"PATH": "/usr/bin:/bin", "HOME": "/home/user", "LANG": "C.UTF-8"}
 _TMPFS_SMALL = 65_536
 _SHM_BYTES = 1_048_576
 _WALL_TMP_BYTES = 33_554_432
@@ -44,6 +45,7 @@ class WallParts:
     etc: Path  # folder with the passwd, group, hosts and nsswitch.conf that a sandbox sees
     slots: Path | None  # folder whose children are wrapper slots; None: no wrappers
     seccomp_fd: int
+    hash_seed: int  # PYTHONHASHSEED
     merged_usr: bool = True
 
 
@@ -93,7 +95,7 @@ def _base(parts: WallParts) -> list[str]:
         "--cap-drop", "ALL",
         "--clearenv",
     ]  # fmt: skip
-    for name, value in {"PATH": "/usr/bin:/bin", "HOME": "/home/user", "LANG": "C.UTF-8", **image.variables}.items():
+    for name, value in {**_VARIABLES, **image.variables, "PYTHONHASHSEED": str(parts.hash_seed)}.items():
         arguments += ["--setenv", name, value]
     arguments += ["--ro-bind", "/usr", "/usr"]
     if not str(image.python).startswith("/usr/local/"):
@@ -126,7 +128,10 @@ def _seal(parts: WallParts) -> list[str]:
 
 
 def guest_command(image: ImageSpec, statement: str) -> list[str]:
-    """The interpreter, isolated from every path but ours, running `statement`."""
+    """The interpreter, isolated from every path but ours, running `statement`.
+
+    What `-I` stands for, but for `-E`, which would not take the hash seed: the environment is the wall's own.
+    """
     paths = [str(GUEST_ROOT), str(GUEST_ROOT / "moonpool_guest" / "path"), *map(str, image.site_paths)]
     program = f"import sys; sys.path += {paths!r}; {statement}"
-    return [str(image.python), "-I", "-S", "-B", "-X", "utf8", "-c", program]
+    return [str(image.python), "-s", "-P", "-S", "-B", "-X", "utf8", "-c", program]

@@ -27,7 +27,7 @@ _PAUSE_S_MAX = 60.0
 class Kind(NamedTuple):
     """Sandboxes of one kind are interchangeable."""
 
-    spec_key: tuple[str, str, SandboxLimits]
+    spec_key: tuple[str, str, SandboxLimits, int | None]
     language: str
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import socket
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,11 @@ def step(name: str) -> Generator[None]:
         yield
     except OSError as error:
         raise SandboxStartError(step=name, reason=str(error)) from error
+
+
+def new_hash_seed() -> int:
+    """A seed for the hashes of strings: what PYTHONHASHSEED takes, without 0, which would switch randomisation off."""
+    return 1 + secrets.randbelow(2**32 - 1)
 
 
 def open_channel(

@@ -21,7 +21,7 @@ from moonpool.sandboxes.identity import Identities
 from moonpool.sandboxes.plan import WallParts, guest_command, zygote_wall
 from moonpool.sandboxes.process import WallStarter, has_merged_usr, launcher_or_refuse, write_etc
 from moonpool.sandboxes.slots import SlotFolder
-from moonpool.sandboxes.starting import open_channel, open_filters, open_pipe, step
+from moonpool.sandboxes.starting import new_hash_seed, open_channel, open_filters, open_pipe, step
 from moonpool.sandboxes.unread import UnreadBudget
 from moonpool.sandboxes.zygote_process import Zygote
 from moonpool.sandboxes.zygotes import Zygotes
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.base import ImageSpec, SandboxSpec
     from moonpool.sandboxes.statistics import ZygoteTotals
-    from moonpool.sandboxes.undertaking import Wall
     from moonpool.sandboxes.zygote_family import ZygotePolicy
     from moonpool.sandboxes.zygote_process import ZygoteSandbox
 
@@ -70,7 +69,8 @@ class ZygoteBackend:
     def zygote_totals(self) -> ZygoteTotals:
         return self._zygotes.statistics()
 
-    async def _start(self, scope: str, image: ImageSpec) -> Zygote:
+    async def _start(self, scope: str, image: ImageSpec, hash_seed: int | None) -> Zygote:
+        seed = new_hash_seed() if hash_seed is None else hash_seed
         launcher, identity = launcher_or_refuse(), self._identities.of(scope)
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
             folder = self._state_dir / secrets.token_hex(4)
@@ -87,6 +87,7 @@ class ZygoteBackend:
                 etc=etc,
                 slots=slots.root,
                 seccomp_fd=filters[0],
+                hash_seed=seed,
                 merged_usr=has_merged_usr(),
             )
             command = zygote_wall(parts, guest_command(image, _statement(guest_end.fileno(), filters[1], image)))
@@ -101,10 +102,11 @@ class ZygoteBackend:
             except OSError as error:
                 raise SandboxStartError(step="wall", reason=f"{launcher}: {error.strerror}") from error
             ours.pop_all()
-        return await self._greet(process, control, slots, errors_read)
+        zygote = Zygote(process, control, slots, self._groups, self._unread, hash_seed=seed)
+        return await self._greet(zygote, errors_read)
 
-    async def _greet(self, process: Wall, control: socket.socket, slots: SlotFolder, errors_fd: int) -> Zygote:
-        zygote = Zygote(process, control, slots, self._groups, self._unread)
+    @staticmethod
+    async def _greet(zygote: Zygote, errors_fd: int) -> Zygote:
         os.set_blocking(errors_fd, False)
         try:
             await zygote.wait_hello()

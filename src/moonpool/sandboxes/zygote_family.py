@@ -54,10 +54,11 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class Family:
-    """The zygotes of one scope and image."""
+    """The zygotes of one scope and image, and of one hash seed where one was asked for."""
 
     scope: str
     image: ImageSpec
+    hash_seed: int | None = None  # the one that all its sandboxes were asked to have
     serving: list[Member] = field(default_factory=list[Member])
     retired: list[Member] = field(default_factory=list[Member])
     starting: asyncio.Task[Member] | None = None
@@ -65,6 +66,11 @@ class Family:
     failures: int = 0  # in a row
     resume_at: float = 0.0
     failure: SandboxStartError | None = None
+
+    @property
+    def key(self) -> tuple[str, str, int | None]:
+        """Of all families only this one has it."""
+        return (self.scope, self.image.digest, self.hash_seed)
 
     @property
     def members(self) -> list[Member]:

@@ -61,6 +61,7 @@ class ZygoteSandbox(LinkedSandbox):
         self, zygote: Zygote, link: GuestLink, pidfd: int, request_id: int, slot: str, group: LimitGroup
     ) -> None:
         super().__init__(link, pidfd, zygote.slots, slot, group, on_gone=lambda: zygote.forget(self))
+        self.hash_seed = zygote.hash_seed
         self._zygote, self.request_id = zygote, request_id
         asyncio.get_running_loop().add_reader(pidfd, self._on_process_gone)
 
@@ -95,8 +96,11 @@ class Zygote:
         slots: SlotFolder,
         groups: LimitGroups | None = None,
         unread: UnreadBudget | None = None,
+        *,
+        hash_seed: int,
     ) -> None:
         self.process, self.slots = process, slots
+        self.hash_seed = hash_seed  # of all its sandboxes
         self._groups = groups or LimitGroups()
         self._unread = unread or UnreadBudget()
         self._control = control

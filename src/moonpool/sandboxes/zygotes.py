@@ -1,6 +1,7 @@
 """Which zygote serves a spec, and how long a zygote lives.
 
-The zygotes of one (scope, image) are a family. It starts with one, gets a second when forks wait for each other, and
+The zygotes of one (scope, image) are a family; so are those that were asked to have one hash seed, which end with
+their last sandbox. It starts with one, gets a second when forks wait for each other, and
 replaces a member after so many forks or so much time, because all sandboxes of a zygote share its hash seed and address
 layout. The successor preloads in the background while the old one serves; the old one then forks no more and ends with
 its last sandbox. A zygote without sandboxes ends after a while, and at once when its place is needed.
@@ -41,13 +42,13 @@ class Zygotes:
 
     def __init__(
         self,
-        start: Callable[[str, ImageSpec], Awaitable[Zygote]],
+        start: Callable[[str, ImageSpec, int | None], Awaitable[Zygote]],
         policy: ZygotePolicy | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._start, self._policy, self._clock = start, policy or ZygotePolicy(), clock
-        self._families: OrderedDict[tuple[str, str], Family] = OrderedDict()  # least recently used first
+        self._families: OrderedDict[tuple[str, str, int | None], Family] = OrderedDict()  # least recently used first
         self._ending: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._started = self._replaced = self._evicted = self._died = self._failures = self._forks = 0
@@ -55,7 +56,7 @@ class Zygotes:
 
     async def open_sandbox(self, spec: SandboxSpec) -> ZygoteSandbox:
         """Fork a sandbox from the zygote that has least to do. Raises SandboxStartError, BusyError."""
-        family, member = await self._choose(spec.scope, spec.image)
+        family, member = await self._choose(spec.scope, spec.image, spec.hash_seed)
         member.forks += 1
         member.forking += 1
         self._forks += 1
@@ -100,12 +101,14 @@ class Zygotes:
 
     # --- which one serves
 
-    async def _choose(self, scope: str, image: ImageSpec) -> tuple[Family, Member]:
-        key = (scope, image.digest)
+    async def _choose(self, scope: str, image: ImageSpec, hash_seed: int | None = None) -> tuple[Family, Member]:
+        key = (scope, image.digest, hash_seed)
         while True:
             if self._closed:
                 raise SandboxStartError(step="zygote", reason="the backend is closed")
-            family = self._families.setdefault(key, Family(scope, image))
+            if (seeded := self._by_chance(scope, image, hash_seed)) is not None:
+                return seeded
+            family = self._families.setdefault(key, Family(scope, image, hash_seed))
             family.image = image
             self._families.move_to_end(key)
             self._bury_dead(family)
@@ -122,6 +125,15 @@ class Zygotes:
                 raise
             except SandboxStartError as error:  # many callers may share one failure
                 raise SandboxStartError(step=error.step, reason=error.reason) from error
+
+    def _by_chance(self, scope: str, image: ImageSpec, hash_seed: int | None) -> tuple[Family, Member] | None:
+        """An ordinary zygote that has the seed which is asked for, as in a replay soon after the run."""
+        family = self._families.get((scope, image.digest, None))
+        if hash_seed is None or family is None:
+            return None
+        fits = (one for one in family.serving if one.zygote.alive and one.zygote.hash_seed == hash_seed)
+        member = next(fits, None)
+        return None if member is None else (family, member)
 
     def _renew(self, family: Family, chosen: Member) -> None:
         """Start a successor in the background, or one more where callers wait for forks."""
@@ -155,7 +167,7 @@ class Zygotes:
 
     async def _bring_up(self, family: Family) -> Member:
         try:
-            zygote = await self._start(family.scope, family.image)
+            zygote = await self._start(family.scope, family.image, family.hash_seed)
         except SandboxStartError as error:
             self._failures += 1
             family.failed(error, self._clock())
@@ -164,7 +176,7 @@ class Zygotes:
         finally:
             family.starting = None
             self._drop_if_empty(family)
-        self._families[family.scope, family.image.digest] = family
+        self._families[family.key] = family
         now = self._clock()
         member = Member(zygote, born_at=now, used_at=now)
         zygote.on_free = lambda: self._on_free(family, member)
@@ -184,8 +196,8 @@ class Zygotes:
         member.used_at = self._clock()
         if not member.zygote.alive:
             self._bury_dead(family)
-        elif member.idle and member in family.retired:
-            self._end(family, member)
+        elif member.idle and (member in family.retired or family.hash_seed is not None):
+            self._end(family, member)  # who asks for a seed seldom asks for it again
         elif member.idle:
             self._wake_in(self._policy.idle_s_max)
 
@@ -214,7 +226,7 @@ class Zygotes:
     def _drop_if_empty(self, family: Family) -> None:
         """Forget a family of which nothing is left to remember."""
         if family.is_forgotten(self._clock()):
-            self._families.pop((family.scope, family.image.digest), None)
+            self._families.pop(family.key, None)
 
     def _evict_one(self) -> bool:
         """End the idle zygote that was used longest ago."""
