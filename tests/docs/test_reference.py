@@ -17,9 +17,10 @@ import moonpool
 import moonpool_wire.messages as wire_messages
 from contract_rows.envelope_schema import ENVELOPE_SCHEMA
 from docs.pages import read, rows, section
-from moonpool.broker.config import _KNOWN_KEYS, _Block
 from moonpool.broker.policy_file import CONDITION_KEYS, EXAMPLE_KEYS, FILE_KEYS, RULE_KEYS
 from moonpool.broker.policy_limits import BUDGET_KEYS, COST_KEYS, LABEL_KEYS
+from moonpool.broker.server_entry import KNOWN_KEYS
+from moonpool.broker.server_options import Block
 from moonpool.core.calls import ApprovalState, CallErrorType
 from moonpool.core.errors import MoonpoolError
 from moonpool.sandboxes import messages, seccomp
@@ -113,14 +114,14 @@ def test_every_wire_limit_is_named(name: str) -> None:
     assert shown_as in section(read("docs/reference/limits.md"), "Wire")
 
 
-@pytest.mark.parametrize("key", _KNOWN_KEYS)
+@pytest.mark.parametrize("key", KNOWN_KEYS)
 def test_every_key_of_a_server_entry_is_explained(key: str) -> None:
     assert f"`{key}`" in section(CONFIG_PAGE, "Keys of an entry")
 
 
 def test_every_key_of_the_moonpool_block_has_a_row_with_its_default() -> None:
     shown = {row[0]: row[1] for row in rows(section(CONFIG_PAGE, "Keys of the `moonpool` block"))}
-    defaults = zip(_Block.__struct_fields__, _Block.__struct_defaults__, strict=True)
+    defaults = zip(Block.__struct_fields__, Block.__struct_defaults__, strict=True)
     real = {key: _shown(value) for key, value in defaults}
     assert shown == real
 

@@ -1,0 +1,105 @@
+"""What a configured server is: frozen values, and nothing that reads a file.
+
+SECURITY: expanded values live here and in the connection, nowhere else; `repr` shows none of them.
+How they are read: `config`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from moonpool.broker.expansion import conceal
+from moonpool.broker.oauth.settings import OAuthSettings
+from moonpool.core.json import JsonValue, digest_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CALL_TIMEOUT_S_DEFAULT: Final = 60.0
+CONNECT_TIMEOUT_S_DEFAULT: Final = 30.0
+CONCURRENCY_MAX_DEFAULT: Final = 16
+
+TransportKind: TypeAlias = Literal["stdio", "http", "sse", "auto"]
+"""`auto` is a URL without a `type`: both HTTP transports are tried, the URL only orders the attempts (X-12)."""
+VerdictName: TypeAlias = Literal["allow", "ask", "deny"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRule:
+    """What policy says about the tools of one server whose name matches the glob `tool`."""
+
+    tool: str
+    verdict: VerdictName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ServerConfig:
+    """One configured server, variables expanded."""
+
+    server_id: str
+    transport: TransportKind
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    cwd: str | None = None
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    oauth: OAuthSettings = field(default_factory=OAuthSettings)
+    trusted: bool = False  # the server's annotations may be believed (D-010)
+    timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    connect_timeout_s: float = CONNECT_TIMEOUT_S_DEFAULT
+    concurrency_max: int = CONCURRENCY_MAX_DEFAULT
+    idempotent: tuple[str, ...] = ()  # globs of tools that may be called again after a lost answer
+    rules: tuple[ToolRule, ...] = ()
+    instructions: bool = True  # False: the server's own instructions are not shown to a model
+    ping_s: float = 0.0  # how often an idle server is asked for a sign of life; 0: never
+    returns: tuple[str, ...] = ()  # labels of all its tools: what they return
+    does: tuple[str, ...] = ()  # and what calling them does
+    roots: tuple[str, ...] = ()  # absolute folders the server may ask for; none: roots are not declared
+    secrets: frozenset[str] = frozenset()
+
+    @property
+    def address(self) -> str:
+        """The command or the URL, for messages; secrets are blanked and a URL loses its query."""
+        return conceal(self.command or self.url.partition("?")[0], self.secrets)
+
+    def __repr__(self) -> str:
+        return f"ServerConfig({self.server_id!r}, {self.transport}, {self.address!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpConfig:
+    """All servers of one file, in its order. Servers marked `disabled` are only named."""
+
+    source: str
+    servers: tuple[ServerConfig, ...] = ()
+    disabled: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(server.server_id for server in self.servers)
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        return frozenset[str]().union(*(server.secrets for server in self.servers))
+
+    def find(self, server_id: str) -> ServerConfig | None:
+        return next((server for server in self.servers if server.server_id == server_id), None)
+
+
+def resolved_key(server: ServerConfig) -> str:
+    """`sha256:…` over everything that decides what the server is; cached manifests are kept under it."""
+    resolved: dict[str, JsonValue] = {
+        "server_id": server.server_id,
+        "transport": server.transport,
+        "command": server.command,
+        "args": list(server.args),
+        "env": dict(server.env),
+        "cwd": server.cwd,
+        "url": server.url,
+        "headers": dict(server.headers),
+    }
+    if server.roots:  # servers show other tools to a client that has roots
+        resolved["roots"] = list(server.roots)
+    return digest_json(resolved)

@@ -1,0 +1,70 @@
+"""The `moonpool` block of a server entry: what its keys may be. What they mean stands in `ServerConfig`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from moonpool.broker.json_words import convert, did_you_mean
+from moonpool.broker.server_config import (
+    CALL_TIMEOUT_S_DEFAULT,
+    CONCURRENCY_MAX_DEFAULT,
+    CONNECT_TIMEOUT_S_DEFAULT,
+    ToolRule,
+    VerdictName,
+)
+from moonpool.core.errors import ConfigError
+
+
+class Block(msgspec.Struct, forbid_unknown_fields=True, rename=None):
+    """The `moonpool` block as JSON. What it means stands in `ServerConfig`."""
+
+    trusted: bool = False
+    timeout_s: float = CALL_TIMEOUT_S_DEFAULT
+    connect_timeout_s: float = CONNECT_TIMEOUT_S_DEFAULT
+    concurrency_max: int = CONCURRENCY_MAX_DEFAULT
+    idempotent: list[str] = []
+    rules: list[_Rule] = []
+    allow: list[str] = []
+    ask: list[str] = []
+    deny: list[str] = []
+    instructions: bool = True
+    roots: list[str] = []
+    ping_s: float = 0.0
+    returns: list[Literal["private", "untrusted"]] = []
+    does: list[Literal["sends_out", "spends", "destroys"]] = []
+
+
+class _Rule(msgspec.Struct, forbid_unknown_fields=True):
+    tool: str
+    verdict: VerdictName
+
+
+def read_block(raw: dict[str, Any], where: str) -> Block:
+    inside = f'{where}, "moonpool"'
+    known = Block.__struct_fields__
+    for key in raw:
+        if key not in known:
+            hint = did_you_mean([key], known, suggest_known=True)
+            raise ConfigError(f'{inside}: unknown key "{key}"{hint or "; known are " + ", ".join(known)}')
+    block = convert(raw, Block, inside)
+    for key, value in (("timeout_s", block.timeout_s), ("connect_timeout_s", block.connect_timeout_s)):
+        if not 0 < value <= 86_400:
+            raise ConfigError(f'{inside}: "{key}" must be above 0 and at most 86400 seconds, got {value:g}')
+    if block.ping_s != 0 and not 1 <= block.ping_s <= 86_400:
+        raise ConfigError(f'{inside}: "ping_s" must be 0 (never) or from 1 to 86400 seconds, got {block.ping_s:g}')
+    if not 1 <= block.concurrency_max <= 1024:
+        raise ConfigError(f'{inside}: "concurrency_max" must be from 1 to 1024, got {block.concurrency_max}')
+    return block
+
+
+def rules_of(block: Block) -> tuple[ToolRule, ...]:
+    """`rules` first, then the short lists; the order has no meaning, because the strictest match wins."""
+    listed = [ToolRule(tool=rule.tool, verdict=rule.verdict) for rule in block.rules]
+    shorts: tuple[tuple[VerdictName, list[str]], ...] = (
+        ("allow", block.allow),
+        ("ask", block.ask),
+        ("deny", block.deny),
+    )
+    return (*listed, *(ToolRule(tool=glob, verdict=verdict) for verdict, globs in shorts for glob in globs))
