@@ -12,7 +12,7 @@ import pytest
 
 from broker_upstreams.peers import command, raw, upstream, upstreams
 from moonpool.broker.upstreams import UpstreamError
-from moonpool.broker.upstreams.backoff import DELAY_S_MAX, Backoff
+from moonpool.broker.upstreams.backoff import REST_S_MAX, Backoff
 
 if TYPE_CHECKING:
     from moonpool.broker.upstreams import Upstream
@@ -117,9 +117,9 @@ def test_the_first_failure_is_free_and_delays_double_up_to_a_maximum() -> None:
     for _ in range(12):
         backoff.failed(now=100.0)
         waits.append(backoff.wait_s(now=100.0))
-    assert waits[:5] == [0.0, 0.25, 0.5, 1.0, 2.0]
-    assert waits[-1] == DELAY_S_MAX
-    assert backoff.wait_s(now=100.0 + DELAY_S_MAX) == 0.0
+    assert waits[:7] == [0.0, 0.25, 0.5, 1.0, 30.0, 60.0, 120.0]
+    assert waits[-1] == REST_S_MAX
+    assert backoff.wait_s(now=100.0 + REST_S_MAX) == 0.0
     backoff.succeeded()
     assert backoff.wait_s(now=100.0) == 0.0
 

@@ -35,6 +35,7 @@ from moonpool.broker.phrases import printable, readable_json, storable, unknown_
 from moonpool.broker.recording import CANCELLED, CallRecorder
 from moonpool.broker.redaction import Tally
 from moonpool.broker.upstreams.base import UpstreamCallTimeoutError, UpstreamError
+from moonpool.broker.upstreams.callers import calling_as
 from moonpool.broker.validation import SchemaChecks, check_arguments, encoded_size
 from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState, CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
@@ -188,7 +189,8 @@ class ToolRoad:
             passage.leave()
             try:
                 async with asyncio.timeout(timeout_s + _TIMEOUT_GRACE_S):
-                    return await upstream.call_tool(spec.tool, spec.arguments, timeout_s=timeout_s)
+                    with calling_as(session.session_id or session.run_id):
+                        return await upstream.call_tool(spec.tool, spec.arguments, timeout_s=timeout_s)
             except UpstreamError as exc:
                 # The operator's copy; the guest's leaves parts out.
                 told = self._redactor.text(storable(f"{passage.name}: {exc}"), Tally())

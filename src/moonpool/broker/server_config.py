@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 CALL_TIMEOUT_S_DEFAULT: Final = 60.0
 CONNECT_TIMEOUT_S_DEFAULT: Final = 30.0
 CONCURRENCY_MAX_DEFAULT: Final = 16
+FAILURES_MAX_DEFAULT: Final = 5
+REST_S_DEFAULT: Final = 30.0
 
 TransportKind: TypeAlias = Literal["stdio", "http", "sse", "auto"]
 """`auto` is a URL without a `type`: both HTTP transports are tried, the URL only orders the attempts (X-12)."""
@@ -50,6 +52,11 @@ class ServerConfig:
     timeout_s: float = CALL_TIMEOUT_S_DEFAULT
     connect_timeout_s: float = CONNECT_TIMEOUT_S_DEFAULT
     concurrency_max: int = CONCURRENCY_MAX_DEFAULT
+    calls_per_minute: float = 0.0  # 0: as many as one likes
+    calls_burst: int = 1  # so many of them at once
+    failures_max: int = FAILURES_MAX_DEFAULT  # in a row; then the circuit opens
+    rest_s: float = REST_S_DEFAULT  # how long it stays open at first
+    log_level: str = ""  # what the server is asked to log; empty: it is not asked
     idempotent: tuple[str, ...] = ()  # globs of tools that may be called again after a lost answer
     rules: tuple[ToolRule, ...] = ()
     instructions: bool = True  # False: the server's own instructions are not shown to a model

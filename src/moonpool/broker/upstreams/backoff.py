@@ -1,28 +1,42 @@
-"""When an upstream that keeps failing may be tried again. Pure: the clock is an argument.
+"""When an upstream that keeps failing may be tried again: delays that grow, then a circuit breaker. Pure.
 
 The first failure costs nothing, so that a server that died once is restarted by the very next call. From the second in
-a row on, attempts are spaced by a doubling delay; in between, calls fail at once. After the delay one attempt is let
-through, and its outcome decides.
+a row on, attempts are spaced by a doubling delay; in between, calls fail at once. With `failures_max` in a row the
+circuit opens: for `rest_s` nothing is tried, then one single request is let through (half open). Its success closes the
+circuit, its failure opens it for twice as long. The clock is an argument.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-DELAY_S_FIRST = 0.25
-DELAY_S_MAX = 30.0
+DELAY_S_FIRST: Final = 0.25
+DELAY_S_MAX: Final = 30.0
+REST_S_MAX: Final = 600.0
 
 
 @dataclass(slots=True)
 class Backoff:
     """Counts failures in a row. A completed request is a success; a mere connection is not."""
 
+    failures_max: int = 5
+    rest_s: float = DELAY_S_MAX
     failures: int = 0
+    probing: bool = False  # the one request of a half-open circuit is under way
     _not_before: float = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Open or half open: `wait_s` tells which."""
+        return self.failures >= self.failures_max
 
     def failed(self, now: float) -> None:
         self.failures += 1
-        if self.failures > 1:
+        if self.is_open:
+            longest = max(REST_S_MAX, self.rest_s)
+            self._not_before = now + min(self.rest_s * 2 ** min(self.failures - self.failures_max, 16), longest)
+        elif self.failures > 1:
             self._not_before = now + min(DELAY_S_FIRST * 2 ** min(self.failures - 2, 16), DELAY_S_MAX)
 
     def succeeded(self) -> None:

@@ -65,9 +65,12 @@ class UpstreamError(MoonpoolError):
 
     guest_problem: ClassVar[str] = "failed; the operator sees why"
 
-    def __init__(self, server_id: str, problem: str, *, for_guest: str | None = None) -> None:
+    def __init__(
+        self, server_id: str, problem: str, *, for_guest: str | None = None, retry_after_s: float | None = None
+    ) -> None:
         super().__init__(f"server {server_id!r} {problem}")
         self.server_id = server_id
+        self.retry_after_s = retry_after_s  # None: nobody knows
         self.for_guest = f"server {server_id!r} {self.guest_problem if for_guest is None else for_guest}"
 
 
@@ -138,6 +141,13 @@ class UpstreamRestingError(UpstreamError):
     call_error_type = CallErrorType.TRANSIENT_NETWORK
 
 
+class UpstreamCircuitOpenError(UpstreamRestingError):
+    """The server failed so often in a row that its circuit is open: nothing is sent before the time that is named."""
+
+    code = "upstream_circuit_open"
+    guest_problem = "failed too often in a row and is not called for now; the operator sees why"
+
+
 class UpstreamProtocolError(UpstreamError):
     """The server answered with a JSON-RPC error, or not as MCP says."""
 
@@ -186,6 +196,14 @@ class UpstreamRateLimitedError(UpstreamError):
     guest_problem = "asks for fewer requests; try again later"
     retryable = True
     call_error_type = CallErrorType.RATE_LIMIT
+
+
+class UpstreamThrottledError(UpstreamRateLimitedError):
+    """`calls_per_minute` of the server's configuration is used up. The call was not made."""
+
+    code = "upstream_throttled"
+    fault = Fault.HOST
+    guest_problem = "is called as often as it may be; try again later"
 
 
 class UpstreamServerFaultError(UpstreamError):

@@ -13,9 +13,11 @@ SECURITY: tokens of a login are put in here, request by request (E-036), for tha
 from __future__ import annotations
 
 import itertools
+import time
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
@@ -68,7 +70,7 @@ class Exchange:
 
     def fault(self, config: ServerConfig) -> UpstreamError | None:
         """The typed error of this exchange, if HTTP itself was the problem."""
-        server_id, address = config.server_id, config.address
+        server_id, address, wait_s = config.server_id, config.address, pause_s(self.retry_after)
         if isinstance(self.login, LoginNeededError):
             return UpstreamLoginNeededError(server_id, str(self.login), for_guest=str(self.login))
         if self.login is not None:
@@ -80,12 +82,23 @@ class Exchange:
             problem = f'refused our credential (HTTP {self.status}); check the "headers" of its configuration'
             return UpstreamAuthError(server_id, problem)
         if self.status == 429:
-            wait = f" after {self.retry_after} s" if self.retry_after.isdigit() else " later"
+            wait = " later" if wait_s is None else f" after {wait_s:.0f} s"
             problem = f"asks for fewer requests (HTTP 429); try again{wait}"
-            return UpstreamRateLimitedError(server_id, problem, for_guest=problem)
+            return UpstreamRateLimitedError(server_id, problem, for_guest=problem, retry_after_s=wait_s)
         if self.status >= 500:
-            problem = f"failed with HTTP {self.status}; try again later"
-            return UpstreamServerFaultError(server_id, problem, for_guest=problem)
+            wait = " later" if wait_s is None else f" after {wait_s:.0f} s"
+            problem = f"failed with HTTP {self.status}; try again{wait}"
+            return UpstreamServerFaultError(server_id, problem, for_guest=problem, retry_after_s=wait_s)
+        return None
+
+
+def pause_s(retry_after: str) -> float | None:
+    """The seconds a `Retry-After` header asks for, as a number or a date; None when it says nothing usable."""
+    if retry_after.isascii() and retry_after.isdigit():
+        return float(retry_after)
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
         return None
 
 

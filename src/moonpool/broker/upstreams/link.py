@@ -83,6 +83,7 @@ class Link:
     ) -> None:
         self.ended = reader.ended
         self.suspect = False  # a request ran into its time limit; ask for a sign of life before the next one
+        self.blamed = False  # its end was counted as a failure
         self.blind = False  # a known era was taken on trust
         self.failures = LinkFailures(spec.config, reader, process, spec.credentials)
         self._spec = spec

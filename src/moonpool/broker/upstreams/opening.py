@@ -43,7 +43,7 @@ class Upstreams:
 
 
 @asynccontextmanager
-async def open_upstreams(
+async def open_upstreams(  # noqa: PLR0913  what every upstream needs, and a clock for tests
     config: McpConfig,
     *,
     environ: Mapping[str, str],
@@ -52,6 +52,7 @@ async def open_upstreams(
     stop_times: StopTimes | None = None,
     handlers: QuestionHandlers | None = None,
     credentials: Mapping[str, Credentials] | None = None,
+    clock: Callable[[], float] = anyio.current_time,
 ) -> AsyncGenerator[Upstreams]:
     """Enter: nothing is started yet. Exit, on any path: no connection and no process is left.
 
@@ -71,6 +72,7 @@ async def open_upstreams(
                     stop_times=stop_times,
                     handlers=handlers,
                     credentials=(credentials or {}).get(server.server_id),
+                    clock=clock,
                 )
                 for server in config.servers
             }

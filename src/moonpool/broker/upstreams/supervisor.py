@@ -19,20 +19,21 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import anyio
 import anyio.to_thread
 
-from moonpool.broker.upstreams.backoff import Backoff
 from moonpool.broker.upstreams.base import (
     UpstreamCallTimeoutError,
     UpstreamClosedError,
     UpstreamConnectTimeoutError,
     UpstreamDiedError,
     UpstreamError,
-    UpstreamLoginNeededError,
     UpstreamProtocolError,
-    UpstreamRestingError,
+    UpstreamRateLimitedError,
+    UpstreamServerFaultError,
     UpstreamSessionGoneError,
     UpstreamUnreachableError,
     said,
 )
+from moonpool.broker.upstreams.circuit import Circuit
+from moonpool.broker.upstreams.pace import Pace
 from moonpool.broker.upstreams.process import StopTimes
 from moonpool.broker.upstreams.questions import QuestionHandlers
 
@@ -84,6 +85,7 @@ class SupervisedUpstream:
         stop_times: StopTimes | None = None,
         handlers: QuestionHandlers | None = None,
         credentials: Credentials | None = None,
+        clock: Callable[[], float] = anyio.current_time,
     ) -> None:
         self.server_id = config.server_id
         self._config = config
@@ -94,8 +96,10 @@ class SupervisedUpstream:
         self._stop_times = stop_times or StopTimes()
         self._handlers = handlers or QuestionHandlers()
         self._credentials = credentials
-        self._backoff = Backoff()
-        self._last_problem = ""
+        self._circuit = Circuit(config, clock)
+        self._pace = Pace(
+            config.server_id, calls_per_minute=config.calls_per_minute, burst=config.calls_burst, clock=clock
+        )
         self._slots = anyio.Semaphore(config.concurrency_max, fast_acquire=True)
         self._in_flight = 0
         self._connection: _Connection | None = None
@@ -112,6 +116,7 @@ class SupervisedUpstream:
         return await self._within(limit_s, "tools/list", lambda link: link.list_tools())
 
     async def call_tool(self, name: str, arguments: JsonObject, *, timeout_s: float) -> JsonObject:
+        timeout_s -= await self._pace.wait_turn(timeout_s)
         return await self._within(timeout_s, name, lambda link: link.call_tool(name, arguments))
 
     def close_nowait(self) -> None:
@@ -127,7 +132,7 @@ class SupervisedUpstream:
 
     async def _within(self, timeout_s: float, doing: str, use: Callable[[Link], Awaitable[_T]]) -> _T:
         link: Link | None = None
-        with anyio.move_on_after(timeout_s):
+        with self._circuit.entered(), anyio.move_on_after(timeout_s):
             for last_try in (False, True):
                 async with self._slots:
                     link = await self._ready_link(timeout_s)
@@ -147,8 +152,13 @@ class SupervisedUpstream:
             link.ended.set()
             if self._closing:
                 raise self._closed_error() from None
-            if not isinstance(exc, UpstreamSessionGoneError):
+            if not isinstance(exc, UpstreamSessionGoneError) and not link.blamed:
+                link.blamed = True  # all calls of a connection that ends fail, which is one failure
                 self._failed(exc)
+            raise
+        except (UpstreamRateLimitedError, UpstreamServerFaultError) as exc:
+            if exc.retry_after_s:
+                self._pace.hold(exc.retry_after_s)
             raise
         except UpstreamProtocolError:
             self._doubt_era(link)
@@ -156,7 +166,7 @@ class SupervisedUpstream:
         finally:
             self._in_flight -= 1
         link.blind = False
-        self._backoff.succeeded()
+        self._circuit.succeeded()
         return outcome
 
     async def _ready_link(self, timeout_s: float) -> Link:
@@ -175,16 +185,13 @@ class SupervisedUpstream:
             if link.suspect and self._in_flight == 0:
                 if not await link.answers(min(SIGN_OF_LIFE_S, timeout_s / 2)):
                     link.retire()
+                    self._failed(UpstreamDiedError(self.server_id, "gave no sign of life after a call timed out"))
                     continue
                 link.suspect = False
             return link
 
     def _connect(self, *, after: _Connection | None) -> _Connection:
-        wait_s = self._backoff.wait_s(anyio.current_time())
-        if wait_s > 0:
-            problem = f"failed {self._backoff.failures} times in a row and is left alone for {wait_s:.1f} s more"
-            operators = f"{problem}; the last time: {self._last_problem}"
-            raise UpstreamRestingError(self.server_id, operators, for_guest=problem)
+        self._circuit.check_rested()
         connection = self._connection = _Connection()
         self._tasks.start_soon(self._own, connection, after)
         return connection
@@ -264,9 +271,9 @@ class SupervisedUpstream:
             link.ended.set()
 
     def _failed(self, error: UpstreamError) -> None:
-        if not isinstance(error, UpstreamLoginNeededError):  # the call after a login must not wait
-            self._backoff.failed(anyio.current_time())
-        self._last_problem = said(str(error), 400)
+        if error.retry_after_s:
+            self._pace.hold(error.retry_after_s)
+        self._circuit.failed(error)
 
     def _closed_error(self) -> UpstreamClosedError:
         return UpstreamClosedError(self.server_id, "is being shut down with this process")
