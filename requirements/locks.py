@@ -62,6 +62,7 @@ LOCKS = (
     Lock(output="requirements/runtime.txt", source="pyproject.toml", constraint="requirements/dev.txt"),
     Lock(output="src/moonpool/environments/data.txt", source="requirements/data.in"),
     Lock(output="requirements/mcp1.txt", source="requirements/mcp1.in"),
+    Lock(output="requirements/servers.txt", source="requirements/servers.in"),
     Lock(output="requirements/bench-codemode.txt", source="requirements/bench-codemode.in"),
     Lock(output="requirements/bench-ipybox.txt", source="requirements/bench-ipybox.in"),
     Lock(output="requirements/bench-jupyter.txt", source="requirements/bench-jupyter.in"),

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from faces.other_clients import inspector_command, node_environment, old_sdk_python
+from faces.other_clients import inspector_command, old_sdk_python
 from faces.raw_client import SERVE, RawClient, environment
 from faces.real_servers import make_config
 from faces.transcripts import GOLDENS, VERSIONS, play
+from installs import node_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
