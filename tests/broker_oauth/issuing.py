@@ -40,6 +40,7 @@ class Issuer:
         self.token_gate.set()
         self.token_asked = asyncio.Event()
         self.issued: list[str] = []
+        self.asks_consent = False
         self.echoes_token = False
         self.refuses_with: tuple[str, ...] = ()
         self.resource: str | None = None
@@ -58,7 +59,7 @@ class Issuer:
                 Route("/mcp", self._mcp, methods=["GET", "POST", "DELETE"]),
                 Route("/.well-known/oauth-protected-resource/mcp", self._resource, methods=get),
                 Route("/.well-known/oauth-authorization-server/as", self._metadata, methods=get),
-                Route("/as/authorize", self._authorize, methods=get),
+                Route("/as/authorize", self._authorize, methods=["GET", "POST"]),
                 Route("/as/token", self._token, methods=post),
                 Route("/as/register", self._register, methods=post),
             ]
@@ -96,6 +97,11 @@ class Issuer:
 
     async def _authorize(self, request: Request) -> Response:
         asked = dict(request.query_params)
+        if self.asks_consent and request.method == "GET":
+            page = '<form method="post"><button name="consent" value="yes">Allow</button></form>'
+            return Response(page, media_type="text/html")
+        if request.method == "POST" and await request.body() != b"consent=yes":
+            return Response("no consent", status_code=400)
         client = self.clients.get(asked["client_id"])
         if client is None or asked["redirect_uri"] not in client["redirect_uris"]:
             return Response("unknown client or redirect", status_code=400)
@@ -196,6 +202,8 @@ async def browse(address: str) -> str:
     """What a browser does whose person agrees at once: where it is sent back to."""
     async with httpx2.AsyncClient() as client:
         response = await client.get(address)
+        if response.status_code == 200 and "<form" in response.text:
+            response = await client.post(address, data={"consent": "yes"})
     assert response.status_code == 302, response.text
     return response.headers["location"]
 

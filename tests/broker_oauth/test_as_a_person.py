@@ -1,0 +1,153 @@
+"""What a person does with a server behind OAuth: log in by browser or by pasting, run code, be asked for more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+import tempfile
+from asyncio.subprocess import PIPE
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import anyio
+import httpx2
+import pytest
+
+from apps import fresh_data
+from broker_oauth.issuing import Issuer, browse, open_issuer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+MOONPOOL = str(Path(sys.executable).with_name("moonpool"))
+ADDRESS = re.compile(r"http://\S+/as/authorize\?\S+")
+
+
+@pytest.fixture
+async def issuers() -> AsyncGenerator[list[Issuer]]:
+    """Two servers, each with an authorization server of its own that asks for consent."""
+    async with AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(open_issuer()) for _ in range(2)]
+        for issuer in opened:
+            issuer.asks_consent = True
+        yield opened
+
+
+@pytest.fixture
+def data() -> Iterator[Path]:
+    """A data folder that sandbox uids can reach."""
+    with tempfile.TemporaryDirectory(prefix="moonpool-test-", dir="/var/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield fresh_data(folder)
+
+
+class Desk:
+    """A person's terminal, with a configuration of these servers: `srv0`, `srv1`."""
+
+    def __init__(self, folder: Path, data: Path, issuers: list[Issuer]) -> None:
+        block = {"allow": ["*"]}
+        entries = {f"srv{n}": {"url": each.url, "type": "http", "moonpool": block} for n, each in enumerate(issuers)}
+        self.config = folder / "servers.json"
+        self.config.write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
+        self.data = data
+
+    async def start(self, *words: str) -> asyncio.subprocess.Process:
+        environ = {**os.environ, "MOONPOOL_DATA_DIR": str(self.data), "DISPLAY": "", "WAYLAND_DISPLAY": ""}
+        return await asyncio.create_subprocess_exec(
+            MOONPOOL, *words, "--config", str(self.config), stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environ
+        )
+
+    async def log_in(self, server: str, *words: str, change: dict[str, str] | None = None) -> tuple[int, str]:
+        """Agree in the browser; `change` is what somebody puts into the address that it comes back with."""
+        process = await self.start("login", server, *words)
+        assert process.stderr is not None
+        with anyio.fail_after(60):
+            shown = ""
+            while not ADDRESS.search(shown):
+                line = (await process.stderr.readline()).decode()
+                assert line, shown
+                shown += line
+            found = ADDRESS.search(shown)
+            assert found is not None
+            back = urlsplit(await browse(found.group()))
+            answer = {name: values[0] for name, values in parse_qs(back.query).items()} | (change or {})
+            address = back._replace(query=urlencode(answer)).geturl()
+            if "--headless" in words:
+                _, errors = await process.communicate(address.encode() + b"\n")
+            else:
+                async with httpx2.AsyncClient() as client:
+                    assert (await client.get(address)).status_code == 200
+                _, errors = await process.communicate()
+        assert process.returncode is not None
+        return process.returncode, shown + errors.decode()
+
+    async def run(self, *tools: str) -> Any:
+        """What code gets from these tools (`srv0.plain`): data, or an error's type and message."""
+        names = sorted({tool.split(".")[0] for tool in tools})
+        calls = ", ".join(f"await {tool}()" for tool in tools)
+        code = f"from servers import {', '.join(names)}\nresult = [c.data if c.ok else c.error for c in ({calls},)]"
+        process = await self.start("run", "-c", code)
+        with anyio.fail_after(60):
+            output, errors = await process.communicate()
+        assert process.returncode == 0, errors.decode() + output.decode()
+        return json.loads(output)["result"]["data"]
+
+
+@pytest.mark.req("E-020", "E-022", "E-043")
+async def test_log_in_run_renew_and_be_asked_for_more(issuers: list[Issuer], tmp_path: Path, data: Path) -> None:
+    issuer, desk = issuers[0], Desk(tmp_path, data, issuers[:1])
+    status, said = await desk.log_in("srv0")
+    assert status == 0, said
+    assert await desk.run("srv0.plain") == ["done"]
+
+    issuer.expire_all()  # as time does
+    issuer.forms.clear()
+    assert await desk.run("srv0.plain") == ["done"]
+    assert [form["grant_type"] for form in issuer.forms] == ["refresh_token"]
+
+    [refused] = await desk.run("srv0.admin")
+    assert "moonpool login srv0 --scope 'admin'" in refused["message"]
+    status, said = await desk.log_in("srv0", "--headless", "--scope", "admin")
+    assert status == 0, said
+    assert await desk.run("srv0.admin") == ["done"]
+    assert [value for value in issuer.issued if value in said and not value.startswith("code-")] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        pytest.param({"state": "forged"}, "state", id="another state"),
+        pytest.param({"iss": "https://evil.example"}, "evil.example", id="another issuer"),
+        pytest.param({"code": "stolen"}, "invalid_grant", id="a code of nobody"),
+    ],
+)
+@pytest.mark.req("E-031", "E-042")
+async def test_an_answer_that_is_not_ours_logs_nobody_in(
+    issuers: list[Issuer], tmp_path: Path, data: Path, change: dict[str, str], sentence: str
+) -> None:
+    desk = Desk(tmp_path, data, issuers[:1])
+    status, said = await desk.log_in("srv0", "--headless", change=change)
+    assert status != 0
+    assert sentence in said
+    assert issuers[0].access == {}
+
+
+@pytest.mark.req("E-037")
+async def test_two_servers_never_see_each_others_tokens(issuers: list[Issuer], tmp_path: Path, data: Path) -> None:
+    desk = Desk(tmp_path, data, issuers)
+    (first, _), (second, _) = await asyncio.gather(desk.log_in("srv0"), desk.log_in("srv1"))
+    assert (first, second) == (0, 0)
+    for issuer in issuers:
+        issuer.seen.clear()
+    assert await desk.run("srv0.plain", "srv1.plain") == ["done", "done"]
+    for issuer, other in (issuers, issuers[::-1]):
+        given = {header for _, _, header in issuer.seen}
+        assert given == {f"Bearer {token}" for token in issuer.access}
+        assert not any(token in header for token in other.issued for header in given)
