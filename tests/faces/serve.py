@@ -1,4 +1,4 @@
-"""Starts the stdio face as `moonpool mcp` does: claim, assemble, serve. `serve.py CONFIG|- ask|auto|deny`."""
+"""Starts the stdio face as `moonpool mcp` does: claim, assemble, serve. `serve.py CONFIG|- ask|auto|deny|queue`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import logging
 import os
 import subprocess
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from moonpool.bootstrap import assemble
 from moonpool.broker.approval import AutoApprover, DenyApprover
 from moonpool.broker.config import load_config
+from moonpool.cli.approvers import open_queue
+from moonpool.faces.mcp import stdio
 from moonpool.faces.mcp.approver import ElicitingApprover
 from moonpool.faces.mcp.stdio import claim_stdio, serve
 from moonpool.settings import Settings
@@ -27,15 +30,22 @@ def stray() -> None:
 
 
 async def main(config_path: str, approve: str) -> None:
+    if grace := os.environ.get("EOF_GRACE_S"):
+        stdio.EOF_GRACE_S = float(grace)
     wire = claim_stdio()
     if os.environ.get("STRAY_PRINTS"):
         asyncio.get_running_loop().call_later(0.1, stray)
     settings = Settings.load(os.environ)
     config = None if config_path == "-" else load_config(Path(config_path), os.environ)
     eliciting = ElicitingApprover() if approve == "ask" else None
-    approver = eliciting or (AutoApprover() if approve == "auto" else DenyApprover())
-    async with assemble(settings, config=config, approver=approver, environ=os.environ, serving=True) as app:
-        await serve(app, wire=wire, approver=eliciting)
+    async with AsyncExitStack() as stack:
+        approver = eliciting or (AutoApprover() if approve == "auto" else DenyApprover())
+        if approve == "queue":
+            approver = await stack.enter_async_context(open_queue(Path(os.environ["MOONPOOL_DATA_DIR"]), print))
+        app = await stack.enter_async_context(
+            assemble(settings, config=config, approver=approver, environ=os.environ, serving=True)
+        )
+        await serve(app, wire=wire, bindings=None if eliciting is None else eliciting.bindings)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,8 @@ from moonpool.runtime.tools import Toolbox, show
 from moonpool.sandboxes.pool import SandboxPool
 from moonpool.store.approvals import ApprovalStore
 from moonpool.store.journal import open_journal
-from moonpool.store.paths import approvals_path, journal_path
+from moonpool.store.outcomes import OutcomeStore
+from moonpool.store.paths import approvals_path, journal_path, outcomes_dir
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from moonpool.broker.approval import Approver
     from moonpool.broker.config import McpConfig
+    from moonpool.core.envelope import Envelope
     from moonpool.core.policy import Policy
     from moonpool.environments.base import ProgressSink
     from moonpool.runtime.runs import Ticket
@@ -55,6 +57,11 @@ class App:
     ticket: Ticket
     data: Path
     policy: Policy
+    outcomes: OutcomeStore
+
+    async def keep_outcome(self, envelope: Envelope, /) -> None:
+        """Keep what came of an execution whose caller is gone. Raises StoreFolderError, OSError."""
+        await asyncio.to_thread(self.outcomes.keep, envelope.run_id, envelope.to_json())
 
     async def prove(self) -> None:
         """Open one sandbox, before anybody hears "ready". Raises HostUnfitError, SandboxStartError.
@@ -132,6 +139,7 @@ async def assemble(
             ticket=make_ticket(settings, config, policy, approver, approvals, toolbox.recheck),
             data=data,
             policy=policy,
+            outcomes=OutcomeStore(outcomes_dir(data)),
         )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.broker.approval import ApprovalDesk, ApprovalRequest
 from moonpool.broker.context import CallContext, CallLimits, ServerTrust
-from moonpool.broker.queued_approval import QueueApprover, StandingDesk
+from moonpool.broker.queued_approval import StandingDesk
 from moonpool.broker.spending import Ledger
 from moonpool.runtime.runs import Ticket
 
@@ -48,7 +48,7 @@ def make_ticket(
         approver,
         expiry_s=settings.approval_expiry_s,
         parked_runs_max=settings.parked_runs_max,
-        together=isinstance(approver, QueueApprover),
+        together=getattr(approver, "together", False),
     )
     desk = StandingDesk(asking, queue)
     key = Ledger()

@@ -15,7 +15,7 @@ import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import anyio.to_thread
 
@@ -41,6 +41,8 @@ _UNUSABLE: Final = "the queue of approvals cannot be used; the operator sees why
 
 class QueueApprover:
     """An `Approver` over a queue. `owner` names this process, `report` tells people that something waits."""
+
+    together: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -27,7 +27,8 @@ from moonpool.runtime.process_marks import is_gone
 from moonpool.settings import Settings
 from moonpool.store.approvals import ApprovalStore
 from moonpool.store.journal_file import Entry, JournalFile
-from moonpool.store.paths import approvals_path, journal_path
+from moonpool.store.outcomes import OutcomeStore
+from moonpool.store.paths import approvals_path, journal_path, outcomes_dir
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -82,6 +83,22 @@ def print_request(request_id: str, *, as_json: bool) -> None:
     with _opened() as approvals:
         request = approvals.find(request_id)
     typer.echo(json.dumps(_request_json(request)) if as_json else _frame(request))
+
+
+def print_outcome(name: str) -> None:
+    """Print the envelope of an execution whose caller was gone, by its run id or by a request of it."""
+    data = data_folder(Settings.load(os.environ))
+    run_id = name
+    if not name.startswith("run_"):
+        with _opened() as approvals:
+            run_id = approvals.find(name).run_id
+    found = OutcomeStore(outcomes_dir(data)).find(run_id)
+    if found is None:
+        raise InputError(
+            f"no outcome of {run_id[:80]} is kept: it still runs, gave its outcome to its caller, ended with its "
+            "process, or is older than a week"
+        )
+    typer.echo(json.dumps(found))
 
 
 def answer_yes(request_id: str, note: str, duration: str | None, where: Sequence[str], *, as_json: bool) -> int:

@@ -1,4 +1,4 @@
-"""`moonpool approvals list|show|approve|deny|rules`: answer what runs with `--approve queue` ask."""
+"""`moonpool approvals list|show|approve|deny|outcome|rules`: answer what runs with `--approve queue` ask."""
 
 from __future__ import annotations
 
@@ -67,6 +67,16 @@ def deny(id_: Annotated[str, _ID], *, note: Annotated[str, _NOTE] = "", json: An
     from moonpool.cli.approval_reports import answer_no
 
     sys.exit(answer_no(id_, note, as_json=json))
+
+
+@app.command()
+def outcome(
+    id_: Annotated[str, typer.Argument(help="The request, or the run (run_...).", metavar="ID")],
+) -> None:
+    """Print what came of a run whose caller had left when it ended."""
+    from moonpool.cli.approval_reports import print_outcome
+
+    print_outcome(id_)
 
 
 @app.command()

@@ -44,7 +44,7 @@ async def serve_stdio(
             ) as app,
         ):
             await app.prove()
-            await serve(app, wire=wire, approver=eliciting)
+            await serve(app, wire=wire, bindings=None if eliciting is None else eliciting.bindings)
 
 
 @asynccontextmanager

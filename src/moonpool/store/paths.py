@@ -45,3 +45,7 @@ def approvals_path(data: Path) -> Path:
 
 def secrets_dir(data: Path) -> Path:
     return data / "private" / "secrets"
+
+
+def outcomes_dir(data: Path) -> Path:
+    return data / "private" / "outcomes"

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 import moonpool
 from moonpool.broker.phrases import near_names
 from moonpool.catalog.render import one_line
+from moonpool.faces.mcp.asking import LeavingAsker, SendingAsker
 from moonpool.faces.mcp.definitions import (
     DEFINITIONS,
     EXECUTE,
@@ -30,7 +31,10 @@ from moonpool.faces.mcp.definitions import (
     PROMPT_TEXT,
     TOOLS,
 )
+from moonpool.faces.mcp.input_rounds import SEALED_FROM, abilities, input_required, sender
 from moonpool.faces.mcp.progress import OutputProgress
+from moonpool.faces.mcp.tools import Caller, InputNeeded
+from moonpool.runtime.request_state import RequestStateError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,9 +43,10 @@ if TYPE_CHECKING:
 
     from moonpool.core.json import JsonObject
     from moonpool.faces.mcp.answers import Answer
-    from moonpool.faces.mcp.approver import Asker, ElicitingApprover
+    from moonpool.faces.mcp.asking import Asker
     from moonpool.faces.mcp.progress import Report
     from moonpool.faces.mcp.tools import CodeTools
+    from moonpool.runtime.parked import ParkedCall
 
     Context = ServerRequestContext[Any, Any]
 
@@ -50,14 +55,13 @@ LISTING_WAIT_S: Final = 2.0
 """How long the handshake waits for servers to list their tools. Clients wait ten seconds for an answer."""
 _ANNOTATED_FROM: Final = "2025-03-26"
 _STRUCTURED_FROM: Final = "2025-06-18"
-_ELICITING: Final = frozenset({"2025-06-18", "2025-11-25"})
 _UNTIL_RESTART_MS: Final = 3_600_000
 _log = logging.getLogger(__name__)
 
 
-def build_server(tools: CodeTools, approver: ElicitingApprover | None) -> Server[Any]:
+def build_server(tools: CodeTools) -> Server[Any]:
     """The server of one connection."""
-    handlers = _Handlers(tools, approver)
+    handlers = _Handlers(tools)
     server: Server[Any] = Server(
         NAME,
         version=moonpool.__version__,
@@ -79,27 +83,40 @@ def build_server(tools: CodeTools, approver: ElicitingApprover | None) -> Server
 class _Handlers:
     """What the server calls, one method per request."""
 
-    def __init__(self, tools: CodeTools, approver: ElicitingApprover | None) -> None:
-        self._tools, self._approver = tools, approver
+    def __init__(self, tools: CodeTools) -> None:
+        self._tools = tools
+        self._turn = asyncio.Lock()
 
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         _refuse_cursor(params)
         return types.ListToolsResult.model_validate({"tools": [_shown(tool, ctx.protocol_version) for tool in TOOLS]})
 
-    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
         if params.name not in DEFINITIONS:
             near = near_names([params.name], list(DEFINITIONS))
             hint = f"did you mean {near[0]}?" if near else "upstream tools are called from code; use execute_code"
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {one_line(params.name, 100)}; {hint}")
+        modern = ctx.protocol_version >= SEALED_FROM
         async with AsyncExitStack() as stack:
-            if self._approver is not None:
-                stack.enter_context(self._approver.asking(_asker(ctx)))
             observer = None
             if params.name == EXECUTE and _wants_progress(ctx.params):
                 progress = OutputProgress(_report(ctx))
                 await stack.enter_async_context(progress.reporting())
                 observer = progress.hear
-            answer = await self._tools.call(params.name, params.arguments or {}, observer)
+            caller = Caller(
+                observer=observer,
+                asker=lambda call: self._asker(ctx, call),
+                state=params.request_state if modern else None,
+                answers=(ctx.params or {}).get("inputResponses") or {} if modern else {},
+            )
+            try:
+                answer = await self._tools.call(params.name, params.arguments or {}, caller)
+            except RequestStateError as error:
+                raise MCPError(types.INVALID_PARAMS, str(error), {"reason": error.code}) from None
+        if isinstance(answer, InputNeeded):
+            return input_required(answer, abilities(ctx))
         return _tool_result(answer, ctx.protocol_version)
 
     async def list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
@@ -115,6 +132,13 @@ class _Handlers:
             )
         message = types.PromptMessage(role="user", content=types.TextContent(text=PROMPT_TEXT))
         return types.GetPromptResult(description=PROMPT_DESCRIPTION, messages=[message])
+
+    def _asker(self, ctx: Context, call: ParkedCall) -> Asker:
+        """The way to this client's user and model: as a request of ours, or with the answer of the call."""
+        able = abilities(ctx)
+        if ctx.protocol_version >= SEALED_FROM:
+            return LeavingAsker(able, call)
+        return SendingAsker(able, sender(ctx), self._turn)
 
     async def add_instructions(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Put the servers of this moment into the answer to the handshake."""
@@ -185,19 +209,3 @@ def _report(ctx: Context) -> Report:
         await ctx.session.report_progress(progress, total)
 
     return report
-
-
-def _asker(ctx: Context) -> Asker | None:
-    """The way to this client's user, or None where the client or the revision has none."""
-    capabilities = ctx.session.client_capabilities
-    elicitation = capabilities.elicitation if capabilities is not None else None
-    if elicitation is None or ctx.protocol_version not in _ELICITING:
-        return None
-    if elicitation.form is None and elicitation.url is not None:
-        return None  # it declared URLs only
-
-    async def ask(message: str, form: JsonObject) -> tuple[str, Mapping[str, object]]:
-        answer = await ctx.session.elicit_form(message, form)
-        return answer.action, answer.content or {}
-
-    return ask

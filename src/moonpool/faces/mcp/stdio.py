@@ -5,7 +5,9 @@ Nothing but MCP is written to stdout, whatever kernels, upstream servers, librar
 1 at stderr and descriptor 0 at nothing. Claim before anything else is started, then assemble, then serve.
 
 The end comes by EOF on stdin, by SIGTERM, SIGINT or SIGHUP, or when nobody reads stdout any more. Requests in flight
-get a short grace at EOF, so that `printf ... | moonpool mcp` is answered; then everything is cancelled.
+get a short grace at EOF, so that `printf ... | moonpool mcp` is answered; then everything is cancelled but executions
+that wait for an answer from elsewhere (`--approve queue`): the process stays until these are over, their questions have
+expired or a signal comes. Their outcomes are kept.
 
 INVARIANT: when `serve` returns, no code of this connection runs and no sandbox of it is left.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import logging
 import os
 import signal
 import sys
@@ -23,22 +26,23 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from moonpool.faces.mcp.asking import Bindings
 from moonpool.faces.mcp.lines import LineReader, LineWriter
 from moonpool.faces.mcp.tools import CodeTools, ServedApp
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Coroutine
 
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
 
-    from moonpool.faces.mcp.approver import ElicitingApprover
     from moonpool.faces.mcp.gate import Gate
 
 EOF_GRACE_S: Final = 5.0
 """Enough for a first sandbox on a busy machine. Who wants an end sooner sends SIGTERM, as the SDKs do after 2 s."""
 FLUSH_S: Final = 1.0
 _WAITING_MESSAGES_MAX: Final = 512
+_log = logging.getLogger(__name__)
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -65,16 +69,16 @@ def claim_stdio() -> StdioWire:
     return wire
 
 
-async def serve(app: ServedApp, *, wire: StdioWire | None = None, approver: ElicitingApprover | None = None) -> None:
-    """Serve one client until it leaves. `approver` is the one that `app` was assembled with, if it elicits."""
+async def serve(app: ServedApp, *, wire: StdioWire | None = None, bindings: Bindings | None = None) -> None:
+    """Serve one client until it leaves. `bindings` are those of the approver that `app` was assembled with, if any."""
     from moonpool.faces.mcp.gate import Gate  # noqa: PLC0415  the SDK costs a second
     from moonpool.faces.mcp.server import build_server  # noqa: PLC0415
 
     wire = wire or claim_stdio()
-    stop = asyncio.Event()
-    tools = CodeTools(app, app.ticket if approver is None else approver.ticket(app.ticket))
-    server = build_server(tools, approver)
-    reader, writer = LineReader(wire.read_fd), LineWriter(wire.write_fd, on_broken=stop.set)
+    stop, deaf = asyncio.Event(), asyncio.Event()
+    tools = CodeTools(app, bindings or Bindings())
+    server = build_server(tools)
+    reader, writer = LineReader(wire.read_fd), LineWriter(wire.write_fd, on_broken=deaf.set)
     to_server, from_gate = anyio.create_memory_object_stream["SessionMessage"](_WAITING_MESSAGES_MAX)
     to_gate, from_server = anyio.create_memory_object_stream["SessionMessage"](0)
     gate = Gate(
@@ -85,10 +89,11 @@ async def serve(app: ServedApp, *, wire: StdioWire | None = None, approver: Elic
     tools.prepare()
     try:
         async with _stopping_on_signals(stop), anyio.create_task_group() as tasks:
-            tasks.start_soon(_close_on, stop, reader)
-            tasks.start_soon(_take_lines, gate, reader, stop, to_server)
+            tasks.start_soon(_close_on, stop, deaf, reader)
+            tasks.start_soon(_take_lines, gate, reader, _Ends(stop, deaf), to_server, tools)
             tasks.start_soon(_pass_out, gate, from_server)
             await server.run(from_gate, to_gate, server.create_initialization_options())
+            await _until(stop, tools.wait_spared())
             stop.set()
     finally:
         with anyio.CancelScope(shield=True):
@@ -96,16 +101,44 @@ async def serve(app: ServedApp, *, wire: StdioWire | None = None, approver: Elic
             await writer.close(FLUSH_S)
 
 
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """Why a connection ends besides EOF: a signal, or a client that reads no more."""
+
+    stop: asyncio.Event
+    deaf: asyncio.Event
+
+
 async def _take_lines(
-    gate: Gate, reader: LineReader, stop: asyncio.Event, to_server: MemoryObjectSendStream[SessionMessage]
+    gate: Gate,
+    reader: LineReader,
+    ends: _Ends,
+    to_server: MemoryObjectSendStream[SessionMessage],
+    tools: CodeTools,
 ) -> None:
     """Feed the gate until the client leaves; then let what is in flight end, for a moment, and end the server."""
     async with to_server:
         while (line := await reader.receive()) is not None:
             await gate.take_line(line)
-        if not stop.is_set():
+        if not ends.stop.is_set():
             with anyio.move_on_after(EOF_GRACE_S):
-                await _first_of(gate.idle, stop)
+                await _first_of(gate.idle, ends.stop, ends.deaf)
+        if not ends.stop.is_set() and (waiting := tools.leave()):
+            _log.warning(
+                "the client has left; %d executions wait for approval and go on: moonpool approvals list. "
+                "A signal ends them",
+                waiting,
+            )
+
+
+async def _until(stop: asyncio.Event, work: Coroutine[object, object, None]) -> None:
+    """Wait for `work`, at most until `stop`."""
+    running, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        running.cancel()
+        stopped.cancel()
 
 
 async def _pass_out(gate: Gate, from_server: MemoryObjectReceiveStream[SessionMessage]) -> None:
@@ -114,8 +147,8 @@ async def _pass_out(gate: Gate, from_server: MemoryObjectReceiveStream[SessionMe
             await gate.pass_out(message)
 
 
-async def _close_on(stop: asyncio.Event, reader: LineReader) -> None:
-    await stop.wait()
+async def _close_on(stop: asyncio.Event, deaf: asyncio.Event, reader: LineReader) -> None:
+    await _first_of(stop, deaf)
     reader.close()
 
 

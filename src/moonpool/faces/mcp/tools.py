@@ -7,23 +7,30 @@ with its near names, code that is too large. Anything else that goes wrong is a 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from moonpool.catalog.render import hit_lines, one_line
 from moonpool.core.errors import InputError, MoonpoolError
+from moonpool.core.json import digest_json
 from moonpool.faces.mcp.answers import Answer, execution_answer, problem_answer, text_answer
 from moonpool.faces.mcp.arguments import DefinitionRequest, ExecuteRequest, SearchRequest, read_arguments
 from moonpool.faces.mcp.catalogs import CurrentCatalog
 from moonpool.faces.mcp.definitions import DEFINITIONS, EXECUTE
 from moonpool.faces.mcp.instructions import instructions
 from moonpool.faces.mcp.sessions import FaceSessions
+from moonpool.runtime.parked import ParkedCalls
+from moonpool.runtime.request_state import RequestStateError
 from moonpool.runtime.runs import CodeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from moonpool.catalog.catalog import Catalog
+    from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.faces.mcp.asking import Asker, Bindings
+    from moonpool.runtime.parked import OpenQuestion, ParkedCall
     from moonpool.runtime.runs import Ticket
     from moonpool.runtime.sessions import Runtime
     from moonpool.runtime.tools import Toolbox
@@ -33,6 +40,8 @@ if TYPE_CHECKING:
     Observer = Callable[[Stream, bytes], None]
 
 ANSWER_CHARS_MAX: Final = 8 * 1024**2
+OUTCOME_KEPT_S: Final = 600.0
+"""How much longer than its questions a call can be asked for again."""
 
 
 class ServedApp(Protocol):
@@ -47,12 +56,42 @@ class ServedApp(Protocol):
     @property
     def ticket(self) -> Ticket: ...
 
+    async def keep_outcome(self, envelope: Envelope, /) -> None:
+        """Keep the outcome of an execution whose caller is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """The client's side of one request to execute code."""
+
+    observer: Observer | None = None  # hears output while this request waits
+    asker: Callable[[ParkedCall], Asker | None] = lambda _: None  # whom a call that this request starts may ask
+    state: str | None = None  # of the call that this request comes back for
+    answers: Mapping[str, JsonValue]  # to the questions it was given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputNeeded:
+    """The call goes on when these are answered."""
+
+    questions: tuple[OpenQuestion, ...]
+    state: str
+
 
 class CodeTools:
     """The tools of one connection."""
 
-    def __init__(self, app: ServedApp, ticket: Ticket) -> None:
-        self._ticket = ticket
+    def __init__(self, app: ServedApp, bindings: Bindings) -> None:
+        self._bindings = bindings
+        self._ticket = bindings.ticket(app.ticket)
+        settings = app.settings
+        self._calls = ParkedCalls(
+            owner=app.ticket.principal,
+            kept_s=settings.approval_expiry_s + OUTCOME_KEPT_S,
+            parked_max=settings.parked_runs_max,
+            keep=app.keep_outcome,
+        )
         self._runtime, self._toolbox = app.runtime, app.toolbox
         self._catalog = CurrentCatalog(app.toolbox)
         self._sessions = FaceSessions(app.runtime, idle_s=app.settings.session_idle_s)
@@ -63,12 +102,21 @@ class CodeTools:
         self._runtime.pool.fill(self._runtime.sandbox_spec)
 
     async def close(self) -> None:
-        """End every session of this connection."""
+        """End every call and session of this connection."""
         await self._catalog.close()
+        await self._calls.close()
         await self._sessions.close()
 
-    async def call(self, name: str, arguments: Mapping[str, JsonValue], observer: Observer | None) -> Answer:
-        """Call one of the three tools. `observer` hears output of code."""
+    def leave(self) -> int:
+        """The client has left; returns how many executions go on, because somebody else is being asked."""
+        return self._calls.leave()
+
+    async def wait_spared(self) -> None:
+        """Wait until those executions are over."""
+        await self._calls.wait_spared()
+
+    async def call(self, name: str, arguments: Mapping[str, JsonValue], caller: Caller) -> Answer | InputNeeded:
+        """Call one of the three tools. Raises RequestStateError."""
         assert name in DEFINITIONS
         try:
             match read_arguments(name, arguments):
@@ -77,7 +125,9 @@ class CodeTools:
                 case DefinitionRequest() as define:
                     return await self._define(define)
                 case ExecuteRequest() as execute:
-                    return await self._execute(execute, observer)
+                    return await self._execute(execute, arguments, caller)
+        except RequestStateError:
+            raise
         except MoonpoolError as error:
             return problem_answer(error, structured=name == EXECUTE)
 
@@ -113,15 +163,30 @@ class CodeTools:
             raise InputError(f"the definitions are {len(text):,} characters long; ask for fewer at a time")
         return text_answer(text)
 
-    async def _execute(self, request: ExecuteRequest, observer: Observer | None) -> Answer:
+    async def _execute(
+        self, request: ExecuteRequest, arguments: Mapping[str, JsonValue], caller: Caller
+    ) -> Answer | InputNeeded:
+        key = digest_json(dict(arguments))
+        if caller.state is not None:
+            call = self._calls.resume(caller.state, key, caller.answers)
+        else:
+            call = self._calls.start(key, lambda call: self._work(request, call, caller))
+        with call.heard_by(caller.observer):
+            outcome = await call.outcome()
+        if isinstance(outcome, tuple):
+            return InputNeeded(questions=outcome, state=self._calls.state_of(call, outcome))
+        return execution_answer(outcome)
+
+    async def _work(self, request: ExecuteRequest, call: ParkedCall, caller: Caller) -> Envelope:
         code = CodeRequest(
             code=request.code,
             language=request.language,
             typescript=request.typescript,
             timeout_s=request.timeout_s,
-            observer=observer,
+            observer=call.hear,
         )
-        return execution_answer(await self._sessions.execute(code, self._ticket, request.session))
+        with self._bindings.binding(call, caller.asker(call)):
+            return await self._sessions.execute(code, self._ticket, request.session)
 
     def _missing(self, catalog: Catalog) -> list[str]:
         known = {server.server_id for server in catalog.servers()}

@@ -1,0 +1,137 @@
+"""Asking a client back: which executions may ask which client, and what that client can be asked.
+
+An `Asker` puts one request of the protocol to the client of one call and returns its result as JSON. There are two: one
+sends it, one leaves it open for the answer `input_required` (`runtime.parked`). `Bindings` knows the asker of each
+execution; an execution is bound by the task that starts it, so code has no part in whom it can ask.
+
+Neighbours: `approver` asks about tool calls, `broker.relay` passes on what servers ask.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable, Generator
+
+    from moonpool.broker.context import CallContext
+    from moonpool.core.json import JsonObject
+    from moonpool.runtime.deadline import Deadline
+    from moonpool.runtime.parked import ParkedCall
+    from moonpool.runtime.runs import Ticket
+    from moonpool.runtime.tools import ToolSnapshot
+
+ELICIT: Final = "elicitation/create"
+SAMPLE: Final = "sampling/createMessage"
+
+
+class Asker(Protocol):
+    """The way to one client's user and model."""
+
+    def can(self, method: str, mode: str = "") -> bool:
+        """Whether the client has declared it; `mode` of an elicitation is `form` or `url`."""
+        ...
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        """The client's result, unchecked. Raises AnswererGoneError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a client declared, as far as its revision knows it."""
+
+    form: bool = False
+    url: bool = False
+    sample: bool = False
+
+    def can(self, method: str, mode: str = "") -> bool:
+        if method == SAMPLE:
+            return self.sample
+        return method == ELICIT and (self.url if mode == "url" else self.form)
+
+
+@dataclass(frozen=True, slots=True)
+class SendingAsker:
+    """Sends a request, one at a time: a person reads one form after the other."""
+
+    abilities: Abilities
+    send: Callable[[str, JsonObject], Awaitable[JsonObject]]
+    turn: asyncio.Lock
+
+    def can(self, method: str, mode: str = "") -> bool:
+        return self.abilities.can(method, mode)
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        async with self.turn:
+            return await self.send(method, params)
+
+
+@dataclass(frozen=True, slots=True)
+class LeavingAsker:
+    """Leaves the question open at the call, until its client comes for it."""
+
+    abilities: Abilities
+    call: ParkedCall
+
+    def can(self, method: str, mode: str = "") -> bool:
+        return self.abilities.can(method, mode)
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        return await self.call.ask(method, params)
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    call: ParkedCall
+    asker: Asker | None
+
+
+_binding: ContextVar[_Binding | None] = ContextVar("moonpool_binding", default=None)
+
+
+class Bindings:
+    """Which client each execution belongs to."""
+
+    def __init__(self) -> None:
+        self._askers: dict[str, Asker] = {}
+
+    def asker_of(self, run_id: str) -> Asker | None:
+        return self._askers.get(run_id)
+
+    @contextmanager
+    def binding(self, call: ParkedCall, asker: Asker | None) -> Generator[None]:
+        """Executions that start inside the block, with a ticket of `ticket`, belong to `call` and ask `asker`."""
+        token = _binding.set(_Binding(call, asker))
+        try:
+            yield
+        finally:
+            _binding.reset(token)
+            for context in call.contexts:
+                self._askers.pop(context.run_id, None)
+
+    def ticket(self, ticket: Ticket) -> Ticket:
+        """`ticket`, with its executions bound to the call that started them."""
+
+        def make_context(
+            run_id: str,
+            trace_id: str,
+            session_id: str,
+            code_digest: str,
+            language: str,
+            snapshot: Callable[[], ToolSnapshot],
+            deadline: Deadline,
+        ) -> CallContext:
+            made = ticket.make_context(run_id, trace_id, session_id, code_digest, language, snapshot, deadline)
+            binding = _binding.get()  # the execution's task was made by the call's, so it has its context
+            if binding is not None:
+                binding.call.contexts.append(made)
+                if binding.asker is not None:
+                    self._askers[run_id] = binding.asker
+            return made
+
+        return replace(ticket, make_context=make_context)

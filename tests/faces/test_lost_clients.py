@@ -1,0 +1,111 @@
+"""A client that goes away: what waits for somebody else's answer goes on, everything else ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from apps import DATA, fixture_server
+from faces.modern_client import ModernClient, answers_to
+from faces.raw_client import PATIENCE_S, RawClient, children_of, wait_gone
+from moonpool.runtime.approvals import Answerer, Approvals
+from moonpool.runtime.process_marks import is_gone
+from moonpool.store.approvals import ApprovalStore
+from moonpool.store.outcomes import OutcomeStore
+from moonpool.store.paths import approvals_path, outcomes_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from moonpool.core.approvals import QueuedRequest
+
+CALL = "import servers.echo as e\nr = await e.echo(word='hello')\nresult = r.data if r['ok'] else r['error']['type']"
+BOSS = Answerer(name="terminal:boss", person=True)
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("lost") / "servers.json"
+    path.write_text(json.dumps({"mcpServers": {"echo": fixture_server("echo.py", allow=[])}}), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def queue() -> Generator[Approvals]:
+    store = ApprovalStore(approvals_path(DATA), is_gone=is_gone)
+    yield Approvals(store, lambda _: None)
+    store.close()
+
+
+def waiting(queue: Approvals) -> QueuedRequest:
+    end = time.monotonic() + PATIENCE_S
+    while not (found := queue.requests()):
+        assert time.monotonic() < end, "nothing waits"
+        threading.Event().wait(0.05)
+    return found[0]
+
+
+def leave(client: RawClient) -> None:
+    assert client.process.stdin is not None
+    client.process.stdin.close()
+
+
+@pytest.mark.parametrize("yes", [True, False])
+def test_a_run_in_the_queue_outlives_its_client(config: Path, queue: Approvals, yes: bool) -> None:
+    with RawClient(config, approve="queue", EOF_GRACE_S="0.5") as client:
+        client.handshake()
+        client.start(CALL)
+        request = waiting(queue)
+        leave(client)
+        while b"the client has left" not in client.said().encode():
+            threading.Event().wait(0.05)
+        (queue.approve if yes else queue.deny)(request.request_id, BOSS)
+        assert client.process.wait(PATIENCE_S) == 0
+    kept = OutcomeStore(outcomes_dir(DATA)).find(request.run_id)
+
+    assert kept is not None
+    assert kept["result"]["data"] == ({"word": "hello"} if yes else "ApprovalRejected")
+
+
+def test_a_signal_ends_it_and_its_question(config: Path, queue: Approvals) -> None:
+    with RawClient(config, approve="queue", EOF_GRACE_S="0.5") as client:
+        client.handshake()
+        client.start(CALL)
+        request = waiting(queue)
+        leave(client)
+        while b"the client has left" not in client.said().encode():
+            threading.Event().wait(0.05)
+        family = children_of(client.process.pid)
+        os.kill(client.process.pid, signal.SIGTERM)
+        assert client.process.wait(PATIENCE_S) == 0
+
+    assert wait_gone(family, 10) == set()
+    assert queue.requests() == []
+    assert OutcomeStore(outcomes_dir(DATA)).find(request.run_id) is None
+
+
+def test_what_only_the_client_could_answer_ends_with_it(config: Path) -> None:
+    with RawClient(config, approve="ask") as wire:
+        ModernClient(wire).ask(CALL)
+        family = children_of(wire.process.pid)
+        assert wire.close() == 0
+
+    assert wait_gone(family, 10) == set()
+
+
+def test_a_repeat_cancelled_by_the_client_that_left_is_no_second_run(config: Path) -> None:
+    with RawClient(config, approve="ask") as wire:
+        client = ModernClient(wire)
+        asked = client.ask(CALL)
+        client.start(CALL, state=asked["requestState"], answers=answers_to(asked))
+        leave(wire)
+        [outcome] = [message["result"] for message in wire.rest() if "result" in message]
+
+    assert outcome["structuredContent"] == {"ok": True, "data": {"word": "hello"}}
