@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from apps import fixture_server, open_app, run
 from moonpool.broker.approval import ScriptedApprover
 from moonpool.core.calls import ApprovalState
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 OFFERS = ("2025-11-25", "resources,prompts,completions,templates")
@@ -55,3 +59,27 @@ result = "ok" if call.ok else call.error["type"]
         envelope = await run(app, code)
     assert envelope.data == outcome
     assert [request.tool_name for request in approver.requests] == (["mcp:resources/read"] if state else [])
+
+
+@pytest.mark.req("D-014", "D-017")
+async def test_code_waits_for_a_resource_to_change_until_its_session_ends(tmp_path: Path) -> None:
+    state = {"tools": [], "resources": ["w://a"], "prompts": [], "texts": {"w://a": "old"}}
+    (tmp_path / "state.json").write_text(json.dumps(state), encoding="utf-8")
+    code = """
+from servers.lib import change, mcp_resources_read, mcp_resources_subscribe, mcp_resources_wait
+
+await mcp_resources_subscribe(uri="w://a")
+await change(uri="w://a", text="new")
+news = await mcp_resources_wait(within_s=10)
+nothing = await mcp_resources_wait(within_s=0.1)
+result = [news["changed"], nothing["changed"], (await mcp_resources_read(uri="w://a"))["contents"][0]["text"]]
+"""
+    server = fixture_server("watched.py", "2025-11-25", str(tmp_path / "state.json"), trusted=True, allow=["*"])
+    async with open_app({"lib": server}) as app:
+        envelope = await run(app, code)
+        upstream = app.toolbox.get("lib")
+        assert upstream is not None
+        told: Any = {"told": []}
+        while {"unsubscribe": "w://a"} not in told["told"]:
+            told = (await upstream.call_tool("told", {}, timeout_s=20))["structuredContent"]
+    assert envelope.data == [["w://a"], [], "new"]

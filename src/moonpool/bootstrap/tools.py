@@ -117,6 +117,7 @@ async def open_toolbox(  # noqa: PLR0913  parts of the composition
                 environ=environ,
                 known_eras=eras,
                 on_listing_changed=lambda server_id: boxes[0].refresh_soon(server_id) if boxes else None,
+                on_change=lambda change: boxes[0].changes.heard(change) if boxes else None,
                 handlers=handlers,
                 credentials=credentials,
             )

@@ -249,6 +249,7 @@ class Session:
         """End the kernel. Idempotent."""
         self._unfollow()
         self._runtime.forget(self)
+        self._runtime.toolbox.forget_caller(self.session_id)
         await asyncio.gather(*self._showing)
         if self._sandbox is not None:
             await self._sandbox.close()

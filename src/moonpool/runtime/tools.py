@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.json import digest_json
 from moonpool.core.manifest import Manifest, ServerListing
+from moonpool.runtime.changes import Changes
 from moonpool.runtime.drift import check_shown, choose
 from moonpool.sandboxes.base import SandboxStartError
 
@@ -100,6 +101,7 @@ class Toolbox:
         self._problems: dict[str, str] = {}
         self._unverified: set[str] = set()
         self._snapshot: ToolSnapshot | None = None
+        self.changes = Changes(upstreams)
         self._loading = asyncio.Lock()
         self._followers: set[Callable[[ToolSnapshot], None]] = set()
         self._tasks: set[asyncio.Task[object]] = set()
@@ -117,6 +119,7 @@ class Toolbox:
             if self._snapshot is None:
                 await asyncio.gather(*(self._load(server_id) for server_id in self._keys))
                 self._snapshot = await self._make_snapshot()
+                self.changes.know(self._snapshot)
         return self._snapshot
 
     @property
@@ -135,6 +138,12 @@ class Toolbox:
             self._unverified.discard(server_id)
             self.refresh_soon(server_id)
         return self._upstreams.get(server_id)
+
+    def forget_caller(self, session_id: str) -> None:
+        """A session is over: its subscriptions end."""
+        for server_id in self._keys:
+            if (upstream := self._upstreams.get(server_id)) is not None:
+                upstream.forget_caller(session_id)
 
     def refresh_soon(self, server_id: str) -> None:
         """Ask the server again in the background (it said that its list changed)."""
@@ -186,12 +195,14 @@ class Toolbox:
             changed = before is None or (snapshot.digest, snapshot.changes) != (before.digest, before.changes)
             self._snapshot = snapshot
         if changed:
+            self.changes.show(snapshot)
             for follower in tuple(self._followers):
                 follower(snapshot)
         return snapshot
 
     async def close(self) -> None:
         """Let a background check end, so that the next process finds a fresh cache; not for long."""
+        await self.changes.close()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_LAST_REFRESH_S)
             for task in tuple(self._tasks):

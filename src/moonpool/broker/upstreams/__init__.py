@@ -8,7 +8,9 @@ them.
     base        the seam: `Upstream` and its closed set of errors
     opening     all upstreams of one configuration: `open_upstreams`
     supervisor  one upstream: owner task, time limits, restarts
-    backoff     when a failing upstream may be tried again (pure)
+    circuit     whether a failing upstream is called now; `backoff` (pure) counts
+    pace        how fast one is called, and whose turn it is; `callers` says who calls
+    observing   subscriptions to resources: `subscriptions` (who wants what), `changes` (what one connection tells)
     link        one live connection: era, requests, listing; the only user of the SDK's session
     questions   what a server asks back, and who answers; `forms` (pure), `asking` (the dispatcher)
     offers      resources, prompts and completion, made into tools; `cursors` ends their pages

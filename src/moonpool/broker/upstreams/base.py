@@ -16,6 +16,7 @@ is the contract that every implementation passes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from moonpool.core.calls import CallErrorType
@@ -48,6 +49,19 @@ class Upstream(Protocol):
     async def call_tool(self, name: str, arguments: JsonObject, *, timeout_s: float) -> JsonObject:
         """The raw CallToolResult, also when it says `isError`. Raises an UpstreamError within `timeout_s`."""
         ...
+
+    def forget_caller(self, caller: str) -> None:
+        """End what a caller (see `callers`) has subscribed to. Returns at once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Something that a server says, or that a reconnect lets suspect."""
+
+    server_id: str
+    kind: str  # "tools", "resources", "prompts": the list of these; "resource": the one at `uri`
+    uri: str = ""
 
 
 class UpstreamSource(Protocol):

@@ -26,8 +26,6 @@ from moonpool.broker.upstreams.streams import EndOfMessages, WatchedReader
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from mcp import ClientSession
-
     from moonpool.broker.config import ServerConfig
     from moonpool.broker.upstreams.link import LinkSpec
 
@@ -83,8 +81,8 @@ class _Dial:
             return None
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
-        if is_modern(link.protocol_version) and _may_change(link.session):
-            tasks.start_soon(link.follow_listing)
+        if is_modern(link.protocol_version):
+            tasks.start_soon(link.follow_changes)
         self.connected = True
         return link
 
@@ -122,11 +120,3 @@ def _transports(config: ServerConfig) -> tuple[str, ...]:
         return (config.transport,)
     path = httpx2.URL(config.url).path.rstrip("/")
     return ("sse", "http") if path.endswith("/sse") else ("http", "sse")
-
-
-def _may_change(session: ClientSession) -> bool:
-    """Whether the server says that its listing changes; one whose era was taken on trust was not asked."""
-    capabilities = session.server_capabilities
-    if capabilities is None or capabilities.tools is None:
-        return True
-    return bool(capabilities.tools.list_changed)

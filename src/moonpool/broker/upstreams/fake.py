@@ -12,6 +12,8 @@ import anyio
 
 from moonpool.broker.upstreams.base import UpstreamCallTimeoutError, UpstreamProtocolError
 from moonpool.broker.upstreams.listing import ListingPages
+from moonpool.broker.upstreams.observing import OBSERVING, Observing
+from moonpool.broker.upstreams.offers import READ_RESOURCE, offered_tools
 from moonpool.broker.upstreams.results import check_result
 from moonpool.core.manifest import ServerListing
 
@@ -29,10 +31,18 @@ class FakeUpstream:
     A behaviour may raise an UpstreamError of its choice, wait, or return any object as CallToolResult.
     """
 
-    def __init__(self, server_id: str, tools: Mapping[str, tuple[JsonObject, Behaviour]]) -> None:
+    def __init__(
+        self,
+        server_id: str,
+        tools: Mapping[str, tuple[JsonObject, Behaviour]],
+        *,
+        resources: Mapping[str, str] | None = None,
+    ) -> None:
         self.server_id = server_id
         self.calls: list[tuple[str, JsonObject]] = []
         self.tools = dict(tools)
+        self.resources = None if resources is None else dict(resources)  # texts by address
+        self.observing = Observing(server_id, self._ask_for)
 
     @property
     def protocol_version(self) -> str | None:
@@ -44,13 +54,21 @@ class FakeUpstream:
         pages.add({"tools": [copy.deepcopy(raw) for raw, _ in self.tools.values()]})
         return ServerListing(
             server_id=self.server_id,
-            tools=pages.tools,
+            tools=(*pages.tools, *offered_tools(self.server_id, self._capabilities)),
             name=self.server_id,
             protocol_version="2026-07-28",
             warnings=pages.warnings,
         )
 
     async def call_tool(self, name: str, arguments: JsonObject, *, timeout_s: float) -> JsonObject:
+        if name in OBSERVING and self.resources is not None:
+            return await self.observing.call(name, arguments, timeout_s=timeout_s)
+        if name == READ_RESOURCE and str(arguments.get("uri")) in (self.resources or {}):
+            uri = str(arguments["uri"])
+            return {
+                "content": [],
+                "structuredContent": {"contents": [{"uri": uri, "text": (self.resources or {})[uri]}]},
+            }
         if name not in self.tools:
             problem = f"refused {name!r}: Unknown tool (JSON-RPC error -32602)"
             raise UpstreamProtocolError(self.server_id, problem, for_guest=problem)
@@ -61,6 +79,24 @@ class FakeUpstream:
             return check_result(self.server_id, name, result)
         problem = f"did not answer {name!r} within {timeout_s:g} s and was told to cancel it"
         raise UpstreamCallTimeoutError(self.server_id, problem, for_guest=problem)
+
+    def change(self, uri: str, text: str) -> None:
+        """Another content for a resource, told to whoever subscribed to it."""
+        assert self.resources is not None
+        self.resources[uri] = text
+        self.observing.subscriptions.heard(uri)
+
+    def forget_caller(self, caller: str) -> None:
+        self.observing.subscriptions.forget(caller)
+
+    @property
+    def _capabilities(self) -> JsonObject:
+        return {} if self.resources is None else {"resources": {"subscribe": True}}
+
+    async def _ask_for(self, timeout_s: float, doing: str, use: object) -> None:
+        """Every subscription is taken."""
+        del timeout_s, doing, use
+        await anyio.lowlevel.checkpoint()
 
 
 async def echo(arguments: JsonObject) -> JsonObject:

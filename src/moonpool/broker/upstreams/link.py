@@ -11,19 +11,16 @@ Neighbours: `dialling` makes it, `link_failures` says why a request failed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 from mcp import ClientSession, MCPError
-from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
 from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 from mcp.types import (
     HEADER_MISMATCH,
+    LOG_LEVEL_META_KEY,
     SERVER_INFO_META_KEY,
     LoggingMessageNotification,
-    PromptListChangedNotification,
-    ResourceListChangedNotification,
-    ToolListChangedNotification,
 )
 
 from moonpool.broker.upstreams.base import (
@@ -31,11 +28,12 @@ from moonpool.broker.upstreams.base import (
     UpstreamProtocolError,
     said,
 )
+from moonpool.broker.upstreams.changes import ChangeStream, notified
 from moonpool.broker.upstreams.era import CLIENT, UnknownRevisionError, discover, is_modern, negotiate, stamp
 from moonpool.broker.upstreams.http import EXCHANGE, Exchange
 from moonpool.broker.upstreams.link_failures import LinkFailures
 from moonpool.broker.upstreams.listing import ListingPages
-from moonpool.broker.upstreams.offers import Offers
+from moonpool.broker.upstreams.offers import SUBSCRIBE, Offers, offered_tools
 from moonpool.broker.upstreams.questions import ROUND_COUNT_MAX
 from moonpool.broker.upstreams.remarks import Remarks
 from moonpool.broker.upstreams.results import check_encodable, check_result
@@ -51,10 +49,8 @@ if TYPE_CHECKING:
     from moonpool.broker.upstreams.process import ServerProcess, StopTimes
     from moonpool.broker.upstreams.questions import QuestionHandlers, Questions
     from moonpool.broker.upstreams.streams import EndOfMessages
+    from moonpool.broker.upstreams.subscriptions import Subscriptions
     from moonpool.core.json import JsonObject, JsonValue
-
-_RELISTEN_COUNT_MAX: Final = 20
-_CHANGES: Final = (ToolListChangedNotification, ResourceListChangedNotification, PromptListChangedNotification)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +60,8 @@ class LinkSpec:
     config: ServerConfig
     environ: Mapping[str, str]
     known_era: str | None
-    on_listing_changed: Callable[[], None]
+    on_change: Callable[[str, str], None]  # what kind of thing, and which resource
+    subscriptions: Subscriptions
     stop_times: StopTimes
     handlers: QuestionHandlers
     credentials: Credentials | None = None
@@ -96,6 +93,7 @@ class Link:
         self._remarks = Remarks(spec.config)
         self._offers = Offers(spec.config.server_id, self._ask)
         self.session = ClientSession(dispatcher=dispatcher, message_handler=self._on_message, client_info=CLIENT)
+        self._changes = ChangeStream(self.session, spec.subscriptions, spec.on_change)
 
     @property
     def protocol_version(self) -> str | None:
@@ -131,6 +129,17 @@ class Link:
             EXCHANGE.reset(token)
         self.blind = about is None
         self._about = about or {}
+        await self._ask_for_logs()
+
+    async def _ask_for_logs(self) -> None:
+        """Tell an older server that logs how much of it is wanted; a newer one is told with every request (`stamp`)."""
+        level, declared = self._config.log_level, self._about.get("capabilities")
+        if not level or is_modern(self.protocol_version) or not isinstance(declared, dict) or "logging" not in declared:
+            return
+        try:
+            await self.request("logging/setLevel", {"level": level}, doing="logging/setLevel")
+        except UpstreamProtocolError as exc:
+            self._remarks.message("warning", f"(about logging/setLevel) {exc}")
 
     async def request(self, method: str, params: JsonObject, *, doing: str, header_map: Any = None) -> JsonObject:
         """One request, raw in both directions. Raises UpstreamError; has no time limit of its own."""
@@ -138,6 +147,8 @@ class Link:
         token = EXCHANGE.set(exchange)
         try:
             opts = stamp(self.protocol_version, method, params, self._questions.capabilities, header_map)
+            if self._config.log_level and is_modern(self.protocol_version):
+                cast("JsonObject", params["_meta"])[LOG_LEVEL_META_KEY] = self._config.log_level
             if method == "tools/call" and (receiver := self._remarks.progress_of(doing)) is not None:
                 opts["on_progress"] = receiver
             return cast("JsonObject", await self._dispatcher.send_raw_request(method, params, opts))
@@ -212,19 +223,27 @@ class Link:
             return True
         return False
 
-    async def follow_listing(self) -> None:
-        """Pass a modern server's list_changed events on until the connection ends; never raises."""
-        for _ in range(_RELISTEN_COUNT_MAX):
-            try:
-                async with listen(self.session, tools_list_changed=True) as subscription:
-                    async for _event in subscription:
-                        self._spec.on_listing_changed()
-                return  # the server closed the subscription in good order
-            except SubscriptionLost:
-                self._spec.on_listing_changed()  # something may have been missed
-                await anyio.sleep(1.0)
-            except (MCPError, ListenNotSupportedError, TimeoutError):
-                return
+    async def follow_changes(self) -> None:
+        """Pass on what a modern server says has changed, until the connection ends; never raises."""
+        await self._changes.follow(self._about.get("capabilities"))
+
+    async def subscribe(self, uri: str) -> None:
+        """Have the server tell when a resource changes. Raises UpstreamError."""
+        if not any(
+            tool.name == SUBSCRIBE for tool in offered_tools(self._config.server_id, await self._capabilities())
+        ):
+            problem = "does not offer subscriptions (any more)"
+            raise UpstreamProtocolError(self._config.server_id, problem, for_guest=problem)
+        if not is_modern(self.protocol_version):
+            await self.request("resources/subscribe", {"uri": uri}, doing="resources/subscribe")
+        elif not await self._changes.takes(uri):
+            problem = f"does not tell when {said(uri, 200)!r} changes"
+            raise UpstreamProtocolError(self._config.server_id, problem, for_guest=problem)
+
+    async def unsubscribe(self, uri: str) -> None:
+        """The other way round; the stream of a modern server is replaced by one without the address anyway."""
+        if not is_modern(self.protocol_version):
+            await self.request("resources/unsubscribe", {"uri": uri}, doing="resources/unsubscribe")
 
     def _keep_header_maps(self, pages: ListingPages) -> None:
         """SPEC: a 2026-07-28 client must drop tools whose `x-mcp-header` annotations are invalid."""
@@ -261,8 +280,8 @@ class Link:
         )
 
     async def _on_message(self, message: object) -> None:
-        if isinstance(message, _CHANGES):
-            self._spec.on_listing_changed()
+        if (change := notified(message)) is not None:
+            self._spec.on_change(*change)
         elif isinstance(message, LoggingMessageNotification):
             self._remarks.message(message.params.level, message.params.data)
 

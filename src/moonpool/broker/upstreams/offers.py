@@ -32,16 +32,21 @@ READ_RESOURCE: Final = f"{RESERVED_PREFIX}resources/read"
 LIST_PROMPTS: Final = f"{RESERVED_PREFIX}prompts/list"
 GET_PROMPT: Final = f"{RESERVED_PREFIX}prompts/get"
 COMPLETE: Final = f"{RESERVED_PREFIX}completion/complete"
+SUBSCRIBE: Final = f"{RESERVED_PREFIX}resources/subscribe"
+UNSUBSCRIBE: Final = f"{RESERVED_PREFIX}resources/unsubscribe"
+WAIT: Final = f"{RESERVED_PREFIX}resources/wait"
 
 _TEXT: Final[JsonObject] = {"type": "string"}
 _TEXTS: Final[JsonObject] = {"type": "object", "additionalProperties": {"type": "string"}}
+_STRINGS: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
 _OBJECTS: Final[JsonObject] = {"type": "array", "items": {"type": "object"}}
 
 
 def _tool(
     name: str, title: str, description: str, inputs: JsonObject, required: list[JsonValue], gives: str
 ) -> JsonObject:
-    outputs: JsonObject = {gives: _OBJECTS} if gives else {"values": {"type": "array", "items": {"type": "string"}}}
+    kinds = {"": _STRINGS, "changed": _STRINGS, "uri": _TEXT}
+    outputs: JsonObject = {gives or "values": kinds.get(gives, _OBJECTS)}
     schema: JsonObject = {"type": "object", "properties": inputs, "additionalProperties": False, "required": required}
     return {
         "name": name,
@@ -67,6 +72,29 @@ _TOOLS: Final[Mapping[str, tuple[JsonObject, ...]]] = {
             "Read a resource by its address. Each of `contents` has `uri`, `mimeType`, and `text` or base64 `blob`.",
             {"uri": {**_TEXT, "description": "From the list, or a template with its variables filled in."}},
             ["uri"], "contents",
+        ),
+    ),
+    "subscriptions": (
+        _tool(
+            SUBSCRIBE,
+            "Subscribe to a resource",
+            "Have this server tell this session when a resource changes; `mcp:resources/wait` gives the news.",
+            {"uri": {**_TEXT, "description": "As it is read."}}, ["uri"], "uri",
+        ),
+        _tool(
+            UNSUBSCRIBE,
+            "Unsubscribe from a resource",
+            "End a subscription of this session.",
+            {"uri": _TEXT}, ["uri"], "uri",
+        ),
+        _tool(
+            WAIT,
+            "Wait for a resource to change",
+            "Wait until a resource that this session subscribed to may have changed: the addresses in `changed`, each "
+            "once; none when nothing changed in time. Read them again then.",
+            {"within_s": {"type": "number", "minimum": 0, "maximum": 3600,
+                          "description": "Seconds; 30 unless given, and never longer than the call's own limit."}},
+            [], "changed",
         ),
     ),
     "prompts": (
@@ -104,7 +132,9 @@ _TOOLS: Final[Mapping[str, tuple[JsonObject, ...]]] = {
 
 def offered_tools(server_id: str, capabilities: JsonValue) -> tuple[ToolDefinition, ...]:
     """The reserved tools of a server that declares these capabilities."""
-    declared = capabilities if isinstance(capabilities, dict) else {}
+    declared = dict(capabilities) if isinstance(capabilities, dict) else {}
+    resources = declared.get("resources")
+    declared["subscriptions"] = {} if isinstance(resources, dict) and resources.get("subscribe") is True else None
     return tuple(
         ToolDefinition(server_id=server_id, name=str(raw["name"]), raw=raw)
         for capability, tools in _TOOLS.items()
@@ -135,7 +165,7 @@ class Offers:
         for capability, looks in _LOOKS.items():
             for method, member in looks:
                 if isinstance(declared.get(capability), dict) and await self._has(method, member):
-                    found[capability] = {}
+                    found[capability] = declared[capability]
                     break
         if found and "completions" in declared:
             found["completions"] = declared["completions"]

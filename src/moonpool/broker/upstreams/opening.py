@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from moonpool.broker.config import McpConfig
     from moonpool.broker.oauth.credentials import Credentials
-    from moonpool.broker.upstreams.base import Upstream
+    from moonpool.broker.upstreams.base import Change, Upstream
     from moonpool.broker.upstreams.process import StopTimes
     from moonpool.broker.upstreams.questions import QuestionHandlers
 
@@ -49,6 +49,7 @@ async def open_upstreams(  # noqa: PLR0913  what every upstream needs, and a clo
     environ: Mapping[str, str],
     known_eras: Mapping[str, str] | None = None,
     on_listing_changed: Callable[[str], None] | None = None,
+    on_change: Callable[[Change], None] | None = None,
     stop_times: StopTimes | None = None,
     handlers: QuestionHandlers | None = None,
     credentials: Mapping[str, Credentials] | None = None,
@@ -56,10 +57,17 @@ async def open_upstreams(  # noqa: PLR0913  what every upstream needs, and a clo
 ) -> AsyncGenerator[Upstreams]:
     """Enter: nothing is started yet. Exit, on any path: no connection and no process is left.
 
-    `environ` gives a child its few inherited variables. `on_listing_changed` is called in the event loop with a server
-    id whenever its tools may have changed; it must return at once. `handlers` answer what servers ask; without one they
-    are told that nobody here can. `credentials` are by server id; who made them closes them after the upstreams.
+    `on_change` hears of every change, `on_listing_changed` of lists only; both are called in the event loop and must
+    return at once. `environ` gives a child its few inherited variables. `handlers` answer what servers ask; without one
+    they are told that nobody here can. `credentials` are by server id; who made them closes them after the upstreams.
     """
+
+    def tell(change: Change) -> None:
+        if on_listing_changed is not None and change.kind != "resource":
+            on_listing_changed(change.server_id)
+        if on_change is not None:
+            on_change(change)
+
     with _ungrouped():
         async with anyio.create_task_group() as tasks:
             supervised = {
@@ -68,7 +76,7 @@ async def open_upstreams(  # noqa: PLR0913  what every upstream needs, and a clo
                     tasks,
                     environ=environ,
                     known_era=(known_eras or {}).get(server.server_id),
-                    on_listing_changed=on_listing_changed,
+                    on_change=tell,
                     stop_times=stop_times,
                     handlers=handlers,
                     credentials=(credentials or {}).get(server.server_id),

@@ -20,6 +20,7 @@ import anyio
 import anyio.to_thread
 
 from moonpool.broker.upstreams.base import (
+    Change,
     UpstreamCallTimeoutError,
     UpstreamClosedError,
     UpstreamConnectTimeoutError,
@@ -33,6 +34,7 @@ from moonpool.broker.upstreams.base import (
     said,
 )
 from moonpool.broker.upstreams.circuit import Circuit
+from moonpool.broker.upstreams.observing import OBSERVING, Observing
 from moonpool.broker.upstreams.pace import Pace
 from moonpool.broker.upstreams.process import StopTimes
 from moonpool.broker.upstreams.questions import QuestionHandlers
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from moonpool.core.manifest import ServerListing
 
 SIGN_OF_LIFE_S: Final = 2.0
+COME_BACK_S: Final = 1.0
 PING_S_MAX: Final = 10.0
 """How long an idle server may take to answer a ping."""
 _DIALLING_MODULE: Final = "moonpool.broker.upstreams.dialling"
@@ -81,7 +84,7 @@ class SupervisedUpstream:
         *,
         environ: Mapping[str, str],
         known_era: str | None = None,
-        on_listing_changed: Callable[[str], None] | None = None,
+        on_change: Callable[[Change], None] | None = None,
         stop_times: StopTimes | None = None,
         handlers: QuestionHandlers | None = None,
         credentials: Credentials | None = None,
@@ -92,7 +95,9 @@ class SupervisedUpstream:
         self._tasks = tasks
         self._environ = environ
         self._known_era = known_era
-        self._on_listing_changed = on_listing_changed
+        self._on_change = on_change
+        self._observing = Observing(config.server_id, self._within)
+        self._coming_back = False
         self._stop_times = stop_times or StopTimes()
         self._handlers = handlers or QuestionHandlers()
         self._credentials = credentials
@@ -116,8 +121,15 @@ class SupervisedUpstream:
         return await self._within(limit_s, "tools/list", lambda link: link.list_tools())
 
     async def call_tool(self, name: str, arguments: JsonObject, *, timeout_s: float) -> JsonObject:
+        if name in OBSERVING:
+            return await self._observing.call(name, arguments, timeout_s=timeout_s)
         timeout_s -= await self._pace.wait_turn(timeout_s)
         return await self._within(timeout_s, name, lambda link: link.call_tool(name, arguments))
+
+    def forget_caller(self, caller: str) -> None:
+        """End the subscriptions of a session that is over; the server is told when there is time."""
+        if (unwanted := self._observing.subscriptions.forget(caller)) and not self._closing:
+            self._tasks.start_soon(self._observing.end, unwanted)
 
     def close_nowait(self) -> None:
         """Begin to end the connection in good order; calls under way fail."""
@@ -213,6 +225,22 @@ class SupervisedUpstream:
                 self._failed(connection.error)
             connection.settled.set()
             connection.finished.set()
+            if connection.link is not None and self._observing.subscriptions.uris and not self._coming_back:
+                self._tasks.start_soon(self._come_back)
+
+    async def _come_back(self) -> None:
+        """Whoever waits for news makes no call: connect anew without one, as often as the circuit lets us (D-017)."""
+        self._coming_back = True
+        try:
+            while self._observing.subscriptions.uris and not self._closing:
+                try:
+                    with self._circuit.entered():
+                        await self._ready_link(self._config.connect_timeout_s)
+                    return
+                except UpstreamError:
+                    await anyio.sleep(max(self._circuit.wait_s, COME_BACK_S))
+        finally:
+            self._coming_back = False
 
     async def _hold(self, connection: _Connection) -> None:
         if _DIALLING_MODULE not in sys.modules:  # a second of imports must not stop the event loop
@@ -224,7 +252,8 @@ class SupervisedUpstream:
             config=self._config,
             environ=self._environ,
             known_era=self._known_era,
-            on_listing_changed=self._listing_changed,
+            on_change=self._heard,
+            subscriptions=self._observing.subscriptions,
             stop_times=self._stop_times,
             handlers=self._handlers,
             credentials=self._credentials,
@@ -234,10 +263,14 @@ class SupervisedUpstream:
             connection.link = link
             connection.settled.set()
             if self._was_connected:
-                self._listing_changed()  # it may have come back with other tools
-            self._was_connected = True
+                self._heard("tools")  # it may have come back with other tools
             if not self._closing:
-                await self._keep(link)
+                async with anyio.create_task_group() as tasks:
+                    if self._was_connected:
+                        tasks.start_soon(self._observing.establish, link, self._heard)
+                    self._was_connected = True
+                    await self._keep(link)
+                    tasks.cancel_scope.cancel()
 
     async def _keep(self, link: Link) -> None:
         """Wait for the end of a connection; one that is idle and gives no sign of life is ended here (A-067)."""
@@ -251,9 +284,11 @@ class SupervisedUpstream:
                 _log.warning("server %r gave no sign of life while idle and is connected anew", self.server_id)
                 link.retire()
 
-    def _listing_changed(self) -> None:
-        if self._on_listing_changed is not None and not self._closing:
-            self._on_listing_changed(self.server_id)
+    def _heard(self, kind: str, uri: str = "") -> None:
+        if kind == "resource":
+            self._observing.subscriptions.heard(uri)
+        if self._on_change is not None and not self._closing:
+            self._on_change(Change(server_id=self.server_id, kind=kind, uri=uri))
 
     def _timed_out(self, link: Link | None, doing: str, timeout_s: float) -> UpstreamError:
         if link is None:
