@@ -56,7 +56,8 @@ async def ask(question: dict[str, Any], era: str = "legacy", *, given: Any = Non
 async def test_only_what_is_answered_is_declared(era: str, tmp_path: Path) -> None:
     given = handlers({"action": "decline"})
     full = await ask(elicitation(), era, given=given, roots=[str(tmp_path)])
-    assert full["declared"] == {"elicitation": {}, "sampling": {}, "roots": {}}
+    roots = {"listChanged": True} if era == "legacy" else {}
+    assert full["declared"] == {"elicitation": {}, "sampling": {}, "roots": roots}
 
 
 @pytest.mark.req("D-030", "D-033", "D-043", "D-047", "A-050")

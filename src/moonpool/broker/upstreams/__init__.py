@@ -13,6 +13,7 @@ them.
     observing   subscriptions to resources: `subscriptions` (who wants what), `changes` (what one connection tells)
     link        one live connection: era, requests, listing; the only user of the SDK's session
     questions   what a server asks back, and who answers; `forms` (pure), `asking` (the dispatcher)
+    root_folders  what a server may ask for as roots, now
     offers      resources, prompts and completion, made into tools; `cursors` ends their pages
     remarks     log messages and progress of a server, into the operator's log
     listing     what `tools/list` pages mean, also when half of them is broken (pure)

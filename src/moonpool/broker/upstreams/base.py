@@ -23,6 +23,7 @@ from moonpool.core.calls import CallErrorType
 from moonpool.core.errors import Fault, MoonpoolError
 
 if TYPE_CHECKING:
+    from moonpool.broker.upstreams.root_folders import RootFolders
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import ServerListing
 
@@ -36,6 +37,7 @@ class Upstream(Protocol):
     """One MCP server. Every method connects if needed, is safe to cancel and may be called concurrently."""
 
     server_id: str
+    roots: RootFolders  # may be changed at any time (D-031)
 
     @property
     def protocol_version(self) -> str | None:

@@ -109,7 +109,7 @@ class _Dial:
         else:
             inner, writer = await stack.enter_async_context(open_streamable_http(config, spec.credentials))
             reader = WatchedReader(inner)
-        questions = Questions(config, spec.handlers)
+        questions = Questions(config, spec.handlers, spec.folders)
         link = Link(spec, reader, AskingDispatcher(reader, writer, questions), process, questions)
         await stack.enter_async_context(link.session)
         return link

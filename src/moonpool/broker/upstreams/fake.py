@@ -15,6 +15,7 @@ from moonpool.broker.upstreams.listing import ListingPages
 from moonpool.broker.upstreams.observing import OBSERVING, Observing
 from moonpool.broker.upstreams.offers import READ_RESOURCE, offered_tools
 from moonpool.broker.upstreams.results import check_result
+from moonpool.broker.upstreams.root_folders import RootFolders
 from moonpool.core.manifest import ServerListing
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class FakeUpstream:
         self.calls: list[tuple[str, JsonObject]] = []
         self.tools = dict(tools)
         self.resources = None if resources is None else dict(resources)  # texts by address
+        self.roots = RootFolders(server_id)
         self.observing = Observing(server_id, self._ask_for)
 
     @property

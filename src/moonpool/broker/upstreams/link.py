@@ -21,6 +21,7 @@ from mcp.types import (
     LOG_LEVEL_META_KEY,
     SERVER_INFO_META_KEY,
     LoggingMessageNotification,
+    RootsListChangedNotification,
 )
 
 from moonpool.broker.upstreams.base import (
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from moonpool.broker.oauth.credentials import Credentials
     from moonpool.broker.upstreams.process import ServerProcess, StopTimes
     from moonpool.broker.upstreams.questions import QuestionHandlers, Questions
+    from moonpool.broker.upstreams.root_folders import RootFolders
     from moonpool.broker.upstreams.streams import EndOfMessages
     from moonpool.broker.upstreams.subscriptions import Subscriptions
     from moonpool.core.json import JsonObject, JsonValue
@@ -62,6 +64,7 @@ class LinkSpec:
     known_era: str | None
     on_change: Callable[[str, str], None]  # what kind of thing, and which resource
     subscriptions: Subscriptions
+    folders: RootFolders
     stop_times: StopTimes
     handlers: QuestionHandlers
     credentials: Credentials | None = None
@@ -80,6 +83,7 @@ class Link:
     ) -> None:
         self.ended = reader.ended
         self.suspect = False  # a request ran into its time limit; ask for a sign of life before the next one
+        self.knows_roots = False  # the server may ask for roots
         self.blamed = False  # its end was counted as a failure
         self.blind = False  # a known era was taken on trust
         self.failures = LinkFailures(spec.config, reader, process, spec.credentials)
@@ -89,6 +93,7 @@ class Link:
         self._process = process
         self._questions = questions
         self._about: JsonObject = {}
+        self._first_roots: list[JsonValue] = []
         self._header_maps: dict[str, Any] = {}
         self._remarks = Remarks(spec.config)
         self._offers = Offers(spec.config.server_id, self._ask)
@@ -111,6 +116,8 @@ class Link:
 
     async def negotiate(self, exchange: Exchange) -> None:
         """Settle the era. Raises UpstreamError."""
+        declared = self._questions.handshake_capabilities
+        self._first_roots = await self._spec.folders.present() if "roots" in declared else []
         token = EXCHANGE.set(exchange)
         try:
             about = await negotiate(
@@ -118,7 +125,7 @@ class Link:
                 self._dispatcher,
                 known_era=self._spec.known_era,
                 probe_s=min(10.0, self._config.connect_timeout_s / 3),
-                capabilities=self._questions.capabilities,
+                capabilities=declared,
             )
         except MCPError as exc:
             raise await self.failures.of_handshake(exc, exchange) from None
@@ -127,6 +134,7 @@ class Link:
             raise UpstreamProtocolError(self._config.server_id, problem) from None
         finally:
             EXCHANGE.reset(token)
+        self.knows_roots = is_modern(self.protocol_version) or "roots" in declared
         self.blind = about is None
         self._about = about or {}
         await self._ask_for_logs()
@@ -226,6 +234,13 @@ class Link:
     async def follow_changes(self) -> None:
         """Pass on what a modern server says has changed, until the connection ends; never raises."""
         await self._changes.follow(self._about.get("capabilities"))
+
+    async def follow_roots(self) -> None:
+        """Tell an older server when its roots change; ends with the connection, or at once where nobody is to tell."""
+        if self.knows_roots and not is_modern(self.protocol_version):
+            await self._spec.folders.watch(
+                self._first_roots, lambda: self.session.send_notification(RootsListChangedNotification())
+            )
 
     async def subscribe(self, uri: str) -> None:
         """Have the server tell when a resource changes. Raises UpstreamError."""

@@ -12,9 +12,7 @@ is checked against the form before it leaves. Handlers get the server's id: what
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from moonpool.broker.upstreams.base import said
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from moonpool.broker.config import ServerConfig
+    from moonpool.broker.upstreams.root_folders import RootFolders
     from moonpool.core.json import JsonObject, JsonValue
 
 METHOD_NOT_FOUND: Final = -32601
@@ -62,8 +61,9 @@ _Answer: TypeAlias = "Callable[[JsonObject], Awaitable[JsonObject]]"
 class Questions:
     """Answers one server's questions. One per connection."""
 
-    def __init__(self, config: ServerConfig, handlers: QuestionHandlers) -> None:
+    def __init__(self, config: ServerConfig, handlers: QuestionHandlers, folders: RootFolders) -> None:
         self._config = config
+        self._folders = folders
         self._handlers = handlers
         self._open = 0
         self._answers: dict[str, _Answer] = {}
@@ -71,20 +71,24 @@ class Questions:
             self._answers["elicitation/create"] = self._elicit
         if handlers.sample is not None:
             self._answers["sampling/createMessage"] = self._sample
-        if config.roots:
-            self._answers["roots/list"] = self._roots
 
     @property
     def capabilities(self) -> JsonObject:
         """What is declared to the server: exactly what is answered."""
         names = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
-        return {names[method]: {} for method in self._answers}
+        return {names[method]: {} for method in names if self._answer_to(method) is not None}
+
+    @property
+    def handshake_capabilities(self) -> JsonObject:
+        """The same for the eras in which a change of roots is told."""
+        declared = self.capabilities
+        return declared if "roots" not in declared else {**declared, "roots": {"listChanged": True}}
 
     async def answer(self, method: str, params: Mapping[str, Any] | None) -> JsonObject:
         """The result for one request. Raises QuestionRefusedError."""
         if method == "ping":
             return {}
-        handler = self._answers.get(method)
+        handler = self._answer_to(method)
         if handler is None:
             reason = f"this client does not answer {said(method, 80)}"
             raise QuestionRefusedError("Method not found", code=METHOD_NOT_FOUND, data={"reason": reason})
@@ -99,6 +103,11 @@ class Questions:
             raise QuestionRefusedError("the client failed to answer", code=INTERNAL) from exc
         finally:
             self._open -= 1
+
+    def _answer_to(self, method: str) -> _Answer | None:
+        if method == "roots/list":  # there may be roots at one time and none at another
+            return self._roots if self._folders.folders else None
+        return self._answers.get(method)
 
     async def input_responses(self, result: JsonObject) -> JsonObject | None:
         """The members to repeat a request with whose result was `input_required`; None when it cannot be answered."""
@@ -150,20 +159,7 @@ class Questions:
 
     async def _roots(self, params: JsonObject) -> JsonObject:
         del params
-        return {"roots": await asyncio.to_thread(_present, self._config.roots)}
-
-
-def _present(roots: tuple[str, ...]) -> list[JsonValue]:
-    """The configured folders that exist now, links resolved, so that a root says where it really is (D-028)."""
-    found: list[JsonValue] = []
-    for root in roots:
-        try:
-            real = Path(root).resolve(strict=True)
-        except (OSError, RuntimeError):
-            continue
-        if real.is_dir():
-            found.append({"uri": real.as_uri(), "name": real.name or str(real)})
-    return found
+        return {"roots": await self._folders.present()}
 
 
 def _parts(request: JsonValue) -> tuple[str, JsonObject]:

@@ -38,6 +38,7 @@ from moonpool.broker.upstreams.observing import OBSERVING, Observing
 from moonpool.broker.upstreams.pace import Pace
 from moonpool.broker.upstreams.process import StopTimes
 from moonpool.broker.upstreams.questions import QuestionHandlers
+from moonpool.broker.upstreams.root_folders import RootFolders
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -98,6 +99,7 @@ class SupervisedUpstream:
         self._on_change = on_change
         self._observing = Observing(config.server_id, self._within)
         self._coming_back = False
+        self.roots = RootFolders(config.server_id, config.roots)
         self._stop_times = stop_times or StopTimes()
         self._handlers = handlers or QuestionHandlers()
         self._credentials = credentials
@@ -194,6 +196,9 @@ class SupervisedUpstream:
             link = connection.link
             if link is None:
                 raise connection.error or self._closed_error()
+            if self.roots.folders and not link.knows_roots and self._in_flight == 0:
+                link.ended.set()  # it was not told that there may be roots, which only a new connection can
+                continue
             if link.suspect and self._in_flight == 0:
                 if not await link.answers(min(SIGN_OF_LIFE_S, timeout_s / 2)):
                     link.retire()
@@ -254,6 +259,7 @@ class SupervisedUpstream:
             known_era=self._known_era,
             on_change=self._heard,
             subscriptions=self._observing.subscriptions,
+            folders=self.roots,
             stop_times=self._stop_times,
             handlers=self._handlers,
             credentials=self._credentials,
@@ -269,6 +275,7 @@ class SupervisedUpstream:
                     if self._was_connected:
                         tasks.start_soon(self._observing.establish, link, self._heard)
                     self._was_connected = True
+                    tasks.start_soon(link.follow_roots)
                     await self._keep(link)
                     tasks.cancel_scope.cancel()
 
