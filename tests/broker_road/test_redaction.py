@@ -38,6 +38,8 @@ def stream(redactor: Redactor, chunks: list[bytes]) -> bytes:
         pytest.param(lambda raw: quote(raw, safe="").lower().encode(), id="URL-encoded in lower case"),
         pytest.param(lambda raw: json.dumps(raw.decode()).encode(), id="JSON in ASCII"),
         pytest.param(lambda raw: json.dumps(raw.decode(), ensure_ascii=False).encode(), id="JSON in UTF-8"),
+        pytest.param(lambda raw: json.dumps(json.dumps(raw.decode())).encode(), id="JSON in JSON"),
+        pytest.param(lambda raw: json.dumps(json.dumps([json.dumps(raw.decode())])).encode(), id="JSON three deep"),
         pytest.param(lambda raw: raw.hex().encode(), id="hex"),
         pytest.param(lambda raw: raw.hex().upper().encode(), id="hex in upper case"),
     ],

@@ -160,6 +160,13 @@ async def test_a_result_that_is_not_json_fails_its_call_at_once(kind: str) -> No
     assert "answered 'echo' with something that is not JSON" in str(error)
 
 
+async def test_the_code_that_many_servers_use_for_any_error_is_no_end_of_the_connection() -> None:
+    with anyio.fail_after(30):
+        async with upstream(raw("refuses")) as srv:
+            error = await failure(srv, message="no such row")
+            assert (error.code, "no such row" in str(error)) == ("upstream_protocol_error", True)
+
+
 async def test_a_result_cut_short_fails_its_call_at_once() -> None:
     with anyio.fail_after(30):
         async with upstream(raw("bad-json-mid")) as srv:

@@ -12,9 +12,11 @@ exceptions are values that are no secret for anybody (see the function) and woul
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from moonpool.broker.known_values import KnownValues
 from moonpool.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -145,7 +147,17 @@ def secrets_in_url(text: str) -> Iterator[str]:
 
 
 def conceal(text: str, secrets: frozenset[str]) -> str:
-    """Blank every known secret in `text`, longest first so that no tail of one remains."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, "[redacted]")
-    return text
+    """Blank every known secret in `text`, in all the forms in which it may stand there."""
+    if not secrets or not text:
+        return text
+    found = _known(secrets).scan(data := text.encode("utf-8", "surrogatepass"), 0, final=True).spans
+    at, pieces = 0, list[bytes]()
+    for span in found:
+        pieces += [data[at : span.start], b"[redacted]"]
+        at = span.end
+    return b"".join((*pieces, data[at:])).decode("utf-8", "replace")
+
+
+@lru_cache(maxsize=64)
+def _known(secrets: frozenset[str]) -> KnownValues:
+    return KnownValues({str(number): secret for number, secret in enumerate(sorted(secrets))})

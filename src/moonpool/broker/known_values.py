@@ -1,9 +1,9 @@
 """Finds known secret values in bytes, in every form in which they usually travel.
 
 One RE2 alternation over all forms of all values: linear time whatever the text is, leftmost match, longest form. Forms
-are the value itself, JSON-, URL- and HTML-escaped, hex, and base64 at each of the three alignments it can have inside
-a longer encoded text. Long values are also searched piece by piece and line by line, so that an indented or wrapped
-private key is found.
+are the value itself, JSON- (also JSON in JSON in JSON), URL- and HTML-escaped, hex, and base64 at each of the three
+alignments it can have inside a longer encoded text. Long values are also searched piece by piece and line by line, so
+that an indented or wrapped private key is found.
 
 SECURITY: a value that is transformed in another way (reversed, split by the code, compressed) is not found; redaction
 is the last net, not the wall. The wall is that secrets never enter the sandbox. `moonpool.broker.redaction` applies
@@ -30,6 +30,7 @@ SHORTEST_VALUE: Final = 6  # characters; shorter ones would fire on ordinary tex
 _PIECE_BYTES: Final = 1024
 _LINE_BYTES: Final = 20
 _FORM_COUNT_MAX: Final = 50_000
+_JSON_DEPTH_MAX: Final = 3  # JSON in JSON in JSON
 
 
 class KnownValues:
@@ -129,6 +130,8 @@ def _escaped(raw: bytes) -> set[bytes]:
     quoted = {quote(raw, safe=""), quote(raw), quote_plus(raw)}
     quoted |= {_lower_percent(item) for item in quoted}
     escaped = {ascii_json, ascii_json.replace("/", "\\/"), json.dumps(text, ensure_ascii=False)[1:-1]}
+    for _ in range(_JSON_DEPTH_MAX - 1):  # results are JSON whose strings often hold JSON
+        escaped |= {json.dumps(item, ensure_ascii=plain)[1:-1] for item in escaped for plain in (True, False)}
     escaped |= {html.escape(text), html.escape(text, quote=False), html.escape(text).replace("&#x27;", "&#39;")}
     return {raw} | {item.encode("utf-8", "surrogateescape") for item in quoted | escaped}
 

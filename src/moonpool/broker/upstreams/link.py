@@ -95,7 +95,7 @@ class Link:
         self._about: JsonObject = {}
         self._first_roots: list[JsonValue] = []
         self._header_maps: dict[str, Any] = {}
-        self._remarks = Remarks(spec.config)
+        self._remarks = Remarks(spec.config, lambda: self.failures.secrets)
         self._offers = Offers(spec.config.server_id, self._ask)
         self.session = ClientSession(dispatcher=dispatcher, message_handler=self._on_message, client_info=CLIENT)
         self._changes = ChangeStream(self.session, spec.subscriptions, spec.on_change)

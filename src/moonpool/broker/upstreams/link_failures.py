@@ -30,6 +30,7 @@ from moonpool.broker.upstreams.stdio import LineReader
 
 if TYPE_CHECKING:
     from mcp import MCPError
+    from mcp.types import ErrorData
 
     from moonpool.broker.config import ServerConfig
     from moonpool.broker.oauth.credentials import Credentials
@@ -70,7 +71,7 @@ class LinkFailures:
         if exchange.status == 404 and not is_modern(protocol_version) and error.code not in _ANSWERED_WITH_404:
             problem = f"no longer knows our session; {doing!r} was not run, call it again"
             return UpstreamSessionGoneError(server_id, problem, for_guest=problem)
-        if self._reader.ended.is_set() or error.code == CONNECTION_CLOSED:
+        if self._reader.ended.is_set() or _is_closed(error):
             problem = f"closed the connection while {doing!r} ran"
             return UpstreamDiedError(server_id, f"{problem}{await self._last_words()}", for_guest=problem)
         problem = f"refused {doing!r}: {self._said(error.message)} (JSON-RPC error {error.code})"
@@ -84,7 +85,7 @@ class LinkFailures:
         ended = self._reader.ended.is_set()
         if self._garbage and ended:
             return self.of_garbage()
-        if ended or exc.error.code == CONNECTION_CLOSED:
+        if ended or _is_closed(exc.error):
             words = await self._last_words()
             problem = f"closed the connection at once{words}; run its command in a terminal to see why"
             return UpstreamClosedAtOnceError(server_id, problem)
@@ -99,14 +100,14 @@ class LinkFailures:
             return self.of_garbage()
         words = ""
         if self._process is not None:
-            words = self._process.last_words(self._config.secrets, ended_itself=False)
+            words = self._process.last_words(self.secrets, ended_itself=False)
         limit = f"{self._config.connect_timeout_s:g} s"
         problem = f'did not answer the handshake within {limit}{words}; raise "connect_timeout_s" if it starts slowly'
         return UpstreamConnectTimeoutError(self._config.server_id, problem)
 
     def of_garbage(self) -> UpstreamError:
         """The error for a server that printed something else than MCP."""
-        sample = conceal(self._garbage, self._config.secrets)
+        sample = conceal(self._garbage, self.secrets)
         problem = (
             f"prints to stdout something that is not MCP: {sample!r}; a server must print its own output to stderr"
         )
@@ -115,7 +116,7 @@ class LinkFailures:
     @property
     def remark(self) -> str:
         """What may explain a silence, for the operator."""
-        sample = conceal(self._garbage, self._config.secrets)
+        sample = conceal(self._garbage, self.secrets)
         return f"; it printed something that is not MCP: {sample!r}" if sample else ""
 
     @property
@@ -126,18 +127,23 @@ class LinkFailures:
         if self._process is None:
             return ""
         await self._process.wait_exited(_EXIT_STATUS_S)  # stdout ends a moment before the exit status is known
-        return self._process.last_words(self._config.secrets)
+        return self._process.last_words(self.secrets)
 
     @property
-    def _secrets(self) -> frozenset[str]:
+    def secrets(self) -> frozenset[str]:
         """The configured ones, and the tokens that this process has had for the server."""
         tokens = frozenset[str]() if self._credentials is None else self._credentials.secrets
         return self._config.secrets | tokens
 
     def _said(self, text: str, length_max: int = 2000) -> str:
-        return said(conceal(text, self._secrets), length_max)
+        return said(conceal(text, self.secrets), length_max)
 
 
 def _above_event_cap(exc: MCPError) -> bool:
     """The SDK's wording for an SSE event that exceeds `max_sse_event_size`."""
     return "SSE stream failed" in exc.error.message and "limit" in exc.error.message
+
+
+def _is_closed(error: ErrorData) -> bool:
+    """Whether the SDK says so: its code for it is the one that many servers give to any error of theirs."""
+    return error.code == CONNECTION_CLOSED and error.message == "Connection closed" and error.data is None

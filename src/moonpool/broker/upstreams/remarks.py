@@ -1,13 +1,13 @@
 """What a server says beside its answers: log messages and progress, for the operator's log, under the server's name.
 
-SECURITY: it is the server's text. Its configured secrets are blanked, it is cut to one line, and so much of it a minute
-is written down; the rest is counted. Nothing of it reaches code in a sandbox.
+SECURITY: it is the server's text. Its configured secrets and its tokens are blanked in every form, it is cut to one
+line, and so much of it a minute is written down; the rest is counted. Nothing of it reaches code in a sandbox.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 import msgspec
@@ -16,6 +16,8 @@ from moonpool.broker.expansion import conceal
 from moonpool.broker.upstreams.base import said
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp.shared.dispatcher import ProgressFnT
 
     from moonpool.broker.config import ServerConfig
@@ -31,8 +33,9 @@ _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": loggin
 class Remarks:
     """Writes one server's remarks into the log. One per connection."""
 
-    def __init__(self, config: ServerConfig) -> None:
-        self._config = config
+    def __init__(self, config: ServerConfig, secrets: Callable[[], frozenset[str]]) -> None:
+        """`secrets` gives what must not be written down now: what is configured, and tokens."""
+        self._config, self._secrets = config, secrets
         self._window_ends = 0.0
         self._count = 0
 
@@ -64,9 +67,24 @@ class Remarks:
             _log.log(level, "server %r says: %s", self._config.server_id, self._line(data))
 
     def _line(self, data: Any) -> str:
+        secrets = self._secrets()
         if not isinstance(data, str):
-            try:
-                data = msgspec.json.encode(data).decode()
+            try:  # strings on their own first: in JSON inside of JSON a secret is escaped twice
+                encoded = msgspec.json.encode(_without(data, secrets)).decode()
             except (ValueError, TypeError, RecursionError):
-                data = "something that is not JSON"
-        return said(conceal(data[:_READ_MAX], self._config.secrets)[:_LENGTH_MAX], _LENGTH_MAX)
+                encoded = "something that is not JSON"
+        else:
+            encoded = data
+        return said(conceal(encoded[:_READ_MAX], secrets)[:_LENGTH_MAX], _LENGTH_MAX)
+
+
+def _without(data: Any, secrets: frozenset[str]) -> Any:
+    """Raises RecursionError."""
+    if isinstance(data, str):
+        return conceal(data[:_READ_MAX], secrets)
+    if isinstance(data, list):
+        return [_without(item, secrets) for item in cast("list[Any]", data)]
+    if isinstance(data, dict):
+        members = cast("dict[str, Any]", data)
+        return {conceal(name, secrets): _without(item, secrets) for name, item in members.items()}
+    return data
