@@ -28,6 +28,7 @@ from moonpool.cli import (
 )
 from moonpool.cli.command_group import command_group
 from moonpool.cli.exit_codes import EXIT_UNUSABLE
+from moonpool.cli.private_memory import keep_memory_private
 from moonpool.cli.standard_streams import fill_closed_streams, sentence_and_code
 
 app = command_group(
@@ -54,6 +55,7 @@ def main() -> None:
     """Run the command line and exit."""
     fill_closed_streams()
     try:
+        keep_memory_private()
         app()
     except Exception as error:
         if os.environ.get("MOONPOOL_DEBUG") == "1":

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moonpool.cli.config_choice import load_servers
+from moonpool.cli.private_memory import keep_memory_private
 from moonpool.cli.standard_streams import code_of, one_sentence, sentence_and_code
 from moonpool.settings import Settings
 
@@ -113,6 +114,7 @@ def main() -> None:
     start = msgspec.json.decode(sys.argv[1], type=SessionStart)
     starter = _Starter(start.ready_fd)
     try:
+        keep_memory_private()
         asyncio.run(_hold(start, starter))
     except BrokenPipeError:
         sys.exit(1)  # whoever wanted this session is gone

@@ -1,0 +1,28 @@
+"""Keeps the memory of a command that holds credentials from being written to disk or read by its neighbours.
+
+SECURITY: a crash would write every secret and token in clear into a core file, or hand it to the host's crash helper.
+The process is not dumpable, so the Linux kernel writes nothing and lets no other program of the account read or trace
+it. That ends with `exec`; the servers that are started here inherit the core limit instead. It is 1 because 0 does not
+stop a piped core_pattern from starting its helper, and below one page no file is written either.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+from typing import Final
+
+_PR_SET_DUMPABLE: Final = 4
+_CORE_BYTES: Final = 1
+
+
+def keep_memory_private() -> None:
+    """For this process and, as to core files, what it starts. Raises OSError."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    soft = _CORE_BYTES if hard == resource.RLIM_INFINITY else min(_CORE_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"cannot keep this process from being dumped: {os.strerror(number)}")
