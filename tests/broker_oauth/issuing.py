@@ -9,7 +9,7 @@ import secrets
 import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, unquote_plus, urlencode
 
 import httpx2
 import uvicorn
@@ -119,7 +119,7 @@ class Issuer:
         await self.token_gate.wait()
         client_id, secret = form.get("client_id", ""), form.get("client_secret", "")
         if (given := request.headers.get("authorization", "")).startswith("Basic "):
-            client_id, _, secret = base64.b64decode(given[6:]).decode().partition(":")
+            client_id, secret = (unquote_plus(part) for part in base64.b64decode(given[6:]).decode().split(":"))
         if self.clients.get(client_id, {}).get("client_secret") != secret or form.get("resource") != self.url:
             return JSONResponse({"error": "invalid_client"}, status_code=401)
         if self.refuses_with:

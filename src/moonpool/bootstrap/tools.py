@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from moonpool.bootstrap.logins import make_credentials, open_logins
 from moonpool.bootstrap.places import data_folder
 from moonpool.bootstrap.tickets import local_principal
+from moonpool.broker.known_values import GrowingValues
+from moonpool.broker.listed_secrets import without_secrets
 from moonpool.broker.redaction import Redactor, Tally
 from moonpool.runtime.drift import DriftWatch
 from moonpool.runtime.tools import Toolbox
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.broker.config import McpConfig
-    from moonpool.broker.known_values import GrowingValues
     from moonpool.broker.oauth.login import UserAgent
     from moonpool.broker.upstreams.base import Upstream
     from moonpool.broker.upstreams.questions import QuestionHandlers
@@ -51,11 +52,22 @@ async def assemble_tools(
 
 def make_redactor(settings: Settings, config: McpConfig | None, growing: GrowingValues | None = None) -> Redactor:
     """Takes out what the configuration names as secret, what `growing` learns, and what looks like a secret."""
-    values = sorted(config.secrets) if config is not None else []  # an order that does not depend on the set's
-    secrets = {f"SECRET_{index}": value for index, value in enumerate(values, start=1)}
     return Redactor.of(
-        secrets, patterns=settings.redact_patterns == "on", personal=settings.personal_kinds, growing=growing
+        _named_secrets(config),
+        patterns=settings.redact_patterns == "on",
+        personal=settings.personal_kinds,
+        growing=growing,
     )
+
+
+def make_known_values(config: McpConfig | None, growing: GrowingValues) -> Redactor:
+    """The same for texts in which a pattern must not change a word."""
+    return Redactor.of(_named_secrets(config), patterns=False, growing=growing)
+
+
+def _named_secrets(config: McpConfig | None) -> dict[str, str]:
+    values = sorted(config.secrets) if config is not None else []  # an order that does not depend on the set's
+    return {f"SECRET_{index}": value for index, value in enumerate(values, start=1)}
 
 
 class DriftRecords:
@@ -104,10 +116,18 @@ async def open_toolbox(  # noqa: PLR0913  parts of the composition
     cache = _Cache(ManifestCache(manifest_dir(data)))
     source = _NoUpstreams()
     boxes: list[Toolbox] = []
+    tokens = GrowingValues()
+    known = make_known_values(config, tokens)
+
+    def learn(server_id: str, values: frozenset[str]) -> None:
+        tokens.set_values(server_id, values)
+        if on_secrets is not None:
+            on_secrets(server_id, values)
+
     if config is not None and keys:
         from moonpool.broker.upstreams import open_upstreams  # noqa: PLC0415
 
-        credentials = make_credentials(config, open_logins(data, environ), agent=agent, on_secrets=on_secrets)
+        credentials = make_credentials(config, open_logins(data, environ), agent=agent, on_secrets=learn)
         for one in credentials.values():
             stack.push_async_callback(one.close)
         eras = await asyncio.to_thread(_known_eras, keys, cache)
@@ -137,6 +157,7 @@ async def open_toolbox(  # noqa: PLR0913  parts of the composition
             redact=drift.redact,
         ),
         shows_instructions=shown.__contains__,
+        cleaned=lambda listing: without_secrets(listing, known),
     )
     boxes.append(toolbox)
     stack.push_async_callback(toolbox.close)

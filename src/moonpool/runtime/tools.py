@@ -82,7 +82,7 @@ async def show(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:
 class Toolbox:
     """The tools of a set of servers. One per process and configuration."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  parts of the composition
         self,
         keys: Mapping[str, str],
         upstreams: UpstreamSource,
@@ -92,7 +92,10 @@ class Toolbox:
         ttl_s: float,
         watch: DriftWatch,
         shows_instructions: Callable[[str], bool] = lambda _: True,
+        cleaned: Callable[[ServerListing], ServerListing] = lambda listing: listing,
     ) -> None:
+        """`cleaned` takes the servers' secrets out of what they say of themselves."""
+        self._cleaned = cleaned
         self._watch = watch
         self._keys, self._upstreams, self._cache, self._trees = dict(keys), upstreams, cache, trees
         self._ttl_s = ttl_s
@@ -212,7 +215,7 @@ class Toolbox:
     async def _load(self, server_id: str) -> None:
         cached = await asyncio.to_thread(self._cache.load, self._keys[server_id])
         if cached is not None and 0 <= time.time() - cached.listed_at < self._ttl_s:
-            self._listings[server_id] = cached.listing
+            self._listings[server_id] = self._cleaned(cached.listing)
             self._unverified.add(server_id)
         else:
             await self._ask(server_id)
@@ -221,7 +224,7 @@ class Toolbox:
         upstream = self._upstreams.get(server_id)
         assert upstream is not None, "a key without an upstream"
         try:
-            listing = await upstream.list_tools()
+            listing = self._cleaned(await upstream.list_tools())
         except MoonpoolError as error:
             self._problems[server_id] = str(error)
             return
