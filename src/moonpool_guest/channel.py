@@ -29,6 +29,9 @@ from moonpool_wire.frames import WireError
 _READ_BYTES = 65536  # below malloc's mmap threshold: a larger buffer costs two system calls and page faults per read
 
 
+_LOOK_AGAIN_MS = 100
+
+
 class ChannelGoneError(Exception):
     """The channel cannot be used from here: another process, or the host has closed it."""
 
@@ -150,6 +153,14 @@ class GuestChannel:
             self._channel.send(_encode(head), body)
             self._flush()
         return waiter
+
+    def wait_sent(self) -> None:
+        """Wait until no blob waits for credits any more, which a smaller message would pass."""
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        while self._channel.unsent_bytes and not self._closed:
+            poll.poll(_LOOK_AGAIN_MS)  # another thread may read the credit that this one waits for
+            self._read_and_answer()
 
     def forget(self, request_id: int) -> None:
         """Nobody waits for this id any more; its answer is dropped when it comes."""

@@ -26,7 +26,7 @@ import sys
 from typing import Any
 
 from moonpool_guest import confine, linux
-from moonpool_guest.python import kernel
+from moonpool_guest.python import kernel, sources
 
 _PACKET_BYTES_MAX = 65536
 
@@ -35,6 +35,7 @@ def main(control_fd: int, program_fd: int, preload: "list[str]", variables: "lis
     """Preload, say hello, serve until the control socket closes. `variables` are those that kernels keep."""
     with open(program_fd, "rb") as file:
         program = file.read()
+    sources.install()  # before anything preloaded binds a name of these
     for name in ("client.mcp_client", *preload):
         importlib.import_module(name)
     kernel.warm_up(variables)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from moonpool.sandboxes.base import ExitOutcome, Stream
-from moonpool.sandboxes.messages import Done, Execute, ToolCall, ToolResult
+from moonpool.sandboxes.messages import Done, Execute, RecordedTape, Tape, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +44,8 @@ class Run:
     exit: ExitOutcome | None = None
     calls: list[ToolCall] = field(default_factory=list)
     refused: list[HostMessage] = field(default_factory=list)
+    tapes: list[bytes] = field(default_factory=list)
+    divergence: str = ""
 
     @property
     def result(self) -> object:
@@ -97,10 +99,27 @@ class Probe:
     def answer(self, call: ToolCall, reply: object) -> None:
         self.sandbox.send(ToolResult(id=call.id), json.dumps(reply).encode())
 
-    def start(self, code: str | bytes, *, final: bool = False, result_bytes_max: int = 1 << 20) -> None:
+    def start(
+        self,
+        code: str | bytes,
+        *,
+        final: bool = False,
+        result_bytes_max: int = 1 << 20,
+        record: bool = False,
+        tape: bytes | None = None,
+    ) -> None:
         """Send code without waiting."""
         self._runs += 1
-        order = Execute(run=str(self._runs), name="<code>", manifest="", final=final, result_bytes_max=result_bytes_max)
+        order = Execute(
+            run=str(self._runs),
+            name="<code>",
+            manifest="",
+            final=final,
+            result_bytes_max=result_bytes_max,
+            record=record,
+        )
+        if tape is not None:
+            self.sandbox.send(Tape(run=order.run), tape)
         self.sandbox.send(order, code.encode() if isinstance(code, str) else code)
 
     async def until(self, wanted: Callable[[Run], object]) -> Run:
@@ -130,6 +149,16 @@ class Probe:
         self.start(code, final=final, result_bytes_max=result_bytes_max)
         return await self.finish()
 
+    async def record(self, code: str) -> Run:
+        """Run code to its end and record a tape."""
+        self.start(code, record=True)
+        return await self.finish()
+
+    async def replay(self, code: str, tape: bytes) -> Run:
+        """Run code to its end with a tape that is played."""
+        self.start(code, tape=tape)
+        return await self.finish()
+
     async def run_to_exit(self, code: str) -> Run:
         """Run code that ends the sandbox."""
         self.start(code)
@@ -146,6 +175,9 @@ class Probe:
                 out[item].append(body or b"")
             elif isinstance(item, Done):
                 run.done, run.body = item, body or b""
+            elif isinstance(item, RecordedTape):
+                run.tapes.append(body or b"")
+                run.divergence = item.divergence
             elif isinstance(item, ExitOutcome):
                 run.exit = item
             elif isinstance(item, ToolCall):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.base import Stream
 from moonpool.sandboxes.fake import GuestExit, Interrupted
-from moonpool.sandboxes.messages import Done, Execute, GuestError, ToolCall, ToolResult
+from moonpool.sandboxes.messages import Done, Execute, GuestError, RecordedTape, Tape, ToolCall, ToolResult
+from moonpool_wire.limits import TAPE_BYTES_MAX
 
 if TYPE_CHECKING:
     from moonpool.sandboxes.fake import FakeGuest, GuestScript
@@ -166,4 +167,53 @@ async def _breaks_the_protocol(guest: FakeGuest) -> None:
 BREAKS_THE_PROTOCOL = Program(
     'import os, time\nos.write(3, bytes([1, 0, 0, 14, 0, 12]) + b\'{"t":"done"}\')\ntime.sleep(60)',
     _breaks_the_protocol,
+)
+
+
+async def _reads_clock_and_chance(guest: FakeGuest) -> None:
+    tape, number = None, 0
+    while True:
+        message, body = await guest.receive()
+        if isinstance(message, Tape):
+            tape = (message.run, body)
+        elif isinstance(message, Execute):
+            number += 1
+            said = b"seed %d, reading %d" % (guest.hash_seed, number) if tape is None else tape[1]
+            guest.write(said)
+            if message.record or tape is not None:
+                guest.send(RecordedTape(run=message.run), said if message.record else b"")
+            tape = None
+            _done(guest, message)
+
+
+READS_CLOCK_AND_CHANCE = Program(
+    """
+import datetime, os, random, secrets, time, uuid
+print(time.time(), time.time_ns(), time.monotonic(), time.perf_counter(), time.process_time(), time.ctime())
+print(time.localtime(), time.gmtime(), time.asctime(), time.strftime("%c"), time.clock_gettime(time.CLOCK_REALTIME))
+print(datetime.datetime.now(), datetime.datetime.now(datetime.timezone.utc), datetime.datetime.today())
+print(random.random(), random.choice(range(1000)), random.Random().random(), random.SystemRandom().random())
+print(uuid.uuid1(), uuid.uuid4(), os.urandom(8), os.getrandom(8), secrets.token_hex())
+random.seed()
+print(random.random(), {"a", "b", "c", "d", "e"}, hash("a"))
+""",
+    _reads_clock_and_chance,
+)
+
+
+async def _sends_a_huge_tape(guest: FakeGuest) -> None:
+    order = await _order(guest)
+    guest.send(RecordedTape(run=order.run), bytes(TAPE_BYTES_MAX + 1))
+    await guest.pause()
+
+
+SENDS_A_HUGE_TAPE = Program(
+    f"""
+from moonpool_guest import toolcalls
+channel = toolcalls._state["channel"]
+channel.send({{"t": "tape", "run": "1"}}, bytes({TAPE_BYTES_MAX + 1}))
+channel.wait_sent()
+import time; time.sleep(60)
+""",
+    _sends_a_huge_tape,
 )

@@ -10,7 +10,7 @@ import pytest
 
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxClosedError, SandboxSpec, SandboxStartError, Stream
 from moonpool.sandboxes.fake import FakeBackend
-from moonpool.sandboxes.messages import Done, Execute, ToolCall
+from moonpool.sandboxes.messages import Done, Execute, RecordedTape, ToolCall
 from sandboxes.conftest import REAL
 from sandboxes.images import REQUIRED, skip_unless_required
 from sandboxes.probe import Probe
@@ -21,6 +21,8 @@ from sandboxes.scripts import (
     CALLS_A_TOOL,
     FLOODS,
     IS_BUSY,
+    READS_CLOCK_AND_CHANCE,
+    SENDS_A_HUGE_TAPE,
     TALKS_BETWEEN_CALLS,
     echoes,
     ends,
@@ -46,13 +48,13 @@ class Subject:
     backend: SandboxBackend | None  # None: the fake, of which each program gets its own
     fakes: list[FakeBackend] = field(default_factory=list)
 
-    async def open(self, program: Program) -> Probe:
+    async def open(self, program: Program, *, hash_seed: int | None = None) -> Probe:
         backend = self.backend
         if backend is None:
             backend = FakeBackend(program.play)
             self.fakes.append(backend)
         with anyio.fail_after(20):
-            return Probe(await backend.open_sandbox(SandboxSpec(image=self.image)))
+            return Probe(await backend.open_sandbox(SandboxSpec(image=self.image, hash_seed=hash_seed)))
 
     async def run(self, program: Program) -> tuple[Probe, Run]:
         probe = await self.open(program)
@@ -133,6 +135,54 @@ async def test_what_comes_while_nobody_is_attached_is_kept_for_the_next(subject:
             waiting.sandbox.detach()
             await anyio.sleep(0.01)
     assert isinstance(waiting.heard[0][0], Done)
+
+
+# --- tapes
+
+
+async def test_what_was_recorded_can_be_played_in_a_sandbox_of_the_same_hash_seed(subject: Subject) -> None:
+    program = READS_CLOCK_AND_CHANCE
+    first = await subject.open(program)
+    recorded = await first.record(program.code)
+    second = await subject.open(program, hash_seed=first.sandbox.hash_seed)
+    assert second.sandbox.hash_seed == first.sandbox.hash_seed
+    (tape,) = recorded.tapes
+    played = await second.replay(program.code, tape)
+    assert (played.stdout, played.stderr, played.divergence) == (recorded.stdout, "", "")
+
+
+async def test_every_execution_of_a_session_has_a_tape_of_its_own(subject: Subject) -> None:
+    program = READS_CLOCK_AND_CHANCE
+    first = await subject.open(program)
+    runs = [await first.record(program.code) for _ in range(2)]
+    second = await subject.open(program, hash_seed=first.sandbox.hash_seed)
+    played = [await second.replay(program.code, run.tapes[0]) for run in runs]
+    assert [run.stdout for run in played] == [run.stdout for run in runs]
+    assert runs[0].stdout != runs[1].stdout
+
+
+async def test_without_being_asked_for_there_is_no_tape(subject: Subject) -> None:
+    _, run = await subject.run(READS_CLOCK_AND_CHANCE)
+    assert run.tapes == []
+
+
+async def test_a_tape_comes_before_done(subject: Subject) -> None:
+    probe = await subject.open(READS_CLOCK_AND_CHANCE)
+    await probe.record(READS_CLOCK_AND_CHANCE.code)
+    told = [type(item) for item, _ in probe.heard if isinstance(item, RecordedTape | Done)]
+    assert told == [RecordedTape, Done]
+
+
+async def test_a_tape_that_is_too_long_discards_the_sandbox(subject: Subject) -> None:
+    probe = await subject.open(SENDS_A_HUGE_TAPE)
+    run = await probe.run_to_exit(SENDS_A_HUGE_TAPE.code)
+    assert run.exit is not None
+    assert "a tape of 1,048,577 bytes" in (run.exit.violation or "")
+
+
+async def test_a_hash_seed_is_chosen_and_known(subject: Subject) -> None:
+    probe = await subject.open(ADD)
+    assert 1 <= probe.sandbox.hash_seed < 2**32
 
 
 # --- the end

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.backlog import Backlog
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxClosedError, SandboxStartError, Stream
-from moonpool.sandboxes.messages import InvalidMessage, decode_guest, encode
+from moonpool.sandboxes.messages import InvalidMessage, check_body, decode_guest, encode
 from moonpool.sandboxes.starting import new_hash_seed
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class FakeGuest:
         self._sandbox = sandbox
         self.inbox: asyncio.Queue[tuple[HostMessage, bytes] | None] = asyncio.Queue()
         self.published: list[tuple[Path, str]] = sandbox.published
+        self.hash_seed = sandbox.hash_seed
 
     async def receive(self) -> tuple[HostMessage, bytes]:
         """The next message from the host. Raises Interrupted."""
@@ -118,6 +119,7 @@ class FakeSandbox:
             return
         try:
             message = decode_guest(head)
+            check_body(message, body)
         except InvalidMessage as error:
             self._violation = f"the code in the sandbox broke the channel's protocol: {error}"
             self._task.cancel()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.backlog import Backlog
 from moonpool.sandboxes.base import ExitCause, ExitOutcome
-from moonpool.sandboxes.messages import InvalidMessage, decode_guest, decode_host, encode
+from moonpool.sandboxes.messages import InvalidMessage, check_body, decode_guest, decode_host, encode
 from moonpool.sandboxes.unread import UnreadBudget
 from moonpool_wire.channel import Channel, Message
 from moonpool_wire.frames import WireError
@@ -186,7 +186,7 @@ class GuestLink:
             events = self._channel.receive(data)
             for event in events:
                 if isinstance(event, Message):
-                    self._sink.on_message(decode_guest(event.head), event.body)
+                    self._hand_over(event)
                 else:
                     self._sink.on_refused(decode_host(event.head))
         except (WireError, InvalidMessage) as error:
@@ -195,6 +195,11 @@ class GuestLink:
         self._write(self._channel.data_to_send())
         self._count_unread()
         self._slow_down(self._channel.frames_received - frames_before, len(events), len(data))
+
+    def _hand_over(self, event: Message) -> None:
+        message = decode_guest(event.head)
+        check_body(message, event.body)
+        self._sink.on_message(message, event.body)
 
     def _slow_down(self, frames: int, messages: int, size: int) -> None:
         """Back-pressure: a guest that sends too much waits, its neighbours do not notice.
@@ -281,7 +286,7 @@ class GuestLink:
             try:
                 for event in self._channel.receive(data):
                     if isinstance(event, Message):
-                        self._sink.on_message(decode_guest(event.head), event.body)
+                        self._hand_over(event)
             except (WireError, InvalidMessage):
                 break  # a half-written frame of a process that was killed
         self._close_channel()

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from moonpool_wire.jsonbounds import exceeded_bound
-from moonpool_wire.limits import TAPE_REMARK_CHARS_MAX
+from moonpool_wire.limits import TAPE_BYTES_MAX, TAPE_REMARK_CHARS_MAX
 
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
 ShortText = Annotated[str, Meta(max_length=256)]
@@ -278,6 +278,12 @@ def decode_guest(head: bytes) -> GuestMessage:
         raise InvalidMessage(str(error)[:200]) from None
 
 
+def check_body(message: GuestMessage, body: bytes) -> None:
+    """Bound what the wire alone would let through. Raises InvalidMessage."""
+    if isinstance(message, RecordedTape) and len(body) > TAPE_BYTES_MAX:
+        raise InvalidMessage(f"a tape of {len(body):,} bytes")
+
+
 def decode_host(head: bytes) -> HostMessage:
     """Return the typed head of a message of ours that came back (a refused blob)."""
     return _decode_host(head)
@@ -320,6 +326,7 @@ __all__ = [
     "Tape",
     "ToolCall",
     "ToolResult",
+    "check_body",
     "decode_guest",
     "decode_host",
     "encode",

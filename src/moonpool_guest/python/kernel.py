@@ -17,7 +17,8 @@ from typing import Any
 
 from moonpool_guest import companion, files, toolcalls
 from moonpool_guest.channel import ChannelGoneError, GuestChannel
-from moonpool_guest.python import nesting
+from moonpool_guest.python import nesting, sources
+from moonpool_guest.python.deck import Deck
 from moonpool_guest.python.execution import Interpreter, Outcome
 from moonpool_wire.channel import Channel
 from moonpool_wire.limits import BLOB_BYTES_MAX_TO_GUEST, PROTOCOL_VERSION
@@ -84,6 +85,7 @@ class Kernel:
         self._manifest: object = None
         self._companions: dict[str, companion.Companion] = {}
         self._companion: companion.Companion | None = None  # the one that runs code now
+        self._deck = Deck()
         nesting.settle_interrupt[:] = [self._channel.hold.settle]
         signal.signal(signal.SIGINT, self._on_interrupt)
         sys.unraisablehook = _on_unraisable
@@ -105,6 +107,8 @@ class Kernel:
                 if head["t"] == "execute":
                     self._execute(head, body)
                     self._reap()
+                elif head["t"] == "tape":
+                    self._deck.take(head["run"], body)
                 elif head["t"] in files.ORDERS:
                     files.serve(self._channel, head, body)
                 elif head["t"] == "close":
@@ -116,6 +120,7 @@ class Kernel:
         self._forget_old_wrappers(head.get("manifest"))
         _restore_streams()
         toolcalls.install(self._channel)
+        self._deck.start(head)
         try:
             outcome = self._run(head, source)
             self._channel.hold.settle()
@@ -123,12 +128,14 @@ class Kernel:
             outcome = Outcome("interrupted").fail("KeyboardInterrupt", "the execution was interrupted")
         except BaseException as error:  # out of memory in our own code
             outcome = Outcome("ok").fail(type(error).__name__, "the kernel could not finish the execution")
+        self._deck.stop()
         self._companion = None
         self._channel.hold.forget()
         toolcalls.install(None)
         _flush()
         if os.getpid() != self._pid:  # a child that the code forked and that ran to the end of the code
             os._exit(outcome.exit_code or int(outcome.error is not None))
+        self._deck.hand_over(self._channel, head["run"])
         done: dict[str, Any] = {
             "t": "done",
             "run": head["run"],
@@ -280,6 +287,7 @@ def serve_alone(fd: int, program_fd: int, confinement: "dict[str, Any]", variabl
     """Entry of the `bubblewrap` backend: PID 1 of a wall of its own locks itself in and becomes the kernel."""
     from moonpool_guest import confine
 
+    sources.install()
     with open(program_fd, "rb") as file:
         program = file.read()
     warm_up(variables, alone=True)

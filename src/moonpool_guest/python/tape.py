@@ -1,0 +1,247 @@
+"""The tape of one execution: what it read of clock and randomness, to be recorded, played back, or both.
+
+Readings are kept per kind (`KINDS`), each kind in its own order: so threads and an event loop, whose order among each
+other nobody promises, do not put a tape out of step. What was recorded is served until code reads a kind more often
+than it was recorded, or asks for another number of bytes. That first difference is named, and from there on everything
+is real; clocks that must not go back go on from their last played value.
+
+Form: `MT1`, a byte of flags (1: incomplete), then, if anything was read, a zlib stream of blocks. A block is the kind
+(a byte), the number of readings (u32) and the readings: numbers as differences (i64), or the sizes (u32) of pieces of
+bytes and the pieces. All little-endian.
+
+INVARIANT: a tape never ends the code. One that cannot be read, or that is full, says so; the code goes on.
+"""
+
+import operator
+import struct
+import sys
+import zlib
+from array import array
+from collections.abc import Callable, Iterator
+from itertools import accumulate, pairwise
+from typing import Any
+
+from moonpool_wire.limits import TAPE_BYTES_MAX, TAPE_REMARK_CHARS_MAX
+
+KINDS = (  # INVARIANT: only ever appended to; a tape holds their numbers
+    "the start's randomness",
+    "time.time",
+    "time.time_ns",
+    "time.monotonic",
+    "time.monotonic_ns",
+    "time.perf_counter",
+    "time.perf_counter_ns",
+    "time.process_time",
+    "time.process_time_ns",
+    "time.thread_time",
+    "time.thread_time_ns",
+    "time.clock_gettime",
+    "time.clock_gettime_ns",
+    "time.localtime",
+    "time.gmtime",
+    "time.ctime",
+    "time.asctime",
+    "time.strftime",
+    "datetime.now",
+    "datetime.utcnow",
+    "date.today",
+    "random.seed",
+    "os.urandom",
+    "os.getrandom",
+    "uuid.uuid1",
+)
+START = 0
+_PIECES = frozenset(map(KINDS.index, (KINDS[START], "random.seed", "os.urandom", "os.getrandom", "uuid.uuid1")))
+_STEADY = {  # clocks that share a counter which never goes back
+    KINDS.index(f"time.{name}{unit}"): "monotonic" if name == "perf_counter" else name
+    for name in ("monotonic", "perf_counter", "process_time", "thread_time")
+    for unit in ("", "_ns")
+}
+_MAGIC, _INCOMPLETE = b"MT1", 1
+_BLOCK = struct.Struct("<BI")
+_ROOM = TAPE_BYTES_MAX - 4096  # readings before compression, which adds a few bytes at worst
+_FURTHEST = 2**62  # nanoseconds: beyond them `datetime` and `array` raise
+_NUMBER_BYTES = 8
+_PIECE_BYTES = 4
+
+
+class Tape:
+    """Records when `record`, and serves what `played` holds when there is such a tape."""
+
+    def __init__(self, *, record: bool, played: "bytes | None" = None) -> None:
+        self._recording = record
+        self._room = _ROOM if record else 0
+        self._complete = True
+        self._numbers: dict[int, array[int]] = {}
+        self._pieces: dict[int, list[bytes]] = {}
+        self._player = None if played is None else _Player(played)
+
+    def seeds(self, *, fresh: bool) -> bool:
+        """Whether `random` starts anew: in a `fresh` kernel, where no code has run. A tape that is played knows."""
+        return (self._recording and fresh) if self._player is None else self._player.has(START)
+
+    def number(self, kind: int, read: Callable[[], int]) -> int:
+        """The next number of `kind`; `read` reads a real one."""
+        value = read() if self._player is None else self._player.number(kind, read)
+        if self._room >= _NUMBER_BYTES:
+            self._room -= _NUMBER_BYTES
+            try:
+                self._numbers[kind].append(value)
+            except KeyError:
+                self._numbers.setdefault(kind, array("q")).append(value)
+        else:
+            self._stop()
+        return value
+
+    def piece(self, kind: int, size: int, read: Callable[[int], bytes]) -> bytes:
+        """The next `size` bytes of `kind`."""
+        value = read(size) if self._player is None else self._player.piece(kind, size, read)
+        taken = len(value) + _PIECE_BYTES
+        if self._room >= taken:
+            self._room -= taken
+            self._pieces.setdefault(kind, []).append(value)
+        else:
+            self._stop()
+        return value
+
+    def _stop(self) -> None:
+        if self._recording:
+            self._room, self._complete = 0, False
+
+    def finish(self) -> "tuple[bytes, str]":
+        """What was recorded, and where the code left the tape that was played."""
+        divergence = self._player.finish() if self._player is not None else ""
+        return self._encode() if self._recording else b"", divergence[:TAPE_REMARK_CHARS_MAX]
+
+    def _encode(self) -> bytes:
+        # Threads of the code may still read: what is copied in one step is whole.
+        parts: list[bytes] = []
+        for kind in sorted(self._numbers):
+            values = self._numbers[kind]
+            steps = array("q", [values[0], *map(operator.sub, values[1:], values[:-1])])
+            parts += (_BLOCK.pack(kind, len(steps)), _little(steps).tobytes())
+        for kind in sorted(self._pieces):
+            pieces = list(self._pieces[kind])
+            parts += (_BLOCK.pack(kind, len(pieces)), _little(array("I", map(len, pieces))).tobytes(), *pieces)
+        head = _MAGIC + bytes([0 if self._complete else _INCOMPLETE])
+        return head + zlib.compress(b"".join(parts), 1) if parts else head
+
+
+class _Player:
+    """Serves what a tape holds until the first difference."""
+
+    def __init__(self, tape: bytes) -> None:
+        self._divergence = ""
+        self._complete = True
+        self._counts: dict[int, int] = {}
+        self._served: dict[int, int] = {}
+        self._queues: dict[int, Iterator[Any]] = {}
+        self._last: dict[str, int] = {}
+        self._ahead: dict[str, int] = {}  # how far a steady clock goes before the real one
+        try:
+            self._load(tape)
+        except (ValueError, zlib.error, struct.error, OverflowError, EOFError, MemoryError) as error:
+            self._queues.clear()
+            self._counts.clear()
+            self._divergence = f"the tape cannot be read: {error}; everything is real"
+
+    def has(self, kind: int) -> bool:
+        return kind in self._counts
+
+    def number(self, kind: int, read: Callable[[], int]) -> int:
+        steady = _STEADY.get(kind)
+        if not self._divergence:
+            value = next(self._queues.get(kind, _NOTHING), None)
+            if value is not None:
+                self._served[kind] = self._served.get(kind, 0) + 1
+                if steady is not None:
+                    self._last[steady] = max(value, self._last.get(steady, value))
+                return value
+            self._miss(kind)
+        real = read()
+        if steady is None:
+            return real
+        if steady in self._last:
+            self._ahead[steady] = self._last.pop(steady) - real
+        return real + self._ahead.get(steady, 0)
+
+    def piece(self, kind: int, size: int, read: Callable[[int], bytes]) -> bytes:
+        if not self._divergence:
+            value = next(self._queues.get(kind, _NOTHING), None)
+            if value is not None and len(value) == size:
+                self._served[kind] = self._served.get(kind, 0) + 1
+                return value
+            if value is None:
+                self._miss(kind)
+            else:
+                number = self._served.get(kind, 0) + 1
+                self._divergence = (
+                    f"reading {number} of {KINDS[kind]} asks for {size} bytes, but {len(value)} were recorded"
+                )
+        return read(size)
+
+    def _miss(self, kind: int) -> None:
+        name, recorded = KINDS[kind], self._counts.get(kind, 0)
+        if not self._complete:
+            self._divergence = f"the tape is incomplete and ends before reading {recorded + 1} of {name}"
+        elif recorded:
+            self._divergence = f"reading {recorded + 1} of {name} is one more than was recorded"
+        else:
+            self._divergence = f"reading 1 of {name}: none was recorded"
+
+    def finish(self) -> str:
+        """The first difference. Readings that nobody wanted are one, too."""
+        for kind, count in self._counts.items():
+            served = self._served.get(kind, 0)
+            if not self._divergence and served < count:
+                self._divergence = f"{KINDS[kind]} was read {served} times, but {count} were recorded"
+        return self._divergence
+
+    def _load(self, tape: bytes) -> None:
+        if tape[:3] != _MAGIC or len(tape) < 4:
+            raise ValueError("it is no tape of this version")
+        self._complete = not tape[3] & _INCOMPLETE
+        if len(tape) == 4:
+            return
+        stream = zlib.decompressobj()
+        blocks = stream.decompress(tape[4:], TAPE_BYTES_MAX)
+        if not stream.eof or stream.unused_data:
+            raise ValueError("it is cut, or too long")
+        at = 0
+        while at < len(blocks):
+            kind, count = _BLOCK.unpack_from(blocks, at)
+            at += _BLOCK.size
+            if kind >= len(KINDS) or kind in self._counts or not count:
+                raise ValueError(f"a block of kind {kind} with {count} readings")
+            at = self._load_block(kind, count, blocks, at)
+            self._counts[kind] = count
+
+    def _load_block(self, kind: int, count: int, blocks: bytes, at: int) -> int:
+        form, width = ("I", _PIECE_BYTES) if kind in _PIECES else ("q", _NUMBER_BYTES)
+        end = at + count * width
+        if end > len(blocks):
+            raise ValueError("it is cut")
+        values = array(form)
+        values.frombytes(blocks[at:end])
+        _little(values)
+        if kind not in _PIECES:
+            moments = list(accumulate(values))
+            furthest = _FURTHEST // 1000 if KINDS[kind].startswith("date") else _FURTHEST
+            if max(moments) > furthest or min(moments) < -furthest:
+                raise ValueError(f"{KINDS[kind]} at a moment out of range")
+            self._queues[kind] = iter(moments)
+            return end
+        ends = list(accumulate(values, initial=end))
+        if ends[-1] > len(blocks):
+            raise ValueError("it is cut")
+        self._queues[kind] = (blocks[one:two] for one, two in pairwise(ends))
+        return ends[-1]
+
+
+_NOTHING: "Iterator[Any]" = iter(())
+
+
+def _little(values: "array[int]") -> "array[int]":
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values
