@@ -1,4 +1,4 @@
-"""Everything that runs inside a sandbox. Standard library and `moonpool_wire` only; started with `python -I -S`.
+"""Everything that runs inside a sandbox. Standard library and `moonpool_wire` only; started with `python -s -P -S`.
 
 `zygote` forks sandboxes, `confine` locks a fresh child in, `python.kernel` runs code, `toolcalls` reaches the broker.
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import get_args
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from moonpool.sandboxes import messages as host
 from moonpool_wire import messages as names
+from moonpool_wire.limits import TAPE_BYTES_MAX
 
 _ROW = re.compile(r"^\| `(\w+)` \|([^|]*)\|", re.MULTILINE)
 
@@ -58,6 +62,10 @@ def test_every_head_is_tagged_in_t() -> None:
         pytest.param(b'{"t":"tool_call","id":1,"server":"","tool":"t"}', id="empty name"),
         pytest.param(b'{"t":"tool_call","id":1,"server":"s","tool":"%s"}' % (b"t" * 1025), id="name too long"),
         pytest.param(b'{"t":"output","stream":3}', id="unknown stream"),
+        pytest.param(b'{"t":"tape"}', id="a tape of no run"),
+        pytest.param(b'{"t":"tape","run":"%s"}' % (b"r" * 257), id="a tape whose run is too long"),
+        pytest.param(b'{"t":"tape","run":"r","divergence":"%s"}' % (b"d" * 501), id="a divergence too long"),
+        pytest.param(b'{"t":"tape","run":"r","divergence":null}', id="a divergence of another type"),
         pytest.param(b'{"t":"display","mime":' + b"[" * 5000 + b"]" * 5000 + b"}", id="deep"),
         pytest.param(b'{"t":"display","mime":"m","x":' + b"[" * 9 + b"]" * 9 + b"}", id="deep in an unknown field"),
         pytest.param(b'{"t":"failed","step":"s","message":"' + b"m" * 8193 + b'"}', id="message too long"),
@@ -81,3 +89,22 @@ def test_structs_are_frozen() -> None:
     for kind in (*get_args(host.HostMessage), *get_args(host.GuestMessage)):
         assert issubclass(kind, msgspec.Struct)
         assert kind.__struct_config__.frozen
+
+
+def test_a_tape_is_bounded() -> None:
+    tape = host.decode_guest(b'{"t":"tape","run":"r"}')
+    host.check_body(tape, bytes(TAPE_BYTES_MAX))
+    with pytest.raises(host.InvalidMessage, match="a tape of 1,048,577 bytes"):
+        host.check_body(tape, bytes(TAPE_BYTES_MAX + 1))
+
+
+_VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=600), st.lists(st.text()))
+
+
+@given(st.dictionaries(st.sampled_from(["run", "divergence", "x"]), _VALUES))
+def test_junk_about_a_tape_is_a_tape_or_invalid(fields: dict[str, object]) -> None:
+    try:
+        message = host.decode_guest(json.dumps({**fields, "t": "tape"}).encode())
+    except host.InvalidMessage:
+        return
+    assert isinstance(message, host.RecordedTape)

@@ -1,7 +1,7 @@
 """Vocabulary of environments: what a sandbox starts from, how a build reports its progress, how it fails.
 
 An `Environment` is a promise: every path in it exists, is finished, and can be read by the sandbox uid it was resolved
-for. Sandboxes bind `binds` read-only, set `variables`, and start `python` with `-I -S -B` and an explicit `sys.path`.
+for. Sandboxes bind `binds` read-only, set `variables`, and start `python` with `-s -P -S -B` and their own `sys.path`.
 Neighbours: `recipes` (which environments there are), `resolve` (the way in), `guest` (the guest's own code).
 """
 

@@ -36,7 +36,7 @@ from moonpool.sandboxes.messages import (
 )
 from moonpool.sandboxes.shielding import finish
 from moonpool_wire.jsonbounds import exceeded_bound
-from moonpool_wire.limits import CALL_BYTES_IN_FLIGHT_MAX, CALLS_IN_FLIGHT_MAX, VALUES_MAX
+from moonpool_wire.limits import CALL_BYTES_IN_FLIGHT_MAX, CALLS_IN_FLIGHT_MAX, TAPE_BYTES_MAX, VALUES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,6 +73,10 @@ class ExecutionSpec:
     limits: SandboxLimits = field(default_factory=SandboxLimits)  # of the sandbox it runs in
     record_tape: bool = False  # what Python code reads of clock and randomness
     tape: bytes | None = None  # one to play to it
+
+    def __post_init__(self) -> None:
+        if self.tape is not None and len(self.tape) > TAPE_BYTES_MAX:
+            raise ValueError(f"a tape holds at most {TAPE_BYTES_MAX:,} bytes, not {len(self.tape):,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,7 +100,7 @@ def _kind(name: str) -> int:
 def _replace(module: Any, name: str, function: "Callable[..., Any]") -> "Function":
     real = getattr(module, name)
     function.__name__ = function.__qualname__ = name
-    function.__doc__, function.__module__ = real.__doc__, real.__module__
+    function.__doc__, function.__module__, function.__annotations__ = real.__doc__, real.__module__, {}
     replaced = Function(function)
     setattr(module, name, replaced)
     return replaced
@@ -276,7 +276,7 @@ def _install_dates() -> None:
         (date, today, real_today),
     ):
         function.__qualname__, function.__doc__ = f"{owner.__name__}.{function.__name__}", real.__doc__
-        function.__module__ = "datetime"
+        function.__module__, function.__annotations__ = "datetime", {}
         _replace_in_type(owner, function)
 
 
