@@ -18,6 +18,7 @@ from moonpool.bootstrap.tickets import make_ticket
 from moonpool.bootstrap.tools import DriftRecords, make_redactor, open_toolbox
 from moonpool.broker.known_values import GrowingValues
 from moonpool.broker.policies import load_policy
+from moonpool.broker.relay import Relay
 from moonpool.broker.road import ToolRoad
 from moonpool.core.errors import HostUnfitError
 from moonpool.environments.resolve import resolve_environment
@@ -108,7 +109,13 @@ async def assemble(
         redactor = make_redactor(settings, config, tokens)
         drift = DriftRecords(data, redactor, journal)
         toolbox = await open_toolbox(
-            stack, settings, config if upstreams_wanted else None, environ, drift, on_secrets=tokens.set_values
+            stack,
+            settings,
+            config if upstreams_wanted else None,
+            environ,
+            drift,
+            handlers=Relay(redactor, expiry_s=settings.approval_expiry_s).handlers_for,
+            on_secrets=tokens.set_values,
         )
         if serving and settings.refresh_s and toolbox.server_ids:
             stack.push_async_callback(_stop, asyncio.create_task(toolbox.refresh_every(settings.refresh_s)))

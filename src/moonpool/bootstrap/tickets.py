@@ -76,6 +76,7 @@ def make_ticket(
             trust=trust,
             limits=CallLimits(calls_max=settings.tool_calls_max),
             clock=lambda: deadline.running_s,
+            parking=deadline.parked,
             key=key,
         )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from pathlib import Path
 
-    from moonpool.broker.config import McpConfig
+    from moonpool.broker.config import McpConfig, ServerConfig
     from moonpool.broker.oauth.login import UserAgent
     from moonpool.broker.upstreams.base import Upstream
     from moonpool.broker.upstreams.questions import QuestionHandlers
@@ -102,7 +102,7 @@ async def open_toolbox(  # noqa: PLR0913  parts of the composition
     environ: Mapping[str, str],
     drift: DriftRecords,
     *,
-    handlers: QuestionHandlers | None = None,
+    handlers: QuestionHandlers | Callable[[ServerConfig], QuestionHandlers] | None = None,
     agent: UserAgent | None = None,
     on_secrets: Callable[[str, frozenset[str]], None] | None = None,
 ) -> Toolbox:

@@ -7,6 +7,7 @@ execution is over, and reads the counts for the envelope and the end record.
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from moonpool.broker.approval import Desk
+    from moonpool.broker.call_in_hand import Respondent
     from moonpool.core.manifest import Manifest, ToolDefinition
 
 _SEVERITY: Final = (
@@ -94,6 +96,8 @@ class CallContext:
     failed: int = 0  # calls that gave an error
     result_bytes: int = 0
     settled: ApprovalState = ApprovalState.NOT_REQUIRED
+    respondent: Respondent | None = None  # who can answer what servers ask meanwhile
+    parking: Callable[[], AbstractContextManager[None]] = nullcontext  # the execution's clock stands still inside
     pending: int = 0  # approvals that wait for an answer now
     ended: bool = False
     low_budgets: list[str] = field(default_factory=list[str])  # that calls of this execution took to 80 %

@@ -28,6 +28,7 @@ import msgspec
 
 from moonpool.broker.approval import ApprovalRequest
 from moonpool.broker.arrival import Arrival, read_arrival
+from moonpool.broker.call_in_hand import CallInHand, in_hand
 from moonpool.broker.context import UNKNOWN_SERVER
 from moonpool.broker.failures import PASSING_CAUSES, upstream_failure
 from moonpool.broker.passage import Passage, Refusal
@@ -188,8 +189,9 @@ class ToolRoad:
                 session.changing += 1
             passage.leave()
             try:
-                async with asyncio.timeout(timeout_s + _TIMEOUT_GRACE_S):
-                    with calling_as(session.session_id or session.run_id):
+                async with asyncio.timeout(timeout_s + _TIMEOUT_GRACE_S) as guard:
+                    call = CallInHand(session, passage.name)
+                    with calling_as(session.session_id or session.run_id), in_hand(call, guard):
                         return await upstream.call_tool(spec.tool, spec.arguments, timeout_s=timeout_s)
             except UpstreamError as exc:
                 # The operator's copy; the guest's leaves parts out.

@@ -63,6 +63,8 @@ class ServerConfig:
     ping_s: float = 0.0  # how often an idle server is asked for a sign of life; 0: never
     returns: tuple[str, ...] = ()  # labels of all its tools: what they return
     does: tuple[str, ...] = ()  # and what calling them does
+    elicitation: Literal["decline", "relay"] = "decline"  # forms and addresses for the person at the client
+    sampling: Literal["deny", "ask", "relay"] = "deny"  # for the client's model; `ask`: a person reviews it first
     roots: tuple[str, ...] = ()  # absolute folders the server may ask for; none: roots are not declared
     secrets: frozenset[str] = frozenset()
 
@@ -109,4 +111,6 @@ def resolved_key(server: ServerConfig) -> str:
     }
     if server.roots:  # servers show other tools to a client that has roots
         resolved["roots"] = list(server.roots)
+    if (server.elicitation, server.sampling) != ("decline", "deny"):  # and to one that can be asked
+        resolved["relays"] = [server.elicitation, server.sampling]
     return digest_json(resolved)

@@ -122,6 +122,8 @@ def resolve(server_id: str, entry: Entry, expansion: Expansion, where: str) -> S
         rules=rules_of(block),
         instructions=block.instructions,
         ping_s=block.ping_s,
+        elicitation=block.elicitation,
+        sampling=block.sampling,
         returns=tuple(block.returns),
         does=tuple(block.does),
         roots=tuple(

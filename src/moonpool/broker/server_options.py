@@ -40,6 +40,8 @@ class Block(msgspec.Struct, forbid_unknown_fields=True, rename=None):
     deny: list[str] = []
     instructions: bool = True
     roots: list[str] = []
+    elicitation: Literal["decline", "relay"] = "decline"
+    sampling: Literal["deny", "ask", "relay"] = "deny"
     ping_s: float = 0.0
     returns: list[Literal["private", "untrusted"]] = []
     does: list[Literal["sends_out", "spends", "destroys"]] = []

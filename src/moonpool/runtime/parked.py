@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from moonpool.broker.call_in_hand import AnswererGoneError
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.json import digest_json
 from moonpool.runtime.request_state import RequestState, RequestStateError, StateSeal
@@ -44,10 +45,6 @@ GATHER_S: Final = 0.05
 _ENDED_WITHIN_S: Final = 6.0
 
 Work: TypeAlias = "Callable[[ParkedCall], Coroutine[object, object, Envelope]]"
-
-
-class AnswererGoneError(Exception):
-    """Nobody can answer: the client has left, or as much waits for it already as may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

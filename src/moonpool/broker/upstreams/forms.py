@@ -8,6 +8,7 @@ never leaves.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
 
 import jsonschema_rs
 import msgspec
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 FIELD_COUNT_MAX: Final = 64
 FORM_BYTES_MAX: Final = 64 * 1024
 CONTENT_BYTES_MAX: Final = 64 * 1024
+URL_CHARS_MAX: Final = 2000
 _PLAIN: Final = frozenset({"string", "number", "integer", "boolean"})
 _KEYWORDS: Final = frozenset({
     "type", "minLength", "maxLength", "pattern", "minimum", "maximum", "minItems", "maxItems",
@@ -65,6 +67,20 @@ def content_problem(form: JsonObject, content: JsonObject) -> str:
     if error is None:
         return ""
     return f"field {str(error.instance_path[0])[:80]!r}" if error.instance_path else "a required field is missing"
+
+
+def url_problem(url: JsonValue) -> str:
+    """Why an address may not be shown to a person to open; nothing when it may."""
+    if not isinstance(url, str) or len(url) > URL_CHARS_MAX or not url.isascii() or not url.isprintable() or " " in url:
+        return f"must be an address of at most {URL_CHARS_MAX} plain characters"
+    try:
+        parts = urlsplit(url)
+        local = parts.hostname in {"localhost", "127.0.0.1", "::1"}
+    except ValueError:
+        return "is no address"
+    if parts.hostname is None or parts.username is not None or parts.password is not None:
+        return "must name a host and no user"
+    return "" if parts.scheme == "https" or (parts.scheme == "http" and local) else "must begin with https://"
 
 
 def _is_plain(field: Any) -> bool:

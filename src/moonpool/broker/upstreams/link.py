@@ -24,6 +24,7 @@ from mcp.types import (
     RootsListChangedNotification,
 )
 
+from moonpool.broker.call_in_hand import CALL_IN_HAND
 from moonpool.broker.upstreams.base import (
     UpstreamError,
     UpstreamProtocolError,
@@ -172,6 +173,10 @@ class Link:
 
     async def call_tool(self, name: str, arguments: JsonObject) -> JsonObject:
         """The raw CallToolResult, or what a reserved name stands for as one."""
+        with self._questions.on_behalf_of(CALL_IN_HAND.get()):
+            return await self._carry_out(name, arguments)
+
+    async def _carry_out(self, name: str, arguments: JsonObject) -> JsonObject:
         try:
             if name.startswith(RESERVED_PREFIX):
                 result = await self._offers.call(name, arguments, await self._capabilities())
@@ -203,7 +208,7 @@ class Link:
             result = await self.request(method, {**params, **more}, doing=doing or method, header_map=header_map)
             if result.get("resultType") != "input_required" or not is_modern(self.protocol_version):
                 break
-            more = await self._questions.input_responses(result)
+            more = await self._questions.input_responses(result, CALL_IN_HAND.get())
             if more is None:
                 break
         return result

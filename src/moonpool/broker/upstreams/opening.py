@@ -12,7 +12,7 @@ from moonpool.broker.upstreams.supervisor import SupervisedUpstream
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 
-    from moonpool.broker.config import McpConfig
+    from moonpool.broker.config import McpConfig, ServerConfig
     from moonpool.broker.oauth.credentials import Credentials
     from moonpool.broker.upstreams.base import Change, Upstream
     from moonpool.broker.upstreams.process import StopTimes
@@ -51,7 +51,7 @@ async def open_upstreams(  # noqa: PLR0913  what every upstream needs, and a clo
     on_listing_changed: Callable[[str], None] | None = None,
     on_change: Callable[[Change], None] | None = None,
     stop_times: StopTimes | None = None,
-    handlers: QuestionHandlers | None = None,
+    handlers: QuestionHandlers | Callable[[ServerConfig], QuestionHandlers] | None = None,
     credentials: Mapping[str, Credentials] | None = None,
     clock: Callable[[], float] = anyio.current_time,
 ) -> AsyncGenerator[Upstreams]:
@@ -78,7 +78,7 @@ async def open_upstreams(  # noqa: PLR0913  what every upstream needs, and a clo
                     known_era=(known_eras or {}).get(server.server_id),
                     on_change=tell,
                     stop_times=stop_times,
-                    handlers=handlers,
+                    handlers=handlers(server) if callable(handlers) else handlers,
                     credentials=(credentials or {}).get(server.server_id),
                     clock=clock,
                 )

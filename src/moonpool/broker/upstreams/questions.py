@@ -12,15 +12,18 @@ is checked against the form before it leaves. Handlers get the server's id: what
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from moonpool.broker.upstreams.base import said
-from moonpool.broker.upstreams.forms import content_problem, form_problem, with_defaults
+from moonpool.broker.upstreams.forms import content_problem, form_problem, url_problem, with_defaults
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Generator, Mapping
 
+    from moonpool.broker.call_in_hand import CallInHand
     from moonpool.broker.config import ServerConfig
     from moonpool.broker.upstreams.root_folders import RootFolders
     from moonpool.core.json import JsonObject, JsonValue
@@ -44,7 +47,12 @@ class QuestionHandlers:
     """
 
     elicit: Callable[[str, JsonObject], Awaitable[JsonObject]] | None = None
+    elicit_url: Callable[[str, JsonObject], Awaitable[JsonObject]] | None = None
     sample: Callable[[str, JsonObject], Awaitable[JsonObject]] | None = None
+
+
+ASKED_FOR: ContextVar[tuple[CallInHand, ...]] = ContextVar("moonpool_asked_for", default=())
+"""Inside a handler: the calls of which the question may be. One, unless an older server works on several."""
 
 
 class QuestionRefusedError(Exception):
@@ -55,6 +63,7 @@ class QuestionRefusedError(Exception):
         self.code, self.data = code, data
 
 
+_Handler: TypeAlias = "Callable[[str, JsonObject], Awaitable[JsonObject]]"
 _Answer: TypeAlias = "Callable[[JsonObject], Awaitable[JsonObject]]"
 
 
@@ -66,6 +75,7 @@ class Questions:
         self._folders = folders
         self._handlers = handlers
         self._open = 0
+        self._calls: list[CallInHand] = []  # under way
         self._answers: dict[str, _Answer] = {}
         if handlers.elicit is not None:
             self._answers["elicitation/create"] = self._elicit
@@ -76,7 +86,10 @@ class Questions:
     def capabilities(self) -> JsonObject:
         """What is declared to the server: exactly what is answered."""
         names = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
-        return {names[method]: {} for method in names if self._answer_to(method) is not None}
+        declared: JsonObject = {names[method]: {} for method in names if self._answer_to(method) is not None}
+        if self._handlers.elicit_url is not None:
+            declared["elicitation"] = {"form": {}, "url": {}}
+        return declared
 
     @property
     def handshake_capabilities(self) -> JsonObject:
@@ -84,8 +97,20 @@ class Questions:
         declared = self.capabilities
         return declared if "roots" not in declared else {**declared, "roots": {"listChanged": True}}
 
-    async def answer(self, method: str, params: Mapping[str, Any] | None) -> JsonObject:
-        """The result for one request. Raises QuestionRefusedError."""
+    @contextmanager
+    def on_behalf_of(self, call: CallInHand | None) -> Generator[None]:
+        """`call` is under way for the length of a `with` block."""
+        if call is None:
+            yield
+            return
+        self._calls.append(call)
+        try:
+            yield
+        finally:
+            self._calls.remove(call)
+
+    async def answer(self, method: str, params: Mapping[str, Any] | None, call: CallInHand | None = None) -> JsonObject:
+        """The result for one request, about `call` or any that is under way. Raises QuestionRefusedError."""
         if method == "ping":
             return {}
         handler = self._answer_to(method)
@@ -95,6 +120,7 @@ class Questions:
         if self._open >= OPEN_COUNT_MAX:
             raise QuestionRefusedError(f"{OPEN_COUNT_MAX} questions are open already", code=INTERNAL)
         self._open += 1
+        token = ASKED_FOR.set(tuple(self._calls) if call is None else (call,))
         try:
             return await handler(dict(params or {}))
         except QuestionRefusedError:
@@ -102,6 +128,7 @@ class Questions:
         except Exception as exc:
             raise QuestionRefusedError("the client failed to answer", code=INTERNAL) from exc
         finally:
+            ASKED_FOR.reset(token)
             self._open -= 1
 
     def _answer_to(self, method: str) -> _Answer | None:
@@ -109,8 +136,8 @@ class Questions:
             return self._roots if self._folders.folders else None
         return self._answers.get(method)
 
-    async def input_responses(self, result: JsonObject) -> JsonObject | None:
-        """The members to repeat a request with whose result was `input_required`; None when it cannot be answered."""
+    async def input_responses(self, result: JsonObject, call: CallInHand | None = None) -> JsonObject | None:
+        """The members to repeat `call` with, whose result was `input_required`; None when it cannot be answered."""
         requests, state = result.get("inputRequests"), result.get("requestState")
         if not isinstance(requests, dict | None) or not isinstance(state, str | None):
             return None
@@ -122,13 +149,15 @@ class Questions:
             for key, request in requests.items():
                 method, params = _parts(request)
                 try:
-                    answered[key] = await self.answer(method, params)
+                    answered[key] = await self.answer(method, params, call)
                 except QuestionRefusedError:
                     return None
             again["inputResponses"] = answered
         return again
 
     async def _elicit(self, params: JsonObject) -> JsonObject:
+        if params.get("mode") == "url" and self._handlers.elicit_url is not None:
+            return await self._open_url(self._handlers.elicit_url, params)
         if params.get("mode", "form") != "form":
             raise QuestionRefusedError("this client fills in forms only", code=INVALID_PARAMS)
         form = params.get("requestedSchema")
@@ -148,6 +177,14 @@ class Questions:
         if problem := content_problem(form, content):
             raise QuestionRefusedError(f"the answer does not fit requestedSchema: {problem}", code=INTERNAL)
         return {"action": "accept", "content": content}
+
+    async def _open_url(self, handler: _Handler, params: JsonObject) -> JsonObject:
+        if problem := url_problem(params.get("url")):
+            raise QuestionRefusedError(f"url {problem}", code=INVALID_PARAMS)
+        action = (await handler(self._config.server_id, params)).get("action")
+        if action not in {"accept", "decline", "cancel"}:
+            raise QuestionRefusedError("the client failed to answer", code=INTERNAL)
+        return {"action": action}
 
     async def _sample(self, params: JsonObject) -> JsonObject:
         limit = params.get("maxTokens")

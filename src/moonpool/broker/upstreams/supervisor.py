@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import anyio
 import anyio.to_thread
 
+from moonpool.broker.call_in_hand import ticking
 from moonpool.broker.upstreams.base import (
     Change,
     UpstreamCallTimeoutError,
@@ -146,7 +147,7 @@ class SupervisedUpstream:
 
     async def _within(self, timeout_s: float, doing: str, use: Callable[[Link], Awaitable[_T]]) -> _T:
         link: Link | None = None
-        with self._circuit.entered(), anyio.move_on_after(timeout_s):
+        with self._circuit.entered(), anyio.move_on_after(timeout_s) as scope, ticking(scope):
             for last_try in (False, True):
                 async with self._slots:
                     link = await self._ready_link(timeout_s)

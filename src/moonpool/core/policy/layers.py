@@ -8,7 +8,7 @@ anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -125,6 +125,11 @@ class Policy:
     def budgets(self) -> tuple[Budget, ...]:
         """Those of all layers; each holds."""
         return tuple(budget for layer in self.layers for budget in layer.budgets)
+
+    @cached_property
+    def without_budgets(self) -> Policy:
+        """The same for what is no tool call, so takes nothing from budgets."""
+        return Policy(layers=tuple(replace(layer, budgets=()) for layer in self.layers))
 
     @cached_property
     def labels(self) -> tuple[Label, ...]:

@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from moonpool.broker.approval import DenyApprover, approve, reject
+from moonpool.broker.call_in_hand import AnswererGoneError
 from moonpool.broker.phrases import clip
 from moonpool.core.policy import allow_hint
 from moonpool.faces.mcp.asking import ELICIT, Bindings
-from moonpool.runtime.parked import AnswererGoneError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

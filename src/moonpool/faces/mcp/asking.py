@@ -1,8 +1,9 @@
 """Asking a client back: which executions may ask which client, and what that client can be asked.
 
-An `Asker` puts one request of the protocol to the client of one call and returns its result as JSON. There are two: one
-sends it, one leaves it open for the answer `input_required` (`runtime.parked`). `Bindings` knows the asker of each
-execution; an execution is bound by the task that starts it, so code has no part in whom it can ask.
+An asker (`broker.call_in_hand.Respondent`) puts one request of the protocol to the client of one call and returns its
+result as JSON. There are two: one sends it, one leaves it open for the answer `input_required` (`runtime.parked`).
+`Bindings` knows the asker of each execution; an execution is bound by the task that starts it, so code has no part in
+whom it can ask.
 
 Neighbours: `approver` asks about tool calls, `broker.relay` passes on what servers ask.
 """
@@ -12,12 +13,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Generator
 
+    from moonpool.broker.call_in_hand import Respondent
     from moonpool.broker.context import CallContext
     from moonpool.core.json import JsonObject
     from moonpool.runtime.deadline import Deadline
@@ -27,18 +29,6 @@ if TYPE_CHECKING:
 
 ELICIT: Final = "elicitation/create"
 SAMPLE: Final = "sampling/createMessage"
-
-
-class Asker(Protocol):
-    """The way to one client's user and model."""
-
-    def can(self, method: str, mode: str = "") -> bool:
-        """Whether the client has declared it; `mode` of an elicitation is `form` or `url`."""
-        ...
-
-    async def ask(self, method: str, params: JsonObject) -> JsonObject:
-        """The client's result, unchecked. Raises AnswererGoneError."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +78,7 @@ class LeavingAsker:
 @dataclass(frozen=True, slots=True)
 class _Binding:
     call: ParkedCall
-    asker: Asker | None
+    asker: Respondent | None
 
 
 _binding: ContextVar[_Binding | None] = ContextVar("moonpool_binding", default=None)
@@ -98,13 +88,13 @@ class Bindings:
     """Which client each execution belongs to."""
 
     def __init__(self) -> None:
-        self._askers: dict[str, Asker] = {}
+        self._askers: dict[str, Respondent] = {}
 
-    def asker_of(self, run_id: str) -> Asker | None:
+    def asker_of(self, run_id: str) -> Respondent | None:
         return self._askers.get(run_id)
 
     @contextmanager
-    def binding(self, call: ParkedCall, asker: Asker | None) -> Generator[None]:
+    def binding(self, call: ParkedCall, asker: Respondent | None) -> Generator[None]:
         """Executions that start inside the block, with a ticket of `ticket`, belong to `call` and ask `asker`."""
         token = _binding.set(_Binding(call, asker))
         try:
@@ -131,7 +121,7 @@ class Bindings:
             if binding is not None:
                 binding.call.contexts.append(made)
                 if binding.asker is not None:
-                    self._askers[run_id] = binding.asker
+                    self._askers[run_id] = made.respondent = binding.asker
             return made
 
         return replace(ticket, make_context=make_context)

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
+    from moonpool.broker.call_in_hand import Respondent
     from moonpool.core.json import JsonObject
     from moonpool.faces.mcp.answers import Answer
-    from moonpool.faces.mcp.asking import Asker
     from moonpool.faces.mcp.progress import Report
     from moonpool.faces.mcp.tools import CodeTools
     from moonpool.runtime.parked import ParkedCall
@@ -133,7 +133,7 @@ class _Handlers:
         message = types.PromptMessage(role="user", content=types.TextContent(text=PROMPT_TEXT))
         return types.GetPromptResult(description=PROMPT_DESCRIPTION, messages=[message])
 
-    def _asker(self, ctx: Context, call: ParkedCall) -> Asker:
+    def _asker(self, ctx: Context, call: ParkedCall) -> Respondent:
         """The way to this client's user and model: as a request of ours, or with the answer of the call."""
         able = abilities(ctx)
         if ctx.protocol_version >= SEALED_FROM:

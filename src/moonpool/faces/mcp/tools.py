@@ -26,10 +26,11 @@ from moonpool.runtime.runs import CodeRequest
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from moonpool.broker.call_in_hand import Respondent
     from moonpool.catalog.catalog import Catalog
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject, JsonValue
-    from moonpool.faces.mcp.asking import Asker, Bindings
+    from moonpool.faces.mcp.asking import Bindings
     from moonpool.runtime.parked import OpenQuestion, ParkedCall
     from moonpool.runtime.runs import Ticket
     from moonpool.runtime.sessions import Runtime
@@ -66,7 +67,7 @@ class Caller:
     """The client's side of one request to execute code."""
 
     observer: Observer | None = None  # hears output while this request waits
-    asker: Callable[[ParkedCall], Asker | None] = lambda _: None  # whom a call that this request starts may ask
+    asker: Callable[[ParkedCall], Respondent | None] = lambda _: None  # whom a call that this request starts may ask
     state: str | None = None  # of the call that this request comes back for
     answers: Mapping[str, JsonValue]  # to the questions it was given
 

@@ -1,0 +1,211 @@
+"""Passing on what servers ask: forms and addresses to the person, sampling to the model, at the client of the call.
+
+A question goes to the one client whose execution called the server just now, if the configuration of that server says
+`relay`, policy does not deny it (`elicitation/create` and `sampling/createMessage` count as tools of the server), and
+the client has declared it. In every other case it is declined; nothing is invented (D-047). Its shape, and that an
+answer fits, is checked by `upstreams.questions`.
+
+SECURITY: a question is a server's word. It is bounded, redacted, limited in number, and shown with the name of who
+asks. An answer is bounded and redacted too; nothing else of the client, of other servers or of other calls goes back.
+Code in the sandbox neither sees nor answers it. When calls of several executions are at one server, a question that
+does not say whose it is goes to nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING, Final
+
+from moonpool.broker.approval import ApprovalRequest
+from moonpool.broker.call_in_hand import AnswererGoneError, all_paused
+from moonpool.broker.phrases import clip, printable, readable_json, storable
+from moonpool.broker.redaction import Tally
+from moonpool.broker.sampling import SAMPLE, asked_of, sampled
+from moonpool.broker.upstreams.questions import (
+    ASKED_FOR,
+    INTERNAL,
+    QuestionHandlers,
+    QuestionRefusedError,
+)
+from moonpool.core.calls import ApprovalState
+from moonpool.core.json import digest_json
+from moonpool.core.manifest import ToolDefinition
+from moonpool.core.policy import CallFacts, Verdict, decide
+from moonpool.core.policy.deciding import DEFAULT_RULE_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from moonpool.broker.call_in_hand import CallInHand, Respondent
+    from moonpool.broker.config import ServerConfig
+    from moonpool.broker.redaction import Redactor
+    from moonpool.core.json import JsonObject
+    from moonpool.core.policy import Decision
+
+_log = logging.getLogger(__name__)
+
+ELICIT: Final = "elicitation/create"
+PER_MINUTE_MAX: Final = 10
+MESSAGE_CHARS_MAX: Final = 2_000
+_SHOWN_CHARS_MAX: Final = 4_000
+_NO: Final[JsonObject] = {"action": "decline"}
+
+
+class Relay:
+    """Answers for the servers of one broker."""
+
+    def __init__(self, redactor: Redactor, *, expiry_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """A question that nobody answers within `expiry_s` is cancelled."""
+        self._redactor, self._expiry_s, self._clock = redactor, expiry_s, clock
+        self._asked: dict[str, deque[float]] = defaultdict(deque)
+
+    def handlers_for(self, server: ServerConfig) -> QuestionHandlers:
+        """What is answered for `server`, and so declared to it: what its configuration names."""
+        relays = server.elicitation == "relay"
+        asks = server.sampling == "ask"
+
+        async def sample(server_id: str, params: JsonObject) -> JsonObject:
+            return await self._sample(server_id, params, reviewed=asks)
+
+        return QuestionHandlers(
+            elicit=self._elicit if relays else None,
+            elicit_url=self._elicit if relays else None,
+            sample=sample if server.sampling != "deny" else None,
+        )
+
+    async def _elicit(self, server_id: str, params: JsonObject) -> JsonObject:
+        found = self._respondent(server_id, ELICIT, str(params.get("mode", "form")))
+        if found is None:
+            return _NO
+        calls, respondent = found
+        if self._decision(calls[0], server_id, ELICIT).verdict is Verdict.DENY:
+            return _NO
+        self._count(server_id)
+        asked = self._form(server_id, calls[0], params)
+        if asked is None:
+            _log.warning("a form of server %r holds a secret and was declined", server_id)
+            return _NO
+        try:
+            return await self._ask(calls, respondent, ELICIT, asked)
+        except TimeoutError:
+            return {"action": "cancel"}
+        except AnswererGoneError:
+            return _NO
+
+    async def _sample(self, server_id: str, params: JsonObject, *, reviewed: bool) -> JsonObject:
+        found = self._respondent(server_id, SAMPLE)
+        if found is None:
+            raise QuestionRefusedError("no client that can sample is attached")
+        calls, respondent = found
+        decision = self._decision(calls[0], server_id, SAMPLE)
+        if decision.verdict is Verdict.DENY:
+            raise QuestionRefusedError("policy does not allow sampling")
+        asked = asked_of(self._redactor.json_object(params, Tally()))
+        self._count(server_id)
+        by_rule = decision.verdict in {Verdict.ASK, Verdict.HUMAN_ONLY} and decision.rule_id != DEFAULT_RULE_ID
+        reviewed = reviewed or by_rule
+        if reviewed:
+            await self._review(calls, server_id, "what it wants a model to be asked", asked, decision)
+        try:
+            given = await self._ask(calls, respondent, SAMPLE, asked)
+        except (TimeoutError, AnswererGoneError):
+            raise QuestionRefusedError("nobody answered the sampling request") from None
+        answer = sampled(self._redactor.json_object(given, Tally()))
+        if reviewed:
+            await self._review(calls, server_id, "what the model answered", answer, decision)
+        return answer
+
+    async def _ask(
+        self, calls: list[CallInHand], respondent: Respondent, method: str, params: JsonObject
+    ) -> JsonObject:
+        with all_paused(calls):
+            async with asyncio.timeout(self._expiry_s):
+                return await respondent.ask(method, params)
+
+    async def _review(
+        self, calls: list[CallInHand], server_id: str, what: str, shown: JsonObject, decision: Decision
+    ) -> None:
+        """Have a person look at it (D-034). Raises QuestionRefusedError."""
+        context = calls[0].context
+        request = ApprovalRequest(
+            request_id="",  # the desk gives it
+            run_id=context.run_id,
+            principal=context.principal,
+            server_id=server_id,
+            tool_name=SAMPLE,
+            arguments=readable_json(shown, _SHOWN_CHARS_MAX),
+            arguments_digest=digest_json(shown),
+            reason=f"server {printable(server_id)!r} asks for sampling; this is {what}",
+            remedy='write "sampling": "relay" or "deny" into the "moonpool" block of this server',
+            human_only=decision.verdict is Verdict.HUMAN_ONLY,
+            session_id=context.session_id,
+            rule_id=printable(decision.rule_id),
+            of_the_moment=True,
+        )
+        context.pending += 1
+        try:
+            with all_paused(calls):
+                answer = await context.desk.settle(request)
+        finally:
+            context.pending -= 1
+        context.settle(answer.state)
+        if answer.state is not ApprovalState.APPROVED:
+            raise QuestionRefusedError("User rejected sampling request")
+
+    def _respondent(self, server_id: str, method: str, mode: str = "") -> tuple[list[CallInHand], Respondent] | None:
+        calls = [*ASKED_FOR.get()]
+        runs = {call.context.run_id for call in calls}
+        respondent = calls[0].context.respondent if len(runs) == 1 else None
+        if respondent is not None and respondent.can(method, mode):
+            return calls, respondent
+        if len(runs) > 1:
+            why = "calls of several executions are under way, so nobody knows whose question it is"
+        else:
+            why = "nobody is attached who can answer it" if runs else "no call is under way"
+        _log.warning("%s of server %r was declined: %s", method, server_id, why)
+        return None
+
+    def _decision(self, call: CallInHand, server_id: str, method: str) -> Decision:
+        context = call.context
+        tool = ToolDefinition(server_id=server_id, name=method, raw={"name": method})
+        facts = CallFacts(
+            tool=tool,
+            arguments={},
+            trusted=False,
+            principal=context.principal,
+            language=context.language,
+            taken_in=context.memory.taken_in,
+            usage={},
+            argument_bytes=0,
+        )
+        return decide(context.policy.without_budgets, facts)
+
+    def _count(self, server_id: str) -> None:
+        """Raises QuestionRefusedError when this server asks too often (D-040, D-046)."""
+        now, asked = self._clock(), self._asked[server_id]
+        while asked and now - asked[0] >= 60:
+            asked.popleft()
+        if len(asked) >= PER_MINUTE_MAX:
+            raise QuestionRefusedError(f"more than {PER_MINUTE_MAX} questions in a minute", code=INTERNAL)
+        asked.append(now)
+
+    def _form(self, server_id: str, call: CallInHand, params: JsonObject) -> JsonObject | None:
+        """The form as it is shown, named after who asks; None when a known secret stands in its fields."""
+        said = self._redactor.text(storable(clip(str(params.get("message", "")), MESSAGE_CHARS_MAX)), Tally())
+        message = f"Server {server_id!r}, called by code as {call.tool}, asks:\n{said}"
+        asked: JsonObject = {"mode": params.get("mode", "form"), "message": printable(message)}
+        if asked["mode"] == "url":
+            asked["url"], tally = params["url"], Tally()
+            given = params.get("elicitationId")
+            asked["elicitationId"] = given if isinstance(given, str) and 0 < len(given) <= 200 else uuid.uuid4().hex
+            self._redactor.text(str(params["url"]), tally)
+            return None if tally.total() else asked
+        form = params["requestedSchema"]
+        if self._redactor.json(form, Tally()) != form:
+            return None
+        asked["requestedSchema"] = form
+        return asked
