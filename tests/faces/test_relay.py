@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 
 from apps import fixture_server
 from faces.modern_client import ModernClient
-from faces.raw_client import RawClient
+from faces.other_clients import old_sdk_python
+from faces.raw_client import SERVE, RawClient, environment
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -46,6 +50,15 @@ def code_of(server: str, question: Any) -> str:
         f"r = await s.ask(**json.loads({json.dumps(question)!r}))\n"
         "result = r.data if r['ok'] else r['error']"
     )
+
+
+ALL = "\n".join(
+    [
+        "every = []",
+        *(code_of(era, question) + "\nevery.append(result)" for era in ERAS for question in (ELICIT, SAMPLE)),
+        "result = every",
+    ]
+)
 
 
 @pytest.fixture(scope="module")
@@ -112,9 +125,7 @@ def answer_in(data: Any) -> Any:
     return data["answers"]["q"] if "answers" in data else data["result"]
 
 
-every_mix = pytest.mark.parametrize(
-    ("era", "server"), [(era, server) for era in ERAS for server in ERAS], ids=str
-)
+every_mix = pytest.mark.parametrize(("era", "server"), [(era, server) for era in ERAS for server in ERAS], ids=str)
 
 
 @pytest.mark.req("D-044", "D-046")
@@ -230,3 +241,33 @@ def test_a_server_that_asks_too_often_is_refused(clients: Clients) -> None:
     _, data = clients.run("modern", code_of("eager", ELICIT))
 
     assert data["error"]["message"] == "more than 10 questions in a minute"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_sdk_answers_servers_of_every_era(config: Path, mode: str) -> None:
+    from mcp import Client, StdioServerParameters
+    from mcp.types import CreateMessageResult, ElicitResult, TextContent
+
+    command = StdioServerParameters(command=sys.executable, args=[str(SERVE), str(config), "ask"], env=environment())
+
+    async def fill_in(_: object, params: Any) -> ElicitResult:
+        return ElicitResult(action="accept", content={"name": "Ada"})
+
+    async def sample(_: object, params: Any) -> CreateMessageResult:
+        text = TextContent(type="text", text="Hello")
+        return CreateMessageResult(role="assistant", content=text, model="m-1", stop_reason="endTurn")
+
+    with anyio.fail_after(60):
+        async with Client(command, mode=mode, elicitation_callback=fill_in, sampling_callback=sample) as client:
+            result = await client.call_tool("execute_code", {"code": ALL})
+
+    assert [answer_in(one) for one in result.structured_content["data"]] == [ACCEPTED, SAID] * len(ERAS)
+
+
+def test_the_sdk_of_the_1_x_line_answers_them_too(config: Path) -> None:
+    script = SERVE.with_name("clients") / "old_sdk.py"
+    command = [str(old_sdk_python()), str(script), ALL, sys.executable, str(SERVE), str(config), "ask"]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=90, env=environment())
+
+    assert [answer_in(one) for one in json.loads(done.stdout)["structured"]["data"]] == [ACCEPTED, SAID] * len(ERAS)

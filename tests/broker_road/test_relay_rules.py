@@ -1,0 +1,213 @@
+"""Who is asked what a server wants to know, and what of it: the rules that need no client."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from moonpool.broker.approval import ApprovalDesk, DenyApprover
+from moonpool.broker.call_in_hand import AnswererGoneError, CallInHand
+from moonpool.broker.config import ServerConfig
+from moonpool.broker.context import CallContext
+from moonpool.broker.redaction import Redactor
+from moonpool.broker.relay import Relay
+from moonpool.broker.upstreams.forms import url_problem
+from moonpool.broker.upstreams.questions import QuestionRefusedError, Questions
+from moonpool.broker.upstreams.root_folders import RootFolders
+from moonpool.core.manifest import Manifest
+from moonpool.core.policy import Layer, LayerName, Policy, Rule, Verdict
+
+if TYPE_CHECKING:
+    from moonpool.core.json import JsonObject
+
+pytestmark = pytest.mark.anyio
+SECRET = "tok-4711-abcdef"
+FORM: Any = {"message": f"Say {SECRET}", "requestedSchema": {"type": "object", "properties": {}}}
+SAMPLING: Any = {"messages": [{"role": "user", "content": {"type": "text", "text": SECRET}}], "maxTokens": 5}
+SAID: Any = {"role": "assistant", "content": {"type": "text", "text": f"it is {SECRET}"}, "model": "m"}
+CONFIG = ServerConfig(server_id="srv", transport="stdio", command="c", elicitation="relay", sampling="relay")
+
+
+class Person:
+    """Remembers what was asked; answers, fails, or never does."""
+
+    def __init__(self, answer: JsonObject | Exception | None) -> None:
+        self.answer = answer
+        self.asked: list[JsonObject] = []
+
+    def can(self, method: str, mode: str = "") -> bool:
+        del method
+        return mode != "url"
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        del method
+        self.asked.append(params)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        if self.answer is None:
+            await asyncio.Event().wait()
+        assert self.answer is not None
+        return self.answer
+
+
+def call(person: Person | None, run_id: str = "run_1", *rules: Rule) -> CallInHand:
+    layer = Layer(name=LayerName.ORGANISATION, rules=rules)
+    context = CallContext(
+        run_id=run_id,
+        trace_id="t",
+        principal="local:a",
+        session_id="s",
+        code_digest="sha256:0",
+        manifest=lambda: Manifest(servers=()),
+        desk=ApprovalDesk(DenyApprover()),
+        policy=Policy(layers=(layer,)) if rules else Policy(),
+        respondent=person,
+    )
+    return CallInHand(context, "srv.tool")
+
+
+def questions(config: ServerConfig = CONFIG, *, expiry_s: float = 60.0) -> Questions:
+    relay = Relay(Redactor.of_values({"TOKEN": SECRET}), expiry_s=expiry_s)
+    return Questions(config, relay.handlers_for(config), RootFolders(config.server_id))
+
+
+async def elicit(person: Person | None, *rules: Rule, params: Any = FORM, **options: Any) -> JsonObject:
+    return await questions(**options).answer("elicitation/create", params, call(person, "run_1", *rules))
+
+
+@pytest.mark.req("D-041")
+async def test_prompts_and_answers_are_redacted() -> None:
+    person = Person(SAID)
+    answer: Any = await questions().answer("sampling/createMessage", SAMPLING, call(person))
+
+    assert SECRET not in str(person.asked)
+    assert answer["content"]["text"] == "it is [REDACTED:TOKEN]"
+
+
+@pytest.mark.req("D-041")
+async def test_a_form_that_holds_a_secret_is_declined_and_its_message_redacted() -> None:
+    person = Person({"action": "accept"})
+    secretive = {
+        **FORM,
+        "requestedSchema": {"type": "object", "properties": {"a": {"enum": [SECRET], "type": "string"}}},
+    }
+
+    assert await elicit(person, params=secretive) == {"action": "decline"}
+    assert await elicit(person) == {"action": "accept", "content": {}}
+    assert [SECRET in str(asked) for asked in person.asked] == [False]
+
+
+@pytest.mark.req("D-018", "D-046")
+async def test_a_question_that_may_be_of_several_executions_goes_to_nobody() -> None:
+    first, second = Person({"action": "accept"}), Person({"action": "accept"})
+    asked = questions()
+    with asked.on_behalf_of(call(first, "run_1")), asked.on_behalf_of(call(second, "run_2")):
+        answer = await asked.answer("elicitation/create", FORM)
+
+    assert (answer, first.asked, second.asked) == ({"action": "decline"}, [], [])
+
+
+async def test_a_question_between_calls_goes_to_nobody() -> None:
+    assert await questions().answer("elicitation/create", FORM) == {"action": "decline"}
+
+
+@pytest.mark.req("D-042")
+@pytest.mark.parametrize("method", ["elicitation/create", "sampling/createMessage"])
+async def test_policy_may_deny_what_the_configuration_passes_on(method: str) -> None:
+    person = Person({"action": "accept"})
+    no = Rule(rule_id="no", server="*", tool=method, verdict=Verdict.DENY)
+    asked = questions().answer(method, FORM if method.startswith("e") else SAMPLING, call(person, "run_1", no))
+    if method.startswith("e"):
+        assert await asked == {"action": "decline"}
+    else:
+        with pytest.raises(QuestionRefusedError, match="policy"):
+            await asked
+
+    assert person.asked == []
+
+
+@pytest.mark.req("D-034", "D-039")
+async def test_policy_may_want_a_person_to_review_sampling() -> None:
+    ask = Rule(rule_id="ask", server="*", tool="sampling/*", verdict=Verdict.ASK)
+    with pytest.raises(QuestionRefusedError, match="User rejected") as refused:
+        await questions().answer("sampling/createMessage", SAMPLING, call(Person(SAID), "run_1", ask))
+
+    assert refused.value.code == -1
+
+
+@pytest.mark.req("D-047")
+@pytest.mark.parametrize(
+    ("person", "expected"),
+    [
+        pytest.param(None, "decline", id="nobody"),
+        pytest.param(Person(AnswererGoneError("gone")), "decline", id="left"),
+        pytest.param(Person(None), "cancel", id="silent"),
+    ],
+)
+async def test_without_an_answer_none_is_invented(person: Person | None, expected: str) -> None:
+    with anyio.fail_after(5):
+        assert await elicit(person, expiry_s=0.01) == {"action": expected}
+
+
+async def test_an_address_goes_to_no_client_that_opens_none() -> None:
+    address = {"mode": "url", "message": "m", "url": "https://h/"}
+    assert await elicit(Person({"action": "accept"}), params=address) == {"action": "decline"}
+
+
+def message(content: JsonObject, role: str = "user") -> Any:
+    return {**SAMPLING, "messages": [{"role": role, "content": content}]}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        pytest.param({**SAMPLING, "tools": []}, id="tools"),
+        pytest.param({**SAMPLING, "messages": []}, id="no message"),
+        pytest.param({**SAMPLING, "messages": SAMPLING["messages"] * 65}, id="too many"),
+        pytest.param(message({"type": "text", "text": ""}, "system"), id="role"),
+        pytest.param(message({"type": "tool_use"}), id="kind"),
+        pytest.param(message({"type": "image", "data": ""}), id="image"),
+        pytest.param({**SAMPLING, "maxTokens": 0}, id="no tokens"),
+        pytest.param({**SAMPLING, "systemPrompt": "x" * 600_000}, id="too large"),
+    ],
+)
+async def test_sampling_that_cannot_be_passed_on_is_refused(params: Any) -> None:
+    with pytest.raises(QuestionRefusedError) as refused:
+        await questions().answer("sampling/createMessage", params, call(Person(SAID)))
+    assert refused.value.code == -32602
+
+
+@pytest.mark.parametrize("said", [{}, {**SAID, "model": 1}, {**SAID, "content": {"type": "tool_use"}}], ids=str)
+async def test_a_clients_answer_that_is_none_never_leaves(said: JsonObject) -> None:
+    with pytest.raises(QuestionRefusedError, match="failed to answer"):
+        await questions().answer("sampling/createMessage", SAMPLING, call(Person(said)))
+
+
+@pytest.mark.parametrize(
+    ("url", "fine"),
+    [
+        ("https://h.example/a?b=c", True),
+        ("http://localhost:8080/", True),
+        ("http://h.example/", False),
+        ("javascript:alert(1)", False),
+        ("https://user:pw@h.example/", False),
+        ("https:///x", False),
+        ("https://h/\n", False),
+        ("https://[x/", False),
+        (None, False),
+    ],
+)
+async def test_only_plain_addresses_are_shown(url: Any, fine: bool) -> None:
+    assert (url_problem(url) == "") is fine
+
+
+async def test_what_is_not_configured_is_not_declared() -> None:
+    silent = replace(CONFIG, elicitation="decline", sampling="deny")
+    assert (questions().capabilities, questions(silent).capabilities) == (
+        {"elicitation": {"form": {}, "url": {}}, "sampling": {}},
+        {},
+    )
