@@ -129,6 +129,8 @@ def test_every_key_of_the_moonpool_block_has_a_row_with_its_default() -> None:
 def _shown(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, str) and value:
+        return value
     return f"{value:g}" if isinstance(value, int | float) else "none"
 
 
