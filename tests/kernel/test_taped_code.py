@@ -13,7 +13,7 @@ import pytest
 
 from moonpool.environments.publishing import default_root
 from moonpool.sandboxes.base import SandboxSpec
-from moonpool.sandboxes.messages import Tape
+from moonpool.sandboxes.messages import Execute, Tape
 from sandboxes.images import image_of
 from sandboxes.probe import Probe
 
@@ -202,6 +202,19 @@ async def test_a_tape_for_another_run_is_not_played(kernel: Probe) -> None:
     kernel.sandbox.send(Tape(run="another"), b"junk")
     run = await kernel.run("result = 1")
     assert (run.result, run.tapes) == (1, [])
+
+
+async def test_other_languages_have_no_tape(kernel: Probe) -> None:
+    order = Execute(run="b", name="c", manifest="", final=False, result_bytes_max=99, language="bash", record=True)
+    kernel.sandbox.send(order, b"date; echo $RANDOM")
+    assert (await kernel.finish()).tapes == []
+
+
+async def test_a_rehearsal_leaves_the_start_of_random_to_the_first_execution(kernel: Probe, again: Probe) -> None:
+    order = Execute(run="b", name="c", manifest="", final=False, result_bytes_max=99, rehearse=True)
+    again.sandbox.send(order, b"result = 2")
+    await again.finish()
+    assert await same_again(kernel, again, "import random; result = random.random()")
 
 
 async def test_random_numbers_of_a_session_go_on(kernel: Probe, again: Probe) -> None:

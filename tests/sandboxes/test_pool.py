@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -144,6 +145,16 @@ async def test_a_pool_with_high_mark_0_keeps_none() -> None:
         await settled()
         assert len(backend.begun) == 1
         assert not backend.rehearsed
+
+
+async def test_a_hash_seed_that_was_asked_for_is_opened_on_demand_and_kept_for_nobody() -> None:
+    backend = GatedBackend()
+    async with pool_of(backend) as pool:
+        await gone(await pool.acquire(replace(SPEC, hash_seed=7)))
+        await settled()
+        pool.tend()
+        await settled()
+        assert len(backend.begun) == 1
 
 
 async def test_ready_ones_are_given_up_least_recently_used_first_when_another_kind_needs_their_place() -> None:

@@ -17,6 +17,7 @@ import struct
 import sys
 import zlib
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import accumulate, pairwise
 from typing import Any
@@ -114,15 +115,24 @@ class Tape:
         return self._encode() if self._recording else b"", divergence[:TAPE_REMARK_CHARS_MAX]
 
     def _encode(self) -> bytes:
-        # Threads of the code may still read: what is copied in one step is whole.
+        # Threads of the code may still read: what is copied in one step is whole. And two of them may have counted
+        # one reading, so what fits is counted again.
         parts: list[bytes] = []
+        room = _ROOM
         for kind in sorted(self._numbers):
-            values = self._numbers[kind]
-            steps = array("q", [values[0], *map(operator.sub, values[1:], values[:-1])])
-            parts += (_BLOCK.pack(kind, len(steps)), _little(steps).tobytes())
+            values = self._numbers[kind][: room // _NUMBER_BYTES]
+            if values:
+                steps = array("q", [values[0], *map(operator.sub, values[1:], values)])
+                room -= len(steps) * _NUMBER_BYTES
+                parts += (_BLOCK.pack(kind, len(steps)), _little(steps).tobytes())
+            self._complete &= len(values) == len(self._numbers[kind])
         for kind in sorted(self._pieces):
-            pieces = list(self._pieces[kind])
-            parts += (_BLOCK.pack(kind, len(pieces)), _little(array("I", map(len, pieces))).tobytes(), *pieces)
+            taken = list(accumulate(len(piece) + _PIECE_BYTES for piece in list(self._pieces[kind])))
+            pieces = self._pieces[kind][: bisect_right(taken, room)]
+            self._complete &= len(pieces) == len(taken)
+            if pieces:
+                room -= taken[len(pieces) - 1]
+                parts += (_BLOCK.pack(kind, len(pieces)), _little(array("I", map(len, pieces))).tobytes(), *pieces)
         head = _MAGIC + bytes([0 if self._complete else _INCOMPLETE])
         return head + zlib.compress(b"".join(parts), 1) if parts else head
 
@@ -134,7 +144,6 @@ class _Player:
         self._divergence = ""
         self._complete = True
         self._counts: dict[int, int] = {}
-        self._served: dict[int, int] = {}
         self._queues: dict[int, Iterator[Any]] = {}
         self._last: dict[str, int] = {}
         self._ahead: dict[str, int] = {}  # how far a steady clock goes before the real one
@@ -153,7 +162,6 @@ class _Player:
         if not self._divergence:
             value = next(self._queues.get(kind, _NOTHING), None)
             if value is not None:
-                self._served[kind] = self._served.get(kind, 0) + 1
                 if steady is not None:
                     self._last[steady] = max(value, self._last.get(steady, value))
                 return value
@@ -169,12 +177,11 @@ class _Player:
         if not self._divergence:
             value = next(self._queues.get(kind, _NOTHING), None)
             if value is not None and len(value) == size:
-                self._served[kind] = self._served.get(kind, 0) + 1
                 return value
             if value is None:
                 self._miss(kind)
             else:
-                number = self._served.get(kind, 0) + 1
+                number = self._counts[kind] - self._left(kind)
                 self._divergence = (
                     f"reading {number} of {KINDS[kind]} asks for {size} bytes, but {len(value)} were recorded"
                 )
@@ -189,12 +196,15 @@ class _Player:
         else:
             self._divergence = f"reading 1 of {name}: none was recorded"
 
+    def _left(self, kind: int) -> int:
+        """How many readings nobody has taken. Takes them: called when nothing more will be served."""
+        return sum(1 for _ in self._queues[kind])
+
     def finish(self) -> str:
         """The first difference. Readings that nobody wanted are one, too."""
         for kind, count in self._counts.items():
-            served = self._served.get(kind, 0)
-            if not self._divergence and served < count:
-                self._divergence = f"{KINDS[kind]} was read {served} times, but {count} were recorded"
+            if not self._divergence and (left := self._left(kind)):
+                self._divergence = f"{KINDS[kind]} was read {count - left} times, but {count} were recorded"
         return self._divergence
 
     def _load(self, tape: bytes) -> None:
@@ -234,7 +244,7 @@ class _Player:
         ends = list(accumulate(values, initial=end))
         if ends[-1] > len(blocks):
             raise ValueError("it is cut")
-        self._queues[kind] = (blocks[one:two] for one, two in pairwise(ends))
+        self._queues[kind] = iter([blocks[one:two] for one, two in pairwise(ends)])
         return ends[-1]
 
 
