@@ -44,6 +44,9 @@ class Issuer:
         self.echoes_token = False
         self.refuses_with: tuple[str, ...] = ()
         self.resource: str | None = None
+        self.revoked: list[tuple[str, str]] = []
+        self.revokes_with = 200
+        self.more_issuers: list[str] = []
 
     @property
     def url(self) -> str:
@@ -61,6 +64,7 @@ class Issuer:
                 Route("/.well-known/oauth-authorization-server/as", self._metadata, methods=get),
                 Route("/as/authorize", self._authorize, methods=["GET", "POST"]),
                 Route("/as/token", self._token, methods=post),
+                Route("/as/revoke", self._revoke, methods=post),
                 Route("/as/register", self._register, methods=post),
             ]
         )
@@ -69,7 +73,7 @@ class Issuer:
         return JSONResponse(
             {
                 "resource": self.resource or self.url,
-                "authorization_servers": [f"{self.base}/as"],
+                "authorization_servers": [*self.more_issuers, f"{self.base}/as"],
                 "scopes_supported": ["tools"],
             }
         )
@@ -82,6 +86,7 @@ class Issuer:
                 "authorization_endpoint": f"{base}/authorize",
                 "token_endpoint": f"{base}/token",
                 "registration_endpoint": f"{base}/register",
+                "revocation_endpoint": f"{base}/revoke",
                 "code_challenge_methods_supported": ["S256"],
                 "token_endpoint_auth_methods_supported": ["client_secret_post", "client_secret_basic"],
                 "authorization_response_iss_parameter_supported": True,
@@ -94,6 +99,13 @@ class Issuer:
         client_id, secret = f"client-{len(self.clients)}", self._issue("secret")
         self.clients[client_id] = {**given, "client_id": client_id, "client_secret": secret}
         return JSONResponse(self.clients[client_id], status_code=201)
+
+    async def _revoke(self, request: Request) -> Response:
+        form = {name: values[0] for name, values in parse_qs((await request.body()).decode()).items()}
+        self.revoked.append((form["token_type_hint"], form["token"]))
+        self.access.pop(form["token"], None)
+        self.refresh.pop(form["token"], None)
+        return Response(status_code=self.revokes_with)
 
     async def _authorize(self, request: Request) -> Response:
         asked = dict(request.query_params)
@@ -118,6 +130,8 @@ class Issuer:
         self.token_asked.set()
         await self.token_gate.wait()
         client_id, secret = form.get("client_id", ""), form.get("client_secret", "")
+        if "client_assertion" in form:  # the test verifies it
+            client_id = "robot"
         if (given := request.headers.get("authorization", "")).startswith("Basic "):
             client_id, secret = (unquote_plus(part) for part in base64.b64decode(given[6:]).decode().split(":"))
         if self.clients.get(client_id, {}).get("client_secret") != secret or form.get("resource") != self.url:
@@ -127,6 +141,10 @@ class Issuer:
             return JSONResponse({"error": "invalid_request", "error_description": said}, status_code=400)
         if form["grant_type"] == "refresh_token":
             scope = self.refresh.pop(form["refresh_token"], None)
+        elif form["grant_type"] == "client_credentials":
+            answer = {"access_token": self._issue("access"), "token_type": "Bearer", "expires_in": self.lifetime_s}
+            self.access[answer["access_token"]] = form.get("scope", "")
+            return JSONResponse(answer)
         else:
             asked = self.codes.pop(form["code"], {})
             digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()

@@ -96,7 +96,13 @@ def resolve(server_id: str, entry: Entry, expansion: Expansion, where: str) -> S
     if entry.command is not None and not command.strip():
         raise ConfigError(f'{where}: "command" is empty; name the program that starts the server')
     oauth = _oauth(entry, expansion, where)
-    named = [*expansion.used.items(), *env.items(), *headers.items(), ("client_secret", oauth.client_secret)]
+    named = [
+        *expansion.used.items(),
+        *env.items(),
+        *headers.items(),
+        ("client_secret", oauth.client_secret),
+        ("private_key", oauth.private_key),
+    ]
     secrets = {secret for name, value in [*named, ("url", url)] for secret in secrets_in(name, value)}
     secrets |= {value.strip() for value in expansion.secrets if value.strip()}
     return ServerConfig(
@@ -173,7 +179,9 @@ def _expand_values(values: dict[str, Any], expansion: Expansion, where: str, key
             raise ConfigError(f'{where}: "{inner}" must be a string, not {json_kind(value)}; put it in quotes')
         if not name or "=" in name or "\0" in name or not name.isascii():
             raise ConfigError(f'{where}: {name!r} cannot be a name in "{key}"')
-        expanded[name] = _clean(expansion.expand(value, key=inner), where, inner, lines=key == "env")
+        expanded[name] = _clean(
+            expansion.expand(value, key=inner), where, inner, lines=key == "env" or name == "private_key"
+        )
     return expanded
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from moonpool.bootstrap.logins import open_logins
-from moonpool.broker.oauth.entering import enter
+from moonpool.broker.oauth.entering import enter, leave
 from moonpool.broker.oauth.loopback import LoopbackAgent, PastingAgent
 from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
@@ -44,7 +44,10 @@ def log_in(server_id: str, config: Path | None, *, scope: str, timeout_s: float 
 def forget_login(server_id: str, config: Path | None) -> int:
     """Raises ConfigError, InputError, SecretStoreError."""
     server = _server(server_id, config)
-    if asyncio.run(_logins().forget(server.url)):
+    count, problem = asyncio.run(leave(server, _logins()))
+    if problem:
+        typer.echo(_plain(f"moonpool: the login is forgotten here, but {problem}"), err=True)
+    if count:
         return EXIT_OK
     typer.echo(f"moonpool: nobody is logged in to {server.server_id}", err=True)
     return EXIT_FAILED

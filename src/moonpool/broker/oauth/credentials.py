@@ -14,17 +14,16 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.oauth.addresses import same_issuer
-from moonpool.broker.oauth.challenge import scope_names
+from moonpool.broker.oauth.challenge import Challenge, scope_names
 from moonpool.broker.oauth.discovery import discover
 from moonpool.broker.oauth.errors import GrantRefusedError, LoginNeededError, OAuthError
-from moonpool.broker.oauth.grants import refresh
-from moonpool.broker.oauth.login import joined, log_in
+from moonpool.broker.oauth.grants import refresh, revoke
+from moonpool.broker.oauth.login import joined, log_in, log_in_as_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from contextlib import AbstractAsyncContextManager
 
-    from moonpool.broker.oauth.challenge import Challenge
     from moonpool.broker.oauth.discovery import Discovery
     from moonpool.broker.oauth.keeping import Login, Logins
     from moonpool.broker.oauth.login import UserAgent
@@ -71,7 +70,7 @@ class Credentials:
         if not self._loaded:
             await self._alone(self._load)
         login = self._login
-        if login is not None and login.tokens.refresh_token and _ends_soon(login):
+        if login is not None and self._renewable(login) and _ends_soon(login):
             try:
                 await self._alone(lambda: self._refresh_unless_done(login))
             except GrantRefusedError:
@@ -150,39 +149,55 @@ class Credentials:
             self._have(stored)  # another process, such as `moonpool login`, was here
             return
         login = self._login
-        if self._agent is None and (login is None or not login.tokens.refresh_token or challenge.wants_more_scope):
+        machine = self._settings.is_machine
+        if (
+            self._agent is None
+            and not machine
+            and (login is None or not login.tokens.refresh_token or challenge.wants_more_scope)
+        ):
             raise self._login_needed(challenge)
         async with _open_http() as http:
             found = await self._discover(http, challenge)
             moved = login is not None and not same_issuer(login.issuer, found.issuer.issuer)
-            if login is not None and not moved and attempt == 0 and not challenge.wants_more_scope:
+            if login is not None and not moved and attempt == 0 and not challenge.wants_more_scope and not machine:
                 with contextlib.suppress(GrantRefusedError):
                     if login.tokens.refresh_token:
                         await self._refresh(login)
                         return
-            if self._agent is None:
+            if self._agent is None and not machine:
                 raise self._login_needed(challenge)
             stepping_up = challenge.wants_more_scope
             await self._log_in(http, found, more=challenge.scopes if stepping_up else None, reuse_client=stepping_up)
 
     async def _discover(self, http: LoginHttp, challenge: Challenge) -> Discovery:
         wanted = self._settings.authorization_server
-        return await discover(http, self.server_url, challenge, wanted_issuer=wanted)
+        return await discover(http, self.server_url, challenge, wanted_issuer=wanted, machine=self._settings.is_machine)
 
     async def _log_in(
         self, http: LoginHttp, found: Discovery, *, more: tuple[str, ...] | None, reuse_client: bool
     ) -> None:
         """A registration that may be what was refused is made anew, not reused."""
-        if self._agent is None:
+        agent = self._agent
+        if agent is None and not self._settings.is_machine:
             raise LoginNeededError("nobody is here to log in")
-        before = self._login
+        before = replaced = self._login
         if before is not None and not same_issuer(before.issuer, found.issuer.issuer):
             before = None  # SECURITY: another issuer sees neither the client nor the scopes of the one before
         granted = scope_names(before.tokens.scope or "") if before is not None and more else None
         configured = scope_names(self._settings.scope) or None
         scopes = joined(granted, more, configured) if more else configured or found.scopes
-        known = before.client if before is not None and reuse_client else None
-        login = await log_in(http, found, self._agent, self._settings, scopes=scopes, known=known)
+        if agent is None or self._settings.is_machine:
+            login = await log_in_as_machine(http, found, self._settings, scopes=scopes)
+        else:
+
+            async def replace_it() -> None:
+                if replaced is not None:
+                    await revoke_quietly(http, replaced)
+
+            known = before.client if before is not None and reuse_client else None
+            login = await log_in(
+                http, found, agent, self._settings, scopes=scopes, known=known, before_redeeming=replace_it
+            )
         self._have(login)
         await self._logins.keep(login)
 
@@ -193,10 +208,22 @@ class Credentials:
         else:
             await self._refresh(login)
 
+    def _renewable(self, login: Login) -> bool:
+        return bool(login.tokens.refresh_token) or self._settings.is_machine
+
     async def _refresh(self, login: Login) -> None:
         async with _open_http() as http:
+            if self._settings.is_machine:
+                found = await self._discover(http, Challenge(scopes=scope_names(login.tokens.scope or "") or None))
+                await self._log_in(http, found, more=None, reuse_client=True)
+                return
             tokens = await refresh(
-                http, login.token_endpoint, login.client, tokens=login.tokens, resource=login.resource
+                http,
+                login.token_endpoint,
+                login.client,
+                issuer=login.issuer,
+                tokens=login.tokens,
+                resource=login.resource,
             )
         self._have(login.with_tokens(tokens))
         assert self._login is not None
@@ -208,7 +235,7 @@ class Credentials:
         asked = {scope for scopes in self._stepped_up for scope in scopes}
         if not wanted or set(wanted) <= asked or len(self._stepped_up) >= _STEP_UP_COUNT_MAX:
             return False
-        if self._agent is not None:
+        if self._agent is not None or self._settings.is_machine:
             self._stepped_up.append(wanted)
         return True
 
@@ -219,6 +246,17 @@ class Credentials:
                 f"wants more leave than was given; run `moonpool login {self._server_id} --scope '{scopes}'`"
             )
         return LoginNeededError(f"needs a login; run `moonpool login {self._server_id}`")
+
+
+async def revoke_quietly(http: LoginHttp, login: Login) -> str:
+    """Tell the issuer that a login is over, where it wants to know; why it could not be told, else nothing."""
+    if not login.revocation_endpoint:
+        return ""
+    try:
+        await revoke(http, login.revocation_endpoint, login.client, issuer=login.issuer, tokens=login.tokens)
+    except OAuthError as exc:
+        return str(exc)
+    return ""
 
 
 def _open_http() -> AbstractAsyncContextManager[LoginHttp]:

@@ -39,7 +39,9 @@ class Discovery:
     scopes: tuple[str, ...] | None = None  # None: ask for none
 
 
-async def discover(http: LoginHttp, server_url: str, challenge: Challenge, *, wanted_issuer: str = "") -> Discovery:
+async def discover(
+    http: LoginHttp, server_url: str, challenge: Challenge, *, wanted_issuer: str = "", machine: bool = False
+) -> Discovery:
     """Ask the server and its authorization server. Raises OAuthError."""
     check_address(server_url, "URL of the server", server_url=server_url)
     metadata = await _resource(http, server_url, challenge)
@@ -53,7 +55,7 @@ async def discover(http: LoginHttp, server_url: str, challenge: Challenge, *, wa
             f"the metadata of the server is for another resource, {said(metadata.resource, 200)!r}; "
             "no credential is asked for it"
         )
-    issuer = await _issuer(http, _chosen(metadata.issuers, wanted_issuer), server_url)
+    issuer = await _issuer(http, _chosen(metadata.issuers, wanted_issuer), server_url, machine=machine)
     scopes = challenge.scopes if challenge.scopes is not None else metadata.scopes
     return Discovery(server_url=server_url, resource=metadata.resource, issuer=issuer, scopes=scopes)
 
@@ -82,10 +84,14 @@ def _chosen(issuers: tuple[str, ...], wanted: str) -> str:
     raise OAuthError(f"the server does not take tokens of {said(wanted, 200)}, which is configured; it names {listed}")
 
 
-async def _issuer(http: LoginHttp, issuer: str, server_url: str) -> IssuerMetadata:
+async def _issuer(http: LoginHttp, issuer: str, server_url: str, *, machine: bool) -> IssuerMetadata:
     found = await _read_issuer(http, issuer, server_url)
     if found is None:
         raise OAuthError(f"the authorization server {said(issuer, 200)} publishes no metadata")
+    if machine:
+        return found  # nobody is sent anywhere, so there is no code to protect
+    if not found.authorization_endpoint:
+        raise OAuthError("the authorization server's metadata has no authorization_endpoint")
     if "S256" not in (found.pkce_methods or ()):
         raise OAuthError(
             f"the authorization server {said(issuer, 200)} does not offer PKCE with S256; not logging in there"

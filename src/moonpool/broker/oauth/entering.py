@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.broker.oauth.addresses import check_address
 from moonpool.broker.oauth.challenge import bearer_challenge, scope_names
-from moonpool.broker.oauth.credentials import Credentials
+from moonpool.broker.oauth.credentials import Credentials, revoke_quietly
 from moonpool.broker.oauth.errors import OAuthError
 from moonpool.broker.oauth.wire import open_login_http
 
@@ -27,6 +27,15 @@ async def enter(server: ServerConfig, logins: Logins, agent: UserAgent, *, scope
     challenge = await _challenge(server.url)
     credentials = Credentials(server.server_id, server.url, server.oauth, logins, agent=agent)
     return await credentials.log_in(challenge, scopes=scope_names(scope) or None)
+
+
+async def leave(server: ServerConfig, logins: Logins) -> tuple[int, str]:
+    """Forget the logins to `server` and have the last one revoked: how many there were, and why it was not revoked."""
+    login, problem = await logins.find(server.url, server.oauth), ""
+    if login is not None:
+        async with open_login_http() as http:
+            problem = await revoke_quietly(http, login)
+    return await logins.forget(server.url), problem
 
 
 async def _challenge(url: str) -> Challenge:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from moonpool.broker.expansion import conceal
+from moonpool.broker.oauth.assertion import ASSERTION_TYPE, client_assertion
 from moonpool.broker.oauth.errors import GrantRefusedError, OAuthError
 from moonpool.broker.upstreams.base import said
 
@@ -43,7 +44,7 @@ class TokenSet:
 
 
 async def redeem_code(
-    http: LoginHttp, endpoint: str, client: ClientIdentity, *, code: str, verifier: str, resource: str
+    http: LoginHttp, endpoint: str, client: ClientIdentity, *, issuer: str, code: str, verifier: str, resource: str
 ) -> TokenSet:
     """Raises OAuthError."""
     form = {
@@ -53,15 +54,42 @@ async def redeem_code(
         "code_verifier": verifier,
         "resource": resource,
     }
-    return await _request(http, endpoint, client, form)
+    return await _request(http, endpoint, client, form, issuer)
+
+
+async def machine_tokens(
+    http: LoginHttp,
+    endpoint: str,
+    client: ClientIdentity,
+    *,
+    issuer: str,
+    scopes: tuple[str, ...] | None,
+    resource: str,
+) -> TokenSet:
+    """The client's own tokens (RFC 6749 §4.4). Raises OAuthError."""
+    form = {"grant_type": "client_credentials", "resource": resource}
+    if scopes:
+        form["scope"] = " ".join(scopes)
+    return await _request(http, endpoint, client, form, issuer)
+
+
+async def revoke(http: LoginHttp, endpoint: str, client: ClientIdentity, *, issuer: str, tokens: TokenSet) -> None:
+    """Tell the issuer that nobody uses these any more (RFC 7009), the refresh token first. Raises OAuthError."""
+    named = (("refresh_token", tokens.refresh_token), ("access_token", tokens.access_token))
+    for hint, token in named:
+        if token:
+            form, headers = _authenticated(client, {"token": token, "token_type_hint": hint}, issuer)
+            answer = await http.post_form(endpoint, form, headers)
+            if answer.status != 200 and not (hint == "access_token" and answer.status == 400):  # RFC 7009 §2.2.1
+                raise OAuthError(f"the authorization server did not revoke the login: HTTP {answer.status}")
 
 
 async def refresh(
-    http: LoginHttp, endpoint: str, client: ClientIdentity, *, tokens: TokenSet, resource: str
+    http: LoginHttp, endpoint: str, client: ClientIdentity, *, issuer: str, tokens: TokenSet, resource: str
 ) -> TokenSet:
     """A new set; what the server leaves out stays as it was. Raises OAuthError, GrantRefusedError."""
     form = {"grant_type": "refresh_token", "refresh_token": tokens.refresh_token, "resource": resource}
-    renewed = await _request(http, endpoint, client, form)
+    renewed = await _request(http, endpoint, client, form, issuer)
     return TokenSet(
         access_token=renewed.access_token,
         refresh_token=renewed.refresh_token or tokens.refresh_token,
@@ -70,8 +98,23 @@ async def refresh(
     )
 
 
-async def _request(http: LoginHttp, endpoint: str, client: ClientIdentity, form: dict[str, str]) -> TokenSet:
+async def _request(
+    http: LoginHttp, endpoint: str, client: ClientIdentity, form: dict[str, str], issuer: str
+) -> TokenSet:
+    form, headers = _authenticated(client, form, issuer)
+    answer = await http.post_form(endpoint, form, headers)
+    body = answer.body or {}
+    if answer.status not in {200, 201}:
+        raise _refusal(answer.status, body, secret=[*_secret_parts(form), client.client_secret, *headers.values()])
+    return _tokens(body)
+
+
+def _authenticated(client: ClientIdentity, form: dict[str, str], issuer: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The form and the headers that show who we are. Raises OAuthError."""
     headers: dict[str, str] = {}
+    if client.private_key:
+        signed = client_assertion(client.private_key, client_id=client.client_id, issuer=issuer)
+        return {**form, "client_assertion_type": ASSERTION_TYPE, "client_assertion": signed}, headers
     if client.auth_method == "client_secret_basic":
         pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret, safe='')}"  # RFC 6749 §2.3.1
         headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
@@ -79,11 +122,7 @@ async def _request(http: LoginHttp, endpoint: str, client: ClientIdentity, form:
         form = {**form, "client_id": client.client_id}
         if client.auth_method == "client_secret_post":
             form["client_secret"] = client.client_secret
-    answer = await http.post_form(endpoint, form, headers)
-    body = answer.body or {}
-    if answer.status not in {200, 201}:
-        raise _refusal(answer.status, body, secret=[*_secret_parts(form), client.client_secret, *headers.values()])
-    return _tokens(body)
+    return form, headers
 
 
 def _refusal(status: int, body: JsonObject, *, secret: list[str]) -> OAuthError:
@@ -95,7 +134,9 @@ def _refusal(status: int, body: JsonObject, *, secret: list[str]) -> OAuthError:
 
 
 def _secret_parts(form: Mapping[str, str]) -> list[str]:
-    return [value for name, value in form.items() if name in {"code", "code_verifier", "refresh_token"}]
+    return [
+        value for name, value in form.items() if name in {"code", "code_verifier", "refresh_token", "client_assertion"}
+    ]
 
 
 def _tokens(body: JsonObject) -> TokenSet:

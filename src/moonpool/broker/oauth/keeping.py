@@ -61,6 +61,7 @@ class Login:
     token_endpoint: str
     client: ClientIdentity
     tokens: TokenSet
+    revocation_endpoint: str = ""
 
     @property
     def name(self) -> str:
@@ -109,11 +110,13 @@ class Logins:
                 continue
             login = _read(self._shelf.get(name))
             if login is not None and login.name == name:
-                return login
+                return replace(login, client=replace(login.client, private_key=settings.private_key))
         return None
 
     def _keep(self, login: Login) -> None:
-        self._shelf.put(login.name, json.dumps(asdict(login)))
+        stored = asdict(login)
+        del stored["client"]["private_key"]
+        self._shelf.put(login.name, json.dumps(stored))
         self._forget(login.server_url, login.name)
 
     def _forget(self, server_url: str, but: str) -> int:

@@ -15,12 +15,13 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from moonpool.broker.oauth.challenge import scope_names
 from moonpool.broker.oauth.errors import OAuthError
-from moonpool.broker.oauth.grants import TokenSet, redeem_code
+from moonpool.broker.oauth.grants import TokenSet, machine_tokens, redeem_code
 from moonpool.broker.oauth.keeping import Login
 from moonpool.broker.oauth.registration import identify
 from moonpool.broker.upstreams.base import said
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
     from moonpool.broker.oauth.discovery import Discovery
@@ -59,8 +60,12 @@ async def log_in(
     *,
     scopes: tuple[str, ...] | None,
     known: ClientIdentity | None = None,
+    before_redeeming: Callable[[], Awaitable[None]] | None = None,
 ) -> Login:
-    """Ask a person for leave and get tokens. Raises OAuthError."""
+    """Ask a person for leave and get tokens. Raises OAuthError.
+
+    `before_redeeming` runs once the person has agreed: what it revokes cannot be what comes after.
+    """
     issuer, scopes = found.issuer, _with_refreshing(scopes, found.issuer)
     async with agent.open(settings.redirect_uri) as visit:
         client = await identify(http, issuer, settings, redirect_uri=visit.redirect_uri, scopes=scopes, known=known)
@@ -81,9 +86,28 @@ async def log_in(
         joint = "&" if urlsplit(issuer.authorization_endpoint).query else "?"
         answer = await visit.fetch(f"{issuer.authorization_endpoint}{joint}{urlencode(query)}")
     code = read_answer(answer, state=state, issuer=issuer)
+    if before_redeeming is not None:
+        await before_redeeming()
     tokens = await redeem_code(
-        http, issuer.token_endpoint, client, code=code, verifier=verifier, resource=found.resource
+        http, issuer.token_endpoint, client, issuer=issuer.issuer, code=code, verifier=verifier, resource=found.resource
     )
+    return _login(found, client, tokens, scopes)
+
+
+async def log_in_as_machine(
+    http: LoginHttp, found: Discovery, settings: OAuthSettings, *, scopes: tuple[str, ...] | None
+) -> Login:
+    """Get tokens of the client's own; nobody is asked. Raises OAuthError."""
+    issuer = found.issuer
+    client = await identify(http, issuer, settings, redirect_uri="", scopes=scopes, known=None)
+    tokens = await machine_tokens(
+        http, issuer.token_endpoint, client, issuer=issuer.issuer, scopes=scopes, resource=found.resource
+    )
+    return _login(found, client, tokens, scopes)
+
+
+def _login(found: Discovery, client: ClientIdentity, tokens: TokenSet, scopes: tuple[str, ...] | None) -> Login:
+    issuer = found.issuer
     if tokens.scope is None and scopes:
         tokens = TokenSet(
             access_token=tokens.access_token,
@@ -98,6 +122,7 @@ async def log_in(
         token_endpoint=issuer.token_endpoint,
         client=client,
         tokens=tokens,
+        revocation_endpoint=issuer.revocation_endpoint,
     )
 
 

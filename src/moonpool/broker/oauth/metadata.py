@@ -35,6 +35,7 @@ class IssuerMetadata:
     authorization_endpoint: str
     token_endpoint: str
     registration_endpoint: str = ""
+    revocation_endpoint: str = ""
     scopes: tuple[str, ...] | None = None
     token_auth_methods: tuple[str, ...] | None = None
     pkce_methods: tuple[str, ...] | None = None
@@ -69,9 +70,10 @@ def read_issuer(raw: JsonObject, *, server_url: str) -> IssuerMetadata:
     issuer = raw.get("issuer")
     return IssuerMetadata(
         issuer=issuer if isinstance(issuer, str) else "",
-        authorization_endpoint=endpoint("authorization_endpoint"),
+        authorization_endpoint=endpoint("authorization_endpoint", needed=False),
         token_endpoint=endpoint("token_endpoint"),
         registration_endpoint=endpoint("registration_endpoint", needed=False),
+        revocation_endpoint=endpoint("revocation_endpoint", needed=False),
         scopes=_scopes(raw.get("scopes_supported")),
         token_auth_methods=_strings(raw.get("token_endpoint_auth_methods_supported")),
         pkce_methods=_strings(raw.get("code_challenge_methods_supported")),

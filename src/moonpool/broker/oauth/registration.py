@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 METHODS: Final = ("none", "client_secret_basic", "client_secret_post")
 """How we can show who we are at a token endpoint; a program on a person's machine has no secret if it need not."""
+KEY_METHOD: Final = "private_key_jwt"
 _TEXT_MAX: Final = 8192
 
 
@@ -31,6 +32,7 @@ class ClientIdentity:
     client_secret: str = ""
     auth_method: str = "none"
     redirect_uri: str = ""
+    private_key: str = ""  # never stored: it is in the configuration
 
     def __repr__(self) -> str:
         return f"ClientIdentity({self.client_id!r})"
@@ -47,12 +49,13 @@ async def identify(
 ) -> ClientIdentity:
     """The client to log in as; `known` is one that this issuer registered before. Raises OAuthError."""
     if settings.client_id:
-        method = _method_of(issuer, has_secret=bool(settings.client_secret))
+        method = KEY_METHOD if settings.private_key else _method_of(issuer, has_secret=bool(settings.client_secret))
         return ClientIdentity(
             client_id=settings.client_id,
             client_secret=settings.client_secret,
             auth_method=method,
             redirect_uri=redirect_uri,
+            private_key=settings.private_key,
         )
     if settings.client_metadata_url and issuer.takes_client_documents:
         return ClientIdentity(client_id=settings.client_metadata_url, redirect_uri=redirect_uri)

@@ -9,7 +9,12 @@ from urllib.parse import urlsplit
 
 OAUTH_KEYS: Final = (
     "client_id", "client_secret", "client_metadata_url", "redirect_uri", "scope", "authorization_server",
+    "grant", "private_key",
 )  # fmt: skip
+
+
+PERSON_GRANT: Final = "authorization_code"
+MACHINE_GRANT: Final = "client_credentials"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -23,10 +28,24 @@ class OAuthSettings:
     scope: str = ""  # asked for in place of what the server proposes
     authorization_server: str = ""  # which of several; empty: the first
 
+    grant: str = ""  # `client_credentials`: a machine's own login, without a person
+    private_key: str = ""  # PEM; signs who the client is, in place of a secret
+
+    @property
+    def is_machine(self) -> bool:
+        """Whether no person is needed."""
+        return self.grant == MACHINE_GRANT
+
     def problem(self) -> str:
         """What makes these settings unusable; empty if nothing does."""
         if self.client_secret and not self.client_id:
             return '"client_secret" needs "client_id"'
+        if self.grant not in {"", PERSON_GRANT, MACHINE_GRANT}:
+            return f'"grant" must be "{PERSON_GRANT}" or "{MACHINE_GRANT}"'
+        if self.private_key and (self.client_secret or not self.client_id):
+            return '"private_key" needs "client_id" and excludes "client_secret"'
+        if self.is_machine and not (self.client_id and (self.client_secret or self.private_key)):
+            return f'"grant": "{MACHINE_GRANT}" needs "client_id" and "client_secret" or "private_key"'
         if self.client_metadata_url:
             parts = urlsplit(self.client_metadata_url)
             if parts.scheme != "https" or not parts.hostname or parts.path in {"", "/"}:
