@@ -48,6 +48,7 @@ async def test_other_refusals_do_not_lead_to_the_other_transport(code: int, echo
             assert f"HTTP {code}" in str(await failure(srv))
 
 
+@pytest.mark.req("D-061")
 @pytest.mark.parametrize("kind", ["http", "sse"])
 @pytest.mark.parametrize(
     ("status", "code", "type_", "sentence"),

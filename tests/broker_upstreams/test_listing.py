@@ -13,7 +13,7 @@ from moonpool.broker.upstreams.listing import ListingPages
 pytestmark = pytest.mark.anyio
 
 
-# D-001, D-049, D-050, D-051
+@pytest.mark.req("D-001", "D-049", "D-050", "D-051")
 async def test_all_pages_are_read_with_their_cursors_unchanged() -> None:
     with anyio.fail_after(30):
         async with upstream(raw("pages")) as srv:
@@ -21,7 +21,7 @@ async def test_all_pages_are_read_with_their_cursors_unchanged() -> None:
     assert [tool.name for tool in listing.tools] == ["tool0", "tool2", "tool3"]
 
 
-# D-052
+@pytest.mark.req("D-052", "D-063")
 @pytest.mark.parametrize(
     ("mode", "sentence"), [("repeated-cursor", "repeats a cursor"), ("endless-pages", "more than 1000 pages")]
 )
@@ -52,7 +52,7 @@ async def test_what_the_server_says_about_itself_is_kept() -> None:
     assert silent.instructions == ""
 
 
-# D-003
+@pytest.mark.req("D-003")
 @pytest.mark.parametrize(
     ("path", "kind", "era"),
     [

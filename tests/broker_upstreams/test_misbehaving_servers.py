@@ -114,7 +114,7 @@ async def test_a_call_that_died_is_never_sent_again(tmp_path: Path) -> None:
     assert sum('"tools/call"' in line for line in log.read_text(encoding="utf-8").splitlines()) == 1
 
 
-# D-060
+@pytest.mark.req("D-060")
 async def test_a_server_that_keeps_dying_is_left_alone_for_a_while() -> None:
     with anyio.fail_after(30):
         async with upstream(raw("dies-mid-call")) as srv:

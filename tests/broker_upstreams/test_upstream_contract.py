@@ -90,7 +90,7 @@ async def test_a_tool_error_is_a_result_and_not_an_exception(kind: str, echo_htt
     assert result["isError"] is True
 
 
-# D-011
+@pytest.mark.req("D-011")
 async def test_an_unknown_tool_is_a_typed_error(kind: str, echo_http: HttpServer) -> None:
     with anyio.fail_after(30):
         async with opened(kind, echo_http) as srv:
@@ -100,6 +100,7 @@ async def test_an_unknown_tool_is_a_typed_error(kind: str, echo_http: HttpServer
     assert "server 'srv' refused 'nonesuch'" in str(caught.value)
 
 
+@pytest.mark.req("D-007")
 async def test_a_slow_tool_times_out_and_the_next_call_works(kind: str, echo_http: HttpServer) -> None:
     with anyio.fail_after(30):
         async with opened(kind, echo_http) as srv:
