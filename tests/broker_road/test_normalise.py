@@ -34,7 +34,7 @@ def text(value: str) -> dict[str, Any]:
         pytest.param({"content": [text("x")], "isError": False}, "text", id="explicitly fine"),
     ],
 )
-@pytest.mark.req("H-042", "H-076")
+@pytest.mark.req("H-042", "H-076", "D-012")
 def test_data_is_read_from(raw: dict[str, Any], data_from: str) -> None:
     reading = read_result("s", "t", raw)
     assert (reading.error, reading.data_from) == (None, data_from)

@@ -171,6 +171,7 @@ async def test_the_intent_of_a_write_is_stored_before_it_leaves() -> None:
     assert bench.kinds == ["call_intent", "call_outcome"]
 
 
+@pytest.mark.req("D-010")
 async def test_a_hint_of_an_untrusted_server_does_not_spare_the_intent() -> None:
     bench = Bench(trusted=False)
     await bench.call()
@@ -237,7 +238,7 @@ async def test_bottomless_arguments_are_refused() -> None:
     assert outcome.error.message == "arguments of s.read are nested deeper than 64 levels; flatten them"
 
 
-@pytest.mark.req("H-059", "H-074", "H-090")
+@pytest.mark.req("H-059", "H-074", "H-090", "D-008")
 async def test_a_denied_call_makes_no_traffic() -> None:
     bench = Bench(policy=Policy(layers=(configuration_layer(server_rules("s", [("write", "deny")])),)))
     outcome = await bench.call("write")
@@ -246,7 +247,7 @@ async def test_a_denied_call_makes_no_traffic() -> None:
     assert [(record.verdict, record.rule_id) for record in bench.outcomes] == [("deny", "s:deny:write")]
 
 
-@pytest.mark.req("H-074", "H-090", "X-06")
+@pytest.mark.req("H-074", "H-090", "X-06", "D-004")
 async def test_without_anybody_to_ask_the_call_is_denied_and_the_rule_named() -> None:
     reports: list[str] = []
     bench = Bench(policy=Policy(), approver=DenyApprover(reports.append, why="there is no terminal to ask on"))

@@ -26,7 +26,7 @@ async def failure(srv: Upstream, *, timeout_s: float = 20, **arguments: Any) -> 
     return caught.value
 
 
-# D-061
+@pytest.mark.req("D-061")
 @pytest.mark.parametrize(
     ("entry", "code", "retryable", "sentence"),
     [
@@ -135,7 +135,7 @@ async def test_a_hanging_server_times_out_and_is_restarted_by_the_next_call(tmp_
     assert log.read_text(encoding="utf-8").count('"initialize"') == 2
 
 
-#
+@pytest.mark.req("D-007", "D-054")
 async def test_a_call_that_times_out_is_cancelled_at_the_server(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with anyio.fail_after(30):
