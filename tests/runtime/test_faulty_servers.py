@@ -1,0 +1,80 @@
+"""Servers that fail in the middle of it, seen by code in a real sandbox: one typed error each; what is next works."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from apps import SERVERS, fixture_server, open_app, run
+from moonpool.store.journal_file import verify_file
+from published import servers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
+MODES = ("good", "dies-mid-call", "slow", "bad-json-mid")
+CODE = """
+from client.mcp_client import call_tool
+
+async def call(server, **arguments):
+    called = await call_tool(server_id=server, name="echo", arguments=arguments)
+    return "ok" if called.ok else called.error["type"]
+
+result = {
+    "killed": await call("dies-mid-call"),
+    "slow": await call("slow"),
+    "no JSON": await call("bad-json-mid", kind="nan"),
+    "cut": await call("bad-json-mid", kind="cut"),
+    "after all": await call("good"),
+}
+"""
+
+
+def faulty(mode: str) -> dict[str, Any]:
+    entry = {"command": sys.executable, "args": [str(SERVERS / "raw.py"), mode]}
+    return {**entry, "moonpool": {"allow": ["*"]}}
+
+
+async def test_each_fault_is_one_typed_error_and_the_next_call_works() -> None:
+    async with open_app({mode: faulty(mode) for mode in MODES}) as app:
+        envelope = await run(app, CODE)
+    assert envelope.data == {
+        "killed": "TransientNetwork",
+        "slow": "ok",
+        "no JSON": "UpstreamError",
+        "cut": "UpstreamError",
+        "after all": "ok",
+    }
+
+
+async def test_a_result_of_5_mb_arrives_whole() -> None:
+    code = """
+from client.mcp_client import call_tool
+called = await call_tool(server_id="big", name="echo", arguments={"n": 5_000_000})
+result = [len(called.data), set(called.data) == {"x"}]
+"""
+    async with open_app({"big": fixture_server("raw.py", "huge-line")}) as app:
+        assert (await run(app, code)).data == [5_000_000, True]
+
+
+async def test_a_database_that_is_locked_is_said_and_written_to_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / "data.db"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE t (a INTEGER)")
+    write = "from servers.db import write_query\nresult = (await write_query(query='INSERT INTO t VALUES (1)')).data"
+    async with open_app({"db": servers.sqlite(path, allow=["*"])}) as app:
+        locked = sqlite3.connect(path, isolation_level=None)
+        locked.execute("BEGIN EXCLUSIVE")
+        during = await run(app, write)
+        locked.execute("ROLLBACK")
+        locked.close()
+        after = await run(app, write)
+        journal = app.data / "private" / "audit.sqlite3"
+    assert "database is locked" in str(during.data or during.error)
+    assert after.data == "[{'affected_rows': 1}]"
+    assert (await asyncio.to_thread(verify_file, journal)).ok
