@@ -10,14 +10,26 @@ import argparse
 import asyncio
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bench.breakdowns import execution, toolcall
+from bench.breakdowns import changes, execution, rules, toolcall
+from bench.groups import toolcalls
 from bench.groups.toolcalls import read_config, write_config
 from bench.machine import describe_machine
+from bench.sampling import median
+from bench.sizes import QUICK
 from bench.world import open_world, prepare_environment
 
+if TYPE_CHECKING:
+    from bench.world import World
+
 _BEGIN, _END = "<!-- breakdown:begin -->", "<!-- breakdown:end -->"
+_JUDGED = "writing, 200 rules, labels, budgets, asked"
+_BESIDE = "tool call, in the same run"
+_CHANGED = "changed tool list"
+_ADDED, _RATIO = "more than the direct client, ms", "times the direct client"
 _KINDS = {"pooled": "pool full", "unpooled": "no pool", "next": "next in a session"}
 
 Tables = dict[str, dict[str, dict[str, float]]]  # table -> column -> step -> ms
@@ -28,12 +40,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=40, metavar="N")
     parser.add_argument("--quick", action="store_true", help="5 rounds")
     parser.add_argument("--env", choices=["base", "both"], default="both", help="base: leave the data environment out")
+    parser.add_argument("--no-peers", action="store_true", help="leave ipybox out")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--write-readme", action="store_true", help="put the tables into bench/README.md")
     options = parser.parse_args(arguments)
     environments = ("base",) if options.env == "base" else ("base", "data")
     machine = describe_machine()
-    tables = asyncio.run(_measure(environments, 5 if options.quick else options.rounds))
+    tables = asyncio.run(_measure(environments, 5 if options.quick else options.rounds, peers=not options.no_peers))
     text = "\n\n".join([_head(machine), *(_markdown(name, columns) for name, columns in tables.items())])
     print(json.dumps({"machine": machine, **tables}) if options.json else text)
     if options.write_readme:
@@ -41,21 +54,40 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-async def _measure(environments: tuple[str, ...], rounds: int) -> Tables:
+async def _measure(environments: tuple[str, ...], rounds: int, *, peers: bool) -> Tables:
     for environment in environments:
         await prepare_environment(environment)
     tables: Tables = {"tool call": {}, **{f"execution, {kind}": {} for kind in _KINDS.values()}}
-    async with open_world(environments, peers=False) as world:
+    async with open_world(environments, peers=peers) as world:
         config = read_config(write_config(world.folder))
         async with world.app("base", config=config) as app:
             for tool in ("read_only", "writing"):
                 tables["tool call"][tool] = await toolcall.measure_calls(app, tool, rounds)
+        async with world.app("base", config=config, policy=rules.write_policy(world.folder)) as app:
+            await rules.answer_for_good(app, "writing")
+            tables["tool call"][_JUDGED] = await toolcall.measure_calls(app, "writing", rounds)
+        tables[_BESIDE] = await _beside(world, rounds)
+        tables[_CHANGED] = {"list_changed": await changes.measure_changes(world, rounds)}
         for environment in environments:
             async with world.app(environment) as app:
                 for kind, title in _KINDS.items():
                     found = await execution.measure_executions(app, kind, rounds)
                     tables[f"execution, {title}"][environment] = found
     return tables
+
+
+async def _beside(world: World, rounds: int) -> dict[str, dict[str, float]]:
+    """The same server called in the same run by guest code, by a direct client and, where it is there, by ipybox."""
+    measured = await toolcalls.measure(world, replace(QUICK, rounds=rounds))
+    found = {name: median([median(taken) for taken in batches]) for name, batches in measured.rounds.items() if batches}
+    direct = found["tool.direct"]
+    titles = {"tool.direct": "direct", "tool.guest.read_only": "read_only", "tool.guest.writing": "writing"}
+    titles["ipybox.tool"] = "ipybox"
+    return {
+        title: {_ADDED: found[name] - direct, _RATIO: found[name] / direct, toolcall.TOTAL: found[name]}
+        for name, title in titles.items()
+        if name in found
+    }
 
 
 def _head(machine: dict[str, str | int | float]) -> str:

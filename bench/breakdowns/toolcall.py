@@ -25,6 +25,7 @@ STEPS: Final[Mapping[str, tuple[Spot, ...]]] = {
     "resolve": (Spot(f"{_ROAD}._resolve"),),
     "validate against the schema, digest": (Spot(f"{_ROAD}._validate"),),
     "decide: policy": (Spot(f"{_ROAD}._decide"),),
+    "approve: standing answers, else a question": (Spot(f"{_ROAD}._approve"),),
     "intent on disk": (Spot(f"{_ROAD}._leave_intent"),),
     "upstream: encode, server, decode": (Spot("moonpool.broker.upstreams.supervisor:SupervisedUpstream.call_tool"),),
     "normalise": (Spot("moonpool.broker.arrival:read_result"),),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.lowlevel
 import pytest
 from bench.breakdown import main
-from bench.breakdowns import execution, toolcall
+from bench.breakdowns import changes, execution, toolcall
 from bench.breakdowns.stopwatch import Spot, moments, own_times
 
 if TYPE_CHECKING:
@@ -76,9 +76,11 @@ def test_a_step_that_is_gone_is_an_error_that_names_it(made: Any) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_the_tables_name_every_step(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--rounds", "1", "--env", "base"]) == 0
+def test_the_tables_name_every_step(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["--rounds", "1", "--env", "base", "--no-peers"]) == 0
 
-    printed = capsys.readouterr().out
+    printed = capfd.readouterr().out
     assert all(f"| {step} |" in printed for step in toolcall.STEPS)
     assert all(f"**{total}**" in printed for total in (toolcall.TOTAL, execution.TOTAL))
+    assert f"| {changes.TOTAL} |" in printed
+    assert "| tool call, in the same run | direct | read_only | writing |" in printed

@@ -1,0 +1,43 @@
+"""How long a changed tool list takes: from the answer of the call that changed it to what code is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bench.sampling import median
+from moonpool.broker.config import parse_config
+from moonpool.runtime.runs import CodeRequest
+
+if TYPE_CHECKING:
+    from bench.world import World
+
+TOTAL: Final = "a tool is added, the server says so: until its wrapper is current"
+_SERVER = Path(__file__).parents[1] / "servers" / "changing.py"
+_CODE = "from servers.box import change\nawait change(name={name!r})"
+_TIMEOUT_S = 30
+
+
+async def measure_changes(world: World, rounds: int) -> dict[str, float]:
+    """Median ms. Each round adds one tool; what is shown afterwards is checked."""
+    entry = {"command": sys.executable, "args": [str(_SERVER)], "moonpool": {"allow": ["*"]}}
+    config = parse_config(json.dumps({"mcpServers": {"box": entry}}).encode(), source="bench", environ={})
+    samples: list[float] = []
+    async with world.app("base", config=config) as app:
+        session = app.runtime.session(app.ticket)
+        await app.toolbox.snapshot()
+        for number in range(rounds):
+            name = f"added_{number}"
+            envelope = await session.execute(CodeRequest(code=_CODE.format(name=name).encode()))
+            started = time.perf_counter()
+            assert envelope.error is None, envelope.error
+            async with asyncio.timeout(_TIMEOUT_S):
+                while (now := app.toolbox.current) is None or now.manifest.find("box", name) is None:  # noqa: ASYNC110
+                    await asyncio.sleep(0.0005)
+            samples.append(1000 * (time.perf_counter() - started))
+        await session.close()
+    return {TOTAL: median(samples)}
