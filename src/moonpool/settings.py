@@ -128,6 +128,15 @@ class Settings:
     transfer_timeout_s: float = 300.0
     """How long one transfer may take in all."""
 
+    record: str = "on"
+    """`on`: what a replay needs of each execution is kept, redacted, beside the journal. `off`: nothing is."""
+
+    recording_days: float = 7.0
+    """How long it is kept."""
+
+    recording_bytes_max: int = 512 * 1024**2
+    """What all recordings may take; the oldest make room."""
+
     redact_patterns: str = "on"
     """`on`: secrets are also found by their shape. `off`: only values that the configuration names are."""
 
@@ -166,8 +175,8 @@ class Settings:
             raise ConfigError(f"limits must be auto, cgroup2, cgroup1 or rlimits, but is {self.limits!r}")
         if self.drift not in ("pause", "report"):
             raise ConfigError(f"drift must be pause or report, but is {self.drift!r}")
-        if self.redact_patterns not in ("on", "off"):
-            raise ConfigError(f"redact_patterns must be on or off, but is {self.redact_patterns!r}")
+        if wrong := [name for name in ("record", "redact_patterns") if getattr(self, name) not in ("on", "off")]:
+            raise ConfigError(f"{wrong[0]} must be on or off, but is {getattr(self, wrong[0])!r}")
         if unknown := [kind for kind in self.personal_kinds if kind not in _PERSONAL_KINDS]:
             near = difflib.get_close_matches(unknown[0], _PERSONAL_KINDS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(_PERSONAL_KINDS)}"

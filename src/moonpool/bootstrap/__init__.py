@@ -1,12 +1,15 @@
 """Composition root: from settings and a server configuration to a running application. Nothing else names adapters.
 
 `app` puts everything together; `tools` the upstream side, `sandboxes` the other side, `programs` what the host has of
-other languages, `tickets` what a caller of this process may do, `places` where things lie.
+other languages, `tickets` what a caller of this process may do, `recordings` and `replays` what is kept of executions
+and done with it, `places` where things lie.
 """
 
 from moonpool.bootstrap.app import App, assemble
 from moonpool.bootstrap.places import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes
+from moonpool.bootstrap.recordings import open_recordings
+from moonpool.bootstrap.replays import replay_run
 from moonpool.bootstrap.sandboxes import BACKENDS, assemble_backend, image_spec
 from moonpool.bootstrap.tickets import local_principal
 from moonpool.bootstrap.tools import assemble_tools
@@ -21,5 +24,7 @@ __all__ = [
     "find_runtimes",
     "image_spec",
     "local_principal",
+    "open_recordings",
+    "replay_run",
     "sandbox_uid",
 ]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Never
 
 from moonpool.bootstrap.places import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes, make_languages
+from moonpool.bootstrap.recordings import open_recorder
 from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits, sandbox_spec
 from moonpool.bootstrap.tickets import make_ticket
 from moonpool.bootstrap.tools import DriftRecords, make_redactor, open_toolbox
@@ -107,6 +108,7 @@ async def assemble(
         stack.push_async_callback(asyncio.to_thread, approvals.close)
         tokens = GrowingValues()
         redactor = make_redactor(settings, config, tokens)
+        recorder = open_recorder(stack, settings, redactor, environ)
         drift = DriftRecords(data, redactor, journal)
         toolbox = await open_toolbox(
             stack,
@@ -135,6 +137,7 @@ async def assemble(
             artifacts=data / "private" / "artifacts",
             sandbox_spec=spec,
             languages=await make_languages(found, data, environ),
+            recorder=recorder,
         )
         stack.push_async_callback(runtime.languages.close)
         stack.push_async_callback(runtime.close)

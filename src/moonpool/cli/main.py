@@ -20,6 +20,8 @@ from moonpool.cli import (
     policy,
     preview,
     receipt,
+    recordings,
+    replay,
     run,
     secrets,
     session,
@@ -46,6 +48,8 @@ app.add_typer(policy.app, name="policy")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(audit.app, name="audit")
 app.add_typer(receipt.app, name="receipt")
+app.command(name="replay")(replay.replay)
+app.add_typer(recordings.app, name="recordings")
 app.add_typer(session.app, name="session")
 app.add_typer(environments.app, name="environments")
 app.command(name="version")(version.version)

@@ -50,6 +50,7 @@ class ExecutionStartRecord:
     tree_digest: str = ""  # of the wrappers that the code sees
     backend: str = ""
     version: str = ""  # Moonpool's
+    replay_of: str = ""  # the execution that this one replays: its tool calls are answered from the recording
     process: str = ""  # who runs it, so that an execution without an end can be told from one that goes on
 
 

@@ -30,6 +30,7 @@ class CallErrorType(StrEnum):
     UPSTREAM_ERROR = "UpstreamError"  # the upstream answered with a protocol error or with garbage
     OUTPUT_TOO_LARGE = "OutputTooLarge"
     EXECUTION_ENDED = "ExecutionEnded"  # the call came after its execution was over
+    REPLAY_DIVERGED = "ReplayDiverged"  # in a replay only: the record has no such call
     INTERNAL = "Internal"
 
 

@@ -23,6 +23,7 @@ from msgspec import Meta
 from moonpool.runtime.file_errors import refusal
 from moonpool.runtime.file_exchange import ANSWER_S, exchanging
 from moonpool.runtime.file_streams import receive_all, send_all
+from moonpool.runtime.recorded_files import Copy, recorded_input
 from moonpool.sandboxes.messages import (
     FileArchive,
     FileDelete,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from moonpool.runtime.file_exchange import FileExchange
     from moonpool.runtime.file_records import TransferRecorder
     from moonpool.runtime.file_streams import Sink, Source
+    from moonpool.runtime.recorded_files import InputKeeper
     from moonpool.sandboxes.base import Sandbox
 
 ArchiveForm = Literal["tar", "zip"]
@@ -112,8 +114,11 @@ class FileSession(Protocol):
 class SessionFiles:
     """The files of one session."""
 
-    def __init__(self, session: FileSession, limits: FileLimits, recorder: TransferRecorder) -> None:
-        self._session, self._limits, self._recorder = session, limits, recorder
+    def __init__(
+        self, session: FileSession, limits: FileLimits, recorder: TransferRecorder, keeper: InputKeeper | None = None
+    ) -> None:
+        """`keeper` keeps what a replay must do as well."""
+        self._session, self._limits, self._recorder, self._keeper = session, limits, recorder, keeper
 
     async def put(self, path: str, source: Source, *, mode: int = 0o644, replace: bool = False) -> FileReceipt:
         """Write a file of the bytes of `source`, whole or not at all; missing folders are made.
@@ -168,7 +173,7 @@ class SessionFiles:
     # --- how
 
     @asynccontextmanager
-    async def _exchange(self, opening: FileOpening) -> AsyncGenerator[FileExchange]:
+    async def _exchange(self, opening: FileOpening, copy: Copy | None = None) -> AsyncGenerator[FileExchange]:
         afresh = isinstance(opening, FilePut | FileUnpack | FileMkdir)
         limits = self._limits
         async with (
@@ -176,6 +181,8 @@ class SessionFiles:
             exchanging(sandbox, opening, timeout_s=limits.timeout_s, answer_s=limits.answer_s) as exchange,
         ):
             yield exchange
+            if self._keeper is not None and (done := recorded_input(opening, copy)) is not None:
+                self._keeper.keep(sandbox.sandbox_id, done)
 
     async def _ask(self, opening: FileOpening) -> None:
         _check_path(opening.path)
@@ -186,11 +193,12 @@ class SessionFiles:
 
     async def _send(self, opening: FilePut | FileUnpack, source: Source, what: str) -> FileReceipt:
         _check_path(opening.path)
+        copy = None if self._keeper is None else Copy(source)
         async with (
             self._recorder.recording("in", what, opening.path) as tally,
-            self._exchange(opening) as exchange,
+            self._exchange(opening, copy) as exchange,
         ):
-            done = await send_all(exchange, source, tally, bytes_max=opening.bytes_max)
+            done = await send_all(exchange, copy or source, tally, bytes_max=opening.bytes_max)
         return FileReceipt(path=opening.path, size=tally.size, sha256=tally.sha256, entries=done.entries)
 
     async def _fetch(self, opening: FileGet | FileArchive, sink: Sink, what: str) -> FileReceipt:

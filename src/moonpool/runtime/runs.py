@@ -13,7 +13,7 @@ import uuid
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import moonpool
 from moonpool.core.audit import ExecutionEndRecord, ExecutionStartRecord, time_stamp
@@ -24,6 +24,7 @@ from moonpool.runtime import report
 from moonpool.runtime.artifacts import remove_oldest
 from moonpool.runtime.execution import Execution, ExecutionSpec
 from moonpool.runtime.output import StreamKeeper
+from moonpool.runtime.recording import RunStart
 from moonpool.sandboxes.base import Stream
 from moonpool.sandboxes.shielding import finish
 
@@ -33,19 +34,15 @@ if TYPE_CHECKING:
     from moonpool.broker.context import CallContext
     from moonpool.broker.spending import SessionMemory
     from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
+    from moonpool.core.recordings import RecordedInput
     from moonpool.runtime.deadline import Deadline
     from moonpool.runtime.execution import ExecutionOutcome
-    from moonpool.runtime.sessions import Runtime
+    from moonpool.runtime.recording import RunRecording
+    from moonpool.runtime.surroundings import Surroundings
     from moonpool.runtime.tools import ToolSnapshot
     from moonpool.sandboxes.base import Sandbox
 
     Observer = Callable[[Stream, bytes], None]
-
-
-class Road(Protocol):
-    """The broker's road (`moonpool.broker.road`)."""
-
-    async def pass_call(self, spec: ToolCallSpec, context: CallContext, /) -> ToolCallOutcome: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +55,8 @@ class CodeRequest:
     language: str = PYTHON  # one of `core.languages.LANGUAGES`
     typescript: bool = False  # it is said to be Node's TypeScript, which may need tools first
     observer: Observer | None = None  # hears redacted output as it comes
+    replay_of: str = ""  # an execution that this one replays
+    tape: bytes | None = None  # to be played
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +81,7 @@ class Run:
     """One execution's identity, records and envelope."""
 
     def __init__(
-        self, runtime: Runtime, ticket: Ticket, session_id: str, request: CodeRequest, memory: SessionMemory
+        self, runtime: Surroundings, ticket: Ticket, session_id: str, request: CodeRequest, memory: SessionMemory
     ) -> None:
         self._runtime, self._ticket, self._session_id, self._request = runtime, ticket, session_id, request
         self._memory = memory
@@ -97,6 +96,8 @@ class Run:
         self._execution: Execution | None = None
         self._opening: asyncio.Future[tuple[Sandbox, ToolSnapshot]] | None = None
         self._interrupted = False
+        self._recording: RunRecording | None = None
+        self.outcome: ExecutionOutcome | None = None
 
     async def opening(
         self, ready: Coroutine[object, object, tuple[Sandbox, ToolSnapshot]]
@@ -124,8 +125,20 @@ class Run:
         else:
             self._execution.force_end("cancelled")
 
-    async def on(self, sandbox: Sandbox, snapshot: Callable[[], ToolSnapshot | None], *, final: bool) -> Envelope:
-        """Run on `sandbox`, record start and end, return the envelope."""
+    async def on(
+        self,
+        sandbox: Sandbox,
+        snapshot: Callable[[], ToolSnapshot | None],
+        *,
+        final: bool,
+        position: int = 0,
+        inputs: tuple[RecordedInput, ...] = (),
+    ) -> Envelope:
+        """Run on `sandbox`, record start and end, return the envelope.
+
+        `position` and `inputs` are for the recording: which execution of this sandbox it is, which files were put
+        before it.
+        """
         tools = snapshot()
         assert tools is not None
         recorded = self._record_start(tools)
@@ -140,6 +153,8 @@ class Run:
             timeout_s=self._request.timeout_s or settings.timeout_s,
             result_bytes_max=settings.result_bytes_max,
             limits=self._runtime.sandbox_spec.limits,
+            record_tape=self._runtime.recorder is not None and self._request.language == PYTHON,
+            tape=self._request.tape,
         )
         keepers = {stream: self._keeper(stream) for stream in Stream}
         execution = self._execution = Execution(sandbox, spec, self, keepers)
@@ -153,11 +168,30 @@ class Run:
             execution.deadline,
         )
         self._context.join(self._memory)
+        if (recorder := self._runtime.recorder) is not None:
+            start = RunStart(
+                run_id=self.run_id,
+                session_id=self._session_id,
+                sandbox_id=sandbox.sandbox_id,
+                position=position,
+                hash_seed=sandbox.hash_seed,
+                language=self._request.language,
+                name=self._request.name,
+                code=self._request.code,
+                code_digest=self._digest,
+                environment_id=self._image,
+                final=final,
+                timeout_s=spec.timeout_s,
+                tools=tools,
+                context=self._context,
+                inputs=inputs,
+            )
+            self._recording = recorder.begin(start)
         # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must
         # not run.
         recorded.add_done_callback(lambda done: execution.force_end("journal") if done.exception() else None)
         try:
-            outcome = await execution.run()
+            outcome = self.outcome = await execution.run()
         except asyncio.CancelledError:
             await finish(self._ended_early(CANCELLED))
             raise
@@ -168,7 +202,12 @@ class Run:
     async def pass_call(self, spec: ToolCallSpec) -> ToolCallOutcome:
         """The road, bound to this execution."""
         assert self._context is not None
-        return await self._runtime.road.pass_call(spec, self._context)
+        if self._recording is None:
+            return await self._runtime.road.pass_call(spec, self._context)
+        seq = self._recording.asked(spec)
+        outcome = await self._runtime.road.pass_call(spec, self._context)
+        self._recording.answered(seq, outcome)
+        return outcome
 
     async def failed_to_start(self, error: ExecutionError, tools: ToolSnapshot | None) -> Envelope:
         """An execution whose sandbox did not come up ends in an envelope like any other."""
@@ -177,6 +216,8 @@ class Run:
 
     async def _ended_early(self, error: ExecutionError) -> Envelope:
         envelope = self._envelope(error=error)
+        if self._recording is not None:
+            self._recording.ended(envelope, forced="cancelled", tape=b"")
         await self._record_end(envelope, output_bytes=0)
         return envelope
 
@@ -228,6 +269,8 @@ class Run:
                 **({"limits_hit": [str(one) for one in sorted(outcome.limits_hit)]} if outcome.limits_hit else {}),
             },
         )
+        if self._recording is not None:
+            self._recording.ended(envelope, forced=outcome.forced or "", tape=outcome.tape)
         await self._record_end(envelope, output_bytes=sum(keeper.total_bytes for keeper in keepers.values()))
         return envelope
 
@@ -277,6 +320,7 @@ class Run:
                     tree_digest=tools.digest if tools else "",
                     backend=self._runtime.settings.backend,
                     version=moonpool.__version__,
+                    replay_of=self._request.replay_of,
                     process=self._runtime.process,
                 )
             )

@@ -24,7 +24,8 @@ from moonpool.runtime.file_records import TransferRecorder
 from moonpool.runtime.files import FileLimits, SessionFiles
 from moonpool.runtime.languages import Languages, LanguageUnavailableError
 from moonpool.runtime.process_marks import own_mark
-from moonpool.runtime.runs import CANCELLED_EARLY, CodeRequest, InterruptedRunError, Road, Run, Ticket
+from moonpool.runtime.recorded_files import InputKeeper
+from moonpool.runtime.runs import CANCELLED_EARLY, CodeRequest, InterruptedRunError, Run, Ticket
 from moonpool.runtime.tools import Toolbox, ToolSnapshot, show
 from moonpool.sandboxes.base import TreeRef
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from moonpool.broker.redaction import Redactor
     from moonpool.core.audit import Journal
     from moonpool.core.envelope import Envelope
+    from moonpool.runtime.recording import Recorder
+    from moonpool.runtime.surroundings import Road
     from moonpool.sandboxes.base import Sandbox, SandboxSpec
     from moonpool.sandboxes.pool import SandboxPool
     from moonpool.sandboxes.statistics import PoolStatistics
@@ -54,6 +57,7 @@ class Runtime:
     artifacts: Path
     sandbox_spec: SandboxSpec
     languages: Languages = field(default_factory=Languages)
+    recorder: Recorder | None = None
     process: str = field(default_factory=own_mark)
     _sessions: set[Session] = field(default_factory=set["Session"], init=False)
     _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
@@ -104,7 +108,8 @@ class Session:
         self._showing: set[asyncio.Future[None]] = set()
         self._turn = asyncio.Lock()
         self._unfollow = runtime.toolbox.follow(self._on_new_tools)
-        self._executions = 0
+        self._inputs = InputKeeper()
+        self._position = (0, "")  # how many executions began in this sandbox
         self._used = False
         self._run: Run | None = None
         self._memory = SessionMemory()  # of budgets and labels; outlives a kernel that died
@@ -136,7 +141,7 @@ class Session:
             principal=self._ticket.principal,
             session_id=self.session_id,
         )
-        return SessionFiles(self, limits, recorder)
+        return SessionFiles(self, limits, recorder, None if runtime.recorder is None else self._inputs)
 
     @contextlib.asynccontextmanager
     async def at_rest(self, *, afresh: bool) -> AsyncGenerator[Sandbox]:
@@ -194,9 +199,17 @@ class Session:
         except MoonpoolError as error:
             failure = ExecutionError(type="SandboxError", message=str(error), retryable=error.retryable)
             return await run.failed_to_start(failure, snapshot)
-        self._executions += 1
         self._used = True
-        envelope = await run.on(sandbox, lambda: self._snapshot or snapshot, final=self._final)
+        count, sandbox_id = self._position
+        position = count if sandbox_id == sandbox.sandbox_id else 0
+        self._position = (position + 1, sandbox.sandbox_id)
+        envelope = await run.on(
+            sandbox,
+            lambda: self._snapshot or snapshot,
+            final=self._final,
+            position=position,
+            inputs=self._inputs.take(sandbox.sandbox_id),
+        )
         if sandbox.has_ended:
             self._sandbox = None
         else:

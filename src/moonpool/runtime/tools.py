@@ -28,7 +28,7 @@ from moonpool.runtime.drift import check_shown, choose
 from moonpool.sandboxes.base import SandboxStartError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from moonpool.broker.upstreams.base import Upstream, UpstreamSource
@@ -66,6 +66,7 @@ class ToolSnapshot:
     digest: str  # of the tree; changes when the manifest or the set of unreachable servers does
     problems: Mapping[str, str] = field(default_factory=dict[str, str])  # server id -> why its tools are missing
     changes: tuple[ToolDiff, ...] = ()  # dangerous ones that nobody has accepted
+    missing: tuple[str, ...] = ()  # servers without a listing: their packages say so
 
 
 async def show(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:
@@ -237,12 +238,17 @@ class Toolbox:
         state = await self._watch.review({one: self._listings[one] for one in self._keys if one in self._listings})
         manifest = Manifest(servers=tuple(self._shown(one) for one in state.listings.values()), held=state.held)
         missing = sorted(set(self._keys) - set(self._listings))
-        digest = digest_json([_TREE_FORMAT, manifest.digest, list(missing)])
+        digest = tree_digest(manifest, missing)
         tree = self._trees / digest.removeprefix("sha256:")[:32]
         if not await asyncio.to_thread(tree.exists):
-            await asyncio.to_thread(_write_tree, tree, manifest, missing)
+            await asyncio.to_thread(write_tree, tree, manifest, missing)
         return ToolSnapshot(
-            manifest=manifest, tree=tree, digest=digest, problems=dict(self._problems), changes=state.open
+            manifest=manifest,
+            tree=tree,
+            digest=digest,
+            problems=dict(self._problems),
+            changes=state.open,
+            missing=tuple(missing),
         )
 
     def _shown(self, listing: ServerListing) -> ServerListing:
@@ -251,7 +257,12 @@ class Toolbox:
         return listing
 
 
-def _write_tree(folder: Path, manifest: Manifest, missing: list[str]) -> None:
+def tree_digest(manifest: Manifest, missing: Sequence[str]) -> str:
+    """What the wrapper tree of these tools is known by."""
+    return digest_json([_TREE_FORMAT, manifest.digest, list(missing)])
+
+
+def write_tree(folder: Path, manifest: Manifest, missing: Sequence[str]) -> None:
     """Render and write a tree, whole or not at all."""
     from moonpool.wrappers.tree import render_tree  # noqa: PLC0415  only when the tree is not on disk yet
 
@@ -271,7 +282,7 @@ def _write_tree(folder: Path, manifest: Manifest, missing: list[str]) -> None:
             shutil.rmtree(building)
 
 
-def _missing_packages(manifest: Manifest, missing: list[str]) -> dict[str, bytes]:
+def _missing_packages(manifest: Manifest, missing: Sequence[str]) -> dict[str, bytes]:
     """Packages for servers without a listing, so that importing one says what is wrong instead of `No module named`."""
     from moonpool.core.naming import name_server_modules  # noqa: PLC0415
     from moonpool.wrappers.node_tree import render_missing  # noqa: PLC0415

@@ -4,8 +4,8 @@ INVARIANT: rows are only ever appended, with seq 1, 2, 3, … without gaps. Trig
 mistake is loud; against somebody who can write the file only the hash chain helps (`moonpool.core.audit`).
 Several processes may append: the head is read inside the write transaction that continues it.
 
-`user_version` is the schema version. Replay (H-065) will add tables beside `record` for code and results; the digests
-it needs are in the records already. The writer is `moonpool.store.journal`.
+`user_version` is the schema version. What a replay needs beside digests: `moonpool.store.recordings`. The writer is
+`moonpool.store.journal`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where Moonpool keeps what it stores. Pure: the caller passes uid and environment variables.
 
-`private` holds the audit journal, the key for receipts, secrets and cached manifests and is closed to every other user
-(0700). The data folder itself is not: environments lie beside it and sandbox uids must be able to read those.
+`private` holds the audit journal, recordings, the key for receipts, secrets and cached manifests and is closed to every
+other user (0700). The data folder itself is not: environments lie beside it and sandbox uids must read those.
 """
 
 from __future__ import annotations
@@ -49,3 +49,7 @@ def secrets_dir(data: Path) -> Path:
 
 def outcomes_dir(data: Path) -> Path:
     return data / "private" / "outcomes"
+
+
+def recordings_path(data: Path) -> Path:
+    return data / "private" / "recordings.sqlite3"

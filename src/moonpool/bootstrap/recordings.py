@@ -1,0 +1,51 @@
+"""Recordings: where they are kept, and who writes them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import moonpool
+from moonpool.bootstrap.places import data_folder
+from moonpool.runtime.recording import Recorder
+from moonpool.store.paths import recordings_path, secrets_dir
+from moonpool.store.recordings import RecordingWriter
+from moonpool.store.recordings_file import RecordingsFile
+from moonpool.store.sealing import Sealer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AsyncExitStack
+    from pathlib import Path
+
+    from moonpool.broker.redaction import Redactor
+    from moonpool.settings import Settings
+
+
+def make_sealer(data: Path, environ: Mapping[str, str]) -> Sealer:
+    """Seals recordings, where there is a key."""
+    return Sealer(secrets_dir(data), environ, "recordings")
+
+
+def open_recordings(settings: Settings, environ: Mapping[str, str]) -> closing[RecordingsFile]:
+    """The recordings of this installation, for reading and removing. Blocking. Raises RecordingError."""
+    data = data_folder(settings, environ)
+    return closing(RecordingsFile(recordings_path(data), make_sealer(data, environ), make=False))
+
+
+def open_recorder(
+    stack: AsyncExitStack, settings: Settings, redactor: Redactor, environ: Mapping[str, str]
+) -> Recorder | None:
+    """Records executions, if `settings` say so. Nothing is opened before the first one."""
+    if settings.record == "off":
+        return None
+    data = data_folder(settings, environ)
+    writer = RecordingWriter(
+        recordings_path(data),
+        make_sealer(data, environ),
+        days=settings.recording_days,
+        bytes_max=settings.recording_bytes_max,
+    )
+    stack.push_async_callback(asyncio.to_thread, writer.close)
+    return Recorder(writer, redactor, settings, moonpool.__version__)

@@ -1,0 +1,104 @@
+"""A replay, put together: a backend and a journal. No configuration is read; no server or approver is made for it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from moonpool.bootstrap.places import data_folder, sandbox_uid
+from moonpool.bootstrap.programs import find_runtimes
+from moonpool.bootstrap.recordings import open_recordings
+from moonpool.bootstrap.sandboxes import BACKENDS, limit_groups, make_backend, sandbox_spec
+from moonpool.bootstrap.tickets import local_principal
+from moonpool.bootstrap.tools import make_redactor
+from moonpool.core.errors import ConfigError, HostUnfitError
+from moonpool.core.recordings import RecordingError
+from moonpool.environments.resolve import resolve_environment
+from moonpool.runtime.engine_sockets import refuse_shown
+from moonpool.runtime.process_marks import own_mark
+from moonpool.runtime.recording import RECORDED_SETTINGS
+from moonpool.runtime.replay import Replayer, ReplayImpossibleError, ReplayParts, ReplayRequest
+from moonpool.runtime.replay_source import load_source
+from moonpool.runtime.run_folder import run_folder
+from moonpool.store.journal import open_journal
+from moonpool.store.paths import journal_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from moonpool.core.recordings import RunHeader
+    from moonpool.environments.base import ProgressSink
+    from moonpool.runtime.replay_report import ReplayReport
+    from moonpool.runtime.replay_source import ReplaySource
+    from moonpool.settings import Settings
+
+
+async def replay_run(
+    settings: Settings, request: ReplayRequest, *, environ: Mapping[str, str], progress: ProgressSink | None = None
+) -> ReplayReport:
+    """Replay one execution. Raises RecordingError, ReplayImpossibleError, and what any execution raises at start."""
+    data = data_folder(settings, environ)
+
+    def load() -> ReplaySource:
+        with open_recordings(settings, environ) as reader:
+            return load_source(reader, journal_path(data), request.run_id)
+
+    source = await asyncio.to_thread(load)
+    header = source.target.recording.header
+    settings = _settings_of_then(settings, header)
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(run_folder(data / "run"))
+        backend = make_backend(settings, folder, await limit_groups(stack, settings))
+        if missing := backend.missing_features():
+            raise HostUnfitError(tuple(missing))
+        stack.push_async_callback(backend.close)
+        try:
+            environment = await resolve_environment(
+                settings.environment, root=data / "environments", uid=sandbox_uid(), progress=progress
+            )
+        except ConfigError as error:
+            raise ReplayImpossibleError(f"the environment of {header.run_id} is gone: {error}") from None
+        spec = sandbox_spec(settings, environment, data, await find_runtimes(data, environ))
+        await asyncio.to_thread(refuse_shown, spec.image, environ)
+        if (now := f"{spec.image.name}@{spec.image.digest}") != header.environment_id:
+            raise ReplayImpossibleError(
+                f"{header.run_id} ran in environment {header.environment_id}, but {header.environment!r} is {now} by "
+                f"now; replay it with Moonpool {header.version} and the packages of then, or run the code again"
+            )
+        journal = await stack.enter_async_context(open_journal(journal_path(data)))
+        parts = ReplayParts(
+            settings=settings,
+            backend=backend,
+            journal=journal,
+            redactor=make_redactor(settings, None),
+            artifacts=data / "private" / "artifacts",
+            sandbox_spec=spec,
+            process=own_mark(),
+            principal=local_principal(),
+            trees=folder / "trees",
+        )
+        return await Replayer(parts, source, request).replay()
+
+
+def _settings_of_then(settings: Settings, header: RunHeader) -> Settings:
+    """SECURITY: a recording never raises a limit above the operator's, and never takes redaction back."""
+    if header.backend not in BACKENDS:
+        raise RecordingError(f"the recording of {header.run_id} is damaged: it names no backend")
+    given = {name: value for name, value in header.settings.items() if name in RECORDED_SETTINGS}
+    limits = {
+        name: max(1, min(value, getattr(settings, name))) for name, value in given.items() if isinstance(value, int)
+    }
+    personal = [*settings.personal_kinds, *str(given.get("redact_personal", "")).split(",")]
+    patterns = "on" if "on" in {settings.redact_patterns, given.get("redact_patterns")} else "off"
+    then = replace(
+        settings,
+        **limits,
+        backend=header.backend,
+        environment=header.environment,
+        redact_patterns=patterns,
+        redact_personal=",".join(dict.fromkeys(one.strip() for one in personal if one.strip())),
+    )
+    then.check()
+    return then

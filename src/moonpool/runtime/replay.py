@@ -1,0 +1,298 @@
+"""Replay: an execution again, from the record, in a real sandbox.
+
+The code runs as it ran: in the same environment, with the same hash seed, clock and randomness (Python), after the
+executions that came before it in its sandbox. Its tool calls are answered by `moonpool.runtime.replay_road`. Edited
+code runs against the recorded results; another policy's denials take the place of results.
+`moonpool.bootstrap.replays` puts the parts together; the report is `moonpool.runtime.replay_report`.
+
+INVARIANT: a replay reaches no upstream, credential or approver: none is made for it. It is on record as a replay, and
+makes no recording.
+Threads of the code are scheduled anew, and in other languages than Python clock and randomness are not played: a replay
+of these may differ, and the report says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from moonpool.broker.context import CallContext
+from moonpool.broker.spending import SessionMemory
+from moonpool.core.errors import MoonpoolError
+from moonpool.core.languages import PYTHON
+from moonpool.runtime.file_records import TransferRecorder
+from moonpool.runtime.files import FileLimits, SessionFiles
+from moonpool.runtime.replay_report import Comparison, ReplayEnd, ReplayReport, compare_envelopes
+from moonpool.runtime.replay_road import ReplayRoad
+from moonpool.runtime.replay_source import read_object
+from moonpool.runtime.runs import CodeRequest, Run, Ticket
+from moonpool.runtime.tools import ToolSnapshot, show, tree_digest, write_tree
+from moonpool.runtime.what_if import WhatIf, decide_again
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from pathlib import Path
+    from typing import NoReturn
+
+    from moonpool.broker.approval import ApprovalRequest
+    from moonpool.broker.redaction import Redactor
+    from moonpool.core.audit import Journal
+    from moonpool.core.envelope import Envelope
+    from moonpool.core.policy import CallFacts, Layer
+    from moonpool.core.recordings import RecordedInput, Recording
+    from moonpool.runtime.deadline import Deadline
+    from moonpool.runtime.recording import Recorder
+    from moonpool.runtime.replay_source import Recorded, ReplaySource
+    from moonpool.runtime.surroundings import Road
+    from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
+    from moonpool.settings import Settings
+
+STOP_AFTER_S: Final = 0.5
+"""How long code may go on after it made a call that the record does not have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRequest:
+    """What is asked. `code` takes the place of the recorded code, `policy` that of the policy file in force then."""
+
+    run_id: str
+    code: bytes | None = None
+    policy: Layer | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayParts:
+    """What a replay needs of the process: the `Surroundings` of its runs, and a backend."""
+
+    settings: Settings
+    backend: SandboxBackend
+    journal: Journal
+    redactor: Redactor
+    artifacts: Path
+    sandbox_spec: SandboxSpec
+    process: str
+    principal: str
+    trees: Path  # an empty folder that sandboxes may read
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Surroundings(ReplayParts):
+    """What one execution of a replay needs: the same, and a road of its own."""
+
+    road: Road
+    recorder: Recorder | None = None  # INVARIANT: None; a replay is not recorded
+
+
+class Replayer:
+    """Replays one execution."""
+
+    def __init__(self, parts: ReplayParts, source: ReplaySource, request: ReplayRequest) -> None:
+        self._parts, self._source, self._request = parts, source, request
+        self._session_id = uuid.uuid4().hex
+        self._what_if = WhatIf() if request.policy is None else decide_again(source, request.policy)
+        self._memory = SessionMemory()
+        self._notes: list[str] = []
+
+    async def replay(self) -> ReplayReport:
+        """Raises SandboxStartError, RecordingError, JournalError and what else stops any execution."""
+        header = self._source.target.recording.header
+        spec = replace(self._parts.sandbox_spec, hash_seed=header.hash_seed)
+        sandbox = await self._parts.backend.open_sandbox(spec)
+        try:
+            for one in self._source.before:
+                report = await self._one(sandbox, one, None)
+                if report.end is ReplayEnd.DIVERGED:
+                    why = f"execution {one.recording.header.run_id}, which came before in its session, diverged"
+                    return replace(report, run_id=header.run_id, notes=(*report.notes, why))
+                sandbox.detach()
+            return await self._one(sandbox, self._source.target, self._request.code)
+        finally:
+            await sandbox.close()
+
+    async def _one(self, sandbox: Sandbox, recorded: Recorded, edited: bytes | None) -> ReplayReport:
+        recording, header = recorded.recording, recorded.recording.header
+        self._note_limits(recording)
+        snapshot = await self._snapshot(recorded)
+        await show(sandbox, snapshot)
+        for one in header.inputs:
+            await self._put(sandbox, one)
+        runs: list[Run] = []
+        road = ReplayRoad(
+            recording,
+            stop=lambda: _stop_soon(runs),
+            shown=lambda arguments: self._parts.redactor.json(arguments, Counter()),
+            denied=self._what_if.denied.get(header.run_id, {}),
+        )
+        tape = recording.end.tape if recording.end is not None and header.language == PYTHON else b""
+        code = CodeRequest(
+            code=header.code.encode() if edited is None else edited,
+            timeout_s=min(header.timeout_s, self._parts.settings.timeout_s_max),
+            name=header.name,
+            language=header.language,
+            replay_of=header.run_id,
+            tape=tape or None,
+        )
+        run = Run(_Surroundings(**vars(self._parts), road=road), self._ticket(), self._session_id, code, self._memory)
+        runs.append(run)
+        envelope = await run.on(sandbox, lambda: snapshot, final=header.final)
+        return self._report(recording, run, road, envelope, edited=edited is not None)
+
+    def _report(
+        self, recording: Recording, run: Run, road: ReplayRoad, envelope: Envelope, *, edited: bool
+    ) -> ReplayReport:
+        header = recording.header
+        if road.divergence is not None:
+            end = ReplayEnd.DIVERGED
+        elif road.record_ended or recording.end is None:
+            end = ReplayEnd.RECORD_ENDED
+        else:
+            end = ReplayEnd.COMPLETE
+        compared: tuple[Comparison, ...] = ()
+        if end is ReplayEnd.COMPLETE and recording.end is not None:
+            compared = compare_envelopes(read_object(recording.end.envelope, header.run_id), envelope.to_json())
+        cut_off = end is not ReplayEnd.COMPLETE
+        return ReplayReport(
+            run_id=header.run_id,
+            replay_run_id=run.run_id,
+            replayed=header.run_id,
+            end=end,
+            edited=edited,
+            calls_recorded=len(recording.calls),
+            calls_served=road.served,
+            not_made=() if cut_off else tuple(road.not_made),
+            divergence=road.divergence,
+            tape_divergence="" if cut_off or run.outcome is None else run.outcome.tape_divergence,
+            compared=compared,
+            envelope=envelope.to_json(),
+            decisions=None if self._request.policy is None else tuple(self._what_if.decisions),
+            notes=tuple(self._notes),
+        )
+
+    def _note_limits(self, recording: Recording) -> None:
+        header = recording.header
+        if header.language != PYTHON:
+            self._note(f"in {header.language} clock and randomness are not recorded: what depends on them may differ")
+        elif recording.end is None:
+            self._note("the execution was cut off before its clock and randomness were recorded: they are new")
+        elif not recording.end.tape:
+            self._note("its clock and randomness are not recorded: what depends on them may differ")
+        if recording.end is None:
+            self._note("the host ended before the execution did; the replay goes as far as the record")
+        elif recording.end.forced:
+            self._note(f"the execution was ended early ({recording.end.forced}); the replay goes as far as the record")
+        for one in header.inputs:
+            if one.missing:
+                self._note(f"{one.what} {one.path!r} was put before the code and is not kept: {one.missing}")
+
+    def _note(self, text: str) -> None:
+        if text not in self._notes:
+            self._notes.append(text)
+
+    async def _snapshot(self, recorded: Recorded) -> ToolSnapshot:
+        """The wrappers of then, made anew from the tools of then."""
+        shared = recorded.recording.shared
+        digest = tree_digest(recorded.manifest, shared.missing)
+        if digest != shared.tree_digest:
+            version = recorded.recording.header.version
+            self._note(f"the wrappers are not those of then: Moonpool {version} generated others from the same tools")
+        folder = self._parts.trees / digest.removeprefix("sha256:")[:32]
+        if not await asyncio.to_thread(folder.exists):
+            await asyncio.to_thread(write_tree, folder, recorded.manifest, shared.missing)
+        return ToolSnapshot(manifest=recorded.manifest, tree=folder, digest=digest, missing=shared.missing)
+
+    async def _put(self, sandbox: Sandbox, one: RecordedInput) -> None:
+        settings = self._parts.settings
+        limits = FileLimits(
+            file_bytes_max=settings.file_bytes_max,
+            disk_bytes_max=settings.disk_bytes_max,
+            timeout_s=settings.transfer_timeout_s,
+        )
+        recorder = TransferRecorder(
+            journal=self._parts.journal,
+            redactor=self._parts.redactor,
+            principal=self._parts.principal,
+            session_id=self._session_id,
+        )
+        files = SessionFiles(_AtRest(sandbox), limits, recorder)
+        if one.missing:
+            return
+        if one.what == "file":
+            await files.put(one.path, _bytes_of(one.content), mode=one.mode, replace=one.replace)
+        elif one.what == "archive":
+            form = "zip" if one.form == "zip" else "tar"
+            await files.unpack(one.path, _bytes_of(one.content), form=form, replace=one.replace)
+        elif one.what == "folder":
+            await files.make_folder(one.path)
+        else:
+            await files.delete(one.path, recursive=one.recursive)
+        sandbox.detach()
+
+    def _ticket(self) -> Ticket:
+        principal = self._parts.principal
+
+        def make_context(
+            run_id: str,
+            trace_id: str,
+            session_id: str,
+            code_digest: str,
+            language: str,
+            snapshot: Callable[[], ToolSnapshot],
+            deadline: Deadline,
+        ) -> CallContext:
+            return CallContext(
+                run_id=run_id,
+                trace_id=trace_id,
+                principal=principal,
+                session_id=session_id,
+                code_digest=code_digest,
+                language=language,
+                manifest=lambda: snapshot().manifest,
+                desk=_NoDesk(),
+                clock=lambda: deadline.running_s,
+            )
+
+        return Ticket(principal=principal, make_context=make_context)
+
+
+def _stop_soon(runs: list[Run]) -> None:
+    """Let the code have its error first."""
+    asyncio.get_running_loop().call_later(STOP_AFTER_S, _interrupt, runs)
+
+
+def _interrupt(runs: list[Run]) -> None:
+    for run in runs:
+        run.interrupt(at_once=False)
+
+
+async def _bytes_of(content: bytes) -> AsyncIterator[bytes]:
+    if content:
+        yield content
+
+
+@dataclass(frozen=True, slots=True)
+class _AtRest:
+    """The sandbox of a replay between executions, as a `FileSession`."""
+
+    sandbox: Sandbox
+
+    @asynccontextmanager
+    async def at_rest(self, *, afresh: bool) -> AsyncGenerator[Sandbox]:
+        del afresh
+        yield self.sandbox
+
+
+class _NoDesk:
+    """INVARIANT: a replay asks nobody."""
+
+    async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> NoReturn:
+        raise AssertionError(f"a replay asked for an approval of {request.server_id}.{request.tool_name} ({facts})")
+
+
+class ReplayImpossibleError(MoonpoolError):
+    """The recording is good, but what it needs of this machine is not there any more. Nothing was run."""
+
+    code = "replay_impossible"

@@ -1,0 +1,156 @@
+"""What a replay works from: the recording of an execution, those before it in its sandbox, and the journal's word.
+
+SECURITY: recordings come from a file. Whatever the journal has a digest of is compared before anything is run: code,
+tools, arguments, results, the envelope's output. A recording that differs is refused, not replayed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from moonpool.core.json import JsonObject, JsonValue, digest_bytes, digest_json
+from moonpool.core.manifest import Manifest, ServerListing
+from moonpool.core.recordings import RecordingError
+from moonpool.store.journal_file import read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from moonpool.core.recordings import RecordedReply, Recording, RecordingReader, SharedPart
+
+RUN_ID: Final = re.compile(r"run_[0-9a-f]{32}", re.ASCII)
+_BEFORE_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """One recording that fits the journal."""
+
+    recording: Recording
+    manifest: Manifest
+    outcomes: Mapping[int, JsonObject]  # call id -> the journal's record of how the call came out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySource:
+    """The execution to replay, and what ran in its sandbox before it, in order."""
+
+    target: Recorded
+    before: tuple[Recorded, ...] = ()
+
+
+def load_source(reader: RecordingReader, journal: Path, run_id: str) -> ReplaySource:
+    """Read and check all that a replay of `run_id` needs. Blocking. Raises RecordingError, JournalError."""
+    target = _load(reader, journal, run_id)
+    header = target.recording.header
+    if header.position > _BEFORE_MAX:
+        raise RecordingError(
+            f"{run_id} is execution {header.position + 1} of its session, but {_BEFORE_MAX} at most are replayed; "
+            "run what is of interest as one piece of code"
+        )
+    before: list[Recorded] = []
+    earlier = {ref.position: ref for ref in reader.of_sandbox(header.sandbox_id)} if header.position else {}
+    for position in range(header.position):
+        ref = earlier.get(position)
+        if ref is None or ref.problem:
+            why = ref.problem if ref else "it is not recorded any more"
+            raise RecordingError(
+                f"{run_id} builds on execution {position + 1} of its session, which cannot be replayed: {why}; "
+                "run what is of interest as one piece of code"
+            )
+        before.append(_load(reader, journal, ref.run_id))
+    return ReplaySource(target=target, before=tuple(before))
+
+
+def _load(reader: RecordingReader, journal: Path, run_id: str) -> Recorded:
+    if not RUN_ID.fullmatch(run_id):
+        raise RecordingError(f"{run_id[:80]!r} is no execution; give the run_id of an envelope, e.g. run_0123…")
+    records = [row.to_json() for row in read_rows(journal, run_id=run_id)]
+    start = next((one for one in records if one["kind"] == "execution_start"), None)
+    if start is None:
+        raise RecordingError(f"there is no execution {run_id} on record; `moonpool audit show` lists the newest")
+    if original := start.get("replay_of"):
+        raise RecordingError(f"{run_id} is a replay itself; replay {original}")
+    recording = reader.load(run_id)
+    outcomes = {_id(one): one for one in records if one["kind"] == "call_outcome"}
+    manifest = _manifest(recording.shared, run_id)
+    end = next((one for one in records if one["kind"] == "execution_end"), None)
+    _check(recording, manifest, start, outcomes, end)
+    return Recorded(recording=recording, manifest=manifest, outcomes=outcomes)
+
+
+def _check(
+    recording: Recording,
+    manifest: Manifest,
+    start: JsonObject,
+    outcomes: Mapping[int, JsonObject],
+    end: JsonObject | None,
+) -> None:
+    header, run_id = recording.header, recording.header.run_id
+    if digest_bytes(header.code.encode()) != start.get("code_digest"):
+        _changed(run_id, "its code")
+    if manifest.digest != start.get("manifest_digest"):
+        _changed(run_id, "its tools")
+    replies = {reply.seq: reply for reply in recording.replies}
+    for call in recording.calls:
+        outcome, reply = outcomes.get(call.call_id), replies.get(call.seq)
+        if outcome is None:
+            continue
+        if (expected := outcome.get("arguments_digest")) and expected != call.arguments_digest:
+            _changed(run_id, f"the arguments of call {call.seq}")
+        if reply is not None:
+            _check_reply(run_id, call.seq, reply, outcome)
+    if recording.end is not None and end is not None:
+        result = read_object(recording.end.envelope, run_id).get("result")
+        output = _output_of(result) if isinstance(result, dict) else None
+        if digest_json(output) != end.get("output_digest"):
+            _changed(run_id, "its result")
+
+
+def _check_reply(run_id: str, seq: int, reply: RecordedReply, outcome: JsonObject) -> None:
+    members = read_object(reply.reply, run_id)
+    error = members.get("error")
+    kind = error.get("type") if isinstance(error, dict) else ""
+    raw = members.get("raw")
+    digest = digest_json(raw) if raw is not None else ""
+    if kind != outcome.get("error_type") or (digest and digest != outcome.get("result_digest")):
+        _changed(run_id, f"the result of call {seq}")
+
+
+def _output_of(result: JsonObject) -> JsonValue:
+    return result.get("data") if result.get("ok") else result.get("error")
+
+
+def read_object(text: bytes, run_id: str) -> JsonObject:
+    """A JSON object of a recording. Raises RecordingError."""
+    try:
+        members: JsonValue = json.loads(text)
+    except (ValueError, RecursionError):
+        members = None
+    if not isinstance(members, dict):
+        _changed(run_id, "a part of it")
+    return members
+
+
+def _manifest(shared: SharedPart, run_id: str) -> Manifest:
+    try:
+        servers = tuple(ServerListing.from_json(read_object(text, run_id)) for text in shared.servers)
+    except ValueError:
+        _changed(run_id, "its tools")
+    return Manifest(servers=servers, held={(server, tool): why for server, tool, why in shared.held})
+
+
+def _changed(run_id: str, what: str) -> NoReturn:
+    raise RecordingError(
+        f"the recording of {run_id} was changed: {what} is not what the audit journal says; it is not replayed. "
+        f"Keep it as evidence, or remove it: moonpool recordings remove {run_id}"
+    )
+
+
+def _id(record: JsonObject) -> int:
+    call_id = record.get("call_id")
+    return call_id if isinstance(call_id, int) else 0

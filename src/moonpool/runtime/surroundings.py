@@ -1,0 +1,43 @@
+"""What a run needs of the process around it, as a seam: a `Runtime`, or a replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from moonpool.broker.context import CallContext
+    from moonpool.broker.redaction import Redactor
+    from moonpool.core.audit import Journal
+    from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
+    from moonpool.runtime.recording import Recorder
+    from moonpool.sandboxes.base import SandboxSpec
+    from moonpool.settings import Settings
+
+
+class Road(Protocol):
+    """The broker's road (`moonpool.broker.road`), or a recording (`moonpool.runtime.replay_road`)."""
+
+    async def pass_call(self, spec: ToolCallSpec, context: CallContext, /) -> ToolCallOutcome: ...
+
+
+class Surroundings(Protocol):
+    """What a run needs of the process (`moonpool.runtime.sessions.Runtime`)."""
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def road(self) -> Road: ...
+    @property
+    def journal(self) -> Journal: ...
+    @property
+    def redactor(self) -> Redactor: ...
+    @property
+    def artifacts(self) -> Path: ...
+    @property
+    def sandbox_spec(self) -> SandboxSpec: ...
+    @property
+    def process(self) -> str: ...
+    @property
+    def recorder(self) -> Recorder | None: ...

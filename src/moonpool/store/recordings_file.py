@@ -1,0 +1,263 @@
+"""Recordings as one SQLite file: schema, writing, reading, removing what is old. Blocking; never on the loop.
+
+Contents are blobs of typed parts, sealed as `moonpool.store.sealing` says; what is searched by stands beside them.
+SECURITY: whoever changes the file gets a refusal or a wrong replay, nothing else: blobs are bounded and typed on
+reading, and a replay compares code, arguments and results with the journal (`moonpool.runtime.replay_source`).
+
+The writer is `moonpool.store.recordings`. A file that is damaged costs recordings, never an execution.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+
+from moonpool.core.recordings import (
+    RUN_BYTES_MAX,
+    RecordedCall,
+    RecordedReply,
+    Recording,
+    RecordingError,
+    RecordingRef,
+    RunEnd,
+    RunHeader,
+    SharedPart,
+)
+from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
+from moonpool.store.sealing import SecretStoreError, Unsealable
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+    from moonpool.core.recordings import Part
+    from moonpool.store.sealing import Sealer
+
+SCHEMA_VERSION: Final = 1
+PART_KINDS: Final = {RunHeader: 0, RecordedCall: 1, RecordedReply: 2, RunEnd: 3}
+_DAY_S: Final = 86_400.0
+_OLDEST_AT_ONCE: Final = 64
+_RUN_COLUMNS: Final = "run_id, at, session_id, sandbox_id, position, bytes, problem"
+_T = TypeVar("_T")
+encode = msgspec.msgpack.Encoder().encode
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS run (
+    run_id TEXT PRIMARY KEY, at TEXT NOT NULL, written_s REAL NOT NULL, session_id TEXT NOT NULL,
+    sandbox_id TEXT NOT NULL, position INTEGER NOT NULL, bytes INTEGER NOT NULL, shared TEXT NOT NULL,
+    problem TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS run_by_sandbox ON run (sandbox_id, position);
+CREATE INDEX IF NOT EXISTS run_by_time ON run (written_s);
+CREATE TABLE IF NOT EXISTS part (run_id TEXT NOT NULL, number INTEGER NOT NULL, kind INTEGER NOT NULL,
+    body BLOB NOT NULL, PRIMARY KEY (run_id, number));
+CREATE TABLE IF NOT EXISTS shared (digest TEXT PRIMARY KEY, body BLOB NOT NULL);
+"""
+
+
+class RecordingsFile:
+    """One connection. Used by one thread at a time. Methods of writing raise sqlite3.Error, those of reading do not."""
+
+    def __init__(self, path: Path, sealer: Sealer, *, make: bool = True) -> None:
+        """Raises RecordingError. `make`: a file that is not there is made."""
+        self.path, self._sealer = path, sealer
+        if not make and not path.exists():
+            raise RecordingError("nothing is recorded here; recording is on unless MOONPOOL_RECORD is off")
+        try:
+            private_folder(path.parent)
+            create_private_file(path)
+            self._connection = sqlite3.connect(path, isolation_level=None, timeout=5.0, check_same_thread=False)
+        except (OSError, StoreFolderError, sqlite3.Error) as error:
+            raise RecordingError(f"recordings {path} cannot be opened: {error}") from None
+        with self._reading():
+            self._prepare()
+
+    def _prepare(self) -> None:
+        one = self._connection
+        one.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        one.execute("PRAGMA journal_mode=WAL")
+        one.execute("PRAGMA synchronous=NORMAL")
+        one.execute("PRAGMA secure_delete=ON")  # what is removed is not to be found in the file
+        if one.execute("PRAGMA user_version").fetchone()[0] > SCHEMA_VERSION:
+            raise RecordingError(f"recordings {self.path} were written by a newer Moonpool; use that one")
+        one.executescript(f"BEGIN IMMEDIATE;\n{_SCHEMA}\nPRAGMA user_version={SCHEMA_VERSION};\nCOMMIT;")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    # --- writing
+
+    @contextmanager
+    def transaction(self) -> Generator[None]:
+        """One commit for what is written inside."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def has_shared(self, digest: str) -> bool:
+        return self._connection.execute("SELECT 1 FROM shared WHERE digest = ?", (digest,)).fetchone() is not None
+
+    def add_shared(self, digest: str, part: SharedPart) -> None:
+        body = self._sealer.seal(encode(part), f"shared/{digest}")
+        self._connection.execute("INSERT OR IGNORE INTO shared VALUES (?, ?)", (digest, body))
+
+    def add_run(self, ref: RecordingRef, shared: str) -> None:
+        row = (ref.run_id, ref.at, time.time(), ref.session_id, ref.sandbox_id, ref.position, 0, shared, "")
+        self._connection.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+    def add_part(self, run_id: str, number: int, part: Part | RunHeader) -> int:
+        """How many bytes it takes."""
+        body = self._sealer.seal(encode(part), f"{run_id}/{number}")
+        self._connection.execute("INSERT INTO part VALUES (?, ?, ?, ?)", (run_id, number, PART_KINDS[type(part)], body))
+        self._connection.execute("UPDATE run SET bytes = bytes + ? WHERE run_id = ?", (len(body), run_id))
+        return len(body)
+
+    def give_up(self, run_id: str, problem: str) -> None:
+        """This run cannot be replayed: keep nothing of it but why."""
+        self._connection.execute("DELETE FROM part WHERE run_id = ?", (run_id,))
+        self._connection.execute("UPDATE run SET problem = ?, bytes = 0 WHERE run_id = ?", (problem, run_id))
+
+    def tidy(self, *, days: float, bytes_max: int) -> None:
+        """Remove what is too old, then the oldest until the rest fits. In its own transactions."""
+        one = self._connection
+        with self.transaction():
+            old = "SELECT run_id FROM run WHERE written_s < ?"
+            gone = [row[0] for row in one.execute(old, (time.time() - days * _DAY_S,))]
+            self._drop(gone)
+        while (one.execute("SELECT total(bytes) FROM run").fetchone()[0]) > bytes_max:
+            with self.transaction():
+                oldest = one.execute("SELECT run_id, bytes FROM run ORDER BY written_s LIMIT ?", (_OLDEST_AT_ONCE,))
+                rows = oldest.fetchall()
+                excess = one.execute("SELECT total(bytes) FROM run").fetchone()[0] - bytes_max
+                gone = list[str]()
+                for run_id, size in rows:
+                    if excess <= 0:
+                        break
+                    gone.append(run_id)
+                    excess -= size
+                self._drop(gone)
+        with self.transaction():
+            one.execute("DELETE FROM shared WHERE digest NOT IN (SELECT shared FROM run)")
+        one.execute("PRAGMA incremental_vacuum").fetchall()
+
+    def _drop(self, run_ids: list[str]) -> None:
+        self._connection.executemany("DELETE FROM part WHERE run_id = ?", ((one,) for one in run_ids))
+        self._connection.executemany("DELETE FROM run WHERE run_id = ?", ((one,) for one in run_ids))
+
+    # --- reading: `moonpool.core.recordings.RecordingReader`
+
+    def load(self, run_id: str) -> Recording:
+        with self._reading():
+            row = self._connection.execute(
+                "SELECT problem, shared, bytes FROM run WHERE run_id = ?", (run_id,)
+            ).fetchone()
+            if row is None:
+                raise RecordingError(
+                    f"{run_id} is not recorded: recording was off, or it is older than MOONPOOL_RECORDING_DAYS or made "
+                    "room for newer ones; run the code again, then replay that"
+                )
+            problem, digest, size = row
+            if problem:
+                raise RecordingError(f"{run_id} cannot be replayed: {problem}")
+            if size > 2 * RUN_BYTES_MAX:
+                raise self._damaged(run_id)
+            query = "SELECT number, kind, body FROM part WHERE run_id = ? ORDER BY number"
+            parts = self._connection.execute(query, (run_id,)).fetchall()
+            kept = self._connection.execute("SELECT body FROM shared WHERE digest = ?", (digest,)).fetchone()
+        return self._assemble(run_id, parts, digest, kept[0] if kept else b"")
+
+    def of_sandbox(self, sandbox_id: str) -> list[RecordingRef]:
+        with self._reading():
+            query = f"SELECT {_RUN_COLUMNS} FROM run WHERE sandbox_id = ? ORDER BY position"  # noqa: S608  ours
+            return [_ref(row) for row in self._connection.execute(query, (sandbox_id,))]
+
+    def newest(self, count: int) -> list[RecordingRef]:
+        with self._reading():
+            query = f"SELECT {_RUN_COLUMNS} FROM run ORDER BY written_s DESC LIMIT ?"  # noqa: S608  ours
+            return [_ref(row) for row in self._connection.execute(query, (count,))]
+
+    def remove(self, run_ids: list[str] | None) -> int:
+        with self._reading(), self.transaction():
+            known = {row[0] for row in self._connection.execute("SELECT run_id FROM run")}
+            gone = sorted(known if run_ids is None else known.intersection(run_ids))
+            self._drop(gone)
+            self._connection.execute("DELETE FROM shared WHERE digest NOT IN (SELECT shared FROM run)")
+        with self._reading():
+            self._connection.execute("PRAGMA incremental_vacuum").fetchall()
+        return len(gone)
+
+    def _assemble(self, run_id: str, rows: list[tuple[int, int, bytes]], digest: str, shared: bytes) -> Recording:
+        if [number for number, _, _ in rows] != list(range(len(rows))) or not rows or rows[0][1] != 0:
+            raise self._damaged(run_id)
+        bodies: dict[int, list[bytes]] = {kind: [] for kind in PART_KINDS.values()}
+        for number, kind, body in rows:
+            bodies.setdefault(kind, []).append(self._open(body, f"{run_id}/{number}", run_id))
+        calls = tuple(self._typed(body, RecordedCall, run_id) for body in bodies[1])
+        replies = tuple(self._typed(body, RecordedReply, run_id) for body in bodies[2])
+        ends = [self._typed(body, RunEnd, run_id) for body in bodies[3]]
+        header = self._typed(bodies[0][0], RunHeader, run_id)
+        seqs = {call.seq for call in calls}
+        if header.run_id != run_id or len(seqs) != len(calls) or not seqs.issuperset(one.seq for one in replies):
+            raise self._damaged(run_id)
+        return Recording(
+            header=header,
+            shared=self._typed(self._open(shared, f"shared/{digest}", run_id), SharedPart, run_id),
+            calls=calls,
+            replies=replies,
+            end=ends[-1] if ends else None,
+        )
+
+    def _open(self, body: bytes, place: str, run_id: str) -> bytes:
+        try:
+            return self._sealer.open(body, place)
+        except Unsealable:
+            raise RecordingError(
+                f"the recording of {run_id} was sealed with another key, or changed; give the key that was in force, "
+                f"or remove it: moonpool recordings remove {run_id}"
+            ) from None
+        except SecretStoreError as error:
+            raise RecordingError(f"the recording of {run_id} cannot be opened: {error}") from None
+
+    def _typed(self, body: bytes, kind: type[_T], run_id: str) -> _T:
+        try:
+            return msgspec.msgpack.decode(body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise self._damaged(run_id) from None
+
+    def _damaged(self, run_id: str) -> RecordingError:
+        return RecordingError(
+            f"the recording of {run_id} is damaged or was changed; remove it: moonpool recordings remove {run_id}"
+        )
+
+    @contextmanager
+    def _reading(self) -> Generator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            if "malformed" in str(error) or "not a database" in str(error):
+                raise RecordingError(
+                    f"recordings {self.path} are damaged; remove the file, Moonpool then starts a new one"
+                ) from None
+            raise RecordingError(f"recordings {self.path} cannot be used: {error}") from None
+
+
+def _ref(row: tuple[str, str, str, str, int, int, str]) -> RecordingRef:
+    run_id, at, session_id, sandbox_id, position, size, problem = row
+    return RecordingRef(
+        run_id=run_id,
+        at=at,
+        session_id=session_id,
+        sandbox_id=sandbox_id,
+        position=position,
+        bytes=size,
+        problem=problem,
+    )

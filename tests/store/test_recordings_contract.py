@@ -1,0 +1,252 @@
+"""What both keepers of recordings promise, and what only the file does: bounds, retention, seals, damage."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from moonpool.core.recordings import (
+    RUN_BYTES_MAX,
+    NotReplayable,
+    RecordedCall,
+    RecordedReply,
+    RecordingError,
+    RecordingRef,
+    RunEnd,
+    RunHeader,
+    SharedPart,
+)
+from moonpool.store.fake import MemoryRecordings
+from moonpool.store.recordings import RecordingWriter
+from moonpool.store.recordings_file import RecordingsFile
+from moonpool.store.sealing import Sealer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from pathlib import Path
+
+    from moonpool.core.recordings import RecordingReader, Recordings
+
+    Keeper = Callable[[Callable[[Recordings], None]], RecordingReader]
+
+SHARED = SharedPart(tree_digest="t", manifest_digest="m", servers=(b"{}",))
+
+
+def header(run_id: str, code: str = "x = 1", *, position: int = 0) -> RunHeader:
+    return RunHeader(
+        run_id=run_id,
+        at="2026-11-21T00:00:00Z",
+        session_id="s",
+        sandbox_id="box",
+        position=position,
+        language="python",
+        name="<code>",
+        code=code,
+        principal="local:me",
+        environment="base",
+        environment_id="base@1",
+        backend="zygote",
+        version="1",
+        hash_seed=7,
+        final=True,
+        timeout_s=60.0,
+        shared="d",
+        settings={"memory_bytes_max": 1},
+    )
+
+
+def ref(run_id: str, position: int = 0) -> RecordingRef:
+    return RecordingRef(
+        run_id=run_id, at="2026-11-21T00:00:00Z", session_id="s", sandbox_id="box", position=position, bytes=0
+    )
+
+
+def begin(keeper: Recordings, run_id: str, code: str = "x = 1", *, position: int = 0) -> None:
+    keeper.begin(ref(run_id, position), ("d", lambda: SHARED), lambda: header(run_id, code, position=position))
+
+
+def call(seq: int) -> RecordedCall:
+    return RecordedCall(
+        seq=seq,
+        call_id=seq,
+        server_id="s",
+        tool_name="t",
+        arguments_digest="sha256:0",
+        arguments=b"{}",
+        redacted=False,
+        at_s=0.0,
+    )
+
+
+def reply(seq: int, body: bytes = b"{}") -> RecordedReply:
+    return RecordedReply(seq=seq, place=seq, reply=body, result_digest="", result_bytes=2, at_s=0.0)
+
+
+def sealer(folder: Path, key: str = "") -> Sealer:
+    return Sealer(folder / "secrets", {"MOONPOOL_SECRETS_KEY": key} if key else {}, "recordings")
+
+
+@contextmanager
+def writing(folder: Path, *, days: float = 7, bytes_max: int = 10**9, key: str = "") -> Generator[RecordingWriter]:
+    writer = RecordingWriter(folder / "private" / "r.sqlite3", sealer(folder, key), days=days, bytes_max=bytes_max)
+    try:
+        yield writer
+    finally:
+        writer.close()
+
+
+def reader(folder: Path, key: str = "") -> RecordingsFile:
+    return RecordingsFile(folder / "private" / "r.sqlite3", sealer(folder, key), make=False)
+
+
+@pytest.fixture(params=["memory", "file"])
+def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Keeper:
+    """Writes with a function, and gives what reads it."""
+
+    def keep(write: Callable[[Recordings], None]) -> RecordingReader:
+        if request.param == "memory":
+            memory = MemoryRecordings()
+            write(memory)
+            return memory
+        with writing(tmp_path) as writer:
+            write(writer)
+        return reader(tmp_path)
+
+    return keep
+
+
+def test_a_recording_comes_back_as_it_was_written(keeper: Keeper) -> None:
+    def write(recordings: Recordings) -> None:
+        begin(recordings, "run_1", "print(1)")
+        recordings.add("run_1", lambda: call(1))
+        recordings.add("run_1", lambda: reply(1, b'{"ok": true}'))
+        recordings.add("run_1", lambda: RunEnd(envelope=b"{}", tape=b"tape"))
+
+    found = keeper(write).load("run_1")
+    assert (found.header, found.shared) == (header("run_1", "print(1)"), SHARED)
+    assert (found.calls, found.replies) == ((call(1),), (reply(1, b'{"ok": true}'),))
+    assert found.end == RunEnd(envelope=b"{}", tape=b"tape")
+
+
+def test_a_recording_without_an_end_is_read_as_far_as_it_goes(keeper: Keeper) -> None:
+    def write(recordings: Recordings) -> None:
+        begin(recordings, "run_1")
+        recordings.add("run_1", lambda: call(1))
+
+    found = keeper(write).load("run_1")
+    assert found.end is None
+    assert found.calls == (call(1),)
+
+
+def test_what_cannot_be_recorded_says_why_and_keeps_nothing_else(keeper: Keeper) -> None:
+    def write(recordings: Recordings) -> None:
+        def refuse() -> RecordedCall:
+            raise NotReplayable("it holds a secret")
+
+        begin(recordings, "run_1")
+        recordings.add("run_1", refuse)
+        recordings.add("run_1", lambda: call(2))
+
+    with pytest.raises(RecordingError, match="it holds a secret"):
+        keeper(write).load("run_1")
+
+
+def test_executions_of_a_sandbox_are_listed_in_their_order_and_can_be_removed(keeper: Keeper) -> None:
+    def write(recordings: Recordings) -> None:
+        begin(recordings, "run_b", position=1)
+        begin(recordings, "run_a", position=0)
+
+    found = keeper(write)
+    assert [one.run_id for one in found.of_sandbox("box")] == ["run_a", "run_b"]
+    assert found.remove(["run_a", "run_x"]) == 1
+    assert [one.run_id for one in found.newest(10)] == ["run_b"]
+    assert found.remove(None) == 1
+
+
+def test_an_execution_that_was_never_recorded_is_an_error_with_a_remedy(keeper: Keeper) -> None:
+    with pytest.raises(RecordingError, match="not recorded"):
+        keeper(lambda recordings: begin(recordings, "run_1")).load("run_2")
+
+
+def test_too_much_makes_one_recording_not_replayable(tmp_path: Path) -> None:
+    with writing(tmp_path) as writer:
+        begin(writer, "run_1")
+        writer.add("run_1", lambda: call(1))
+        writer.add("run_1", lambda: reply(1, b"x" * RUN_BYTES_MAX))
+        begin(writer, "run_2")
+    with pytest.raises(RecordingError, match="larger than 16 MiB"):
+        reader(tmp_path).load("run_1")
+    assert reader(tmp_path).load("run_2").header.run_id == "run_2"
+
+
+def test_a_bug_while_a_part_is_made_costs_that_recording_only(tmp_path: Path) -> None:
+    def broken() -> RecordedCall:
+        raise KeyError("the secret value")
+
+    with writing(tmp_path) as writer:
+        begin(writer, "run_1")
+        writer.add("run_1", broken)
+        begin(writer, "run_2")
+    with pytest.raises(RecordingError, match=r"KeyError\); this is a bug"):
+        reader(tmp_path).load("run_1")
+    assert reader(tmp_path).load("run_2")
+
+
+def test_the_oldest_make_room_and_what_nobody_shares_any_more_goes_too(tmp_path: Path) -> None:
+    with writing(tmp_path) as writer:
+        for number in range(3):
+            begin(writer, f"run_{number}", "#" * 10_000)
+    file = reader(tmp_path)
+    file.tidy(days=7, bytes_max=25_000)
+    assert [one.run_id for one in file.newest(10)] == ["run_2", "run_1"]
+    file.tidy(days=0, bytes_max=25_000)
+    assert file.newest(10) == []
+    assert not file.has_shared("d")
+
+
+def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
+    with writing(tmp_path) as writer:
+        begin(writer, "run_1")
+    assert (tmp_path / "private").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "private" / "r.sqlite3").stat().st_mode & 0o777 == 0o600
+
+
+def test_contents_are_sealed_where_there_is_a_key(tmp_path: Path) -> None:
+    key = secrets.token_hex(32)
+    with writing(tmp_path, key=key) as writer:
+        begin(writer, "run_1", "print('canary-code')")
+    kept = b"".join(one.read_bytes() for one in (tmp_path / "private").iterdir())
+    assert b"canary-code" not in kept
+    assert reader(tmp_path, key).load("run_1").header.code == "print('canary-code')"
+    with pytest.raises(RecordingError, match="another key"):
+        reader(tmp_path, secrets.token_hex(32)).load("run_1")
+
+
+def test_a_part_that_was_changed_or_moved_is_refused(tmp_path: Path) -> None:
+    with writing(tmp_path) as writer:
+        begin(writer, "run_1")
+        writer.add("run_1", lambda: call(1))
+    file = reader(tmp_path)
+    with file.transaction():
+        file._connection.execute("UPDATE part SET body = x'00ff' WHERE number = 1")
+    with pytest.raises(RecordingError, match="damaged or was changed"):
+        file.load("run_1")
+
+
+def test_a_damaged_file_is_told_of_and_stops_no_execution(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "private").mkdir(mode=0o700)
+    (tmp_path / "private" / "r.sqlite3").write_bytes(b"no database at all" * 100)
+    with writing(tmp_path) as writer:
+        begin(writer, "run_1")
+        writer.add("run_1", lambda: call(1))
+    assert "executions are not recorded from now on" in caplog.text
+    with pytest.raises(RecordingError, match="remove the file"):
+        reader(tmp_path)
+
+
+def test_without_a_recording_there_is_no_file_to_read(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="MOONPOOL_RECORD"):
+        reader(tmp_path)
