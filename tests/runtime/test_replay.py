@@ -49,6 +49,10 @@ async def one(text, seconds):
 result = await asyncio.gather(one("slow", 0.3), one("fast", 0.0), one("fast", 0.0))
 """,
     "no calls": "result = 1",
+    "chance": """
+import os, random, time, uuid
+result = [time.time(), random.random(), str(uuid.uuid4()), os.urandom(4).hex(), list({"a", "b", "c", "d"})]
+""",
     "to be edited": "result = 'edit me'",
     "three": SAY_THREE,
     "two": "from servers import echo\nawait echo.text(text='a')\nawait echo.text(text='b')",
@@ -174,6 +178,23 @@ async def test_replies_come_in_the_order_of_then(past: Past) -> None:
     report = await replay(past["parallel"])
     assert past["parallel"].extras["stdout"] == "done fast\ndone fast\ndone slow\n"
     assert report.same, report.to_json()
+
+
+@pytest.mark.parametrize("name", ["zygote", "bubblewrap"])
+async def test_clock_randomness_and_the_order_of_sets_are_those_of_then(name: str, past: Past) -> None:
+    envelope = past["chance"]
+    if name == "bubblewrap":
+        async with open_app(backend=name) as app:
+            envelope = await run(app, CODES["chance"])
+    report = await replay(envelope)
+    assert report.same, report.to_json()
+    assert report.notes == ()
+
+
+async def test_code_that_reads_the_clock_elsewhere_is_told_of(past: Past) -> None:
+    report = await replay(past["chance"], code=b"import random\nresult = random.random()")
+    assert report.tape_divergence
+    assert not report.same
 
 
 async def test_a_replay_is_on_record_as_one_and_is_not_recorded_itself(past: Past) -> None:
