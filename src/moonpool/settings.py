@@ -57,6 +57,9 @@ class Settings:
     approval_expiry_s: float = 600.0
     """How long a question waits for its answer; then the call is refused."""
 
+    plan_expiry_s: float = 86_400.0
+    """How long a plan of a dry run can be approved and used."""
+
     parked_runs_max: int = 32
     """Executions of one process that may wait for approval at the same time."""
 

@@ -24,6 +24,7 @@ from moonpool.broker.road import ToolRoad
 from moonpool.core.errors import HostUnfitError
 from moonpool.environments.resolve import resolve_environment
 from moonpool.runtime.engine_sockets import refuse_shown
+from moonpool.runtime.plans import JournalRecords, Plans
 from moonpool.runtime.process_marks import is_gone
 from moonpool.runtime.run_folder import run_folder
 from moonpool.runtime.sessions import Runtime
@@ -32,7 +33,8 @@ from moonpool.sandboxes.pool import SandboxPool
 from moonpool.store.approvals import ApprovalStore
 from moonpool.store.journal import open_journal
 from moonpool.store.outcomes import OutcomeStore
-from moonpool.store.paths import approvals_path, journal_path, outcomes_dir
+from moonpool.store.paths import approvals_path, journal_path, outcomes_dir, plans_path
+from moonpool.store.plans import PlanStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -138,6 +140,11 @@ async def assemble(
             sandbox_spec=spec,
             languages=await make_languages(found, data, environ),
             recorder=recorder,
+            plans=Plans(
+                PlanStore(plans_path(data)),
+                JournalRecords(asyncio.get_running_loop(), journal.record),
+                expiry_s=settings.plan_expiry_s,
+            ),
         )
         stack.push_async_callback(runtime.languages.close)
         stack.push_async_callback(runtime.close)

@@ -80,7 +80,7 @@ def make_ticket(
             key=key,
         )
 
-    return Ticket(principal=principal, make_context=make_context, policy_digest=policy.digest)
+    return Ticket(principal=principal, make_context=make_context, policy_digest=policy.digest, desk=asking)
 
 
 @dataclass(frozen=True, slots=True)

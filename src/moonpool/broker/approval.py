@@ -54,6 +54,8 @@ class ApprovalRequest:
     rule_id: str = ""  # of the policy that asks
     tool_digest: str = ""  # of the tool's definition
     of_the_moment: bool = False  # asked because of what was done before, so an answer that stands does not count
+    plan_effect: int = 0  # of the approved plan that the call is carried out under; 0: of none
+    listing: tuple[str, ...] = ()  # the whole question where it is about a plan: one line per effect, redacted
     expires_s: float = EXPIRY_S_DEFAULT  # from the moment the request was made
 
 
@@ -181,10 +183,10 @@ class ApprovalDesk:
             self._open_of_run += Counter()  # forget those at zero
         if self._clock() > deadline:
             return _expired(request, self._expiry_s)
-        return _checked(request, answer)
+        return checked_answer(request, answer)
 
 
-def _checked(request: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalAnswer:
+def checked_answer(request: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalAnswer:
     """SECURITY: a yes to another question, or to other arguments, is a no to this one."""
     bound = answer.request_id == request.request_id and answer.arguments_digest == request.arguments_digest
     final = answer.state in {ApprovalState.APPROVED, ApprovalState.REJECTED, ApprovalState.EXPIRED}

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from moonpool.broker.approval import Desk
     from moonpool.broker.call_in_hand import Respondent
+    from moonpool.broker.planned import PlanWatch
+    from moonpool.broker.rehearsal import Rehearsal
     from moonpool.core.manifest import Manifest, ToolDefinition
 
 _SEVERITY: Final = (
@@ -87,6 +89,8 @@ class CallContext:
     key: Ledger = field(default_factory=Ledger)  # of the principal
     memory: SessionMemory = field(default_factory=SessionMemory)  # see `join`
     own: Ledger = field(default_factory=Ledger)
+    rehearsal: Rehearsal | None = None  # of a dry run
+    plan: PlanWatch | None = None  # of an execution that runs under an approved plan
 
     calls: int = 0  # that entered the road
     refused: int = 0  # that came after the end or above `calls_max`; of each kind only the first is recorded

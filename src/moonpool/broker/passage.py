@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from moonpool.broker.arrival import Arrival
     from moonpool.core.calls import ToolCallSpec
     from moonpool.core.manifest import ToolDefinition
+    from moonpool.core.plans import Effect
     from moonpool.core.policy import Decision
 
 _log = logging.getLogger(__name__)
@@ -53,6 +54,8 @@ class Passage:
     reservation: Reservation | None = None
     taken_in: tuple[str, ...] = ()  # labels of what this call gave to the code
     recorded: bool = False
+    rehearsed: bool = False  # not made: a dry run's placeholder answers it
+    effect: Effect | None = None  # of the approved plan
 
     @property
     def name(self) -> str:
@@ -64,10 +67,11 @@ class Passage:
         return self.tool
 
     def decide(self) -> Decision:
-        """Ask policy, and take from the budgets what the call needs, in one step."""
+        """Ask policy, and take from the budgets what the call needs, in one step. A rehearsed call needs nothing."""
         session, facts = self.session, self.facts
+        self.rehearsed = session.rehearsal is not None and session.rehearsal.takes(self)
         decision = self.decision = decide(session.policy, facts)
-        if decision.verdict is not Verdict.DENY and session.policy.budgets:
+        if decision.verdict is not Verdict.DENY and session.policy.budgets and not self.rehearsed:
             self.reservation = Reservation(
                 ledgers=session.ledgers,
                 tool=self.name,

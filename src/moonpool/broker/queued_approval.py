@@ -36,6 +36,7 @@ NAME: Final = "application:queue"
 _PAUSE_S_FIRST: Final = 0.05
 _PAUSE_S_MAX: Final = 1.0
 _PAUSE_GROWTH: Final = 1.5
+_PLAN_CHARS_MAX: Final = 7500  # the queue keeps a little more
 _UNUSABLE: Final = "the queue of approvals cannot be used; the operator sees why"
 
 
@@ -105,7 +106,7 @@ class QueueApprover:
             server_id=request.server_id,
             tool_name=request.tool_name,
             tool_digest=request.tool_digest,
-            arguments=request.arguments,
+            arguments=_shown(request),
             arguments_digest=request.arguments_digest,
             reason=request.reason,
             rule_id=request.rule_id,
@@ -114,6 +115,13 @@ class QueueApprover:
             expires_at=now + request.expires_s,
             owner=self._owner,
         )
+
+
+def _shown(request: ApprovalRequest) -> str:
+    """SECURITY: a plan of which only the beginning would stand there is not shown here at all."""
+    if request.listing and len(request.arguments) > _PLAN_CHARS_MAX:
+        return f"a plan of {len(request.listing)} calls, too long to be shown here; see it first. To {request.remedy}"
+    return request.arguments
 
 
 def _as_answer(request: ApprovalRequest, answer: QueueAnswer) -> ApprovalAnswer:

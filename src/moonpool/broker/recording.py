@@ -82,6 +82,7 @@ class CallRecorder:
             redactions=passage.tally,
             warnings=tuple(self._name(warning) for warning in passage.all_warnings),
             taken_in=passage.taken_in,
+            rehearsed=passage.rehearsed,
         )
         return self._journal.record(record)
 

@@ -2,7 +2,9 @@
 
 Stages in a fixed order, none skipped: resolve (is the tool in this session's manifest?), validate, decide (policy),
 approve (only if policy asks), call (the upstream attaches the credential; it never travels back), normalise and redact,
-record. A stage refuses by raising `Refusal`, which becomes the typed error that the code in the sandbox sees.
+record. A stage refuses by raising `Refusal`, which becomes the typed error that the code in the sandbox sees. In a dry
+run calls that may change something leave the road after decide (`rehearsal`); under a plan those that are not in it
+stop there and end the execution (`planned`).
 
 INVARIANT: each call that enters the road is recorded exactly once, also when a stage fails or is cancelled. Only calls
 after the end of their execution and calls above its limit are counted instead, after the first of their kind.
@@ -40,6 +42,7 @@ from moonpool.broker.upstreams.callers import calling_as
 from moonpool.broker.validation import SchemaChecks, check_arguments, encoded_size
 from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState, CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
+from moonpool.core.plans import SHOWN_CHARS_MAX
 from moonpool.core.policy import Decision, Verdict
 
 if TYPE_CHECKING:
@@ -90,12 +93,18 @@ class ToolRoad:
         await self._resolve(passage)
         await self._validate(passage)
         decision = self._decide(passage)
+        if passage.rehearsed:
+            return self._rehearse(passage, decision)
+        if passage.session.plan is not None:
+            passage.session.plan.admit(passage)
         if decision.verdict is not Verdict.ALLOW:
             await self._approve(passage, decision)
         raw = await self._call(passage)
         passage.arrival = await self._arrive(passage, raw)
         if passage.arrival.raw is not None:
             passage.take_in()
+        if passage.session.plan is not None:
+            passage.session.plan.learn(passage)
         return passage.arrival.error
 
     def _not_admitted(self, passage: Passage) -> ToolCallOutcome | None:
@@ -153,8 +162,21 @@ class ToolRoad:
         if decision.verdict is Verdict.DENY:
             passing = decision.room_in_s is not None
             kind = CallErrorType.RATE_LIMIT if passing else CallErrorType.POLICY_DENIED
+            if passage.session.rehearsal is not None and passage.rehearsed:
+                passage.session.rehearsal.denied(passage, decision, self._readable(passage, SHOWN_CHARS_MAX))
             raise Refusal(kind, decision.reason, retryable=passing)
         return decision
+
+    def _rehearse(self, passage: Passage, decision: Decision) -> CallError | None:
+        """INVARIANT: a call that takes this way asks nobody, reserves nothing and reaches no upstream."""
+        rehearsal = passage.session.rehearsal
+        assert rehearsal is not None
+        shown = self._readable(passage, SHOWN_CHARS_MAX + 1)
+        answer = rehearsal.answer(passage, decision, shown, self._checks.result(passage.resolved))
+        if isinstance(answer, str):
+            raise Refusal(CallErrorType.VALIDATION_ERROR, answer)
+        passage.arrival = answer
+        return answer.error
 
     async def _approve(self, passage: Passage, decision: Decision) -> None:
         session = passage.session
@@ -184,6 +206,8 @@ class ToolRoad:
             if session.ended:  # it ended while this call waited for its answer or its turn
                 problem = f"the execution that called {passage.name} is over; the call was not made"
                 raise Refusal(CallErrorType.EXECUTION_ENDED, problem)
+            if session.plan is not None:
+                session.plan.still_kept()
             if not passage.hints.read_only:
                 await self._leave_intent(passage)
                 session.changing += 1
@@ -274,14 +298,13 @@ class ToolRoad:
 
     def _request(self, passage: Passage, decision: Decision) -> ApprovalRequest:
         spec, session = passage.spec, passage.session
-        shown = self._redactor.json_object(spec.arguments, Tally(), encoded=passage.arguments_json)
         return ApprovalRequest(
             request_id="",  # the desk gives it
             run_id=session.run_id,
             principal=session.principal,
             server_id=spec.server_id,
             tool_name=spec.tool,
-            arguments=readable_json(shown, _ARGUMENTS_SHOWN_MAX),
+            arguments=self._readable(passage, _ARGUMENTS_SHOWN_MAX),
             arguments_digest=passage.arguments_digest,
             reason=printable(decision.reason),
             remedy=printable(decision.remedy),
@@ -290,7 +313,13 @@ class ToolRoad:
             rule_id=printable(decision.rule_id),
             tool_digest=passage.tool_digest,
             of_the_moment=decision.of_the_moment,
+            plan_effect=passage.effect.number if passage.effect is not None else 0,
         )
+
+    def _readable(self, passage: Passage, chars_max: int) -> str:
+        """The arguments for a person's eyes: redacted and bounded."""
+        shown = self._redactor.json_object(passage.spec.arguments, Tally(), encoded=passage.arguments_json)
+        return readable_json(shown, chars_max)
 
     def _shown(self, passage: Passage, error: CallError) -> CallError:
         """`error` as the guest may see it."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.core.approvals import QueuedRequest, StandingAnswer
-    from moonpool.core.audit import StandingAnswerRecord
+    from moonpool.core.audit import PlanRecord, StandingAnswerRecord
     from moonpool.core.json import JsonObject
 
 _ID_CHARS: Final = 12
@@ -51,12 +51,12 @@ def _opened() -> Generator[Approvals]:
     data = data_folder(Settings.load(os.environ))
     store = ApprovalStore(approvals_path(data), is_gone=is_gone)
     try:
-        yield Approvals(store, lambda record: _put_on_record(journal_path(data), record))
+        yield Approvals(store, lambda record: put_on_record(journal_path(data), record))
     finally:
         store.close()
 
 
-def _put_on_record(path: Path, record: StandingAnswerRecord) -> None:
+def put_on_record(path: Path, record: PlanRecord | StandingAnswerRecord) -> None:
     journal = JournalFile(path)
     try:
         journal.append([Entry(record.kind, record.run_id, record_bytes(record))], durable=True)
@@ -107,20 +107,22 @@ def answer_yes(request_id: str, note: str, duration: str | None, where: Sequence
         raise InputError("--where says which further calls are allowed; give --for with it")
     terms = None if duration is None else standing_terms(duration, where)
     with _opened() as approvals:
-        request, standing = approvals.approve(request_id, _answerer(), note=note, terms=terms)
+        request, standing = approvals.approve(request_id, answerer(), note=note, terms=terms)
     if as_json:
         given: JsonObject = {} if standing is None else {"standing": _standing_json(standing)}
         typer.echo(json.dumps({**_request_json(request), **given}))
         return EXIT_OK
     typer.echo(f"approved {request.request_id}: this one call of {_tool(request)}")
     if standing is not None:
-        typer.echo(f"and further ones {_where(standing)} until {_time(standing.expires_at)}; rule {standing.answer_id}")
+        typer.echo(
+            f"and further ones {_where(standing)} until {shown_time(standing.expires_at)}; rule {standing.answer_id}"
+        )
     return EXIT_OK
 
 
 def answer_no(request_id: str, note: str, *, as_json: bool) -> int:
     with _opened() as approvals:
-        request = approvals.deny(request_id, _answerer(), note=note)
+        request = approvals.deny(request_id, answerer(), note=note)
     typer.echo(json.dumps(_request_json(request)) if as_json else f"denied {request.request_id}: {_tool(request)}")
     return EXIT_OK
 
@@ -129,7 +131,7 @@ def print_standing(remove: str | None, *, as_json: bool) -> None:
     """List standing answers, or end one."""
     with _opened() as approvals:
         if remove is not None:
-            approvals.remove_standing(remove, _answerer())
+            approvals.remove_standing(remove, answerer())
             typer.echo(f"removed {remove}")
             return
         found = approvals.standing()
@@ -144,7 +146,7 @@ def print_standing(remove: str | None, *, as_json: bool) -> None:
         typer.echo("moonpool: no answer stands for longer than its call", err=True)
 
 
-def _answerer() -> Answerer:
+def answerer() -> Answerer:
     """You; a person only where a terminal is there to have shown the question on."""
     terminal = open_terminal()
     if terminal is None:
@@ -163,7 +165,7 @@ def _cells(request: QueuedRequest) -> tuple[str, ...]:
 
 def _rule_cells(standing: StandingAnswer) -> tuple[str, ...]:
     tool = visible(f"{standing.server_id}.{standing.tool_name}", _NAME_CHARS_MAX)
-    until = _time(standing.expires_at)
+    until = shown_time(standing.expires_at)
     return (standing.answer_id, tool, _where(standing), standing.principal, until, standing.given_by)
 
 
@@ -184,7 +186,7 @@ def _frame(request: QueuedRequest) -> str:
         "note": visible(request.note, _TEXT_CHARS_MAX),
     }
     lines = [line for name, text in shown.items() if text for line in framed(f"{name}: {text}", max(20, width))]
-    head = f"{request.request_id}: {request.state}{answered}{kind}; until {_time(request.expires_at)}"
+    head = f"{request.request_id}: {request.state}{answered}{kind}; until {shown_time(request.expires_at)}"
     return "\n".join([head, "┌─ request", *(f"│ {line}" for line in lines), "└─"])
 
 
@@ -202,8 +204,8 @@ def _request_json(request: QueuedRequest) -> JsonObject:
         "principal": request.principal,
         "run_id": request.run_id,
         "session_id": request.session_id,
-        "asked_at": _time(request.asked_at),
-        "expires_at": _time(request.expires_at),
+        "asked_at": shown_time(request.asked_at),
+        "expires_at": shown_time(request.expires_at),
         "approver": request.approver,
         "note": request.note,
     }
@@ -218,8 +220,8 @@ def _standing_json(standing: StandingAnswer) -> JsonObject:
         "where": [condition.to_json() for condition in standing.where],
         "human_only": standing.human_only,
         "given_by": standing.given_by,
-        "given_at": _time(standing.given_at),
-        "expires_at": _time(standing.expires_at),
+        "given_at": shown_time(standing.given_at),
+        "expires_at": shown_time(standing.expires_at),
         "request_id": standing.request_id,
     }
 
@@ -240,5 +242,5 @@ def _globs(condition: JsonObject) -> list[object]:
     return list(globs) if isinstance(globs, list) else []
 
 
-def _time(seconds: float) -> str:
+def shown_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -17,6 +17,7 @@ from moonpool.cli import (
     init,
     login,
     mcp,
+    plans,
     policy,
     preview,
     receipt,
@@ -46,6 +47,7 @@ app.command(name="login")(login.login)
 app.add_typer(secrets.app, name="secrets")
 app.add_typer(policy.app, name="policy")
 app.add_typer(approvals.app, name="approvals")
+app.add_typer(plans.app, name="plans")
 app.add_typer(audit.app, name="audit")
 app.add_typer(receipt.app, name="receipt")
 app.command(name="replay")(replay.replay)

@@ -53,6 +53,19 @@ def run(  # noqa: PLR0913, PLR0917  one parameter per option
         list[str] | None, typer.Option(help="Take a file out when it has run; repeatable.", metavar="PATH[:LOCAL]")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Let --get replace files.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Make no call that may change something; list them as a plan.")
+    ] = False,
+    plan_first: Annotated[
+        bool, typer.Option("--plan-first", help="Rehearse, ask once about all calls, then run only those.")
+    ] = False,
+    plan: Annotated[
+        str | None, typer.Option(help="Run under this plan of a dry run; only its calls are made.", metavar="PLAN_ID")
+    ] = None,
+    placeholders: Annotated[
+        Path | None,
+        typer.Option(help="What a rehearsal answers calls with (TOML): `server.tool` = result.", metavar="FILE"),
+    ] = None,
 ) -> None:
     """Run Python, Node or Bash in a sealed sandbox. Prints exactly one JSON line; everything else goes to stderr.
 
@@ -75,5 +88,9 @@ def run(  # noqa: PLR0913, PLR0917  one parameter per option
         puts=tuple(put or ()),
         gets=tuple(get or ()),
         force=force,
+        dry_run=dry_run,
+        plan_first=plan_first,
+        plan=plan,
+        placeholders=placeholders,
     )
     sys.exit(answer_in_one_line(order))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moonpool.cli.approvers import open_approver
@@ -12,6 +13,8 @@ from moonpool.cli.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from moonpool.cli.run_order import RunParts
+    from moonpool.core.envelope import Envelope
+    from moonpool.runtime.sessions import Session
 
 
 async def run_here(parts: RunParts) -> None:
@@ -20,6 +23,7 @@ async def run_here(parts: RunParts) -> None:
     from moonpool.environments.progress import stderr_progress
     from moonpool.runtime.envelope_line import envelope_line
     from moonpool.runtime.missing_tools import tell_missing_tools
+    from moonpool.runtime.planning import plan_first, told_of
     from moonpool.runtime.runs import CodeRequest
 
     interrupts = Interrupts()
@@ -31,19 +35,40 @@ async def run_here(parts: RunParts) -> None:
         typescript=parts.source.typescript,
         timeout_s=parts.order.timeout_s,
         observer=parts.output.show,
+        dry_run=parts.order.dry_run,
+        plan=parts.order.plan,
+        placeholders={} if parts.order.plan_first else parts.placeholders,
     )
     with stderr_progress() as progress:
         async with (
             open_approver(parts.order.approve, parts.output, data_folder(parts.settings)) as approver,
             assemble(parts.settings, config=config, approver=approver, environ=os.environ, progress=progress) as app,
         ):
-            session = app.runtime.session(app.ticket, final=True)
             warning = asyncio.create_task(tell_missing_tools(app.toolbox, parts.output.say))
-            await parts.files.send(session.files)
-            interrupts.aim(session)
-            answer = envelope_line(await session.execute(request))
-            interrupts.aim(None)
+            last: list[Session] = []
+
+            async def execute(request: CodeRequest) -> Envelope:
+                session = app.runtime.session(app.ticket, final=True)
+                last[:] = [session]
+                await parts.files.send(session.files)
+                interrupts.aim(session)
+                envelope = await session.execute(request)
+                interrupts.aim(None)
+                return envelope
+
+            if parts.order.plan_first:
+                rehearsal = replace(request, dry_run=True, placeholders=parts.placeholders)
+                envelope = await plan_first(
+                    lambda: execute(rehearsal),
+                    lambda plan_id: execute(replace(request, plan=plan_id)),
+                    parts.output.say,
+                )
+            else:
+                envelope = await execute(request)
             warning.cancel()
-            fetched = await parts.files.fetch(session.files, parts.output.say)
+            for line in told_of(envelope):
+                parts.output.say(line)
+            answer = envelope_line(envelope)
+            fetched = await parts.files.fetch(last[0].files, parts.output.say)
             await parts.output.drain()
             parts.answer(answer.line, answer.ok and fetched)

@@ -16,13 +16,15 @@ from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT
 from moonpool.cli.program_output import ProgramOutput
 from moonpool.cli.run_files import RunFiles
 from moonpool.cli.standard_streams import claim_stdout, sentence_and_code, write_all
+from moonpool.core.errors import InputError
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from moonpool.cli.approvers import Approve
+    from moonpool.core.json import JsonValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,10 @@ class RunOrder:
     puts: tuple[str, ...] = ()
     gets: tuple[str, ...] = ()
     force: bool = False
+    dry_run: bool = False
+    plan_first: bool = False
+    plan: str | None = None
+    placeholders: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +59,7 @@ class RunParts:
     source: SourceCode
     output: ProgramOutput
     files: RunFiles
+    placeholders: Mapping[str, JsonValue]
     answer: Callable[[bytes, bool], None]  # the line, and whether all succeeded; called at most once
 
 
@@ -78,11 +85,19 @@ def answer_in_one_line(order: RunOrder) -> int:
     """Run the code, print the line, return the exit code. Raises MoonpoolError when nothing could be run."""
     settings = Settings.load(os.environ, environment=order.environment, backend=order.backend, policy=order.policy)
     source = read_code(order.file, order.inline, order.language, bytes_max=settings.code_bytes_max)
-    transfers = _transfers(order)
+    transfers, placeholders = _transfers(order), _placeholders(order)
     stdout = claim_stdout()
     output = ProgramOutput()
     answer = _Answer(stdout, output)
-    parts = RunParts(order=order, settings=settings, source=source, output=output, files=transfers, answer=answer)
+    parts = RunParts(
+        order=order,
+        settings=settings,
+        source=source,
+        output=output,
+        files=transfers,
+        placeholders=placeholders,
+        answer=answer,
+    )
     try:
         asyncio.run(_run(parts))
     except (asyncio.CancelledError, KeyboardInterrupt):
@@ -105,6 +120,23 @@ def _transfers(order: RunOrder) -> RunFiles:
     from moonpool.cli.transfers import gets_of, puts_of
 
     return RunFiles(puts=puts_of(order.puts), gets=gets_of(order.gets, force=order.force), force=order.force)
+
+
+def _placeholders(order: RunOrder) -> Mapping[str, JsonValue]:
+    """Declared placeholders; and whether the options about plans go together. Raises InputError, ConfigError."""
+    given = [name for name in ("dry_run", "plan_first", "plan") if getattr(order, name)]
+    named = ["--" + name.replace("_", "-") for name in given]
+    if len(named) > 1:
+        raise InputError(f"{' and '.join(named)} exclude each other; give one")
+    if named and order.session is not None:
+        raise InputError(f"{named[0]} cannot be used with --session; rehearse and run without one")
+    if order.placeholders is None:
+        return {}
+    if "dry_run" not in given and "plan_first" not in given:
+        raise InputError("--placeholders answers the calls of a rehearsal; give --dry-run or --plan-first with it")
+    from moonpool.broker.placeholder_file import load_placeholders
+
+    return load_placeholders(order.placeholders)
 
 
 async def _run(parts: RunParts) -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _ARGUMENTS_CHARS_MAX: Final = 4000
 _NAME_CHARS_MAX: Final = 300
 _REASON_CHARS_MAX: Final = 1000  # a rule's note has up to 500
+_PLAN_CHARS_MAX: Final = 40_000  # of one effect with its remarks
+_ASK: Final = "Allow this one call? y = once, n = no: "
 _TRIES_MAX: Final = 3
 _ANSWER_BYTES_MAX: Final = 4096
 _WIDTH_MIN: Final = 20
@@ -70,7 +72,7 @@ class TerminalApprover:
             termios.tcflush(self._fd, termios.TCIFLUSH)
         self._write(question(request, self._width()))
         for _ in range(_TRIES_MAX):
-            self._write("Allow this one call? y = once, n = no: ")
+            self._write("Allow the whole plan, once? y = yes, n = no: " if request.listing else _ASK)
             answer = await self._read_line()
             if answer is None:
                 return reject(request, self._name, "the terminal was closed")
@@ -119,6 +121,10 @@ class TerminalApprover:
 
 def question(request: ApprovalRequest, width: int) -> str:
     """The frame around one call. Pure."""
+    if request.listing:
+        listed = [line for effect in request.listing for line in framed(visible(effect, _PLAN_CHARS_MAX), width)]
+        head = framed(visible(request.reason, _REASON_CHARS_MAX), width)
+        return "\n┌─ plan\n" + "".join(f"│ {line}\n" for line in (*head, *listed)) + "└─\n"
     server, tool = visible(request.server_id, _NAME_CHARS_MAX), visible(request.tool_name, _NAME_CHARS_MAX)
     lines = [
         *framed(f"The code wants to call {server}.{tool}", width),

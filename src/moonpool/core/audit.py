@@ -51,6 +51,8 @@ class ExecutionStartRecord:
     backend: str = ""
     version: str = ""  # Moonpool's
     replay_of: str = ""  # the execution that this one replays: its tool calls are answered from the recording
+    dry_run: bool = False
+    plan_id: str = ""  # the approved plan that it runs under
     process: str = ""  # who runs it, so that an execution without an end can be told from one that goes on
 
 
@@ -102,6 +104,7 @@ class CallOutcomeRecord:
     redactions: Mapping[str, int] = field(default_factory=dict[str, int])  # secret name -> count
     warnings: tuple[str, ...] = ()
     taken_in: tuple[str, ...] = ()  # labels of what the code was given; rows of before have none
+    rehearsed: bool = False  # a dry run's: the call was NOT made, a placeholder answered it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +164,22 @@ class StandingAnswerRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRecord:
+    """A plan was made by a dry run, approved, denied or used. `run_id` is its id."""
+
+    kind: ClassVar[str] = "plan"
+    run_id: str
+    at: str
+    what: str  # `made`, `approved`, `denied` or `used`
+    principal: str  # whose plan it is
+    approver: str  # who answered it; empty when it is made
+    plan_digest: str
+    code_digest: str
+    calls: int  # that it has
+    rehearsal: str  # the run id of the dry run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DriftRecord:
     """A server changed a tool, or somebody accepted that. `run_id` names the record."""
 
@@ -183,6 +202,7 @@ AuditRecord: TypeAlias = (
     | ExecutionEndRecord
     | FileTransferRecord
     | StandingAnswerRecord
+    | PlanRecord
     | DriftRecord
 )
 

@@ -21,6 +21,7 @@ class CallErrorType(StrEnum):
     UNKNOWN_TOOL = "UnknownTool"  # not in this session's manifest
     VALIDATION_ERROR = "ValidationError"  # arguments do not fit the tool's inputSchema
     POLICY_DENIED = "PolicyDenied"
+    PLAN_EXCEEDED = "PlanExceeded"  # not in the approved plan; the execution is ended
     TOOL_PAUSED = "ToolPaused"  # its server changed it, and nobody has accepted that yet
     APPROVAL_REJECTED = "ApprovalRejected"
     APPROVAL_EXPIRED = "ApprovalExpired"

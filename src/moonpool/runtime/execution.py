@@ -86,7 +86,7 @@ class ExecutionOutcome:
     done: Done | None = None
     result: bytes = b""
     exit: ExitOutcome | None = None
-    forced: str | None = None  # why the host ended it: `timeout`, `cancelled`, `output`, `journal`
+    forced: str | None = None  # why the host ended it: `timeout`, `cancelled`, `output`, `journal`, `plan`
     limits_hit: frozenset[LimitKind] | None = None  # None: nobody counts here
     parked_s: float = 0.0
     duplicate_calls: int = 0

@@ -26,11 +26,14 @@ _ABORT_LIKE = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.S
 _INTERRUPTED = 130
 
 
-def error_of(outcome: ExecutionOutcome, spec: ExecutionSpec) -> ExecutionError | None:
-    """Why the execution failed, or None."""
+def error_of(outcome: ExecutionOutcome, spec: ExecutionSpec, exceeded: str = "") -> ExecutionError | None:
+    """Why the execution failed, or None. `exceeded` is the call that its plan does not have."""
     lost = outcome.done is None and not spec.final
     suffix = "; the variables of this session are lost" if lost else ""
     if outcome.forced is not None and not _violated(outcome):
+        if outcome.forced == "plan":
+            remedy = "nothing was sent; rehearse again and have the new plan approved"
+            return ExecutionError(type="PlanExceeded", message=f"{exceeded}; {remedy}{suffix}")
         return _forced_error(outcome.forced, spec, suffix)
     if outcome.done is not None:
         error = outcome.done.error

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -25,16 +25,20 @@ from moonpool.runtime.artifacts import remove_oldest
 from moonpool.runtime.execution import Execution, ExecutionSpec
 from moonpool.runtime.output import StreamKeeper
 from moonpool.runtime.recording import RunStart
+from moonpool.runtime.planning import bind_plan, keep_plan, plan_json, plan_metrics, plan_of
 from moonpool.sandboxes.base import Stream
 from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
+    from moonpool.broker.approval import Desk
     from moonpool.broker.context import CallContext
+    from moonpool.broker.planned import PlanWatch
     from moonpool.broker.spending import SessionMemory
     from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
     from moonpool.core.recordings import RecordedInput
+    from moonpool.core.plans import Plan
     from moonpool.runtime.deadline import Deadline
     from moonpool.runtime.execution import ExecutionOutcome
     from moonpool.runtime.recording import RunRecording
@@ -57,6 +61,9 @@ class CodeRequest:
     observer: Observer | None = None  # hears redacted output as it comes
     replay_of: str = ""  # an execution that this one replays
     tape: bytes | None = None  # to be played
+    dry_run: bool = False  # calls that may change something are not made, but listed in a plan
+    placeholders: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # `server.tool` glob -> answer
+    plan: str | None = None  # the id of the approved plan to run under
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +74,7 @@ class Ticket:
     make_context: Callable[[str, str, str, str, str, Callable[[], ToolSnapshot], Deadline], CallContext]
     """run id, trace id, session id, code digest, language, current snapshot, the execution's clock -> the context."""
     policy_digest: str = ""
+    desk: Desk | None = None  # whoever may approve a plan; None: nobody can be asked here
 
 
 CANCELLED = ExecutionError(type="Cancelled", message="the execution was cancelled")
@@ -98,6 +106,12 @@ class Run:
         self._interrupted = False
         self._recording: RunRecording | None = None
         self.outcome: ExecutionOutcome | None = None
+        self._watch: PlanWatch | None = None
+
+    def under(self, watch: PlanWatch) -> None:
+        """Run under an approved plan. Its approval may have taken a while that does not count."""
+        self._watch = watch
+        self._started = asyncio.get_running_loop().time()
 
     async def opening(
         self, ready: Coroutine[object, object, tuple[Sandbox, ToolSnapshot]]
@@ -187,6 +201,7 @@ class Run:
                 inputs=inputs,
             )
             self._recording = recorder.begin(start)
+        bind_plan(self._context, self._request, self._watch, lambda: execution.force_end("plan"))
         # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must
         # not run.
         recorded.add_done_callback(lambda done: execution.force_end("journal") if done.exception() else None)
@@ -242,7 +257,7 @@ class Run:
         """Make the envelope once the start is on record, and record the end."""
         await recorded
         data: JsonValue = None
-        error = report.error_of(outcome, spec)
+        error = report.error_of(outcome, spec, self._watch.problem if self._watch is not None else "")
         if error is None:
             found = report.data_of(outcome, spec, keepers[Stream.STDOUT])
             error, data = (found, None) if isinstance(found, ExecutionError) else (None, found)
@@ -253,10 +268,12 @@ class Run:
             error = ExecutionError(type=kind, message=message, retryable=error.retryable)
         if any(keeper.exceeds for keeper in keepers.values()):
             await asyncio.to_thread(remove_oldest, self._runtime.artifacts)
+        plan = await self._plan(error)
         envelope = self._envelope(
             data=data,
             error=error,
             extras={
+                **({"plan": plan_json(plan)} if plan is not None else {}),
                 "stdout": keepers[Stream.STDOUT].text(),
                 "stderr": keepers[Stream.STDERR].text(),
                 "exit_code": report.exit_code_of(outcome),
@@ -267,12 +284,22 @@ class Run:
                 "stderr_bytes": keepers[Stream.STDERR].total_bytes,
                 "parked_ms": round(outcome.parked_s * 1000),
                 **({"limits_hit": [str(one) for one in sorted(outcome.limits_hit)]} if outcome.limits_hit else {}),
+                **plan_metrics(plan),
             },
         )
         if self._recording is not None:
             self._recording.ended(envelope, forced=outcome.forced or "", tape=outcome.tape)
         await self._record_end(envelope, output_bytes=sum(keeper.total_bytes for keeper in keepers.values()))
         return envelope
+
+    async def _plan(self, error: ExecutionError | None) -> Plan | None:
+        """The plan that a dry run ends in; one that cannot be kept says so."""
+        context = self._context
+        assert context is not None
+        if context.rehearsal is None:
+            return None
+        plan = plan_of(context, policy_digest=self._ticket.policy_digest, error=error)
+        return await keep_plan(self._runtime.plans, plan)
 
     def _envelope(
         self,
@@ -321,6 +348,8 @@ class Run:
                     backend=self._runtime.settings.backend,
                     version=moonpool.__version__,
                     replay_of=self._request.replay_of,
+                    dry_run=self._request.dry_run,
+                    plan_id=self._watch.plan.plan_id if self._watch is not None else "",
                     process=self._runtime.process,
                 )
             )

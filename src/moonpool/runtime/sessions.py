@@ -19,6 +19,7 @@ from moonpool.broker.spending import SessionMemory
 from moonpool.core.envelope import ExecutionError
 from moonpool.core.errors import HostUnfitError, InputError, MoonpoolError
 from moonpool.core.languages import LANGUAGES, PYTHON, language_of
+from moonpool.core.plans import PlanError, PlanStoreError
 from moonpool.runtime.file_errors import FileTransferError
 from moonpool.runtime.file_records import TransferRecorder
 from moonpool.runtime.files import FileLimits, SessionFiles
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.runtime.recording import Recorder
     from moonpool.runtime.surroundings import Road
+    from moonpool.runtime.plans import Plans
     from moonpool.sandboxes.base import Sandbox, SandboxSpec
     from moonpool.sandboxes.pool import SandboxPool
     from moonpool.sandboxes.statistics import PoolStatistics
@@ -58,6 +60,7 @@ class Runtime:
     sandbox_spec: SandboxSpec
     languages: Languages = field(default_factory=Languages)
     recorder: Recorder | None = None
+    plans: Plans | None = None  # None: no plan is kept, so none can be approved
     process: str = field(default_factory=own_mark)
     _sessions: set[Session] = field(default_factory=set["Session"], init=False)
     _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
@@ -176,6 +179,10 @@ class Session:
         if request.language not in LANGUAGES:
             language_of(request.language)
             raise InputError(f"{request.language!r} must be given as one of {', '.join(LANGUAGES)}")
+        if request.dry_run and request.plan is not None:
+            raise InputError("a dry run makes a plan, and cannot run under one; give either `dry_run` or `plan`")
+        if request.placeholders and not request.dry_run:
+            raise InputError("placeholders answer the calls of a dry run; ask for one")
         if request.timeout_s is not None and not 0 < request.timeout_s <= settings.timeout_s_max:
             raise InputError(f"the timeout must be above 0 and at most {settings.timeout_s_max:g} s")
 
@@ -183,7 +190,9 @@ class Session:
         run = self._run = Run(self._runtime, self._ticket, self.session_id, request, self._memory)
         snapshot: ToolSnapshot | None = None
         try:
-            if request.language == PYTHON:
+            if request.plan is not None:
+                ready = await run.opening(self._ready_under_plan(request, request.plan, run))
+            elif request.language == PYTHON:
                 ready = self._at_hand() or await run.opening(self._ready_sandbox())
             else:
                 ready = await run.opening(self._ready_for(request))
@@ -195,6 +204,8 @@ class Session:
             return await run.failed_to_start(failure, snapshot)
         except HostUnfitError as error:  # recorded, but nothing that a program should read as a failed execution
             await run.failed_to_start(ExecutionError(type="SandboxError", message=str(error)), snapshot)
+            raise
+        except (PlanError, PlanStoreError):  # nothing was run, and nothing is on record but the plan
             raise
         except MoonpoolError as error:
             failure = ExecutionError(type="SandboxError", message=str(error), retryable=error.retryable)
@@ -215,6 +226,12 @@ class Session:
         else:
             sandbox.detach()
         return envelope
+
+    async def _ready_under_plan(self, request: CodeRequest, plan_id: str, run: Run) -> tuple[Sandbox, ToolSnapshot]:
+        if self._runtime.plans is None:
+            raise PlanError(f"plan {plan_id[:80]!r} cannot be used: no plans are kept here")
+        run.under(await self._runtime.plans.take(request, self._ticket, run.run_id))
+        return await self._ready_for(request)
 
     async def _ready_for(self, request: CodeRequest) -> tuple[Sandbox, ToolSnapshot]:
         await self._runtime.languages.prepare(request)

@@ -43,6 +43,10 @@ def approvals_path(data: Path) -> Path:
     return data / "private" / "approvals.sqlite3"
 
 
+def plans_path(data: Path) -> Path:
+    return data / "private" / "plans.sqlite3"
+
+
 def secrets_dir(data: Path) -> Path:
     return data / "private" / "secrets"
 

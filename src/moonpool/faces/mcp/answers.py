@@ -71,6 +71,8 @@ def _lean(result: JsonObject) -> JsonObject:
         lean["stdout"] = clip(stdout, STDOUT_CHARS_MAX)
     if isinstance(stderr, str) and stderr:
         lean["stderr"] = clip(stderr, STDERR_CHARS_MAX)
+    if isinstance(plan := result.get("plan"), dict):
+        lean["plan"] = plan
     if isinstance(exit_code, int) and exit_code > 1:
         lean["exit_code"] = exit_code
     return lean

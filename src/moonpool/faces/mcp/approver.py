@@ -31,6 +31,8 @@ FORM: Final[JsonObject] = {
     "required": ["allow"],
 }
 _ARGUMENTS_CHARS_MAX: Final = 2_000
+_PLAN_CHARS_MAX: Final = 16_000
+_UNSEEN: Final = "application:mcp"  # nobody has said no, so a plan goes on waiting
 
 
 class ElicitingApprover:
@@ -44,22 +46,32 @@ class ElicitingApprover:
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         asker = self.bindings.asker_of(request.run_id)
+        if asker is None and request.listing:  # asked about by the call itself, before its execution begins
+            asker = self.bindings.asker_of_this_task()
         if asker is None or not asker.can(ELICIT, "form"):
             return await self._nobody.ask(request)
+        if request.listing and len(request.arguments) > _PLAN_CHARS_MAX:
+            return reject(request, _UNSEEN, f"the plan is too long to be shown by this client; {request.remedy}")
         params: JsonObject = {"mode": "form", "message": _question(request), "requestedSchema": FORM}
         try:
             given = await asker.ask(ELICIT, params)
         except AnswererGoneError as gone:
-            return reject(request, NAME, str(gone))
+            return reject(request, _UNSEEN if request.listing else NAME, str(gone))
         action, content = given.get("action"), given.get("content")
+        if request.listing and action not in {"accept", "decline"}:
+            return reject(request, _UNSEEN, "the user did not answer")
         if action == "accept" and isinstance(content, dict) and content.get("allow") is True:
             return approve(request, NAME)
-        how = "cancelled the question" if action == "cancel" else "did not allow the call"
+        how = "cancelled the question" if action == "cancel" else "did not allow it" if request.listing else "did not allow the call"
         hint = request.remedy or allow_hint(request.server_id, request.tool_name)
+        if request.listing:
+            return reject(request, NAME, f"the user {how}")
         return reject(request, NAME, f"the user {how}; to stop asking about this tool, {hint}")
 
 
 def _question(request: ApprovalRequest) -> str:
+    if request.listing:
+        return f"Approve the whole plan? {request.reason}.\n{request.arguments}"
     return (
         f"Code wants to call {request.server_id}.{request.tool_name}.\n"
         f"Arguments: {clip(request.arguments, _ARGUMENTS_CHARS_MAX)}\n"

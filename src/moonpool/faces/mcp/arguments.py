@@ -52,6 +52,8 @@ class ExecuteRequest:
     typescript: bool
     session: str | None
     timeout_s: float | None
+    dry_run: bool
+    plan: str | None
 
 
 ToolRequest = SearchRequest | DefinitionRequest | ExecuteRequest
@@ -100,6 +102,8 @@ def _execute(given: JsonObject) -> ExecuteRequest:
         typescript=is_typescript(language),
         session=name,
         timeout_s=None if timeout is None else float(timeout),
+        dry_run=given.get("dry_run") is True,
+        plan=cast("str | None", given.get("plan")) or None,
     )
 
 

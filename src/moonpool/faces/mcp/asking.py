@@ -93,6 +93,11 @@ class Bindings:
     def asker_of(self, run_id: str) -> Respondent | None:
         return self._askers.get(run_id)
 
+    def asker_of_this_task(self) -> Asker | None:
+        """For what a call asks before its execution begins."""
+        binding = _binding.get()
+        return None if binding is None else binding.asker
+
     @contextmanager
     def binding(self, call: ParkedCall, asker: Respondent | None) -> Generator[None]:
         """Executions that start inside the block, with a ticket of `ticket`, belong to `call` and ask `asker`."""

@@ -185,6 +185,8 @@ class CodeTools:
             typescript=request.typescript,
             timeout_s=request.timeout_s,
             observer=call.hear,
+            dry_run=request.dry_run,
+            plan=request.plan,
         )
         with self._bindings.binding(call, caller.asker(call)):
             return await self._sessions.execute(code, self._ticket, request.session)

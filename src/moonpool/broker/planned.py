@@ -1,0 +1,157 @@
+"""The real run under an approved plan: each effect once, nothing else that changes something.
+
+`PlanWatch` belongs to one execution. `admit` finds the effect that a call carries out; a call without one ends the
+execution. Order does not matter: code that calls in parallel has none. `PlannedDesk` answers the questions of policy
+about such calls out of the plan, where the person who approved it has seen the same question.
+
+INVARIANT: between finding an effect and taking it nothing is awaited, so parallel calls never share one. After the
+first call that is not in the plan no further call leaves, whatever it is.
+SECURITY: the plan answers questions; it changes nothing that policy says. A question for a person is answered only by a
+person's approval of exactly such a question, and one of the moment (budgets, what the session has read) only when the
+rehearsal met the same.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from moonpool.broker.approval import approve, checked_answer
+from moonpool.broker.normalise import block_texts
+from moonpool.broker.passage import Refusal
+from moonpool.broker.phrases import clip, near_names
+from moonpool.core.calls import CallErrorType
+from moonpool.core.plans import EffectKind, as_planned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from moonpool.broker.approval import ApprovalAnswer, ApprovalRequest, Desk
+    from moonpool.broker.arrival import Arrival
+    from moonpool.broker.passage import Passage
+    from moonpool.core.json import JsonValue
+    from moonpool.core.plans import Effect, Plan
+    from moonpool.core.policy import CallFacts
+
+_ARGUMENTS_CHARS_MAX: Final = 300
+_REMEDY: Final = "rehearse again and have the new plan approved"
+
+
+def _nothing() -> None:
+    """Nobody ends the execution."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PlanWatch:
+    """One execution's use of a plan. Used on one event loop."""
+
+    plan: Plan
+    approver: str
+    by_person: bool
+    end: Callable[[], None] = _nothing  # ends the execution
+    problem: str = ""  # the first call that is not in the plan
+    _left: dict[int, Effect] = field(init=False)
+    _bound: dict[int, str] = field(default_factory=dict[int, str])  # effect -> digest of the arguments that took it
+    _results: dict[int, JsonValue] = field(default_factory=dict[int, "JsonValue"])
+
+    def __post_init__(self) -> None:
+        self._left = {effect.number: effect for effect in self.plan.effects if effect.kind is not EffectKind.DENIED}
+
+    def admit(self, passage: Passage) -> None:
+        """Find and take the effect that this call carries out. Raises Refusal, and ends the execution, without one."""
+        self.still_kept()
+        passage.effect = effect = self._effect_of(passage)
+        if effect is not None:
+            del self._left[effect.number]
+            self._bound[effect.number] = passage.arguments_digest
+        elif not passage.hints.read_only:
+            self.problem = f"{passage.name} is not in the approved plan {self.plan.plan_id}: {self._nearest(passage)}"
+            self.end()
+            self.still_kept()
+
+    def still_kept(self) -> None:
+        """Raises Refusal once a call was not in the plan."""
+        if self.problem:
+            raise Refusal(CallErrorType.PLAN_EXCEEDED, f"{self.problem}; nothing was sent. {_REMEDY.capitalize()}")
+
+    def learn(self, passage: Passage) -> None:
+        """A planned call has returned; what it returned may fill places of later ones."""
+        if passage.effect is not None and passage.arrival is not None and passage.arrival.error is None:
+            self._results[passage.effect.number] = _data_of(passage.arrival)
+
+    def answers(self, request: ApprovalRequest) -> ApprovalAnswer | None:
+        """The plan's answer to a question of policy, or None when its approver did not see that question."""
+        effect = next((one for one in self.plan.calls if one.number == request.plan_effect), None)
+        if effect is None or (request.of_the_moment and not effect.of_the_moment):
+            return None
+        if request.human_only and not (self.by_person and effect.verdict == "human_only"):
+            return None
+        bound = replace(request, arguments_digest=self._bound[effect.number])
+        return approve(bound, f"plan:{self.plan.plan_id} by {self.approver}")
+
+    def _effect_of(self, passage: Passage) -> Effect | None:
+        wanted = EffectKind.READ if passage.hints.read_only else EffectKind.CALL
+        for effect in self._left.values():
+            same_tool = (effect.server_id, effect.tool_name) == (passage.spec.server_id, passage.spec.tool)
+            if not same_tool or effect.kind is not wanted or effect.tool_digest != passage.tool_digest:
+                continue
+            if not effect.openings:
+                if effect.arguments_digest == passage.arguments_digest:
+                    return effect
+            elif as_planned(passage.spec.arguments, effect, self._results):
+                return effect
+        return None
+
+    def _nearest(self, passage: Passage) -> str:
+        """What the plan has that is most like it."""
+        name = (passage.spec.server_id, passage.spec.tool)
+        same = [one for one in self.plan.calls if (one.server_id, one.tool_name) == name]
+        left = [one for one in same if one.number in self._left]
+        if any(one.tool_digest != passage.tool_digest for one in left):
+            return "its server has changed the tool since the rehearsal"
+        if left:
+            shown = clip(left[0].arguments, _ARGUMENTS_CHARS_MAX)
+            return f"the nearest is call {left[0].number} of the plan, with other arguments: {shown}"
+        if same:
+            return f"the plan has {len(same)} call{'s' if len(same) != 1 else ''} of it, and all were made"
+        names = list(dict.fromkeys(one.name for one in self.plan.calls))
+        if not names:
+            return "the plan has no calls"
+        near = near_names([passage.name], names)
+        return f"the nearest is {near[0]}" if near else f"the plan has {clip(', '.join(names), _ARGUMENTS_CHARS_MAX)}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDesk:
+    """A desk that asks nobody what the approved plan has answered."""
+
+    desk: Desk
+    watch: PlanWatch
+
+    async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> ApprovalAnswer:
+        named = replace(request, request_id=uuid.uuid4().hex)
+        answer = self.watch.answers(named)
+        if answer is not None:
+            return checked_answer(named, answer)
+        return await self.desk.settle(request, facts)
+
+
+def _data_of(arrival: Arrival) -> JsonValue:
+    """What the code gets as data."""
+    raw = arrival.raw or {}
+    if arrival.data_from == "structured":
+        return raw.get("structuredContent")
+    content = raw.get("content")
+    texts = block_texts(content) if isinstance(content, list) else None
+    if texts is None:
+        return content
+    joined = "\n".join(texts)
+    if arrival.data_from != "json_text":
+        return joined
+    try:
+        return msgspec.json.decode(joined)
+    except (ValueError, RecursionError):
+        return joined

@@ -1,0 +1,197 @@
+"""From a dry run to its plan, and the words for it: one line per effect, one question about all of them, short JSON.
+
+What keeps and answers plans is `moonpool.runtime.plans`; the calls are listed by `moonpool.broker.rehearsal`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from moonpool.broker.approval import ApprovalRequest
+from moonpool.broker.planned import PlannedDesk
+from moonpool.broker.rehearsal import Rehearsal
+from moonpool.core.audit import JournalError
+from moonpool.core.calls import ApprovalState
+from moonpool.core.plans import EffectKind, Plan, PlanStoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from moonpool.broker.context import CallContext
+    from moonpool.broker.planned import PlanWatch
+    from moonpool.core.envelope import Envelope, ExecutionError
+    from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.core.plans import Effect
+    from moonpool.runtime.plans import Plans
+    from moonpool.runtime.runs import CodeRequest
+
+WARNING: Final = "a dry run: no call of the plan was made, and the result may rest on placeholders"
+_SHOWN_EFFECTS_MAX: Final = 50
+_SHOWN_ARGUMENTS_CHARS_MAX: Final = 200
+
+
+def bind_plan(context: CallContext, request: CodeRequest, watch: PlanWatch | None, end: Callable[[], None]) -> None:
+    """Make an execution's context that of a dry run, or of a run under a plan; before its first call."""
+    if request.dry_run:
+        context.rehearsal = Rehearsal(declared=request.placeholders)
+    if watch is not None:
+        watch.end = end
+        context.plan, context.desk = watch, PlannedDesk(context.desk, watch)
+        if watch.plan.calls:
+            context.settle(ApprovalState.APPROVED)
+
+
+def plan_of(context: CallContext, *, policy_digest: str, error: ExecutionError | None) -> Plan:
+    """What the rehearsal in `context` found; `error` is how it ended."""
+    rehearsal = context.rehearsal
+    assert rehearsal is not None
+    problem = rehearsal.problem
+    if not problem and error is not None:
+        problem = f"the rehearsal failed ({error.type}), so the list may not be whole; declare placeholders that fit"
+    return Plan(
+        plan_id=new_plan_id(),
+        run_id=context.run_id,
+        principal=context.principal,
+        session_id=context.session_id,
+        language=context.language,
+        code_digest=context.code_digest,
+        manifest_digest=context.manifest().digest,
+        policy_digest=policy_digest,
+        effects=tuple(rehearsal.effects),
+        made_at=0.0,
+        expires_at=0.0,
+        problem=problem,
+    )
+
+
+async def keep_plan(plans: Plans | None, plan: Plan) -> Plan:
+    """Keep `plan`; one that cannot be kept has that as its problem."""
+    if plans is None:
+        return replace(plan, problem=plan.problem or "no plans are kept here")
+    try:
+        return await asyncio.to_thread(plans.make, plan)
+    except (PlanStoreError, JournalError) as error:
+        return replace(plan, problem=f"it could not be kept: {error}")
+
+
+def plan_metrics(plan: Plan | None) -> dict[str, JsonValue]:
+    """What the envelope's metrics say of a dry run."""
+    if plan is None:
+        return {}
+    return {"dry_run": True, "plan_id": plan.plan_id, "planned_calls": len(plan.calls)}
+
+
+def new_plan_id() -> str:
+    return f"plan_{uuid.uuid4().hex}"
+
+
+def plan_question(plan: Plan, run_id: str) -> ApprovalRequest:
+    """The one question about a whole plan. The answer is bound to the plan's digest."""
+    count = len(plan.calls)
+    lines = tuple(plan_lines(plan))
+    return ApprovalRequest(
+        request_id="",
+        run_id=run_id or plan.run_id,
+        principal=plan.principal,
+        server_id="moonpool",
+        tool_name="plan",
+        arguments="\n".join(lines),
+        arguments_digest=plan.digest,
+        reason=f"the code was rehearsed as {plan.plan_id} and wants to make {count} call{'s' if count != 1 else ''}",
+        remedy=f"approve the plan: moonpool plans approve {plan.plan_id}",
+        human_only=plan.human_only,
+        session_id=plan.session_id,
+        of_the_moment=True,
+        listing=lines,
+    )
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """One line per effect, with all of its redacted arguments."""
+    return [effect_line(effect) for effect in plan.effects]
+
+
+def effect_line(effect: Effect) -> str:
+    """`1. github.create_issue {"title": "x"} (destructive; ask: by default)`."""
+    remarks = [_KINDS[effect.kind]] if effect.kind is not EffectKind.CALL else []
+    if effect.destructive and effect.kind is EffectKind.CALL:
+        remarks.append("may destroy")
+    if effect.kind is not EffectKind.READ:
+        remarks.append(f"{effect.verdict}: {effect.reason}")
+    for opening in effect.openings:
+        where = "in" if opening.start >= 0 else "at"
+        remarks.append(f"{where} {opening.at}: what call {opening.number} returns at {opening.path or 'its text'}")
+    if effect.derived:
+        remarks.append(
+            f"at {', '.join(effect.derived[:5])}: made from a placeholder in a way that cannot be followed; "
+            "the real run will stop here"
+        )
+    return f"{effect.number}. {effect.name} {effect.arguments} ({'; '.join(remarks)})"
+
+
+_KINDS: Final = {
+    EffectKind.READ: "only reads; not made now, because its arguments rest on a placeholder",
+    EffectKind.DENIED: "DENIED by policy, in the real run too",
+}
+
+
+def plan_json(plan: Plan) -> JsonObject:
+    """A plan in an answer to a model or program: short, and told when it is not all of it."""
+    shown = [effect_json(effect) for effect in plan.effects[:_SHOWN_EFFECTS_MAX]]
+    more = len(plan.effects) - len(shown)
+    return {
+        "plan_id": plan.plan_id,
+        "warning": WARNING,
+        "effects": [*shown],
+        **({"more_effects": more} if more else {}),
+        **({"problem": plan.problem} if plan.problem else {}),
+    }
+
+
+def effect_json(effect: Effect) -> JsonObject:
+    shown = effect.arguments
+    cut = len(shown) > _SHOWN_ARGUMENTS_CHARS_MAX
+    return {
+        "n": effect.number,
+        "call": effect.name,
+        "arguments": f"{shown[:_SHOWN_ARGUMENTS_CHARS_MAX]} …" if cut else shown,
+        "policy": effect.verdict,
+        **({"kind": str(effect.kind)} if effect.kind is not EffectKind.CALL else {}),
+        **({"depends_on": [*_sources(effect)]} if effect.openings else {}),
+        **({"cannot_follow": list(effect.derived)} if effect.derived else {}),
+    }
+
+
+def _sources(effect: Effect) -> list[JsonValue]:
+    return [*sorted({one.number for one in effect.openings})]
+
+
+async def plan_first(
+    rehearse: Callable[[], Awaitable[Envelope]],
+    run: Callable[[str], Awaitable[Envelope]],
+    say: Callable[[str], None],
+) -> Envelope:
+    """Rehearse, then run under the plan; the real run asks for the plan's approval. A failed rehearsal is the answer.
+
+    `say` tells people how it goes on.
+    """
+    rehearsal = await rehearse()
+    plan = rehearsal.extras.get("plan")
+    if not isinstance(plan, dict) or not isinstance(plan_id := plan.get("plan_id"), str) or plan.get("problem"):
+        return rehearsal
+    say(f"rehearsed as {plan_id}: {rehearsal.metrics.get('planned_calls')} calls to approve")
+    return await run(plan_id)
+
+
+def told_of(envelope: Envelope) -> list[str]:
+    """What people are told of a dry run beside its envelope."""
+    plan = envelope.extras.get("plan")
+    if not isinstance(plan, dict):
+        return []
+    told = [WARNING]
+    if problem := plan.get("problem"):
+        return [*told, f"its plan cannot be approved: {problem}"]
+    return [*told, f"the plan has {envelope.metrics.get('planned_calls')} calls: moonpool plans show {plan['plan_id']}"]
