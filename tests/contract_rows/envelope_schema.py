@@ -19,6 +19,8 @@ _METRICS: dict[str, Any] = {
     "required": ["duration_ms"],
     "properties": {
         "duration_ms": _COUNT,
+        "dry_run": {"const": True},
+        "plan_id": {"type": "string", "pattern": "^plan_[0-9a-f]{32}$"},
         "limits_hit": {"type": "array", "minItems": 1, "items": {"enum": ["cpu", "memory", "processes"]}},
     },
     "additionalProperties": _COUNT,
@@ -40,7 +42,7 @@ def _result(ok: bool, member: str, schema: object) -> dict[str, Any]:
     return {
         "type": "object",
         "required": list(properties),
-        "properties": properties,
+        "properties": {**properties, "plan": {"type": "object"}},
         "additionalProperties": False,
     }
 

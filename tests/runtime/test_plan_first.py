@@ -330,3 +330,11 @@ async def test_code_finds_no_plan_and_cannot_answer_one(tmp_path: Path, backend:
     attempts, found, refused, told = envelope.data  # type: ignore[misc]
     assert set(attempts) <= {"FileNotFoundError", "PermissionError"}
     assert (found, refused, told, plans.state) == ([], True, False, "waiting")
+
+
+async def test_arguments_that_nobody_could_read_make_no_plan(tmp_path: Path) -> None:
+    code = "import servers.hub as hub\nr = await hub.create(title='x' * 20_000)\nresult = r.error['message']"
+    async with open_hub(tmp_path) as hub:
+        envelope = await hub.run(code, dry_run=True)
+    assert "too long for anybody to read" in str(envelope.data)
+    assert "too long" in str(envelope.extras["plan"]["problem"])  # type: ignore[index,call-overload]

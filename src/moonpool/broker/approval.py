@@ -104,6 +104,8 @@ class DenyApprover:
         self._why = why
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        if request.listing:  # a plan goes on waiting; whoever asked says how it is approved
+            return reject(request, "application:deny", self._why)
         note = f"{self._why}; to allow this tool, {request.remedy or allow_hint(request.server_id, request.tool_name)}"
         if self._report is not None:
             self._report(f"{request.server_id}.{request.tool_name} needs approval ({request.reason}): {note}")

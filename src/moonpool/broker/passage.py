@@ -12,6 +12,7 @@ from moonpool.broker.phrases import printable, storable
 from moonpool.broker.redaction import Tally
 from moonpool.broker.spending import Reservation, low_budgets, result_refused, usage_of
 from moonpool.core.calls import ApprovalState, CallError, CallErrorType
+from moonpool.core.manifest import RESERVED_PREFIX
 from moonpool.core.policy import CallFacts, Hints, Verdict, decide
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ class Passage:
     @property
     def name(self) -> str:
         return f"{self.spec.server_id}.{self.spec.tool}"
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether the call changes nothing: as policy believes, or as a reading method of the protocol."""
+        return self.hints.read_only or self.spec.tool.startswith(RESERVED_PREFIX)
 
     @property
     def resolved(self) -> ToolDefinition:

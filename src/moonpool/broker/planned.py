@@ -67,7 +67,7 @@ class PlanWatch:
         if effect is not None:
             del self._left[effect.number]
             self._bound[effect.number] = passage.arguments_digest
-        elif not passage.hints.read_only:
+        elif not passage.only_reads:
             self.problem = f"{passage.name} is not in the approved plan {self.plan.plan_id}: {self._nearest(passage)}"
             self.end()
             self.still_kept()
@@ -93,7 +93,7 @@ class PlanWatch:
         return approve(bound, f"plan:{self.plan.plan_id} by {self.approver}")
 
     def _effect_of(self, passage: Passage) -> Effect | None:
-        wanted = EffectKind.READ if passage.hints.read_only else EffectKind.CALL
+        wanted = EffectKind.READ if passage.only_reads else EffectKind.CALL
         for effect in self._left.values():
             same_tool = (effect.server_id, effect.tool_name) == (passage.spec.server_id, passage.spec.tool)
             if not same_tool or effect.kind is not wanted or effect.tool_digest != passage.tool_digest:

@@ -24,7 +24,6 @@ from moonpool.core.json import JsonObject, JsonValue, digest_json
 from moonpool.core.placeholders import FOUND, Placeholder, schema_placeholder, text_placeholder
 from moonpool.core.plans import (
     EFFECTS_MAX,
-    SHOWN_CHARS_MAX,
     SHOWN_TOTAL_CHARS_MAX,
     Effect,
     EffectKind,
@@ -55,10 +54,10 @@ class Rehearsal:
 
     def takes(self, passage: Passage) -> bool:
         """Whether the call is rehearsed, not made."""
-        return not passage.hints.read_only or self._rests_on_placeholder(passage)
+        return not passage.only_reads or self._rests_on_placeholder(passage)
 
     def answer(self, passage: Passage, decision: Decision, shown: str, check: SchemaCheck) -> Arrival | str:
-        """List the call and answer it; a sentence when that cannot be."""
+        """List the call and answer it; a sentence when that cannot be. `shown` is empty when it is too long."""
         number = len(self.effects) + 1
         if problem := self._no_room(passage, shown):
             self.problem = self.problem or problem
@@ -66,7 +65,7 @@ class Rehearsal:
         placeholder, source = self._placeholder(passage, number, check)
         if placeholder is None:
             return source
-        kind = EffectKind.READ if passage.hints.read_only else EffectKind.CALL
+        kind = EffectKind.READ if passage.only_reads else EffectKind.CALL
         self._list(passage, decision, shown, kind=kind, source=source)
         self._marks |= {found: (number, mark) for found, mark in placeholder.marks.items()}
         return _arrival(passage, placeholder.value, source)
@@ -79,7 +78,7 @@ class Rehearsal:
     def _no_room(self, passage: Passage, shown: str) -> str:
         if len(self.effects) >= EFFECTS_MAX:
             return f"a plan has at most {EFFECTS_MAX} calls; nobody could read more. Split the work"
-        if len(shown) > SHOWN_CHARS_MAX or self._shown_chars + len(shown) > SHOWN_TOTAL_CHARS_MAX:
+        if not shown or self._shown_chars + len(shown) > SHOWN_TOTAL_CHARS_MAX:
             return (
                 f"the arguments of {passage.name} are too long for anybody to read in a plan; pass less, or run the "
                 "code without a plan"

@@ -42,7 +42,8 @@ from moonpool.broker.upstreams.callers import calling_as
 from moonpool.broker.validation import SchemaChecks, check_arguments, encoded_size
 from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState, CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
-from moonpool.core.plans import SHOWN_CHARS_MAX
+from moonpool.core.json import canonical_json
+from moonpool.core.plans import SHOWN_BYTES_MAX, SHOWN_CHARS_MAX
 from moonpool.core.policy import Decision, Verdict
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ class ToolRoad:
             passing = decision.room_in_s is not None
             kind = CallErrorType.RATE_LIMIT if passing else CallErrorType.POLICY_DENIED
             if passage.session.rehearsal is not None and passage.rehearsed:
-                passage.session.rehearsal.denied(passage, decision, self._readable(passage, SHOWN_CHARS_MAX))
+                passage.session.rehearsal.denied(passage, decision, self._whole(passage))
             raise Refusal(kind, decision.reason, retryable=passing)
         return decision
 
@@ -171,8 +172,7 @@ class ToolRoad:
         """INVARIANT: a call that takes this way asks nobody, reserves nothing and reaches no upstream."""
         rehearsal = passage.session.rehearsal
         assert rehearsal is not None
-        shown = self._readable(passage, SHOWN_CHARS_MAX + 1)
-        answer = rehearsal.answer(passage, decision, shown, self._checks.result(passage.resolved))
+        answer = rehearsal.answer(passage, decision, self._whole(passage), self._checks.result(passage.resolved))
         if isinstance(answer, str):
             raise Refusal(CallErrorType.VALIDATION_ERROR, answer)
         passage.arrival = answer
@@ -304,7 +304,7 @@ class ToolRoad:
             principal=session.principal,
             server_id=spec.server_id,
             tool_name=spec.tool,
-            arguments=self._readable(passage, _ARGUMENTS_SHOWN_MAX),
+            arguments=readable_json(self._redacted(passage), _ARGUMENTS_SHOWN_MAX),
             arguments_digest=passage.arguments_digest,
             reason=printable(decision.reason),
             remedy=printable(decision.remedy),
@@ -316,10 +316,16 @@ class ToolRoad:
             plan_effect=passage.effect.number if passage.effect is not None else 0,
         )
 
-    def _readable(self, passage: Passage, chars_max: int) -> str:
-        """The arguments for a person's eyes: redacted and bounded."""
-        shown = self._redactor.json_object(passage.spec.arguments, Tally(), encoded=passage.arguments_json)
-        return readable_json(shown, chars_max)
+    def _redacted(self, passage: Passage) -> JsonObject:
+        """The arguments for a person's eyes."""
+        return self._redactor.json_object(passage.spec.arguments, Tally(), encoded=passage.arguments_json)
+
+    def _whole(self, passage: Passage) -> str:
+        """All of the arguments on one line for a person's eyes; nothing when that is more than a plan may show."""
+        if len(passage.arguments_json) > SHOWN_BYTES_MAX:
+            return ""
+        shown = printable(canonical_json(self._redacted(passage)).decode())
+        return shown if len(shown) <= SHOWN_CHARS_MAX else ""
 
     def _shown(self, passage: Passage, error: CallError) -> CallError:
         """`error` as the guest may see it."""

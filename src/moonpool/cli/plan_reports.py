@@ -18,7 +18,7 @@ import typer
 from moonpool.cli.approval_reports import answerer, put_on_record, shown_time
 from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_OK
-from moonpool.cli.terminal_approver import framed, visible
+from moonpool.cli.terminal_approver import PLAN_CHARS_MAX, hanging, visible
 from moonpool.core.plans import PlanState
 from moonpool.runtime.planning import effect_line
 from moonpool.runtime.plans import Plans
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 _ID_CHARS: Final = 17
 _NAME_CHARS_MAX: Final = 300
-_LINE_CHARS_MAX: Final = 40_000
 _COLUMNS: Final = ("id", "state", "calls", "language", "whose", "left")
 _OPEN: Final = frozenset({PlanState.WAITING, PlanState.APPROVED})
 
@@ -100,10 +99,10 @@ def _frame(one: StoredPlan) -> str:
         f"whose: {visible(plan.principal, _NAME_CHARS_MAX)}",
         f"code: {plan.code_digest} ({plan.language})",
         f"rehearsed as: {plan.run_id}",
-        *([f"cannot be approved: {visible(plan.problem, _LINE_CHARS_MAX)}"] if plan.problem else []),
-        *(visible(effect_line(effect), _LINE_CHARS_MAX) for effect in plan.effects),
+        *([f"cannot be approved: {visible(plan.problem, PLAN_CHARS_MAX)}"] if plan.problem else []),
+        *(visible(effect_line(effect), PLAN_CHARS_MAX) for effect in plan.effects),
     ]
-    lines = [line for text in told for line in framed(text, width)]
+    lines = [line for text in told for line in hanging(text, width)]
     return "\n".join([head, "┌─ plan", *(f"│ {line}" for line in lines), "└─"])
 
 

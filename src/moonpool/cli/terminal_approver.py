@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 _ARGUMENTS_CHARS_MAX: Final = 4000
 _NAME_CHARS_MAX: Final = 300
 _REASON_CHARS_MAX: Final = 1000  # a rule's note has up to 500
-_PLAN_CHARS_MAX: Final = 40_000  # of one effect with its remarks
+PLAN_CHARS_MAX: Final = 100_000  # of one effect with its remarks
 _ASK: Final = "Allow this one call? y = once, n = no: "
+_HANG: Final = "     "
 _TRIES_MAX: Final = 3
 _ANSWER_BYTES_MAX: Final = 4096
 _WIDTH_MIN: Final = 20
@@ -122,7 +123,7 @@ class TerminalApprover:
 def question(request: ApprovalRequest, width: int) -> str:
     """The frame around one call. Pure."""
     if request.listing:
-        listed = [line for effect in request.listing for line in framed(visible(effect, _PLAN_CHARS_MAX), width)]
+        listed = [line for effect in request.listing for line in hanging(visible(effect, PLAN_CHARS_MAX), width)]
         head = framed(visible(request.reason, _REASON_CHARS_MAX), width)
         return "\n┌─ plan\n" + "".join(f"│ {line}\n" for line in (*head, *listed)) + "└─\n"
     server, tool = visible(request.server_id, _NAME_CHARS_MAX), visible(request.tool_name, _NAME_CHARS_MAX)
@@ -139,6 +140,12 @@ def visible(text: str, chars_max: int) -> str:
     cut = text[:chars_max]
     shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in cut)
     return f"{shown} … ({len(text) - chars_max:,} more characters)" if len(text) > chars_max else shown
+
+
+def hanging(text: str, width: int) -> list[str]:
+    """SECURITY: of several texts below each other only their first lines begin at the frame, so none looks like two."""
+    first, *rest = framed(text, max(_WIDTH_MIN, width - len(_HANG)))
+    return [first, *(f"{_HANG}{line}" for line in rest)]
 
 
 def framed(text: str, width: int) -> list[str]:

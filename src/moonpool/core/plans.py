@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 EFFECTS_MAX: Final = 500
 SHOWN_CHARS_MAX: Final = 16_000
 """Of one effect's arguments. What is longer could not be read; its rehearsal makes no plan."""
+SHOWN_BYTES_MAX: Final = 4 * SHOWN_CHARS_MAX
 SHOWN_TOTAL_CHARS_MAX: Final = 400_000
 OPENINGS_MAX: Final = 100
 
