@@ -146,9 +146,8 @@ def summary(records: Sequence[JsonValue]) -> JsonObject:
         "ended_at": end.get("at", ""),
         **{name: start.get(name, "") for name in _START},
         **{name: end.get(name, "") for name in _END},
-        "calls": [
-            {**{name: call.get(name, "") for name in _CALL}, "taken_in": call.get("taken_in", [])} for call in outcomes
-        ],
+        **{name: start[name] for name in ("dry_run", "plan_id") if start.get(name)},
+        "calls": [_call(call) for call in outcomes],
         "unsettled_calls": [
             {name: call.get(name, "") for name in _CALL} for call in intents if _key(call) not in settled
         ],
@@ -162,6 +161,13 @@ def summary(records: Sequence[JsonValue]) -> JsonObject:
             "last": {"seq": last.get("seq", 0), "hash": last.get("hash", "")},
         },
     }
+
+
+def _call(call: JsonObject) -> JsonObject:
+    """A call in a receipt; one that was not made says so."""
+    shown: JsonObject = {name: call.get(name, "") for name in _CALL}
+    rehearsed: JsonObject = {"rehearsed": True} if call.get("rehearsed") else {}
+    return {**shown, "taken_in": call.get("taken_in", []), **rehearsed}
 
 
 def _record_problem(record: JsonValue) -> str:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from moonpool.store.signing_keys import PublicKey, SigningKeys
 
 RECEIPT_BYTES_MAX: Final = 64 * 1024**2
-_EXTRAS: Final = ("stdout", "stderr", "exit_code", "signal")
+_EXTRAS: Final = ("stdout", "stderr", "exit_code", "signal", "plan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
