@@ -62,7 +62,13 @@ class ElicitingApprover:
             return reject(request, _UNSEEN, "the user did not answer")
         if action == "accept" and isinstance(content, dict) and content.get("allow") is True:
             return approve(request, NAME)
-        how = "cancelled the question" if action == "cancel" else "did not allow it" if request.listing else "did not allow the call"
+        how = (
+            "cancelled the question"
+            if action == "cancel"
+            else "did not allow it"
+            if request.listing
+            else "did not allow the call"
+        )
         hint = request.remedy or allow_hint(request.server_id, request.tool_name)
         if request.listing:
             return reject(request, NAME, f"the user {how}")
