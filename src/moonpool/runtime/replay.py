@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from moonpool.core.policy import CallFacts, Layer
     from moonpool.core.recordings import RecordedInput, Recording
     from moonpool.runtime.deadline import Deadline
+    from moonpool.runtime.plans import Plans
     from moonpool.runtime.recording import Recorder
     from moonpool.runtime.replay_source import Recorded, ReplaySource
     from moonpool.runtime.surroundings import Road
@@ -85,6 +86,7 @@ class _Surroundings(ReplayParts):
 
     road: Road
     recorder: Recorder | None = None  # INVARIANT: None; a replay is not recorded
+    plans: Plans | None = None  # INVARIANT: None; a replay makes no plan and runs under none
 
 
 class Replayer:

@@ -24,8 +24,8 @@ from moonpool.runtime import report
 from moonpool.runtime.artifacts import remove_oldest
 from moonpool.runtime.execution import Execution, ExecutionSpec
 from moonpool.runtime.output import StreamKeeper
-from moonpool.runtime.recording import RunStart
 from moonpool.runtime.planning import bind_plan, keep_plan, plan_json, plan_metrics, plan_of
+from moonpool.runtime.recording import RunStart
 from moonpool.sandboxes.base import Stream
 from moonpool.sandboxes.shielding import finish
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from moonpool.broker.planned import PlanWatch
     from moonpool.broker.spending import SessionMemory
     from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
-    from moonpool.core.recordings import RecordedInput
     from moonpool.core.plans import Plan
+    from moonpool.core.recordings import RecordedInput
     from moonpool.runtime.deadline import Deadline
     from moonpool.runtime.execution import ExecutionOutcome
     from moonpool.runtime.recording import RunRecording

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from moonpool.broker.redaction import Redactor
     from moonpool.core.audit import Journal
     from moonpool.core.envelope import Envelope
+    from moonpool.runtime.plans import Plans
     from moonpool.runtime.recording import Recorder
     from moonpool.runtime.surroundings import Road
-    from moonpool.runtime.plans import Plans
     from moonpool.sandboxes.base import Sandbox, SandboxSpec
     from moonpool.sandboxes.pool import SandboxPool
     from moonpool.sandboxes.statistics import PoolStatistics

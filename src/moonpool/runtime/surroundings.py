@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from moonpool.broker.redaction import Redactor
     from moonpool.core.audit import Journal
     from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
+    from moonpool.runtime.plans import Plans
     from moonpool.runtime.recording import Recorder
     from moonpool.sandboxes.base import SandboxSpec
     from moonpool.settings import Settings
@@ -41,3 +42,5 @@ class Surroundings(Protocol):
     def process(self) -> str: ...
     @property
     def recorder(self) -> Recorder | None: ...
+    @property
+    def plans(self) -> Plans | None: ...

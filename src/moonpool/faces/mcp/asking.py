@@ -93,7 +93,7 @@ class Bindings:
     def asker_of(self, run_id: str) -> Respondent | None:
         return self._askers.get(run_id)
 
-    def asker_of_this_task(self) -> Asker | None:
+    def asker_of_this_task(self) -> Respondent | None:
         """For what a call asks before its execution begins."""
         binding = _binding.get()
         return None if binding is None else binding.asker
