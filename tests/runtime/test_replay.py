@@ -26,6 +26,7 @@ from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path, recordings_path
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from moonpool.broker.approval import ApprovalAnswer, ApprovalRequest
@@ -325,7 +326,7 @@ def _kept(private: Path) -> bytes:
     return b"".join(one.read_bytes() for one in private.glob("recordings*"))
 
 
-async def _bytes(content: bytes) -> Any:
+async def _bytes(content: bytes) -> AsyncIterator[bytes]:
     yield content
 
 

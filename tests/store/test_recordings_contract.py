@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -229,11 +230,11 @@ def test_a_part_that_was_changed_or_moved_is_refused(tmp_path: Path) -> None:
     with writing(tmp_path) as writer:
         begin(writer, "run_1")
         writer.add("run_1", lambda: call(1))
-    file = reader(tmp_path)
-    with file.transaction():
-        file._connection.execute("UPDATE part SET body = x'00ff' WHERE number = 1")
+    connection = sqlite3.connect(tmp_path / "private" / "r.sqlite3", isolation_level=None)
+    connection.execute("UPDATE part SET body = x'00ff' WHERE number = 1")
+    connection.close()
     with pytest.raises(RecordingError, match="damaged or was changed"):
-        file.load("run_1")
+        reader(tmp_path).load("run_1")
 
 
 def test_a_damaged_file_is_told_of_and_stops_no_execution(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
