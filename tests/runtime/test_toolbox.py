@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
 from apps import fixture_server, open_app, run
+from moonpool.bootstrap.tools import DriftRecords, make_redactor, open_toolbox
+from moonpool.broker.config import parse_config
+from moonpool.core.manifest import ServerListing
+from moonpool.settings import Settings
+from moonpool.store.fake import MemoryJournal
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
     from pathlib import Path
+
+    from moonpool.runtime.tools import Toolbox
 
 pytestmark = pytest.mark.anyio
 
@@ -77,3 +86,53 @@ async def test_an_expired_cache_asks_the_server_again(tmp_path: Path) -> None:
     async with open_app(servers) as app:
         names = [tool.name for tool in (await app.toolbox.snapshot()).manifest.tools()]
     assert names == ["other"]
+
+
+class CountingBox:
+    """One server that counts how often it is asked."""
+
+    protocol_version = "2025-11-25"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def get(self, server_id: str) -> Any:
+        del server_id
+        return self
+
+    async def list_tools(self) -> ServerListing:
+        self.asked += 1
+        return ServerListing(server_id="box")
+
+
+@asynccontextmanager
+async def counted(folder: Path, box: CountingBox, *, ttl_s: float) -> AsyncGenerator[Toolbox]:
+    async with AsyncExitStack() as stack:
+        settings = Settings.load({}, data_dir=folder, manifest_ttl_s=ttl_s)
+        drift = DriftRecords(folder, make_redactor(settings, None), MemoryJournal())
+        config = parse_config(b'{"mcpServers": {"box": {"command": "x"}}}', source="test", environ={})
+        toolbox = await open_toolbox(stack, settings, config, {}, drift)
+        toolbox._upstreams = box  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+        yield toolbox
+
+
+@pytest.mark.req("H-048")
+async def test_notification_expiry_and_refresh_cause_one_list_each(tmp_path: Path) -> None:
+    box, asked = CountingBox(), list[int]()
+    async with counted(tmp_path, box, ttl_s=3600.0) as toolbox:
+        for _ in range(3):
+            await toolbox.snapshot()
+        asked.append(box.asked)  # nothing is cached yet
+        toolbox.refresh_soon("box")  # the server said that its list changed
+        await toolbox.close()
+        asked.append(box.asked)
+        await toolbox.refresh()  # an operator
+        asked.append(box.asked)
+    async with counted(tmp_path, box, ttl_s=3600.0) as toolbox:
+        await toolbox.snapshot()
+        asked.append(box.asked)  # the cache is fresh
+    async with counted(tmp_path, box, ttl_s=1e-9) as toolbox:
+        await toolbox.snapshot()
+        asked.append(box.asked)  # it has expired
+
+    assert asked == [1, 2, 3, 3, 4]

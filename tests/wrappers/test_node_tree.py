@@ -16,8 +16,9 @@ from moonpool.core.manifest import Manifest, ServerListing
 from moonpool.wrappers import tree as tree_module
 from moonpool.wrappers.names import name_manifest
 from moonpool.wrappers.node_tree import render_missing
+from moonpool.wrappers.reading import read_shape
 from moonpool.wrappers.tool_index import DETAIL_CHARS_MAX, PARAMETERS_MAX, ToolIndex
-from moonpool.wrappers.tree import WrapperTree, read_shape, render_tree
+from moonpool.wrappers.tree import WrapperTree, render_tree
 from wrappers.nodes import NODES, SCRIPTS, generated, look_for_harm, run_node, syntax_errors, type_errors
 from wrappers.regenerate import CASES, load_case
 from wrappers.roundtrip import load_real_manifest, make_cases, make_listing, write_tree

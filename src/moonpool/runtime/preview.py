@@ -26,7 +26,7 @@ from moonpool.wrappers.code_reading import CodeRead, UnreadableCodeError, read_c
 from moonpool.wrappers.code_scopes import TooManyNodesError
 from moonpool.wrappers.ir import Choice, Scalar
 from moonpool.wrappers.names import name_manifest
-from moonpool.wrappers.tree import read_shape
+from moonpool.wrappers.reading import read_shape
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

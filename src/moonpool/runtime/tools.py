@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import Sandbox
 
 _log = logging.getLogger(__name__)
-_TREE_FORMAT = 3  # raise it when the same manifest renders to other files
+_TREE_FORMAT = 4  # raise it when the same manifest renders to other files
 _LAST_REFRESH_S = 2.0
 
 

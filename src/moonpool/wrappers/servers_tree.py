@@ -78,7 +78,7 @@ def render_server(server: ServerNames, tools: Mapping[str, ToolShape]) -> str:
     lines = [f"{server.tools[name].function}: {summary(tool)}" for name, tool in tools.items()]
     usage = f"import servers.{server.module}; await servers.{server.module}.<tool>(...)"
     about = [
-        f"{server_title(server)}: {_count(lines)} of the server {quote(one_line(server.server_id))}.",
+        f"{server_title(server)}: {count_tools(lines)} of the server {quote(one_line(server.server_id))}.",
         usage + ", or <tool>_sync(...) without await.",
         "\n".join(lines),
     ]
@@ -102,19 +102,9 @@ def render_server(server: ServerNames, tools: Mapping[str, ToolShape]) -> str:
     )
 
 
-def render_index(server: ServerNames, tools: Mapping[str, ToolShape]) -> str:
-    """`servers/<module>/INDEX.md`: one line for each tool."""
-    lines = [
-        f"- `{server.tools[name].function}({', '.join(_brief(tool.input))})`: {summary(tool)}"
-        for name, tool in tools.items()
-    ]
-    head = f"# {server_title(server)}\n\nPackage `servers.{server.module}`"
-    return "\n".join([f"{head}, {_count(lines)}. `help(servers.{server.module}.<tool>)` tells more.", "", *lines, ""])
-
-
 def render_root(servers: Sequence[ServerNames]) -> str:
     """`servers/__init__.py`."""
-    lines = [f"{server.module}: {server_title(server)}, {_count(server.tools)}" for server in servers]
+    lines = [f"{server.module}: {server_title(server)}, {count_tools(server.tools)}" for server in servers]
     about = ["MCP servers as Python packages.", "\n".join(lines)]
     return "\n".join(
         [
@@ -144,7 +134,7 @@ def server_title(server: ServerNames) -> str:
     return one_line(server.title) or one_line(server.server_id)
 
 
-def _count(tools: Sized) -> str:
+def count_tools(tools: Sized) -> str:
     return "1 tool" if len(tools) == 1 else f"{len(tools)} tools"
 
 
@@ -215,13 +205,6 @@ def _remark(member: Member) -> str:
     notes = ", ".join(member.notes)
     default = f"Default {literal(member.default)}." if member.default and member.default != "null" else ""
     return " ".join(filter(None, [member.description, default, f"({notes})" if notes else ""]))
-
-
-def _brief(shape: ObjectShape) -> Iterator[str]:
-    for member in shape.members[:12]:
-        yield member.identifier if member.required else f"{member.identifier}=…"
-    if len(shape.members) > 12:
-        yield "…"
 
 
 def _signature(start: str, rest: str) -> list[str]:

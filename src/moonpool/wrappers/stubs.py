@@ -8,35 +8,48 @@
 
 The first line is the call as written in code. Optional parameters have a default or `...`; optional members of
 objects a `?`. An object used twice is written once, by name. Descriptions are kept whole: a model chooses by them.
+What earlier calls taught (`core.lessons`) is marked as such: a result type that is not declared, and examples.
+
+SECURITY: learned shapes are read as schemas are, and examples are written as literals, so both pass `quoting`.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
+from moonpool.core.lessons import DEPTH_MAX, cut_at
+from moonpool.core.manifest import ToolDefinition
 from moonpool.wrappers.ir import ListOf, MapOf, Ref, Scalar, TupleOf, Union
 from moonpool.wrappers.python_types import ClassNames, annotation, one_type_per_place
 from moonpool.wrappers.quoting import literal, one_line, prose, quote
-from moonpool.wrappers.tree import read_shape
+from moonpool.wrappers.reading import read_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from moonpool.core.manifest import ToolDefinition
+    from moonpool.core.json import JsonObject
+    from moonpool.core.lessons import Lesson
     from moonpool.wrappers.ir import Member, ObjectShape, ToolShape, TypeExpr
-    from moonpool.wrappers.names import TreeNames
+    from moonpool.wrappers.names import ServerNames, TreeNames
 
 
-def render_stub(tool: ToolDefinition, *, names: TreeNames) -> str:
+LEARNED_CHARS_MAX: Final = 600
+FILE_CHARS_MAX: Final = 2 * 1024**2
+
+
+def render_stub(tool: ToolDefinition, *, names: TreeNames, lesson: Lesson | None = None) -> str:
     """The stub of a tool of the manifest that `names` was made from; KeyError for another."""
     server, tool_names = names.find(tool.server_id, tool.name)
-    return render_shape_stub(read_shape(tool), f"servers.{server.module}.{tool_names.function}")
+    return render_shape_stub(read_shape(tool), f"servers.{server.module}.{tool_names.function}", lesson)
 
 
-def render_shape_stub(shape: ToolShape, call: str) -> str:
+def render_shape_stub(shape: ToolShape, call: str, lesson: Lesson | None = None) -> str:
     """The stub of a tool that is called as `call`."""
-    stub = _Stub(shape)
+    shape, learned = with_lesson(shape, lesson)
+    stub = Stub(shape)
     parameters = sorted(shape.input.members, key=lambda member: not member.required)
     signature = ", ".join(stub.parameter(member) for member in parameters)
     if not parameters and shape.input.extras is not None:
@@ -46,21 +59,57 @@ def render_shape_stub(shape: ToolShape, call: str) -> str:
     named = [line for key in stub.named for line in stub.define(key)]
     body = "\n".join(dict.fromkeys([prose(shape.description) or one_line(shape.title), *described]))
     text = [f'"""{_closed(body)}"""'] if body else []
-    return "\n".join([f"await {call}({signature}){result}:", *text, *named])
+    taught = [f"# {line}" for line in learned]
+    for example in lesson.examples if lesson else ():
+        identifiers = {member.wire_name: member.identifier for member in shape.input.members}
+        given = [
+            f"{identifiers[name]}={literal(json.dumps(value))}"
+            for name, value in example.items()
+            if name in identifiers
+        ]
+        taught += [f"# Example: {call.rpartition('.')[2]}({', '.join(given)})"] if given else []
+    return "\n".join([f"await {call}({signature}){result}:", *text, *named, *taught])
 
 
-class _Stub:
-    """Types of one stub: which objects have a name, and how each is written."""
+def render_stubs(server: ServerNames, tools: Mapping[str, ToolShape]) -> str:
+    """`stubs/<module>.json`: the stubs of one server by the tools' own names, null once `FILE_CHARS_MAX` is spent."""
+    stubs: JsonObject = {}
+    room = FILE_CHARS_MAX
+    for name, shape in tools.items():
+        stub = render_shape_stub(shape, f"servers.{server.module}.{server.tools[name].function}") if room > 0 else None
+        stubs[name] = stub
+        room -= len(stub or "")
+    return json.dumps(stubs, separators=(",", ":")) + "\n"
 
-    def __init__(self, shape: ToolShape) -> None:
-        self._objects = {**shape.objects, shape.input.key: shape.input}
+
+def with_lesson(shape: ToolShape, lesson: Lesson | None) -> tuple[ToolShape, list[str]]:
+    """`shape` with the learned result where none is declared, and the remark that goes with it."""
+    if lesson is None or not lesson.shape or shape.output is not None:
+        return shape, []
+    for depth in range(DEPTH_MAX, -1, -1):
+        raw: JsonObject = {"name": "result", "outputSchema": cut_at(lesson.shape, depth)}
+        seen = read_shape(ToolDefinition(server_id="", name="result", raw=raw))
+        stub = Stub(seen)
+        parts = [stub.text(seen.output or Scalar.ANY), *(line for key in stub.named for line in stub.define(key))]
+        if sum(map(len, parts)) <= LEARNED_CHARS_MAX:
+            objects = {**shape.objects, **seen.objects}
+            calls = "1 result" if lesson.results == 1 else f"{lesson.results} results"
+            return replace(shape, output=seen.output, objects=objects), [f"Result type: seen in {calls}, not declared."]
+    return shape, []
+
+
+class Stub:
+    """Types of one stub: which objects have a name, and how each is written in Python."""
+
+    def __init__(self, shape: ToolShape, taken: Iterable[str] = ()) -> None:
+        self.objects = {**shape.objects, shape.input.key: shape.input}
         uses = Counter[str]()
         roots = [member.type for member in shape.input.members]
         for root in [*roots, *([shape.output] if shape.output else [])]:
             self._count(root, uses)
-        names = ClassNames(())
+        names = ClassNames(taken)
         self.named = {
-            key: names.claim(each.hint) for key, each in self._objects.items() if uses[key] > 1 and each.members
+            key: names.claim(each.hint) for key, each in self.objects.items() if uses[key] > 1 and each.members
         }
 
     def parameter(self, member: Member) -> str:
@@ -75,7 +124,7 @@ class _Stub:
             case Ref(key):
                 if key in self.named:
                     return self.named[key]
-                return self._inline(self._objects[key]) if key in self._objects else "dict"
+                return self.inline(self.objects[key]) if key in self.objects else "dict"
             case ListOf(item):
                 return "list" if item is Scalar.ANY else f"list[{self.text(item)}]"
             case TupleOf():
@@ -89,11 +138,11 @@ class _Stub:
 
     def define(self, key: str) -> Iterator[str]:
         """The lines of a named object."""
-        shape = self._objects[key]
-        yield f"{self.named[key]} = {self._inline(shape)}"
+        shape = self.objects[key]
+        yield f"{self.named[key]} = {self.inline(shape)}"
         if key.startswith("input#"):
             for member in shape.members:
-                yield from self.describe(member, f"{self.named[key]}.{_key(member)}")
+                yield from self.describe(member, f"{self.named[key]}.{self.key(member)}")
 
     def describe(self, member: Member, place: str) -> Iterator[str]:
         """`limit: How many (>= 1)`, and the same for what lies inside."""
@@ -101,45 +150,44 @@ class _Stub:
         text = " ".join(filter(None, [one_line(member.description), notes]))
         if text:
             yield f"{place}: {text}"
-        for key in _inner(member.type):
-            if key in self._objects and key not in self.named:
-                for inner in self._objects[key].members:
-                    yield from self.describe(inner, f"{place}.{_key(inner)}")
+        for key in inner_keys(member.type):
+            if key in self.objects and key not in self.named:
+                for inner in self.objects[key].members:
+                    yield from self.describe(inner, f"{place}.{self.key(inner)}")
 
-    def _inline(self, shape: ObjectShape) -> str:
-        members = (f"{_key(m)}{'' if m.required else '?'}: {self.text(m.type)}" for m in shape.members)
+    def inline(self, shape: ObjectShape) -> str:
+        members = (f"{self.key(m)}{'' if m.required else '?'}: {self.text(m.type)}" for m in shape.members)
         return "{" + ", ".join(members) + "}"
+
+    def key(self, member: Member) -> str:
+        """The name of a member inside an object, where no identifier stands in for it."""
+        name = member.wire_name
+        return name if name.isascii() and name.isidentifier() else quote(name)
 
     def _count(self, expression: TypeExpr, uses: Counter[str]) -> None:
         """Count where objects are used; one inside itself counts twice, so that it gets a name."""
-        for key in _inner(expression):
+        for key in inner_keys(expression):
             uses[key] += 1
-            if uses[key] == 1 and key in self._objects:
-                for member in self._objects[key].members:
+            if uses[key] == 1 and key in self.objects:
+                for member in self.objects[key].members:
                     self._count(member.type, uses)
 
 
-def _inner(expression: TypeExpr) -> Iterator[str]:
+def inner_keys(expression: TypeExpr) -> Iterator[str]:
     """Keys of the objects that a type mentions."""
     match expression:
         case Ref(key):
             yield key
         case ListOf(item) | MapOf(item):
-            yield from _inner(item)
+            yield from inner_keys(item)
         case TupleOf(items, rest):
             for each in [*items, *([rest] if rest else [])]:
-                yield from _inner(each)
+                yield from inner_keys(each)
         case Union(options):
             for option in options:
-                yield from _inner(option)
+                yield from inner_keys(option)
         case _:
             return
-
-
-def _key(member: Member) -> str:
-    """The name of a member inside an object, where no identifier stands in for it."""
-    name = member.wire_name
-    return name if name.isascii() and name.isidentifier() else quote(name)
 
 
 def _closed(text: str) -> str:

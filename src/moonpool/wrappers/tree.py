@@ -10,13 +10,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from moonpool.core.json import digest_json
 from moonpool.wrappers import mcptools_tree, node_tree, servers_tree
+from moonpool.wrappers.index_pages import render_index, render_root_index
 from moonpool.wrappers.names import TreeNames, name_manifest
 from moonpool.wrappers.node_client import CLIENT_FILES
-from moonpool.wrappers.schema import read_tool, untyped_tool
+from moonpool.wrappers.reading import BEATEN, read_shape
+from moonpool.wrappers.schema import untyped_tool
+from moonpool.wrappers.stubs import render_stubs
 from moonpool.wrappers.tool_index import ToolIndex
 
 if TYPE_CHECKING:
@@ -56,6 +59,7 @@ def render_tree(manifest: Manifest) -> WrapperTree:
     files = _common_files(names)
     warnings: list[TreeWarning] = []
     index = ToolIndex()
+    by_server: list[tuple[ServerNames, Mapping[str, ToolShape]]] = []
     for listing in manifest.servers:
         server = names.servers[listing.server_id]
         tools = _render_tools(listing.tools, server)
@@ -65,8 +69,10 @@ def render_tree(manifest: Manifest) -> WrapperTree:
             about = {"server_id": listing.server_id, "tool": tool.shape.name}
             warnings += (TreeWarning(**about, text=text) for text in tool.shape.warnings)
         files.update(_server_files(server, shapes, [tool.node for tool in tools.values()]))
+        by_server.append((server, shapes))
         index.add(server, shapes)
     files["index.json"] = index.text()
+    files["servers/INDEX.md"] = render_root_index(by_server)
     encoded = {path: files[path].encode() for path in sorted(files)}
     return WrapperTree(
         files=MappingProxyType(encoded),
@@ -74,14 +80,6 @@ def render_tree(manifest: Manifest) -> WrapperTree:
         names=names,
         warnings=tuple(warnings),
     )
-
-
-def read_shape(tool: ToolDefinition) -> ToolShape:
-    """`read_tool`, or the untyped shape when a definition beats it."""
-    try:
-        return read_tool(tool)
-    except _BEATEN as error:
-        return untyped_tool(tool, f"its schema could not be read ({type(error).__name__}); arguments are untyped")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +106,8 @@ def _server_files(
 ) -> dict[str, str]:
     return {
         f"servers/{server.module}/__init__.py": servers_tree.render_server(server, shapes),
-        f"servers/{server.module}/INDEX.md": servers_tree.render_index(server, shapes),
+        f"servers/{server.module}/INDEX.md": render_index(server, shapes),
+        f"stubs/{server.module}.json": render_stubs(server, shapes),
         f"servers/{server.module}/index.js": node_tree.render_server(server, node),
         f"servers/{server.module}/index.d.ts": node_tree.render_types(server, node),
         f"mcptools/{server.module}/__init__.py": mcptools_tree.render_server(server, shapes),
@@ -127,7 +126,7 @@ def _render(tool: ToolDefinition, names: ToolNames, server: ServerNames, claimed
     shape = read_shape(tool)
     try:
         return _render_shape(shape, names, server, claimed)
-    except _BEATEN as error:
+    except BEATEN as error:
         shape = untyped_tool(tool, f"its types could not be written ({type(error).__name__}); arguments are untyped")
         return _render_shape(shape, names, server, claimed)
 
@@ -141,7 +140,3 @@ def _render_shape(shape: ToolShape, names: ToolNames, server: ServerNames, claim
         },
         node=node_tree.render_tool(shape, names, claimed),
     )
-
-
-_BEATEN: Final = (RecursionError, ValueError, TypeError, AttributeError, KeyError)
-"""What reading or rendering may raise for a definition nobody thought of."""

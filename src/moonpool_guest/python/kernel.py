@@ -5,6 +5,7 @@ It is PID 1 of its sandbox, so it reaps orphans between executions, and it keeps
 """
 
 import _thread
+import builtins
 import faulthandler
 import importlib
 import json
@@ -20,6 +21,7 @@ from moonpool_guest.channel import ChannelGoneError, GuestChannel
 from moonpool_guest.python import nesting, sources
 from moonpool_guest.python.deck import Deck
 from moonpool_guest.python.execution import Interpreter, Outcome
+from moonpool_guest.python.helping import Help
 from moonpool_wire.channel import Channel
 from moonpool_wire.limits import BLOB_BYTES_MAX_TO_GUEST, PROTOCOL_VERSION
 
@@ -45,6 +47,7 @@ def warm_up(variables: "list[str]", *, alone: bool = False) -> None:
     for name in ("dis", "traceback"):
         importlib.import_module(name)
     nesting.allow_nested_run()
+    builtins.help = Help()  # pyright: ignore[reportAttributeAccessIssue]  # for want of `site`
     _runtimes.update({_RUNTIME_VARIABLES[name]: os.environ[name] for name in _RUNTIME_VARIABLES if name in os.environ})
     kept = {name: os.environ[name] for name in variables if name in os.environ and name not in _RUNTIME_VARIABLES}
     if not alone:  # what is forked from here starts another language in 3 ms instead of 10

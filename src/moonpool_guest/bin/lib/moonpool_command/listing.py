@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+from importlib import import_module
 from typing import Any
 
 from . import index
-from .outcomes import UsageError
+from .outcomes import ImpossibleError, UsageError
 
 _LINE_CHARS_MAX = 200
 _EXAMPLES = {"string": '"..."', "number": "1", "boolean": "true"}
@@ -28,6 +29,17 @@ def tools(words: list[str]) -> str:
             if (server["id"], tool["name"]) == found:
                 return _definition(server, tool)
     raise UsageError(f"there is no {words[0]!r}{_near(words[0], listed)}; `moonpool tools` lists what there is")
+
+
+def search(words: list[str]) -> str:
+    """Do what `moonpool search` with these questions says and return what to print."""
+    find: Any = import_module("client.catalog").search  # lies on the path, see bin/moonpool
+    try:
+        return "".join(f"{hit}\n" for hit in find(words))
+    except LookupError as error:
+        raise ImpossibleError(str(error)) from None
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def _line(server: dict[str, Any], tool: dict[str, Any]) -> str:

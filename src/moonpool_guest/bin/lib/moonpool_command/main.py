@@ -13,10 +13,12 @@ from .outcomes import FailedError, ImpossibleError, UsageError
 USAGE = """\
 usage: moonpool call [--raw] SERVER.TOOL [ARGUMENTS]
        moonpool tools [SERVER | SERVER.TOOL]
+       moonpool search QUESTION...
 
 call    Call a tool and print its data as one line of JSON. ARGUMENTS is a JSON object, @FILE that holds one, or - for
         standard input; without it the tool gets {}. --raw prints the server's whole answer instead of its data.
 tools   List the tools, those of one server, or describe one.
+search  Find tools by words, best first; several questions are answered in turn.
 
 Exit codes: 0 it worked; 1 the tool failed (its error is a line of JSON on stderr); 2 the command line is wrong;
 3 not possible here. `call` works while Bash or Node code runs; Python code imports `servers.<module>` instead.
@@ -56,7 +58,11 @@ def _run(words: list[str]) -> str:
         from .listing import tools
 
         return tools(rest)
-    raise UsageError(f"there is no command {command!r}; there are `call` and `tools`, see `moonpool --help`")
+    if command == "search":
+        from .listing import search
+
+        return search(rest)
+    raise UsageError(f"there is no command {command!r}; there are `call`, `tools` and `search`, see `moonpool --help`")
 
 
 def _write(fd: int, text: str) -> None:

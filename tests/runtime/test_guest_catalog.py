@@ -1,0 +1,103 @@
+"""Code in a sandbox finds and reads tools: by search, by help() and dir(), in INDEX.md, and in Bash."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from apps import fixture_server, open_app, run
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from moonpool.bootstrap import App
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def app() -> AsyncGenerator[App]:
+    async with open_app({"my-sheets": fixture_server("sheets.py"), "echo": fixture_server("echo.py")}) as opened:
+        yield opened
+
+
+@pytest.mark.req("H-049")
+async def test_search_and_definition(app: App) -> None:
+    code = """
+from client.catalog import definition, search
+hits = search(["rows of a sheet", "echo text"], limit=2)
+first = hits[0]
+same = [definition(path) for path in (first.path, f"{first.server}.{first.tool}")]
+result = {"hits": hits, "path": first.path, "server": first.server, "stub": same[0], "same": len(set(same)),
+          "read_only": search("rows", read_only=True), "echo": [h.server for h in search("rows text", server="echo")]}
+"""
+    envelope = await run(app, code)
+    assert envelope.ok, envelope.error
+    found = envelope.data
+    assert isinstance(found, dict)
+    assert found["hits"][0].startswith("servers.my_sheets.")
+    assert " — " in found["hits"][0]
+    assert found["hits"][1].startswith("servers.echo.")
+    assert found["server"] == "my-sheets"
+    assert found["stub"].startswith(f"await {found['path']}(")
+    assert found["same"] == 1
+    assert set(found["echo"]) <= {"echo"}
+    assert envelope.metrics["tool_calls"] == 0
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("search('')", "needs words"),
+        ("search('x', limit=51)", "out of range"),
+        ("search(['x'] * 11)", "at most 10"),
+        ("search('x', server='nosuch')", "known servers: my-sheets"),
+        ("definition('my-sheets.nosuch')", "no tool"),
+        ("definition('')", "no tool"),
+    ],
+)
+async def test_refusals_say_what_to_do(app: App, expression: str, message: str) -> None:
+    envelope = await run(app, f"from client.catalog import definition, search\n{expression}")
+
+    assert envelope.error is not None
+    assert message in envelope.error.message
+
+
+async def test_the_tree_reads_well_without_search(app: App) -> None:
+    code = """
+import contextlib, io, pathlib, servers, servers.my_sheets as sheets
+def told(thing):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        help(thing)
+    return out.getvalue()
+tool = next(name for name in dir(sheets) if not name.startswith("_") and not name.endswith("_sync"))
+root = pathlib.Path("servers/INDEX.md").read_text()
+result = {"servers": told(servers), "server": told(sheets), "tool": told(getattr(sheets, tool)), "name": tool,
+          "dir": [name for name in dir(servers) if not name.startswith("_")], "root": root,
+          "own": pathlib.Path("servers/my_sheets/INDEX.md").read_text()}
+"""
+    envelope = await run(app, code)
+    assert envelope.ok, envelope.error
+    told = envelope.data
+    assert isinstance(told, dict)
+    name = told["name"]
+    assert told["dir"] == ["echo", "my_sheets"]
+    assert "my_sheets: " in told["servers"]
+    assert f"{name}: " in told["server"]
+    assert f"{name}(" in told["tool"]
+    assert f"- `{name}(" in told["own"]
+    assert f"  - `{name}(" in told["root"]
+
+
+async def test_bash_finds_the_same(app: App) -> None:
+    python = await run(app, "from client.catalog import search\nresult = search(['rows of a sheet', 'echo text'])")
+    bash = await run(app, "moonpool search 'rows of a sheet' 'echo text'; moonpool search; echo $?", language="bash")
+
+    assert isinstance(python.data, list)
+    assert bash.extras["stdout"].splitlines() == [*python.data, "2"]
