@@ -125,6 +125,9 @@ class Settings:
     drift: str = "pause"
     """`pause`: a tool that its server changed dangerously is held until accepted. `report`: it is only told."""
 
+    learn: str = "on"
+    """What calls that worked teach about tools: `on` (result types and examples), `types`, or `off`."""
+
     file_bytes_max: int = 256 * 1024**2
     """One file that is put into a sandbox or taken out of it."""
 
@@ -172,14 +175,9 @@ class Settings:
             value = getattr(self, field.name)
             if (isinstance(value, int | float) and value < 0) or (value == 0 and field.name not in _MAY_BE_0):
                 raise ConfigError(f"{field.name} must be positive, but is {value}")
-        if self.backend not in ("zygote", "bubblewrap"):
-            raise ConfigError(f"backend must be zygote or bubblewrap, but is {self.backend!r}")
-        if self.limits not in ("auto", "cgroup2", "cgroup1", "rlimits"):
-            raise ConfigError(f"limits must be auto, cgroup2, cgroup1 or rlimits, but is {self.limits!r}")
-        if self.drift not in ("pause", "report"):
-            raise ConfigError(f"drift must be pause or report, but is {self.drift!r}")
-        if wrong := [name for name in ("record", "redact_patterns") if getattr(self, name) not in ("on", "off")]:
-            raise ConfigError(f"{wrong[0]} must be on or off, but is {getattr(self, wrong[0])!r}")
+        for name, choices in _CHOICES.items():
+            if (value := getattr(self, name)) not in choices:
+                raise ConfigError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, but is {value!r}")
         if unknown := [kind for kind in self.personal_kinds if kind not in _PERSONAL_KINDS]:
             near = difflib.get_close_matches(unknown[0], _PERSONAL_KINDS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(_PERSONAL_KINDS)}"
@@ -195,6 +193,14 @@ class Settings:
         return tuple(kind for part in self.redact_personal.split(",") if (kind := part.strip()))
 
 
+_CHOICES = {
+    "backend": ("zygote", "bubblewrap"),
+    "limits": ("auto", "cgroup2", "cgroup1", "rlimits"),
+    "drift": ("pause", "report"),
+    "learn": ("on", "types", "off"),
+    "record": ("on", "off"),
+    "redact_patterns": ("on", "off"),
+}
 _PERSONAL_KINDS = ("email", "phone", "card", "iban")
 _MAY_BE_0 = frozenset({"pool_low", "pool_high", "sandboxes_per_tenant_max", "refresh_s"})
 _NOT_SETTINGS = frozenset(

@@ -120,6 +120,31 @@ def test_tools_are_searched_and_shown(tmp_path: Path, sheets: Path) -> None:
     assert {"name", "inputSchema"} <= set(raw)
 
 
+def test_a_definition_is_shown_in_the_form_that_is_wanted(tmp_path: Path, sheets: Path) -> None:
+    shown = [
+        moonpool(tmp_path, "tools", "show", "sheets.get_all_rows", *form, "--config", sheets).stdout.decode()
+        for form in (["--as", "typescript"], ["--as", "json"], ["--json"])
+    ]
+    assert "export function getAllRows(args" in shown[0]
+    assert shown[1] == shown[2]
+
+
+def test_a_search_is_narrowed_by_labels_annotations_and_texts(tmp_path: Path, sheets: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('version = 1\n[[label]]\ntool = "get_*"\nreturns = ["private"]\n', encoding="utf-8")
+    search = ("tools", "search", "rows", "--json", "--config", sheets)
+    narrowed = [
+        moonpool(tmp_path, *search, *only, MOONPOOL_POLICY=str(policy)).stdout.splitlines()
+        for only in ([], ["--label", "private"], ["--label", "spends"], ["--match", "^sheets.get_all"])
+    ]
+    paths = [[json.loads(line)["path"] for line in lines] for lines in narrowed]
+    assert paths[1] == [path for path in paths[0] if ".get_" in path] != []
+    assert paths[2] == []
+    assert paths[3] == ["servers.sheets.get_all_rows"]
+    refused = moonpool(tmp_path, *search, "--label", "privat")
+    assert (refused.exit_code, "did you mean private?" in refused.stderr) == (2, True)
+
+
 def test_when_no_server_is_reached_tools_fails(tmp_path: Path) -> None:
     config = write_config(tmp_path, {"gone": {"command": "no-such-command-here"}})
     ended = moonpool(tmp_path, "tools", "list", "--config", config)

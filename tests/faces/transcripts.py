@@ -67,7 +67,7 @@ def conversation(version: str, repository: Path) -> list[Any]:
 def play(version: str, config: Path, repository: Path) -> list[str]:
     """Have the conversation; return it, `> ` before what the client says and `< ` before what it hears."""
     lines: list[str] = []
-    with RawClient(config) as client:
+    with RawClient(config, MOONPOOL_LEARN="off") as client:
         for message in conversation(version, repository):
             client.send(message)
             lines.append("> " + _line(message, repository))

@@ -12,7 +12,7 @@ from moonpool.bootstrap.recordings import open_recordings
 from moonpool.bootstrap.replays import replay_run
 from moonpool.bootstrap.sandboxes import BACKENDS, assemble_backend, image_spec
 from moonpool.bootstrap.tickets import local_principal
-from moonpool.bootstrap.tools import assemble_tools
+from moonpool.bootstrap.tools import assemble_tools, make_lessons, make_redactor
 
 __all__ = [
     "BACKENDS",
@@ -24,6 +24,8 @@ __all__ = [
     "find_runtimes",
     "image_spec",
     "local_principal",
+    "make_lessons",
+    "make_redactor",
     "open_recordings",
     "replay_run",
     "sandbox_uid",

@@ -16,7 +16,7 @@ from moonpool.bootstrap.programs import find_runtimes, make_languages
 from moonpool.bootstrap.recordings import open_recorder
 from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits, sandbox_spec
 from moonpool.bootstrap.tickets import make_ticket
-from moonpool.bootstrap.tools import DriftRecords, make_redactor, open_toolbox
+from moonpool.bootstrap.tools import DriftRecords, make_lessons, make_redactor, open_toolbox
 from moonpool.broker.known_values import GrowingValues
 from moonpool.broker.policies import load_policy
 from moonpool.broker.relay import Relay
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.core.policy import Policy
     from moonpool.environments.base import ProgressSink
+    from moonpool.runtime.lessons import Lessons
     from moonpool.runtime.runs import Ticket
     from moonpool.sandboxes.base import Sandbox, SandboxBackend
     from moonpool.settings import Settings
@@ -57,6 +58,7 @@ class App:
     settings: Settings
     runtime: Runtime
     toolbox: Toolbox
+    lessons: Lessons
     backend: SandboxBackend
     ticket: Ticket
     data: Path
@@ -123,6 +125,8 @@ async def assemble(
         )
         if serving and settings.refresh_s and toolbox.server_ids:
             stack.push_async_callback(_stop, asyncio.create_task(toolbox.refresh_every(settings.refresh_s)))
+        lessons = make_lessons(settings, config, data, redactor)
+        stack.push_async_callback(lessons.close)
         pool = SandboxPool(
             backend,
             pool_limits(settings, serving=serving),
@@ -133,7 +137,7 @@ async def assemble(
             settings=settings,
             pool=pool,
             toolbox=toolbox,
-            road=ToolRoad(toolbox, journal=journal, redactor=redactor),
+            road=ToolRoad(toolbox, journal=journal, redactor=redactor, witness=lessons),
             journal=journal,
             redactor=redactor,
             artifacts=data / "private" / "artifacts",
@@ -152,6 +156,7 @@ async def assemble(
             settings=settings,
             runtime=runtime,
             toolbox=toolbox,
+            lessons=lessons,
             backend=backend,
             ticket=make_ticket(settings, config, policy, approver, approvals, toolbox.recheck),
             data=data,

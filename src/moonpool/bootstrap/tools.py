@@ -13,10 +13,12 @@ from moonpool.broker.known_values import GrowingValues
 from moonpool.broker.listed_secrets import without_secrets
 from moonpool.broker.redaction import Redactor, Tally
 from moonpool.runtime.drift import DriftWatch
+from moonpool.runtime.lessons import Lessons
 from moonpool.runtime.tools import Toolbox
 from moonpool.store.acceptances import AcceptanceStore
+from moonpool.store.lessons import LessonStore
 from moonpool.store.manifests import CachedListing, ManifestCache
-from moonpool.store.paths import acceptance_dir, journal_path, manifest_dir
+from moonpool.store.paths import acceptance_dir, journal_path, lessons_dir, manifest_dir
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -68,6 +70,20 @@ def make_known_values(config: McpConfig | None, growing: GrowingValues) -> Redac
 def _named_secrets(config: McpConfig | None) -> dict[str, str]:
     values = sorted(config.secrets) if config is not None else []  # an order that does not depend on the set's
     return {f"SECRET_{index}": value for index, value in enumerate(values, start=1)}
+
+
+def make_lessons(settings: Settings, config: McpConfig | None, data: Path, redactor: Redactor) -> Lessons:
+    """What calls to these servers taught, and will teach."""
+    from moonpool.broker.config import McpConfig, resolved_key  # noqa: PLC0415
+
+    servers = (config or McpConfig(source="")).servers
+    return Lessons(
+        {server.server_id: resolved_key(server) for server in servers},
+        LessonStore(lessons_dir(data)),
+        redact=lambda arguments: redactor.json_object(arguments, Tally()),
+        examples=settings.learn == "on",
+        enabled=settings.learn != "off",
+    )
 
 
 class DriftRecords:

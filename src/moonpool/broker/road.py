@@ -40,6 +40,7 @@ from moonpool.broker.redaction import Tally
 from moonpool.broker.upstreams.base import UpstreamCallTimeoutError, UpstreamError
 from moonpool.broker.upstreams.callers import calling_as
 from moonpool.broker.validation import SchemaChecks, check_arguments, encoded_size
+from moonpool.broker.witness import tell
 from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState, CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
 from moonpool.core.json import canonical_json
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from moonpool.broker.context import CallContext
     from moonpool.broker.redaction import Redactor
     from moonpool.broker.upstreams.base import UpstreamSource
+    from moonpool.broker.witness import Witness
     from moonpool.core.audit import Journal
     from moonpool.core.json import JsonObject
 
@@ -64,8 +66,11 @@ _ARGUMENTS_SHOWN_MAX: Final = 4000
 class ToolRoad:
     """Passes tool calls. One per broker, shared by all executions, used on one event loop."""
 
-    def __init__(self, upstreams: UpstreamSource, *, journal: Journal, redactor: Redactor) -> None:
+    def __init__(
+        self, upstreams: UpstreamSource, *, journal: Journal, redactor: Redactor, witness: Witness | None = None
+    ) -> None:
         self._upstreams = upstreams
+        self._witness = witness
         self._redactor = redactor
         self._recorder = CallRecorder(journal, redactor)
         self._checks = SchemaChecks()
@@ -272,6 +277,8 @@ class ToolRoad:
             problem = f"the outcome of {passage.name} is withheld, because the audit trail cannot be written"
             message = f"{problem}; the operator sees why"
             return _outcome(passage, CallError(type=CallErrorType.INTERNAL, message=message), None)
+        if self._witness is not None and error is None:
+            tell(self._witness, passage)
         return _outcome(passage, error, arrival)
 
     def _record_without_waiting(self, passage: Passage, error: CallError | None, *, error_type: str = "") -> None:

@@ -19,11 +19,14 @@ from moonpool.catalog.patterns import compile_pattern
 from moonpool.catalog.render import NAME_CHARS_MAX, one_line
 from moonpool.catalog.search import answer_in_turn, rank
 from moonpool.wrappers.stubs import render_stub
+from moonpool.wrappers.typescript_stubs import render_typescript_stub
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from moonpool.catalog.filters import ToolFilter
     from moonpool.core.json import JsonObject
+    from moonpool.core.lessons import Lesson
     from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 
 QUERIES_MAX: Final = 10
@@ -31,7 +34,7 @@ QUERY_CHARS_MAX: Final = 4_000
 LIMIT_MAX: Final = 50
 PATH_CHARS_MAX: Final = 1_000
 
-Form: TypeAlias = Literal["stub", "json"]
+Form: TypeAlias = Literal["stub", "typescript", "json"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +45,18 @@ class _Filter:
     manifest: Manifest
     slots: frozenset[int] | None
     matches: Callable[[str], bool] | None
+    only: ToolFilter | None
 
     def __call__(self, slot: int) -> bool:
         if self.slots is not None and slot not in self.slots:
             return False
-        if self.matches is None:
+        if self.matches is None and self.only is None:
             return True
         tool = self.manifest.find(*self.index.at(slot).key)
+        if tool is not None and self.only is not None and not self.only(tool):
+            return False
+        if self.matches is None:
+            return True
         return tool is not None and self.matches(f"{tool.server_id}.{tool.name}\n{tool.title}\n{tool.description}")
 
 
@@ -101,14 +109,16 @@ class Catalog:
         pattern: str | None = None,
         detail: Detail = "name+description",
         limit: int = 10,
+        only: ToolFilter | None = None,
     ) -> tuple[Hit, ...]:
         """Answer each question with at most `limit` tools, in turn; no more than `LIMIT_MAX` in all.
 
-        `server` and `pattern` (a regular expression over names and texts) only narrow; ranking decides the order.
+        `server`, `pattern` (a regular expression over names and texts) and `only` (`moonpool.catalog.filters`) only
+        narrow; ranking decides the order.
         """
         asked = _checked_queries(queries)
         _check_limit(limit)
-        admit = self._filter(server, pattern)
+        admit = self._filter(server, pattern, only)
         rankings = [rank(self._index, query, limit=limit, admit=admit) for query in asked]
         hits: list[Hit] = []
         for query_index, ranked in answer_in_turn(rankings)[:LIMIT_MAX]:
@@ -125,13 +135,27 @@ class Catalog:
         return tuple(hits)
 
     @overload
-    def definition(self, server: str, name: str, as_: Literal["stub"] = "stub") -> str: ...
+    def definition(
+        self, server: str, name: str, as_: Literal["stub", "typescript"] = "stub", *, lesson: Lesson | None = None
+    ) -> str: ...
     @overload
-    def definition(self, server: str, name: str, as_: Literal["json"]) -> JsonObject: ...
-    def definition(self, server: str, name: str, as_: Form = "stub") -> str | JsonObject:
-        """The whole definition of one tool: as a stub, or the upstream's own JSON member by member (H-047)."""
+    def definition(
+        self, server: str, name: str, as_: Literal["json"], *, lesson: Lesson | None = None
+    ) -> JsonObject: ...
+    @overload
+    def definition(self, server: str, name: str, as_: Form, *, lesson: Lesson | None = None) -> str | JsonObject: ...
+    def definition(
+        self, server: str, name: str, as_: Form = "stub", *, lesson: Lesson | None = None
+    ) -> str | JsonObject:
+        """The whole definition of one tool: as a stub, or the upstream's own JSON member by member (H-047).
+
+        A stub also says what `lesson` holds, which is of the caller's own calls.
+        """
         tool = self.find(server, name)
-        return tool.raw if as_ == "json" else render_stub(tool, names=self._names.tree)
+        if as_ == "json":
+            return tool.raw
+        render = render_typescript_stub if as_ == "typescript" else render_stub
+        return render(tool, names=self._names.tree, lesson=lesson)
 
     def find(self, server: str, name: str) -> ToolDefinition:
         """One tool by its server and its own name, or by the names that code uses. Raises NotInCatalogError."""
@@ -165,15 +189,17 @@ class Catalog:
         assert tool is not None, f"the index holds {key}, the manifest does not"
         return tool
 
-    def _filter(self, server: str | Sequence[str] | None, pattern: str | None) -> _Filter | None:
-        if server is None and pattern is None:
+    def _filter(
+        self, server: str | Sequence[str] | None, pattern: str | None, only: ToolFilter | None
+    ) -> _Filter | None:
+        if server is None and pattern is None and only is None:
             return None
         slots: frozenset[int] | None = None
         if server is not None:
             names = [server] if isinstance(server, str) else list(server)
             slots = self._index.slots_of([self._server_id(name) for name in names])
         matches = compile_pattern(pattern) if pattern is not None else None
-        return _Filter(index=self._index, manifest=self.manifest, slots=slots, matches=matches)
+        return _Filter(index=self._index, manifest=self.manifest, slots=slots, matches=matches, only=only)
 
     def _server_id(self, name: str) -> str:
         server_id = self._names.server_id(name)

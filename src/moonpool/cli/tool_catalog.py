@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from moonpool.bootstrap import assemble_tools
+from moonpool.bootstrap import assemble_tools, data_folder, local_principal, make_lessons, make_redactor
+from moonpool.broker.policies import load_policy
 from moonpool.catalog.catalog import Catalog
+from moonpool.catalog.filters import only_tools
 from moonpool.catalog.render import LINE_CHARS_MAX, first_sentence, hit_lines, manifest_lines, one_line
 from moonpool.cli.config_choice import read_config
 from moonpool.core.errors import ConfigError
@@ -28,8 +30,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.broker.config import McpConfig
+    from moonpool.catalog.catalog import Form
     from moonpool.catalog.entries import Hit
+    from moonpool.catalog.filters import ToolFilter
     from moonpool.core.json import JsonObject
+    from moonpool.core.lessons import Lesson
+    from moonpool.core.manifest import ToolDefinition
     from moonpool.runtime.tools import ToolSnapshot
 
 
@@ -39,6 +45,23 @@ class FoundTools:
 
     catalog: Catalog
     exit_code: int
+    config: McpConfig
+
+    def only(self, *, read_only: bool, labels: Sequence[str]) -> ToolFilter | None:
+        """What a search may answer with; the labels are those of the policy. Raises what reading it raises."""
+        if not labels:
+            return only_tools(read_only=read_only)
+        policy = load_policy(Settings.load(os.environ).policy, self.config)
+        return only_tools(
+            read_only=read_only, labels=labels, labels_of=lambda tool: policy.returns(tool) | policy.does(tool)
+        )
+
+    def lesson(self, tool: ToolDefinition) -> Lesson | None:
+        """What this user's earlier calls taught about `tool`."""
+        settings = Settings.load(os.environ)
+        redactor = make_redactor(settings, self.config)
+        lessons = make_lessons(settings, self.config, data_folder(settings, os.environ), redactor)
+        return asyncio.run(lessons.of(local_principal(), tool))
 
 
 @contextmanager
@@ -57,7 +80,7 @@ def open_catalog(path: Path | None, *, refresh: bool) -> Generator[FoundTools]:
         for warning in server.warnings:
             sys.stderr.write(f"moonpool: server {server.server_id!r}: {warning}\n")
     nothing = bool(snapshot.problems) and not snapshot.manifest.servers
-    yield FoundTools(catalog=Catalog(snapshot.manifest), exit_code=int(nothing))
+    yield FoundTools(catalog=Catalog(snapshot.manifest), exit_code=int(nothing), config=config)
 
 
 def load_snapshot(config: McpConfig, *, refresh: bool) -> ToolSnapshot:
@@ -93,13 +116,13 @@ def print_hits(hits: Sequence[Hit], *, as_json: bool) -> None:
         _print_json(hit.to_json())
 
 
-def print_definition(catalog: Catalog, path: str, *, as_json: bool) -> None:
+def print_definition(found: FoundTools, path: str, form: Form) -> None:
     """The stub, or the raw definition."""
-    tool = catalog.find_path(path)
-    if as_json:
+    tool = found.catalog.find_path(path)
+    if form == "json":
         _print(json.dumps(tool.raw, indent=2))
     else:
-        stub = catalog.definition(tool.server_id, tool.name)
+        stub = found.catalog.definition(*tool.key, form, lesson=found.lesson(tool))
         _print("".join(char if char == "\n" or char.isprintable() else "?" for char in stub))
 
 

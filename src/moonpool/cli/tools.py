@@ -41,7 +41,7 @@ def list_(
 
 
 @app.command()
-def search(
+def search(  # noqa: PLR0913  options of a command
     queries: Annotated[
         list[str],
         typer.Argument(help="What the tool should do; several questions are answered in turn.", metavar="QUESTION"),
@@ -50,6 +50,16 @@ def search(
     config: Config = None,
     server: Annotated[list[str] | None, typer.Option(help="Only this server; repeatable.", metavar="SERVER")] = None,
     limit: Annotated[int, typer.Option(help="Tools per question.")] = 10,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Only tools whose server says that they read.")
+    ] = False,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(help="Only tools that the policy labels so, e.g. sends_out; repeatable.", metavar="LABEL"),
+    ] = None,
+    match: Annotated[
+        str | None, typer.Option(help="Only tools whose name or text this regular expression finds.", metavar="REGEX")
+    ] = None,
     detail: Annotated[Literal["name", "name+description"], typer.Option(help="What is shown.")] = "name+description",
     json: Json = False,
     refresh: Refresh = False,
@@ -58,7 +68,10 @@ def search(
     from moonpool.cli.tool_catalog import open_catalog, print_hits
 
     with open_catalog(config, refresh=refresh) as found:
-        hits = found.catalog.search(queries, server=server or None, detail=detail, limit=limit)
+        only = found.only(read_only=read_only, labels=label or [])
+        hits = found.catalog.search(
+            queries, server=server or None, pattern=match, detail=detail, limit=limit, only=only
+        )
         print_hits(hits, as_json=json)
     sys.exit(found.exit_code)
 
@@ -71,14 +84,18 @@ def show(
     ],
     *,
     config: Config = None,
-    json: Annotated[bool, typer.Option("--json", help="The server's own definition, member by member.")] = False,
+    as_: Annotated[
+        Literal["stub", "typescript", "json"],
+        typer.Option("--as", help="Python or TypeScript, or the server's own definition, member by member."),
+    ] = "stub",
+    json: Annotated[bool, typer.Option("--json", help="The same as --as json.")] = False,
     refresh: Refresh = False,
 ) -> None:
     """Show one tool: how code calls it and what it gives."""
     from moonpool.cli.tool_catalog import open_catalog, print_definition
 
     with open_catalog(config, refresh=refresh) as found:
-        print_definition(found.catalog, path, as_json=json)
+        print_definition(found, path, "json" if json else as_)
     sys.exit(found.exit_code)
 
 

@@ -39,6 +39,10 @@ def keys_dir(data: Path) -> Path:
     return data / "private" / "keys"
 
 
+def lessons_dir(data: Path) -> Path:
+    return data / "private" / "lessons"
+
+
 def approvals_path(data: Path) -> Path:
     return data / "private" / "approvals.sqlite3"
 

@@ -33,6 +33,7 @@ class SearchRequest:
     queries: tuple[str, ...]
     server: str | None
     limit: int
+    read_only: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,7 @@ def _search(given: JsonObject) -> SearchRequest:
         queries=_strings(given["queries"]),
         server=cast("str | None", given.get("server")) or None,
         limit=int(cast("int", given.get("limit", LIMIT_DEFAULT))),
+        read_only=given.get("read_only") is True,
     )
 
 

@@ -37,6 +37,7 @@ _SEARCH: Final[JsonObject] = {
         {
             "queries": _STRINGS,
             "server": {"type": "string", "description": "Only this server"},
+            "read_only": {"type": "boolean"},
             "limit": {"type": "integer", "minimum": 1, "maximum": 50, "description": "Tools per query, default 10"},
         },
     ),
@@ -51,8 +52,8 @@ _DEFINE: Final[JsonObject] = {
             "paths": {**_STRINGS, "description": 'As search_tools shows them, or "server.tool"'},
             "form": {
                 "type": "string",
-                "enum": ["stub", "json"],
-                "description": "stub (default) or full JSON",
+                "enum": ["stub", "typescript", "json"],
+                "description": "stub (default, Python) or full JSON",
             },
         },
     ),

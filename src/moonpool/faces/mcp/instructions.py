@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from moonpool.catalog.render import manifest_lines, one_line
+from moonpool.catalog.levels import fitting, manifest_of
+from moonpool.catalog.render import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -21,30 +22,22 @@ _HOW: Final = (
     "that calls them, loops, filters, and sets `result` to a small JSON summary."
 )
 _SERVERS: Final = "Modules that code can import:"
+_UNLISTED_CHARS_MAX: Final = 300
 _NONE: Final = "No server is configured: code runs, but has no tools."
 
 
 def instructions(servers: Sequence[ServerSummary], missing: Collection[str] = ()) -> str:
     """The text for these servers. `missing` are configured, but their tools are not known (yet)."""
-    unlisted = f"Tools not listed yet: {', '.join(one_line(name, 60) for name in sorted(missing))}." if missing else ""
+    unlisted = _unlisted(sorted(missing)) if missing else ""
     if not servers:
-        return _fitting([_HOW, unlisted or _NONE])
-    for about in (True, False):
-        lines = manifest_lines(servers, about=about)
-        whole = "\n".join(part for part in (_HOW, _SERVERS, lines, unlisted) if part)
-        if len(whole) <= CHARS_MAX:
-            return whole
-    return _fitting([_HOW, _SERVERS, *lines.split("\n")])
+        return fitting([_HOW, unlisted or _NONE], CHARS_MAX)
+    around = "\n".join(part for part in (_HOW, _SERVERS, unlisted) if part)
+    shown = manifest_of(servers, CHARS_MAX - len(around) - 1)
+    return "\n".join(part for part in (_HOW, _SERVERS, shown.text, unlisted) if part)
 
 
-def _fitting(lines: Sequence[str]) -> str:
-    """As many whole lines as fit, and how many are missing."""
-    kept: list[str] = []
-    room = CHARS_MAX - 60
-    for line in lines:
-        if len(line) >= room:
-            break
-        kept.append(line)
-        room -= len(line) + 1
-    left_out = len(lines) - len(kept)
-    return "\n".join([*kept, *([f"and {left_out} more: search_tools finds them"] if left_out else [])])
+def _unlisted(names: Sequence[str]) -> str:
+    shown = ", ".join(one_line(name, 60) for name in names)
+    if len(shown) > _UNLISTED_CHARS_MAX:
+        shown = f"{shown[:_UNLISTED_CHARS_MAX].rpartition(', ')[0]} and others"
+    return f"Tools not listed yet: {shown}."

@@ -6,10 +6,13 @@ with its near names, code that is too large. Anything else that goes wrong is a 
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from moonpool.catalog.filters import only_tools
+from moonpool.catalog.levels import definitions_if_few
 from moonpool.catalog.render import hit_lines, one_line
 from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.core.json import digest_json
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.faces.mcp.asking import Bindings
+    from moonpool.runtime.lessons import Lessons
     from moonpool.runtime.parked import OpenQuestion, ParkedCall
     from moonpool.runtime.runs import Ticket
     from moonpool.runtime.sessions import Runtime
@@ -54,6 +58,8 @@ class ServedApp(Protocol):
     def runtime(self) -> Runtime: ...
     @property
     def toolbox(self) -> Toolbox: ...
+    @property
+    def lessons(self) -> Lessons: ...
     @property
     def ticket(self) -> Ticket: ...
 
@@ -93,7 +99,8 @@ class CodeTools:
             parked_max=settings.parked_runs_max,
             keep=app.keep_outcome,
         )
-        self._runtime, self._toolbox = app.runtime, app.toolbox
+        self._runtime, self._toolbox, self._lessons = app.runtime, app.toolbox, app.lessons
+        self._told_definitions = False
         self._catalog = CurrentCatalog(app.toolbox)
         self._sessions = FaceSessions(app.runtime, idle_s=app.settings.session_idle_s)
 
@@ -144,15 +151,18 @@ class CodeTools:
 
     async def _search(self, request: SearchRequest) -> Answer:
         catalog = await self._catalog.get()
-        hits = catalog.search(request.queries, server=request.server, limit=request.limit)
+        only = only_tools(read_only=request.read_only)
+        hits = catalog.search(request.queries, server=request.server, limit=request.limit, only=only)
         lines = [hit_lines(hits)]
+        if few := await self._definitions_once(catalog):
+            lines.append(f"\nAll definitions, because there are few tools:\n\n{few}")
         if missing := self._missing(catalog):
             lines.append(f"Not available now: {', '.join(one_line(name, 60) for name in missing)}")
         return text_answer("\n".join(lines))
 
     async def _define(self, request: DefinitionRequest) -> Answer:
         catalog = await self._catalog.get()
-        found, refused = _definitions(catalog, request)
+        found, refused = await self._definitions(catalog, request)
         if not found:
             raise refused[0]
         if request.form == "json":
@@ -191,20 +201,28 @@ class CodeTools:
         with self._bindings.binding(call, caller.asker(call)):
             return await self._sessions.execute(code, self._ticket, request.session)
 
+    async def _definitions(
+        self, catalog: Catalog, request: DefinitionRequest
+    ) -> tuple[list[str | JsonObject], list[MoonpoolError]]:
+        found: list[str | JsonObject] = []
+        refused: list[MoonpoolError] = []
+        for path in request.paths:
+            try:
+                tool = catalog.find_path(path)
+            except MoonpoolError as error:
+                refused.append(error)
+            else:
+                lesson = await self._lessons.of(self._ticket.principal, tool)
+                found.append(catalog.definition(*tool.key, request.form, lesson=lesson))
+        return found, refused
+
+    async def _definitions_once(self, catalog: Catalog) -> str:
+        """Every definition with the first search of this connection, where there are few; see `catalog.levels`."""
+        if self._told_definitions:
+            return ""
+        self._told_definitions = True
+        return await asyncio.to_thread(definitions_if_few, catalog, lambda tool: catalog.definition(*tool.key))
+
     def _missing(self, catalog: Catalog) -> list[str]:
         known = {server.server_id for server in catalog.servers()}
         return sorted(set(self._toolbox.server_ids) - known)
-
-
-def _definitions(catalog: Catalog, request: DefinitionRequest) -> tuple[list[str | JsonObject], list[MoonpoolError]]:
-    found: list[str | JsonObject] = []
-    refused: list[MoonpoolError] = []
-    for path in request.paths:
-        try:
-            tool = catalog.find_path(path)
-        except MoonpoolError as error:
-            refused.append(error)
-        else:
-            key = tool.server_id, tool.name
-            found.append(catalog.definition(*key, "json") if request.form == "json" else catalog.definition(*key))
-    return found, refused

@@ -1,0 +1,45 @@
+"""Which tools a search may answer with, beside the question: what servers say of them, and what the host says.
+
+Annotations are a server's own word. SECURITY: they narrow a search and nothing else; whether a call is allowed is
+decided by `core.policy`, which believes them of trusted servers only. Labels are the host's word.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from moonpool.catalog.errors import CatalogQueryError
+from moonpool.core.policy.labels import DOES, RETURNS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from moonpool.core.manifest import ToolDefinition
+
+ToolFilter: TypeAlias = "Callable[[ToolDefinition], bool]"
+LABELS: Final = (*RETURNS, *DOES)
+
+
+def only_tools(
+    *,
+    read_only: bool = False,
+    labels: Sequence[str] = (),
+    labels_of: Callable[[ToolDefinition], Collection[str]] | None = None,
+) -> ToolFilter | None:
+    """A filter, or None where nothing is asked. `labels` must all be on a tool. Raises CatalogQueryError."""
+    for label in labels:
+        if label not in LABELS:
+            near = get_close_matches(label[:80], LABELS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(LABELS)}"
+            raise CatalogQueryError(f"there is no label {label[:80]!r}; {hint}")
+    wanted = frozenset(labels)
+    if not read_only and not wanted:
+        return None
+
+    def admits(tool: ToolDefinition) -> bool:
+        if read_only and tool.annotations.get("readOnlyHint") is not True:
+            return False
+        return not wanted or (labels_of is not None and wanted <= frozenset(labels_of(tool)))
+
+    return admits

@@ -1,0 +1,89 @@
+"""How much of a catalog is shown before anybody asks: three levels, chosen by size.
+
+`NAMES`: servers and how many tools each has. `LINES`: one line on each server besides. `FULL`: every definition, which
+only pays while there are few: below about 20 tools or 3,000 tokens of definitions a search and a question cost as much
+as they save. Definitions are never part of what a client reads unasked (H-052); a face gives them with the answer to
+the first search.
+
+INVARIANT: every level is bounded, in characters where text is unasked and in tokens where definitions are given; the
+same catalog gives the same text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from moonpool.catalog.render import manifest_lines
+from moonpool.catalog.tokens import count_tokens, definition_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from moonpool.catalog.catalog import Catalog
+    from moonpool.catalog.entries import ServerSummary
+    from moonpool.core.manifest import ToolDefinition
+
+FEW_TOOLS: Final = 20
+FEW_TOKENS: Final = 3_000
+_CHARS_MAX: Final = 12 * FEW_TOKENS  # more is not worth counting
+
+
+class Level(StrEnum):
+    """What of a catalog is shown."""
+
+    NAMES = "names"
+    LINES = "lines"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A level and its text."""
+
+    level: Level
+    text: str
+
+
+def manifest_of(servers: Sequence[ServerSummary], chars_max: int) -> Shown:
+    """One line per server, with what it is about if that fits; as many whole lines as fit otherwise."""
+    for level in (Level.LINES, Level.NAMES):
+        text = manifest_lines(servers, about=level is Level.LINES)
+        if len(text) <= chars_max:
+            return Shown(level=level, text=text)
+    return Shown(level=Level.NAMES, text=fitting(manifest_lines(servers, about=False).split("\n"), chars_max))
+
+
+def fitting(lines: Sequence[str], chars_max: int) -> str:
+    """As many whole lines as fit, and how many are missing."""
+    kept: list[str] = []
+    room = chars_max - 60
+    for line in lines:
+        if len(line) >= room:
+            break
+        kept.append(line)
+        room -= len(line) + 1
+    left_out = len(lines) - len(kept)
+    return "\n".join([*kept, *([f"and {left_out} more: search_tools finds them"] if left_out else [])])
+
+
+def definitions_if_few(
+    catalog: Catalog,
+    define: Callable[[ToolDefinition], str],
+    *,
+    count: Callable[[str], int] = count_tokens,
+) -> str:
+    """Every definition as `define` writes it, when the catalog is so small that this is the cheaper way; else nothing.
+
+    Counting takes milliseconds, the first time a tenth of a second: call from a worker thread.
+    """
+    tools = list(catalog.manifest.tools())
+    whole = [definition_text(tool) for tool in tools[: FEW_TOKENS // 10]]
+    few = len(tools) <= FEW_TOOLS or (
+        len(whole) == len(tools) and sum(map(len, whole)) <= _CHARS_MAX and sum(map(count, whole)) <= FEW_TOKENS
+    )
+    if not tools or not few:
+        return ""
+    text = "\n\n".join(map(define, tools))
+    return text if len(text) <= _CHARS_MAX and count(text) <= FEW_TOKENS else ""

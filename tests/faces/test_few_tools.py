@@ -1,0 +1,48 @@
+"""With few tools a client gets all definitions with its first search, once, and none unasked."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from apps import SERVERS
+from faces.raw_client import RawClient
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    schema = {"type": "object", "properties": {"query": {"type": "string"}}}
+    tools = [
+        {"name": "read_it", "description": "Reads.", "inputSchema": schema, "annotations": {"readOnlyHint": True}},
+        {"name": "write_it", "description": "Writes.", "inputSchema": schema},
+    ]
+    (tmp_path / "tools.json").write_text(json.dumps(tools), encoding="utf-8")
+    entry = {"command": sys.executable, "args": [str(SERVERS / "recorder.py"), str(tmp_path / "tools.json")]}
+    block = {"allow": ["*"]}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"mcpServers": {"few": {**entry, "moonpool": block}}}), encoding="utf-8")
+    return path
+
+
+@pytest.mark.req("H-052")
+def test_the_first_search_brings_all_definitions_and_calls_teach(config: Path) -> None:
+    with RawClient(config) as client:
+        told = client.handshake()["instructions"]
+        first = client.tool("search_tools", queries=["reads"])["content"][0]["text"]
+        second = client.tool("search_tools", queries=["reads writes"], read_only=True)["content"][0]["text"]
+        code = "from servers.few import read_it\nresult = (await read_it(query='tea')).ok"
+        client.tool("execute_code", code=code)
+        definition = client.tool("get_tool_definition", paths=["few.read_it"], form="typescript")
+        learned = definition["content"][0]["text"]
+
+    assert "query" not in told
+    assert "await servers.few.read_it(query: str = ...):" in first
+    assert "await servers.few.write_it(" in first
+    assert second == "servers.few.read_it — Reads"
+    assert learned.startswith("/** Reads. */\nexport function readIt(args?: {query?: string})")

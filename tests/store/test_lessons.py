@@ -1,0 +1,67 @@
+"""What was learned survives the process, for its owner only, and a damaged file is as good as none."""
+
+from __future__ import annotations
+
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from moonpool.core.lessons import Lesson
+from moonpool.store.lessons import FILE_BYTES_MAX, FILES_MAX, TOOLS_MAX, LessonStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY, OTHER = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
+LESSON = Lesson().with_result({"a": 1}).with_example({"q": "x"})
+
+
+def digest(number: int) -> str:
+    return f"sha256:{number:064x}"
+
+
+def test_lessons_are_kept_apart_and_private(tmp_path: Path) -> None:
+    store = LessonStore(tmp_path / "lessons")
+    assert store.save(KEY, {digest(1): LESSON})
+    assert store.save(KEY, {digest(2): LESSON})
+
+    assert store.load(KEY) == {digest(1): LESSON, digest(2): LESSON}
+    assert store.load(OTHER) == {}
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in [tmp_path / "lessons", *(tmp_path / "lessons").iterdir()]]
+    assert modes == [0o700, 0o600]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[1]", b'{"format":9,"tools":{}}', b'{"format":1,"tools":{"x":3}}', b"{" * 9999]
+)
+def test_a_damaged_file_is_an_empty_one(tmp_path: Path, content: bytes) -> None:
+    store = LessonStore(tmp_path)
+    store.save(KEY, {digest(1): LESSON})
+    next(tmp_path.glob("*.json")).write_bytes(content)
+
+    assert store.load(KEY) == {}
+    assert store.save(KEY, {digest(2): LESSON})
+
+
+def test_a_store_is_bounded(tmp_path: Path) -> None:
+    store = LessonStore(tmp_path)
+    store.save(KEY, {digest(number): LESSON for number in range(TOOLS_MAX + 50)})
+    for number in range(FILES_MAX + 5):
+        store.save(digest(number), {digest(1): LESSON})
+
+    assert len(list(tmp_path.glob("*.json"))) == FILES_MAX
+    store.save(KEY, {digest(number): LESSON for number in range(TOOLS_MAX + 50)})
+    assert list(store.load(KEY)) == [digest(number) for number in range(50, TOOLS_MAX + 50)]
+    assert all(path.stat().st_size <= FILE_BYTES_MAX for path in tmp_path.iterdir())
+
+
+def test_a_key_that_is_no_digest_names_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="SHA-256"):
+        LessonStore(tmp_path).load("../x")
+
+
+def test_a_folder_that_cannot_be_written_costs_the_lesson_only(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+
+    assert LessonStore(tmp_path / "file").save(KEY, {digest(1): LESSON}) is False
