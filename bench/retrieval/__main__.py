@@ -1,0 +1,39 @@
+"""`python -m bench.retrieval --data DIR [--dense none|static|minilm] [--json]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from bench.retrieval.query_sets import DataError, load_collections
+from bench.retrieval.report import as_json, print_tables
+from bench.retrieval.run import run
+from bench.retrieval.scale import SIZES, measure_apart
+from moonpool.catalog.catalog import Catalog
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.retrieval", description="How well search finds tools.")
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="a folder of catalogs with questions")
+    parser.add_argument("--dense", choices=("none", "static", "minilm"), default="none")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--no-peers", action="store_true", help="ours alone")
+    parser.add_argument("--no-scale", action="store_true", help="leave out time and memory at 8,500 and 100,000 tools")
+    options = parser.parse_args(arguments)
+    try:
+        collections = load_collections(options.data)
+    except (DataError, OSError) as error:
+        parser.error(str(error))
+    found = run(collections, lambda one: Catalog(one.manifest), peers=not options.no_peers)
+    scale = [] if options.no_scale else [measure_apart(size) for size in SIZES]
+    if options.json:
+        print(json.dumps(as_json(found, collections, scale)))
+    else:
+        print_tables(found, collections, scale)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

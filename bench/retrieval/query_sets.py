@@ -1,0 +1,168 @@
+"""Reads a folder of catalogs with labelled questions.
+
+Each sub-folder holds `tools.jsonl` (one tool a line, with its server) and any of `tasks.jsonl`, `steps_clean.jsonl`,
+`agent_queries.jsonl` (one question a line). `gold_any` is a list of groups: one tool of each group has to be found.
+
+Which questions form a set: one set per file, and one per `kind` of a file whose kinds ask for the same tools in
+different words (a sentence of a user, a search of an agent): there the kinds are different ways to ask, and a mean over
+them would hide what the way to ask is worth. Where each kind asks for tools of its own (one server, two servers), the
+kinds are parts of one set. The macro mean is over these sets; the mean over every kind of every file is printed too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from moonpool.core.json import JsonObject
+
+QUERIES_MAX: Final = 400
+FILES: Final = ("tasks", "steps_clean", "agent_queries")
+_OF_THE_SERVER: Final = ("server", "server_title", "server_description")
+
+Key = tuple[str, str]
+
+
+class DataError(Exception):
+    """The folder cannot be measured; the text names the file and the line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One labelled question."""
+
+    question_id: str
+    kind: str
+    text: str
+    gold: tuple[frozenset[Key], ...]
+    row: dict[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuerySet:
+    """Questions that are counted together."""
+
+    name: str
+    questions: tuple[Question, ...]
+    skipped: int = 0  # rows without gold
+    capped: int = 0  # rows over QUERIES_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """One catalog and what is asked of it."""
+
+    name: str
+    manifest: Manifest
+    sets: tuple[QuerySet, ...]
+    kinds: tuple[QuerySet, ...]  # the same questions, by every kind
+    rows: dict[str, list[dict[str, Any]]] = field(repr=False)  # by file, also those without gold
+
+
+def load_collections(folder: Path) -> list[Collection]:
+    """Every sub-folder with tools, in alphabetical order. Raises DataError."""
+    found = [_load(path.parent) for path in sorted(folder.glob("*/tools.jsonl"))]
+    if not found:
+        raise DataError(f"{folder} holds no sub-folder with a tools.jsonl")
+    return found
+
+
+def _load(folder: Path) -> Collection:
+    manifest = _manifest(_rows(folder / "tools.jsonl"))
+    keys = {f"{tool.server_id}/{tool.name}": tool.key for tool in manifest.tools()}
+    rows = {name: _rows(path) for name in FILES if (path := folder / f"{name}.jsonl").is_file()}
+    sets: list[QuerySet] = []
+    kinds: list[QuerySet] = []
+    for name, found in rows.items():
+        label = f"{folder.name}/{name}" if name != "tasks" else folder.name
+        asked = [_question(row, f"{folder.name}/{name}.jsonl:{number}", keys) for number, row in enumerate(found, 1)]
+        by_kind: dict[str, list[Question]] = {}
+        for question in asked:
+            by_kind.setdefault(question.kind, []).append(question)
+        parts = [_query_set(f"{label}:{kind}" if kind else label, part) for kind, part in sorted(by_kind.items())]
+        kinds.extend(parts)
+        sets.extend(parts if _same_gold(by_kind) else [_query_set(label, asked)])
+    return Collection(
+        name=folder.name,
+        manifest=manifest,
+        sets=tuple(one for one in sets if one.questions),
+        kinds=tuple(one for one in kinds if one.questions),
+        rows=rows,
+    )
+
+
+def _same_gold(by_kind: dict[str, list[Question]]) -> bool:
+    """Whether all kinds ask for the same tools, so that a kind is a way to ask."""
+    golds = [{question.gold for question in part if question.gold} for part in by_kind.values()]
+    return len(golds) > 1 and all(len(one & golds[0]) >= 0.9 * max(len(one), len(golds[0])) for one in golds)
+
+
+def _query_set(name: str, asked: Sequence[Question]) -> QuerySet:
+    labelled = [question for question in asked if question.gold]
+    kept = sorted(labelled, key=lambda one: hashlib.sha256(one.question_id.encode()).digest())[:QUERIES_MAX]
+    return QuerySet(
+        name=name,
+        questions=tuple(kept),
+        skipped=len(asked) - len(labelled),
+        capped=len(labelled) - len(kept),
+    )
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row: Any = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"{path}:{number}: no JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise DataError(f"{path}:{number}: a row must be an object")
+        rows.append(row)
+    return rows
+
+
+def _manifest(rows: list[dict[str, Any]]) -> Manifest:
+    about: dict[str, dict[str, Any]] = {}
+    tools: dict[str, dict[str, ToolDefinition]] = {}
+    for row in rows:
+        server_id = row["server"]
+        about.setdefault(server_id, row)
+        raw: JsonObject = {key: value for key, value in row.items() if key not in _OF_THE_SERVER}
+        tools.setdefault(server_id, {}).setdefault(
+            row["name"], ToolDefinition(server_id=server_id, name=row["name"], raw=raw)
+        )
+    return Manifest(
+        servers=tuple(
+            ServerListing(
+                server_id=server_id,
+                title=about[server_id].get("server_title") or "",
+                description=about[server_id].get("server_description") or "",
+                tools=tuple(found.values()),
+            )
+            for server_id, found in tools.items()
+        )
+    )
+
+
+def _question(row: dict[str, Any], place: str, keys: dict[str, Key]) -> Question:
+    groups = row.get("gold_any") or [[one] for one in row.get("gold") or []]
+    try:
+        return Question(
+            question_id=str(row.get("id", place)),
+            kind=row.get("kind") or "",
+            text=row["query"],
+            gold=tuple(frozenset(keys.get(one, ("", one)) for one in group) for group in groups if group),
+            row=row,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{place}: not a question: {error!r}") from None

@@ -1,0 +1,83 @@
+"""Whole tasks replayed: what an agent that searches with its own words is shown, and what that costs in tokens.
+
+Tasks are rows of `tasks.jsonl`; the searches that an agent really made for them are rows of `agent_queries.jsonl` with
+the same `task_id`. Rows without gold count here: the agent made them all the same.
+
+Coverage: of a task's gold tools, the share named within so many lines when all its searches are asked at once and
+answered in turn. Discovery: tokens of one search call per query with `_HITS` lines, and of the definitions (stubs) of
+the tools that the task's run really executed, each once, plus the definitions of our own three tools.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from moonpool.catalog.catalog import QUERIES_MAX, QUERY_CHARS_MAX
+from moonpool.catalog.render import ALSO_MAX, hit_lines
+from moonpool.catalog.tokens import DefinitionCosts, count_tokens
+
+if TYPE_CHECKING:
+    from bench.retrieval.query_sets import Collection, Key
+    from moonpool.catalog.catalog import Catalog
+
+SHOWN: Final = 20
+_HITS: Final = 5
+_FIXED_TOKENS: Final = 202  # search, definition and run as short tool definitions (measured once, o200k)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """Means over the tasks of one collection."""
+
+    tasks: int
+    queries: float
+    coverage: float
+    complete: float
+    discovery_tokens: float
+    discovery_tokens_p90: float
+    upfront_tokens: int
+
+
+def replay(collection: Collection, catalog: Catalog) -> Replay | None:
+    """None where the collection logs no searches of agents."""
+    searches = _searches(collection)
+    tasks = [row for row in collection.rows.get("tasks", []) if row.get("id") in searches]
+    if not tasks:
+        return None
+    keys = {f"{tool.server_id}/{tool.name}": tool.key for tool in collection.manifest.tools()}
+    covered = [_coverage(row, [one["query"] for one in searches[row["id"]]], catalog, keys) for row in tasks]
+    spent = sorted(_tokens(searches[row["id"]], catalog, keys) for row in tasks)
+    return Replay(
+        tasks=len(tasks),
+        queries=sum(len(searches[row["id"]]) for row in tasks) / len(tasks),
+        coverage=sum(covered) / len(tasks),
+        complete=sum(one == 1.0 for one in covered) / len(tasks),
+        discovery_tokens=sum(spent) / len(tasks),
+        discovery_tokens_p90=spent[int(0.9 * len(spent))],
+        upfront_tokens=DefinitionCosts().upfront(collection.manifest.tools()),
+    )
+
+
+def _searches(collection: Collection) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in collection.rows.get("agent_queries", []):
+        if str(row.get("query", "")).strip():
+            found.setdefault(str(row.get("task_id")), []).append(row)
+    return found
+
+
+def _coverage(task: dict[str, Any], queries: list[str], catalog: Catalog, keys: dict[str, Key]) -> float:
+    asked = [query[:QUERY_CHARS_MAX] for query in dict.fromkeys(queries)][:QUERIES_MAX]
+    hits = catalog.search(asked, limit=SHOWN, detail="name")[:SHOWN]
+    shown = {catalog.find_path(path).key for hit in hits for path in (hit.path, *hit.also[:ALSO_MAX])}
+    groups = task.get("gold_any") or [[one] for one in task.get("gold") or []]
+    return sum(any(keys.get(one) in shown for one in group) for group in groups) / max(1, len(groups))
+
+
+def _tokens(searches: list[dict[str, Any]], catalog: Catalog, keys: dict[str, Key]) -> int:
+    spent = _FIXED_TOKENS
+    for row in searches:
+        spent += count_tokens(hit_lines(catalog.search(row["query"][:QUERY_CHARS_MAX], limit=_HITS)))
+    executed = dict.fromkeys(keys[one] for row in searches for one in row.get("executed") or [] if one in keys)
+    return spent + sum(count_tokens(catalog.definition(*key)) for key in executed)
