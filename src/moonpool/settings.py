@@ -10,7 +10,7 @@ import difflib
 import os
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Self, get_type_hints
 
 from moonpool.core.errors import ConfigError
 
@@ -127,6 +127,8 @@ class Settings:
 
     learn: str = "on"
     """What calls that worked teach about tools: `on` (result types and examples), `types`, or `off`."""
+    dense: str = "none"
+    """Vectors in the search for tools: `none`, `static` (a table, 8 MB) or `minilm` (a network, 23 MB)."""
 
     file_bytes_max: int = 256 * 1024**2
     """One file that is put into a sandbox or taken out of it."""
@@ -188,6 +190,11 @@ class Settings:
             raise ConfigError(f"timeout_s is {self.timeout_s:g}, but timeout_s_max allows {self.timeout_s_max:g}")
 
     @property
+    def dense_kind(self) -> Literal["static", "minilm"] | None:
+        """`dense`, or None for words alone."""
+        return "static" if self.dense == "static" else "minilm" if self.dense == "minilm" else None
+
+    @property
     def personal_kinds(self) -> tuple[str, ...]:
         """`redact_personal`, one by one."""
         return tuple(kind for part in self.redact_personal.split(",") if (kind := part.strip()))
@@ -198,6 +205,7 @@ _CHOICES = {
     "limits": ("auto", "cgroup2", "cgroup1", "rlimits"),
     "drift": ("pause", "report"),
     "learn": ("on", "types", "off"),
+    "dense": ("none", "static", "minilm"),
     "record": ("on", "off"),
     "redact_patterns": ("on", "off"),
 }

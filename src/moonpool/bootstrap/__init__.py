@@ -1,11 +1,12 @@
 """Composition root: from settings and a server configuration to a running application. Nothing else names adapters.
 
 `app` puts everything together; `tools` the upstream side, `sandboxes` the other side, `programs` what the host has of
-other languages, `tickets` what a caller of this process may do, `recordings` and `replays` what is kept of executions
+other languages, `models` what vector search needs, `tickets` what a caller of this process may do, `recordings` and `replays` what is kept of executions
 and done with it, `places` where things lie.
 """
 
 from moonpool.bootstrap.app import App, assemble
+from moonpool.bootstrap.models import make_model, vector_maker
 from moonpool.bootstrap.places import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes
 from moonpool.bootstrap.recordings import open_recordings
@@ -25,8 +26,10 @@ __all__ = [
     "image_spec",
     "local_principal",
     "make_lessons",
+    "make_model",
     "make_redactor",
     "open_recordings",
     "replay_run",
     "sandbox_uid",
+    "vector_maker",
 ]

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Never
 
+from moonpool.bootstrap.models import VectorMaker, vector_maker
 from moonpool.bootstrap.places import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes, make_languages
 from moonpool.bootstrap.recordings import open_recorder
@@ -64,6 +65,7 @@ class App:
     data: Path
     policy: Policy
     outcomes: OutcomeStore
+    vectors: VectorMaker | None = None
 
     async def keep_outcome(self, envelope: Envelope, /) -> None:
         """Keep what came of an execution whose caller is gone. Raises StoreFolderError, OSError."""
@@ -162,6 +164,7 @@ async def assemble(
             data=data,
             policy=policy,
             outcomes=OutcomeStore(outcomes_dir(data)),
+            vectors=vector_maker(settings, data),
         )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, overload
 
+from moonpool.catalog.dense import mixed
 from moonpool.catalog.documents import tool_document
 from moonpool.catalog.entries import CatalogEntry, Detail, Hit, ServerSummary
 from moonpool.catalog.errors import CatalogQueryError, NotInCatalogError
@@ -17,13 +18,14 @@ from moonpool.catalog.index import Index
 from moonpool.catalog.names import PACKAGE, GuestNames
 from moonpool.catalog.patterns import compile_pattern
 from moonpool.catalog.render import NAME_CHARS_MAX, one_line
-from moonpool.catalog.search import answer_in_turn, rank
+from moonpool.catalog.search import answer_in_turn, by_sentence, rank
 from moonpool.wrappers.stubs import render_stub
 from moonpool.wrappers.typescript_stubs import render_typescript_stub
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from moonpool.catalog.dense import Similarity
     from moonpool.catalog.filters import ToolFilter
     from moonpool.core.json import JsonObject
     from moonpool.core.lessons import Lesson
@@ -68,9 +70,21 @@ class Catalog:
     _index: Index = field(init=False, default_factory=Index)
     _servers: dict[str, ServerListing] = field(init=False, default_factory=dict[str, "ServerListing"])
     _names: GuestNames = field(init=False)
+    _similarity: Similarity | None = field(init=False, default=None)
+    _similarity_slots: list[int] = field(init=False, default_factory=list[int])
 
     def __post_init__(self) -> None:
         self.update(self.manifest)
+
+    def use_similarity(self, similarity: Similarity) -> None:
+        """From now on let vectors speak too. `similarity` is of this manifest's `dense_texts`; a change drops it."""
+        slots = self._index.slots_by_key()
+        self._similarity_slots = [slots[tool.key] for tool in self.manifest.tools()]
+        self._similarity = similarity
+
+    @property
+    def has_similarity(self) -> bool:
+        return self._similarity is not None
 
     def update(self, manifest: Manifest) -> tuple[str, ...]:
         """Follow `manifest`; return the servers that were indexed anew or removed, in alphabetical order."""
@@ -78,6 +92,8 @@ class Catalog:
         changed = {
             name for name in self._servers.keys() | servers.keys() if self._servers.get(name) != servers.get(name)
         }
+        if changed or [server.server_id for server in manifest.servers] != list(self._servers):
+            self._similarity = None
         for name in sorted(changed):
             server = servers.get(name)
             self._index.replace(name, [tool_document(tool, server) for tool in server.tools] if server else ())
@@ -119,7 +135,8 @@ class Catalog:
         asked = _checked_queries(queries)
         _check_limit(limit)
         admit = self._filter(server, pattern, only)
-        rankings = [rank(self._index, query, limit=limit, admit=admit) for query in asked]
+        mix = self._mix() if self._similarity is not None else None
+        rankings = [rank(self._index, query, limit=limit, admit=admit, mix=mix) for query in asked]
         hits: list[Hit] = []
         for query_index, ranked in answer_in_turn(rankings)[:LIMIT_MAX]:
             tool = self._tool(ranked.key)
@@ -183,6 +200,21 @@ class Catalog:
     def path(self, tool: ToolDefinition) -> str:
         """How code in a sandbox names `tool`: `servers.time.get_current_time`."""
         return self._names.path(tool.server_id, tool.name)
+
+    def _mix(self) -> Callable[[str, list[float]], list[float]]:
+        """Scores with vectors mixed in. Read once per search: all questions of one search are ranked alike."""
+        similarity, slots = self._similarity, self._similarity_slots
+        assert similarity is not None
+
+        def mix(query: str, words: list[float]) -> list[float]:
+            similar = by_sentence(query, lambda text: list(similarity.to_tools(text)))
+            by_tool = mixed([words[slot] for slot in slots], similar, similarity)
+            scores = [0.0] * len(words)
+            for slot, score in zip(slots, by_tool, strict=True):
+                scores[slot] = score
+            return scores
+
+        return mix
 
     def _tool(self, key: tuple[str, str]) -> ToolDefinition:
         tool = self.manifest.find(*key)

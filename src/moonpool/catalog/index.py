@@ -91,6 +91,9 @@ class Index:
     def slots_of(self, server_ids: Iterable[str]) -> frozenset[int]:
         return frozenset[int]().union(*(self._shares[name].slots for name in server_ids if name in self._shares))
 
+    def slots_by_key(self) -> dict[tuple[str, str], int]:
+        return {indexed.key: slot for slot, indexed in enumerate(self._indexed) if indexed is not None}
+
     def replace(self, server_id: str, documents: Iterable[Document]) -> None:
         """Let `documents` be all there is of `server_id`. No documents: the server is removed."""
         self._remove(server_id)

@@ -1,12 +1,11 @@
 """From questions to ranked tools.
 
-One question is ranked in four steps: BM25F with synonyms; a bonus for tools whose whole name the question speaks; a
-bonus for the servers that answer best over several tools; same names on several servers folded into one. Several
+One question is ranked in five steps: BM25F with synonyms, over the question and over its sentences; similarity of
+vectors mixed in, where there are any (`moonpool.catalog.dense`); a bonus for tools whose whole name the question says;
+a bonus for the servers that answer best over several tools; same names on several servers folded into one. Several
 questions are ranked apart and answered in turn, so that each gets its best tools among the first.
 
 INVARIANT: equal scores are ordered by server and tool name, never by the order in which servers came.
-
-Another score, such as dense vectors, would be mixed in where `_base_scores` returns.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moonpool.catalog.synonyms import SYNONYM_WEIGHT, synonyms
-from moonpool.catalog.text import terms
+from moonpool.catalog.text import sentences, terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 Key = tuple[str, str]
 
 CANDIDATES: Final = 300  # the bonuses reorder the best of these; beyond, nothing reaches the top
+SENTENCE_SHARE: Final = 0.5
 NAME_BONUS: Final = 0.35
 SERVER_BONUS: Final = 0.25
 SERVER_BEST: Final = 3  # so many of a server's best tools speak for it
@@ -65,16 +65,41 @@ def answer_in_turn(rankings: Sequence[Sequence[Ranked]]) -> list[Answer]:
     return answers
 
 
-def rank(index: Index, query: str, *, limit: int, admit: Callable[[int], bool] | None = None) -> list[Ranked]:
-    """Return the `limit` best tools for one question, among the slots that `admit` lets in."""
+def rank(
+    index: Index,
+    query: str,
+    *,
+    limit: int,
+    admit: Callable[[int], bool] | None = None,
+    mix: Callable[[str, list[float]], list[float]] | None = None,
+) -> list[Ranked]:
+    """Return the `limit` best tools for one question, among the slots that `admit` lets in.
+
+    `mix` may change the scores by slot that the words earned.
+    """
     weighted = weigh(query)
-    scores = _base_scores(index, weighted)
+    scores = by_sentence(query, lambda text: _base_scores(index, weigh(text)))
+    if mix is not None:
+        scores = mix(query, scores)
     found = [_Scored(slot, score) for slot, score in enumerate(scores) if score > 0 and (admit is None or admit(slot))]
     best = _order(index, _with_bonuses(index, weighted, _best(found, CANDIDATES)))
     ranking = _fold_namesakes(index, best)
     if len(ranking) < limit and len(found) > len(best):  # so many namesakes that the pool held too few names
         ranking = _fold_namesakes(index, _order(index, _with_bonuses(index, weighted, found)))
     return ranking[:limit]
+
+
+def by_sentence(query: str, score: Callable[[str], list[float]]) -> list[float]:
+    """Score a question as a whole and by the sentence that fits each tool best, half and half.
+
+    A long question asks for several tools, each in a sentence of its own: as a whole it favours tools that fit a bit of
+    everything. Short questions, as agents write them, are one sentence and scored once.
+    """
+    whole, parts = score(query), [score(sentence) for sentence in sentences(query)]
+    if not parts:
+        return whole
+    best = map(max, zip(*parts, strict=True))
+    return [(1 - SENTENCE_SHARE) * one + SENTENCE_SHARE * other for one, other in zip(whole, best, strict=True)]
 
 
 def weigh(query: str) -> dict[str, float]:

@@ -24,6 +24,9 @@ _HUMP: Final = re.compile(
     r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])"
 )
 _FIRST_UNSPACED: Final = "\u3040"  # from here on scripts are written without spaces between words
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?;])\s+|\n+")
+_SENTENCE_WORDS_MIN: Final = 3
+SENTENCES_MAX: Final = 12
 _WORD_CHARS_MAX: Final = 64  # longer runs are keys, hashes or base64: nobody asks for them
 
 
@@ -48,6 +51,12 @@ def _word_terms(word: str) -> tuple[str, ...]:
     if len(parts) > 1:
         parts.append(word.lower())
     return tuple(stem(part) for part in parts if part not in STOP_WORDS and (len(part) > 1 or part.isdigit()))
+
+
+def sentences(text: str) -> list[str]:
+    """The first sentences of a text that has several; empty for a text of one. Scraps of two words are left out."""
+    found = [part for part in _SENTENCE_END.split(text) if len(part.split()) >= _SENTENCE_WORDS_MIN]
+    return found[:SENTENCES_MAX] if len(found) > 1 else []
 
 
 def stem(word: str) -> str:

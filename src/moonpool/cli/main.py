@@ -12,6 +12,7 @@ import sys
 from moonpool.cli import (
     approvals,
     audit,
+    catalog,
     doctor,
     environments,
     init,
@@ -40,6 +41,7 @@ app = command_group(
 app.command(name="run")(run.run)
 app.command(name="preview")(preview.preview)
 app.add_typer(tools.app, name="tools")
+app.add_typer(catalog.app, name="catalog")
 app.command(name="mcp")(mcp.mcp)
 app.command(name="init")(init.init)
 app.command(name="doctor")(doctor.doctor)

@@ -51,6 +51,10 @@ def plans_path(data: Path) -> Path:
     return data / "private" / "plans.sqlite3"
 
 
+def models_dir(data: Path) -> Path:
+    return data / "private" / "models"
+
+
 def secrets_dir(data: Path) -> Path:
     return data / "private" / "secrets"
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.faces.mcp.asking import Bindings
+    from moonpool.faces.mcp.catalogs import Vectors
     from moonpool.runtime.lessons import Lessons
     from moonpool.runtime.parked import OpenQuestion, ParkedCall
     from moonpool.runtime.runs import Ticket
@@ -62,6 +63,8 @@ class ServedApp(Protocol):
     def lessons(self) -> Lessons: ...
     @property
     def ticket(self) -> Ticket: ...
+    @property
+    def vectors(self) -> Vectors | None: ...
 
     async def keep_outcome(self, envelope: Envelope, /) -> None:
         """Keep the outcome of an execution whose caller is gone."""
@@ -101,7 +104,7 @@ class CodeTools:
         )
         self._runtime, self._toolbox, self._lessons = app.runtime, app.toolbox, app.lessons
         self._told_definitions = False
-        self._catalog = CurrentCatalog(app.toolbox)
+        self._catalog = CurrentCatalog(app.toolbox, app.vectors)
         self._sessions = FaceSessions(app.runtime, idle_s=app.settings.session_idle_s)
 
     def prepare(self) -> None:

@@ -1,0 +1,23 @@
+"""Making a model for vector search."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from moonpool.bootstrap import make_model
+from moonpool.cli.config_choice import data_folder
+from moonpool.settings import Settings
+
+if TYPE_CHECKING:
+    from moonpool.embeddings.models import DenseKind
+
+
+def build(kind: DenseKind) -> None:
+    """Make it, then say how to use it."""
+    sys.stderr.write(f"moonpool: fetching the weights and making the model {kind!r}; this takes a few minutes\n")
+    size = make_model(kind, data_folder(Settings.load(os.environ)), os.environ)
+    typer.echo(f"{kind}: {size / 1_000_000:.1f} MB, ready; use it with MOONPOOL_DENSE={kind}")

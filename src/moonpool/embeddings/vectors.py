@@ -1,0 +1,91 @@
+"""Vectors of one catalog's tools, and the cache that keeps them between processes.
+
+A vector is filed under the digest of the text that it stands for, together with the model's own digest: a changed tool
+or server is embedded anew, everything else is read. The cache is one private file per model; a damaged one is
+made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from moonpool.embeddings.arrays import numpy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+CACHED_MAX: Final = 50_000
+_DIGEST_BYTES: Final = 16
+
+
+class EmbeddingModel(Protocol):
+    """Turns texts into rows of length 1; the same text always gives the same row."""
+
+    word_share: float
+    floor: float
+
+    def embed(self, texts: Sequence[str]) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolVectors:
+    """What the catalog asks: `moonpool.catalog.dense.Similarity`."""
+
+    model: EmbeddingModel
+    rows: Any
+
+    @property
+    def word_share(self) -> float:
+        return self.model.word_share
+
+    @property
+    def floor(self) -> float:
+        return self.model.floor
+
+    def to_tools(self, query: str) -> Sequence[float]:
+        return (self.rows @ self.model.embed([query])[0]).tolist()
+
+
+class VectorCache:
+    """Rows by digest of their text, in one file."""
+
+    def __init__(self, read: Callable[[], bytes], write: Callable[[bytes], None]) -> None:
+        self._read, self._write = read, write
+
+    def rows(self, model: EmbeddingModel, texts: Sequence[str], stop: Callable[[], bool]) -> Any:
+        """One row per text; computes what is not there and files it. None when `stop` said so."""
+        np = numpy()
+        digests = [hashlib.sha256(text.encode("utf-8", "replace")).digest()[:_DIGEST_BYTES] for text in texts]
+        known = self._known(np)
+        missing = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in known}
+        for digest, text in missing.items():
+            if stop():
+                return None
+            known[digest] = model.embed([text])[0].astype(np.float16)
+        if missing:
+            self._file(np, known, set(digests))
+        # From the filed precision, so that the first process ranks like all later ones.
+        return np.array([known[digest] for digest in digests], dtype=np.float32)
+
+    def _known(self, np: Any) -> dict[bytes, Any]:
+        content = self._read()
+        width = int.from_bytes(content[:4], "little")
+        step = _DIGEST_BYTES + 2 * width
+        body = content[4:]
+        if not width or len(body) % step:
+            return {}
+        return {
+            body[at : at + _DIGEST_BYTES]: np.frombuffer(body[at + _DIGEST_BYTES : at + step], dtype="<f2")
+            for at in range(0, len(body), step)
+        }
+
+    def _file(self, np: Any, known: dict[bytes, Any], used: set[bytes]) -> None:
+        if len(known) > CACHED_MAX:
+            known = {digest: row for digest, row in known.items() if digest in used}
+        width = len(next(iter(known.values())))
+        parts = [width.to_bytes(4, "little")]
+        for digest, row in known.items():
+            parts += [digest, np.asarray(row, dtype="<f2").tobytes()]
+        self._write(b"".join(parts))
