@@ -65,7 +65,8 @@ def print_tables(run: Run, collections: list[Collection], scale: list[dict[str, 
         print(
             f"\n{name}: {one.tasks} tasks of agents, {one.queries:.1f} searches each:"
             f" {one.coverage:.3f} of the gold tools within 20 lines ({one.complete:.3f} of the tasks see all)\n"
-            f"{name}: {one.discovery_tokens:.0f} discovery tokens per task (p90 {one.discovery_tokens_p90:.0f});"
+            f"{name}: {one.discovery_tokens:.0f} discovery tokens per task (p90 {one.discovery_tokens_p90:.0f}),"
+            f" {one.discovery_tokens_one_call:.0f} with all searches in one call;"
             f" all definitions upfront: {one.upfront_tokens}"
         )
     for row in scale:

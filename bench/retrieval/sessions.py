@@ -4,7 +4,8 @@ Tasks are rows of `tasks.jsonl`; the searches that an agent really made for them
 the same `task_id`. Rows without gold count here: the agent made them all the same.
 
 Coverage: of a task's gold tools, the share named within so many lines when all its searches are asked at once and
-answered in turn. Discovery: tokens of one search call per query with `_HITS` lines, and of the definitions (stubs) of
+answered in turn. Discovery: tokens of one search call per query with `_HITS` lines (beside it: of one call with all
+queries, as our search takes them, where a tool is shown once), and of the definitions (stubs) of
 the tools that the task's run really executed, each once, plus the definitions of our own three tools.
 """
 
@@ -36,6 +37,7 @@ class Replay:
     complete: float
     discovery_tokens: float
     discovery_tokens_p90: float
+    discovery_tokens_one_call: float
     upfront_tokens: int
 
 
@@ -48,6 +50,7 @@ def replay(collection: Collection, catalog: Catalog) -> Replay | None:
     keys = {f"{tool.server_id}/{tool.name}": tool.key for tool in collection.manifest.tools()}
     covered = [_coverage(row, [one["query"] for one in searches[row["id"]]], catalog, keys) for row in tasks]
     spent = sorted(_tokens(searches[row["id"]], catalog, keys) for row in tasks)
+    at_once = [_tokens(searches[row["id"]], catalog, keys, at_once=True) for row in tasks]
     return Replay(
         tasks=len(tasks),
         queries=sum(len(searches[row["id"]]) for row in tasks) / len(tasks),
@@ -55,6 +58,7 @@ def replay(collection: Collection, catalog: Catalog) -> Replay | None:
         complete=sum(one == 1.0 for one in covered) / len(tasks),
         discovery_tokens=sum(spent) / len(tasks),
         discovery_tokens_p90=spent[int(0.9 * len(spent))],
+        discovery_tokens_one_call=sum(at_once) / len(tasks),
         upfront_tokens=DefinitionCosts().upfront(collection.manifest.tools()),
     )
 
@@ -75,9 +79,9 @@ def _coverage(task: dict[str, Any], queries: list[str], catalog: Catalog, keys: 
     return sum(any(keys.get(one) in shown for one in group) for group in groups) / max(1, len(groups))
 
 
-def _tokens(searches: list[dict[str, Any]], catalog: Catalog, keys: dict[str, Key]) -> int:
-    spent = _FIXED_TOKENS
-    for row in searches:
-        spent += count_tokens(hit_lines(catalog.search(row["query"][:QUERY_CHARS_MAX], limit=_HITS)))
+def _tokens(searches: list[dict[str, Any]], catalog: Catalog, keys: dict[str, Key], *, at_once: bool = False) -> int:
+    queries = [row["query"][:QUERY_CHARS_MAX] for row in searches]
+    calls = [queries[:QUERIES_MAX]] if at_once else [[query] for query in queries]
+    spent = _FIXED_TOKENS + sum(count_tokens(hit_lines(catalog.search(call, limit=_HITS))) for call in calls)
     executed = dict.fromkeys(keys[one] for row in searches for one in row.get("executed") or [] if one in keys)
     return spent + sum(count_tokens(catalog.definition(*key)) for key in executed)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog.builders import catalog_of, listing
-from moonpool.catalog.dense import dense_texts
+from moonpool.catalog.dense import DenseText, dense_texts
 from moonpool.core.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class SmallTable:
     texts: tuple[str, ...]
     word_share: float = 0.4
     floor: float = 0.5
+    bonus_share: float = 0.5
 
     def to_tools(self, query: str) -> Sequence[float]:
         asked = _vector(query)
@@ -39,7 +40,7 @@ def _vector(text: str) -> tuple[float, ...]:
 
 
 def with_table(catalog: Catalog) -> Catalog:
-    catalog.use_similarity(SmallTable(tuple(dense_texts(catalog.manifest))))
+    catalog.use_similarity(SmallTable(tuple(one.text for one in dense_texts(catalog.manifest))))
     return catalog
 
 
@@ -83,4 +84,6 @@ def test_a_changed_manifest_goes_back_to_words_until_its_vectors_are_there() -> 
 
 
 def test_the_text_of_a_tool_names_its_server_and_splits_its_name() -> None:
-    assert dense_texts(Manifest(servers=(WEATHER,))) == ["sky: get forecast. Weather of the next days"]
+    assert dense_texts(Manifest(servers=(WEATHER,))) == [
+        DenseText("sky: get forecast", "sky: get forecast. Weather of the next days")
+    ]

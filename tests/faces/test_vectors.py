@@ -30,6 +30,7 @@ class Everything:
 
     word_share = 0.4
     floor = 0.5
+    bonus_share = 1.0
 
     def to_tools(self, _query: str) -> Sequence[float]:
         return [0.6]

@@ -135,8 +135,8 @@ class Catalog:
         asked = _checked_queries(queries)
         _check_limit(limit)
         admit = self._filter(server, pattern, only)
-        mix = self._mix() if self._similarity is not None else None
-        rankings = [rank(self._index, query, limit=limit, admit=admit, mix=mix) for query in asked]
+        mix, share = (self._mix(), self._similarity.bonus_share) if self._similarity else (None, 1.0)
+        rankings = [rank(self._index, one, limit=limit, admit=admit, mix=mix, bonus_share=share) for one in asked]
         hits: list[Hit] = []
         for query_index, ranked in answer_in_turn(rankings)[:LIMIT_MAX]:
             tool = self._tool(ranked.key)

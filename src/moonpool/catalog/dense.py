@@ -11,12 +11,13 @@ never changes the order of what it lets through.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from moonpool.core.manifest import Manifest
+    from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 
 TEXT_CHARS_MAX: Final = 1_000
 _BREAKS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\-./]+")
@@ -35,20 +36,32 @@ class Similarity(Protocol):
         """A tool that shares no word with the question counts only when it is at least so similar."""
         ...
 
+    @property
+    def bonus_share(self) -> float:
+        """How much of the bonuses for names and servers stays: vectors may say the same already."""
+        ...
+
     def to_tools(self, query: str, /) -> Sequence[float]:
         """How similar the question is to each tool, in the order of `dense_texts`."""
         ...
 
 
-def dense_texts(manifest: Manifest) -> list[str]:
-    """The text that stands for each tool, in the manifest's order: `server: name in words. description`."""
-    return [
-        f"{server.title or server.name or server.server_id}: {_BREAKS.sub(' ', tool.name)}. {tool.description}"[
-            :TEXT_CHARS_MAX
-        ]
-        for server in manifest.servers
-        for tool in server.tools
-    ]
+@dataclass(frozen=True, slots=True)
+class DenseText:
+    """What stands for one tool: `server: name in words`, and the same with the description."""
+
+    name: str
+    text: str
+
+
+def dense_texts(manifest: Manifest) -> list[DenseText]:
+    """The texts of each tool, in the manifest's order."""
+    return [_dense_text(server, tool) for server in manifest.servers for tool in server.tools]
+
+
+def _dense_text(server: ServerListing, tool: ToolDefinition) -> DenseText:
+    name = f"{server.title or server.name or server.server_id}: {_BREAKS.sub(' ', tool.name)}"[:TEXT_CHARS_MAX]
+    return DenseText(name, f"{name}. {tool.description}"[:TEXT_CHARS_MAX])
 
 
 def mixed(words: Sequence[float], similar: Sequence[float], by: Similarity) -> list[float]:

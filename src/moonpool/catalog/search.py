@@ -72,20 +72,21 @@ def rank(
     limit: int,
     admit: Callable[[int], bool] | None = None,
     mix: Callable[[str, list[float]], list[float]] | None = None,
+    bonus_share: float = 1.0,
 ) -> list[Ranked]:
     """Return the `limit` best tools for one question, among the slots that `admit` lets in.
 
-    `mix` may change the scores by slot that the words earned.
+    `mix` may change the scores by slot that the words earned; `bonus_share` of the bonuses is given.
     """
     weighted = weigh(query)
     scores = by_sentence(query, lambda text: _base_scores(index, weigh(text)))
     if mix is not None:
         scores = mix(query, scores)
     found = [_Scored(slot, score) for slot, score in enumerate(scores) if score > 0 and (admit is None or admit(slot))]
-    best = _order(index, _with_bonuses(index, weighted, _best(found, CANDIDATES)))
+    best = _order(index, _with_bonuses(index, weighted, _best(found, CANDIDATES), bonus_share))
     ranking = _fold_namesakes(index, best)
     if len(ranking) < limit and len(found) > len(best):  # so many namesakes that the pool held too few names
-        ranking = _fold_namesakes(index, _order(index, _with_bonuses(index, weighted, found)))
+        ranking = _fold_namesakes(index, _order(index, _with_bonuses(index, weighted, found, bonus_share)))
     return ranking[:limit]
 
 
@@ -126,17 +127,19 @@ def _best(found: list[_Scored], count: int) -> list[_Scored]:
     return [item for item in found if item.score >= threshold]
 
 
-def _with_bonuses(index: Index, weighted: dict[str, float], found: list[_Scored]) -> list[_Scored]:
+def _with_bonuses(index: Index, weighted: dict[str, float], found: list[_Scored], bonus_share: float) -> list[_Scored]:
     rarity = {term: index.rarity(term) for item in found for term in index.at(item.slot).name_terms}
     named = [
-        _Scored(slot, score * (1 + NAME_BONUS * _spoken_share(index.at(slot).name_terms, weighted, rarity)))
+        _Scored(
+            slot, score * (1 + bonus_share * NAME_BONUS * _spoken_share(index.at(slot).name_terms, weighted, rarity))
+        )
         for slot, score in found
     ]
     by_server: dict[str, list[float]] = {}
     for slot, score in named:
         by_server.setdefault(index.at(slot).server_id, []).append(score)
     bonus = {
-        server_id: SERVER_BONUS * math.fsum(heapq.nlargest(SERVER_BEST, scores)) / SERVER_BEST
+        server_id: bonus_share * SERVER_BONUS * math.fsum(heapq.nlargest(SERVER_BEST, scores)) / SERVER_BEST
         for server_id, scores in by_server.items()
     }
     return [_Scored(slot, score + bonus[index.at(slot).server_id]) for slot, score in named]

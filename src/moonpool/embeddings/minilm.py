@@ -19,6 +19,8 @@ class MiniLmModel:
 
     word_share: float = 0.4
     floor: float = 0.25
+    bonus_share: float = 0.3
+    name_share: float = 0.45
 
     def __init__(self, content: bytes, pieces: WordPiece) -> None:
         runtime = onnxruntime()

@@ -47,6 +47,8 @@ class StaticModel:
 
     word_share: float = 0.6
     floor: float = 0.45
+    bonus_share: float = 1.0
+    name_share: float = 0.0
 
     def __init__(self, content: bytes, pieces: WordPiece) -> None:
         np = numpy()

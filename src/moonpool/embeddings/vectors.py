@@ -1,8 +1,10 @@
 """Vectors of one catalog's tools, and the cache that keeps them between processes.
 
-A vector is filed under the digest of the text that it stands for, together with the model's own digest: a changed tool
-or server is embedded anew, everything else is read. The cache is one private file per model; a damaged one is
-made again.
+A tool's row is the weighted mean of two vectors, of its name and of its whole text: a long description says what else
+a tool is about and blurs what it does.
+
+A row is filed under the digest of the texts that it stands for, in a file named by the model's own digest: a changed
+tool or server is embedded anew, everything else is read. The file is private; a damaged one is made again.
 """
 
 from __future__ import annotations
@@ -20,11 +22,22 @@ CACHED_MAX: Final = 50_000
 _DIGEST_BYTES: Final = 16
 
 
+class ToolText(Protocol):
+    """`moonpool.catalog.dense.DenseText`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+
+
 class EmbeddingModel(Protocol):
     """Turns texts into rows of length 1; the same text always gives the same row."""
 
     word_share: float
     floor: float
+    bonus_share: float
+    name_share: float  # of a tool's name in its row
 
     def embed(self, texts: Sequence[str]) -> Any: ...
 
@@ -44,6 +57,10 @@ class ToolVectors:
     def floor(self) -> float:
         return self.model.floor
 
+    @property
+    def bonus_share(self) -> float:
+        return self.model.bonus_share
+
     def to_tools(self, query: str) -> Sequence[float]:
         return (self.rows @ self.model.embed([query])[0]).tolist()
 
@@ -54,16 +71,17 @@ class VectorCache:
     def __init__(self, read: Callable[[], bytes], write: Callable[[bytes], None]) -> None:
         self._read, self._write = read, write
 
-    def rows(self, model: EmbeddingModel, texts: Sequence[str], stop: Callable[[], bool]) -> Any:
+    def rows(self, model: EmbeddingModel, texts: Sequence[ToolText], stop: Callable[[], bool]) -> Any:
         """One row per text; computes what is not there and files it. None when `stop` said so."""
         np = numpy()
-        digests = [hashlib.sha256(text.encode("utf-8", "replace")).digest()[:_DIGEST_BYTES] for text in texts]
+        digests = [_digest(model, text) for text in texts]
         known = self._known(np)
         missing = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in known}
         for digest, text in missing.items():
             if stop():
                 return None
-            known[digest] = model.embed([text])[0].astype(np.float16)
+            name, whole = model.embed([text.name, text.text])
+            known[digest] = (model.name_share * name + (1 - model.name_share) * whole).astype(np.float16)
         if missing:
             self._file(np, known, set(digests))
         # From the filed precision, so that the first process ranks like all later ones.
@@ -89,3 +107,8 @@ class VectorCache:
         for digest, row in known.items():
             parts += [digest, np.asarray(row, dtype="<f2").tobytes()]
         self._write(b"".join(parts))
+
+
+def _digest(model: EmbeddingModel, text: ToolText) -> bytes:
+    made_of = f"{model.name_share}\n{text.name}\n{text.text}"
+    return hashlib.sha256(made_of.encode("utf-8", "replace")).digest()[:_DIGEST_BYTES]

@@ -1,0 +1,104 @@
+"""`python -m bench.tokens [--toollists DIR] [--json]`: what tools cost a model in each form, in o200k tokens.
+
+The lists are those of `bench.wrappers`. Every form holds the same tools; the last three hold less about each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from bench.groups.wrapper_trees import TOOL_LISTS, load_lists, manifest_of
+from bench.sampling import median
+from moonpool.catalog.catalog import Catalog
+from moonpool.catalog.entries import CatalogEntry, Hit
+from moonpool.catalog.render import hit_line
+from moonpool.catalog.tokens import count_tokens, definition_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from moonpool.core.manifest import ToolDefinition
+
+BUDGET: Final = 0.70
+"""Stubs, as a share of the tokens of `tools/list` (issue 5)."""
+
+
+def forms(catalog: Catalog) -> dict[str, Callable[[ToolDefinition], str]]:
+    return {
+        "tools/list JSON": lambda tool: _minified(tool.raw),
+        "OpenAI function JSON": lambda tool: _minified(
+            {
+                "type": "function",
+                "function": {"name": tool.name, "description": tool.description, "parameters": tool.input_schema},
+            }
+        ),
+        "Messages API JSON": definition_text,
+        "stub": lambda tool: catalog.definition(tool.server_id, tool.name),
+        "search line": lambda tool: hit_line(
+            Hit(entry=CatalogEntry.of(tool), path=catalog.path(tool), score=1.0, query_index=0)
+        ),
+        "path": catalog.path,
+        "name": lambda tool: tool.name,
+    }
+
+
+def measure(lists: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, list[int]]]:
+    """Tokens of every tool, by form and server."""
+    manifest = manifest_of(lists)
+    catalog = Catalog(manifest)
+    return {
+        form: {server.server_id: [count_tokens(render(tool)) for tool in server.tools] for server in manifest.servers}
+        for form, render in forms(catalog).items()
+    }
+
+
+def summary(found: dict[str, dict[str, list[int]]]) -> dict[str, dict[str, float]]:
+    whole = sum(map(sum, found["tools/list JSON"].values()))
+    return {
+        form: {
+            "total": sum(map(sum, servers.values())),
+            "median": median([float(count) for counts in servers.values() for count in counts]),
+            "share": round(sum(map(sum, servers.values())) / whole, 3),
+        }
+        for form, servers in found.items()
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.tokens", description="What tools cost in each form.")
+    parser.add_argument("--toollists", type=Path, default=TOOL_LISTS, metavar="DIR")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args(arguments)
+    lists = {name: tools for name, tools in load_lists(options.toollists).items() if tools}
+    if not lists:
+        parser.error(f"no tools in {options.toollists}/*.json")
+    found = measure(lists)
+    totals = summary(found)
+    stubs = {
+        server: round(sum(counts) / sum(found["tools/list JSON"][server]), 3)
+        for server, counts in found["stub"].items()
+    }
+    tools = sum(map(len, lists.values()))
+    if options.json:
+        print(json.dumps({"tools": tools, "servers": len(lists), "forms": totals, "stub_share": stubs}))
+        return 0
+    print(f"{tools} tools of {len(lists)} servers; tokens: o200k\n")
+    print(f"{'form':24}{'total':>10}{'median':>8}{'of JSON':>9}")
+    for form, one in totals.items():
+        print(f"{form:24}{one['total']:10.0f}{one['median']:8.0f}{one['share']:9.3f}")
+    print(f"\nstubs: {totals['stub']['share']:.3f} of the JSON's tokens, budget {BUDGET:.2f}")
+    for server, share in sorted(stubs.items(), key=lambda item: -item[1]):
+        print(f"  {server:30}{len(lists[server]):5} tools{share:8.3f}")
+    return 0
+
+
+def _minified(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
