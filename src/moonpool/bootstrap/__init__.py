@@ -1,8 +1,8 @@
 """Composition root: from settings and a server configuration to a running application. Nothing else names adapters.
 
 `app` puts everything together; `tools` the upstream side, `sandboxes` the other side, `programs` what the host has of
-other languages, `models` what vector search needs, `tickets` what a caller of this process may do, `recordings` and `replays` what is kept of executions
-and done with it, `places` where things lie.
+other languages, `models` what vector search needs, `tickets` what a caller of this process may do, `recordings` and
+`replays` what is kept of executions and done with it, `places` where things lie.
 """
 
 from moonpool.bootstrap.app import App, assemble
