@@ -73,6 +73,7 @@ def print_tables(run: Run, collections: list[Collection], scale: list[dict[str, 
         print(
             f"\n{row['tools']} made-up tools: build {row['build_s']} s, +{row['memory_mib']} MiB,"
             f" a question p50 {row['query_ms_p50']} ms, p95 {row['query_ms_p95']} ms"
+            f" ({row['query_cpu_ms_p95']} ms of processor time)"
         )
 
 

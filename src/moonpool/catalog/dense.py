@@ -4,7 +4,7 @@ The catalog holds no model and no numbers of one: somebody else embeds `dense_te
 `Catalog.use_similarity`. Until then, and after every change of the tools, search goes by words alone.
 
 The two scores are each stretched to 0..1 over the whole catalog (0 stays 0) and added at fixed shares (min-max convex
-combination; reciprocal ranks measured worse, decision 0030). What is filtered out stays in the stretch, so a filter
+combination, decision 0030). What is filtered out stays in the stretch, so a filter
 never changes the order of what it lets through.
 """
 

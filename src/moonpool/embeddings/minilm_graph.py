@@ -2,7 +2,7 @@
 
 One text at a time, so there is no padding and no mask, and a text's vector does not depend on its neighbours: what is
 quantised while it runs takes its range from that text alone. Weights use 7 of their 8 bits: processors without newer
-instructions add products in 16 bits, which then cannot overflow, and every machine computes the same vectors.
+instructions add products in 16 bits, which then cannot overflow.
 """
 
 from __future__ import annotations
