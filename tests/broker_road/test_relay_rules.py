@@ -13,13 +13,17 @@ from moonpool.broker.approval import ApprovalDesk, DenyApprover
 from moonpool.broker.call_in_hand import AnswererGoneError, CallInHand
 from moonpool.broker.config import ServerConfig
 from moonpool.broker.context import CallContext
+from moonpool.broker.question_records import UNSHOWN_PER_MINUTE_MAX
 from moonpool.broker.redaction import Redactor
 from moonpool.broker.relay import Relay
 from moonpool.broker.upstreams.forms import url_problem
 from moonpool.broker.upstreams.questions import QuestionRefusedError, Questions
 from moonpool.broker.upstreams.root_folders import RootFolders
+from moonpool.core.audit import QuestionRecord, verify_rows
+from moonpool.core.json import digest_json
 from moonpool.core.manifest import Manifest
 from moonpool.core.policy import Layer, LayerName, Policy, Rule, Verdict
+from moonpool.store.fake import MemoryJournal
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
@@ -35,9 +39,12 @@ CONFIG = ServerConfig(server_id="srv", transport="stdio", command="c", elicitati
 class Person:
     """Remembers what was asked; answers, fails, or never does."""
 
+    name = "person:ada"
+
     def __init__(self, answer: JsonObject | Exception | None) -> None:
         self.answer = answer
         self.asked: list[JsonObject] = []
+        self.was_asked = asyncio.Event()
 
     def can(self, method: str, mode: str = "") -> bool:
         del method
@@ -46,6 +53,7 @@ class Person:
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
         del method
         self.asked.append(params)
+        self.was_asked.set()
         if isinstance(self.answer, Exception):
             raise self.answer
         if self.answer is None:
@@ -70,8 +78,10 @@ def call(person: Person | None, run_id: str = "run_1", *rules: Rule) -> CallInHa
     return CallInHand(context, "srv.tool")
 
 
-def questions(config: ServerConfig = CONFIG, *, expiry_s: float = 60.0) -> Questions:
-    relay = Relay(Redactor.of_values({"TOKEN": SECRET}), expiry_s=expiry_s)
+def questions(
+    config: ServerConfig = CONFIG, *, expiry_s: float = 60.0, journal: MemoryJournal | None = None
+) -> Questions:
+    relay = Relay(Redactor.of_values({"TOKEN": SECRET}), journal or MemoryJournal(), expiry_s=expiry_s)
     return Questions(config, relay.handlers_for(config), RootFolders(config.server_id))
 
 
@@ -211,3 +221,101 @@ async def test_what_is_not_configured_is_not_declared() -> None:
         {"elicitation": {"form": {}, "url": {}}, "sampling": {}},
         {},
     )
+
+
+class Recorded:
+    """One question put to a relay, and the record of it."""
+
+    def __init__(self) -> None:
+        self.journal = MemoryJournal()
+
+    async def ask(self, method: str, params: Any, in_hand: CallInHand | None, **options: Any) -> Any:
+        asked = questions(journal=self.journal, **options)
+        try:
+            return await asked.answer(method, params, in_hand)
+        except QuestionRefusedError as refused:
+            return refused
+
+    @property
+    def one(self) -> QuestionRecord:
+        [entry] = self.journal.entries
+        assert isinstance(entry, QuestionRecord)
+        return entry
+
+
+@pytest.mark.req("D-046", "H-058")
+async def test_a_form_and_who_answered_it_are_on_record_without_a_word_of_either() -> None:
+    recorded, rule = Recorded(), Rule(rule_id="fine", server="*", tool="elicitation/*", verdict=Verdict.ALLOW)
+    person = Person({"action": "accept", "content": {}})
+    await recorded.ask("elicitation/create", FORM, call(person, "run_1", rule))
+
+    one = recorded.one
+    assert (one.run_id, one.runs, one.server_id, one.tool_name) == ("run_1", ("run_1",), "srv", "srv.tool")
+    assert (one.method, one.mode, one.question_digest) == ("elicitation/create", "form", digest_json(FORM))
+    assert (one.verdict, one.rule_id, one.answer, one.answerer) == ("allow", "fine", "accept", "person:ada")
+    assert SECRET.encode() not in recorded.journal.rows[0].body
+    assert b"Say" not in recorded.journal.rows[0].body
+    assert verify_rows(recorded.journal.rows).ok
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "person", "expected"),
+    [
+        pytest.param("elicitation/create", FORM, Person({"action": "decline"}), ("decline", ""), id="no"),
+        pytest.param("elicitation/create", FORM, Person({"action": "rm"}), ("refused", ""), id="nonsense"),
+        pytest.param("elicitation/create", FORM, Person(None), ("cancel", "nobody answered"), id="silent"),
+        pytest.param("sampling/createMessage", SAMPLING, Person(SAID), ("answered", ""), id="sampled"),
+        pytest.param(
+            "sampling/createMessage", {"messages": [], "maxTokens": 1}, Person(SAID), ("refused", ""), id="bad"
+        ),
+    ],
+)
+async def test_the_kind_of_every_answer_is_on_record(
+    method: str, params: Any, person: Person, expected: tuple[str, str]
+) -> None:
+    recorded = Recorded()
+    await recorded.ask(method, params, call(person), expiry_s=0.01)
+
+    assert (recorded.one.answer, recorded.one.why) == expected
+
+
+async def test_a_review_of_sampling_is_on_record_with_who_did_it() -> None:
+    recorded = Recorded()
+    await recorded.ask("sampling/createMessage", SAMPLING, call(Person(SAID)), config=replace(CONFIG, sampling="ask"))
+
+    assert (recorded.one.answer, recorded.one.approver, recorded.one.why) == ("refused", "application:deny", "review")
+
+
+async def test_a_question_whose_call_is_cancelled_is_on_record() -> None:
+    recorded, person = Recorded(), Person(None)
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        asking = group.create_task(recorded.ask("elicitation/create", FORM, call(person)))
+        await person.was_asked.wait()
+        asking.cancel()
+
+    assert (recorded.one.answer, recorded.one.answerer) == ("cancelled", "")
+
+
+async def test_a_question_that_comes_after_the_end_is_recorded_beside_its_execution() -> None:
+    recorded, late = Recorded(), call(Person({"action": "accept"}))
+    late.context.end()
+    await recorded.ask("elicitation/create", FORM, late)
+
+    assert (recorded.one.run_id, recorded.one.runs) == ("", ("run_1",))
+
+
+async def test_what_cannot_be_recorded_is_not_answered() -> None:
+    recorded = Recorded()
+    recorded.journal.broken = "the disk is full"
+    answer = await recorded.ask("elicitation/create", FORM, call(Person({"action": "accept"})))
+
+    assert (type(answer), answer.code) == (QuestionRefusedError, -32603)
+
+
+async def test_a_server_cannot_fill_the_journal_with_questions_that_nobody_sees() -> None:
+    journal = MemoryJournal()
+    asked = questions(journal=journal)
+    for _ in range(50):
+        await asked.answer("elicitation/create", FORM)
+
+    assert len(journal.entries) == UNSHOWN_PER_MINUTE_MAX

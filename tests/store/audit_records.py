@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from moonpool.core.audit import CallIntentRecord, CallOutcomeRecord, ExecutionStartRecord, FileTransferRecord
+from moonpool.core.audit import (
+    CallIntentRecord,
+    CallOutcomeRecord,
+    ExecutionStartRecord,
+    FileTransferRecord,
+    QuestionRecord,
+)
 
 
 def start(run_id: str = "r") -> ExecutionStartRecord:
@@ -33,4 +39,13 @@ def transfer(run_id: str = "transfer_1") -> FileTransferRecord:
     return FileTransferRecord(
         run_id=run_id, at="2026-11-21T00:00:00Z", principal="p", session_id="s", direction="in", what="file",
         path="data/in.csv", bytes=10, digest="sha256:5", error_type="",
+    )  # fmt: skip
+
+
+def asked(run_id: str = "r") -> QuestionRecord:
+    return QuestionRecord(
+        run_id=run_id, trace_id="t", at="2026-11-21T00:00:00Z", principal="p", session_id="s", code_digest="sha256:0",
+        runs=(run_id,), server_id="git", tool_name="git.push", method="elicitation/create", mode="form",
+        question_digest="sha256:8", verdict="ask", rule_id="default", answer="accept", answerer="terminal:me",
+        approver="", why="", duration_ms=900.5,
     )  # fmt: skip

@@ -19,7 +19,7 @@ from moonpool.runtime.process_marks import own_mark
 from moonpool.runtime.receipts import Verdict, execution_states, make_receipt, verify_receipt
 from moonpool.store.journal_file import Entry, JournalFile, read_rows
 from moonpool.store.signing_keys import SigningKeys
-from store.audit_records import intent, outcome, start
+from store.audit_records import asked, intent, outcome, start
 
 ENVELOPE = {"run_id": "r", "result": {"ok": True, "data": 1}}
 
@@ -256,4 +256,18 @@ def test_an_execution_without_an_end_is(mark: str, state: str, tmp_path: Path, k
     assert execution_states(path, list(read_rows(path))) == {"r": state}
     receipt: Any = make_receipt(path, keys, "r")
     assert (receipt["state"], len(receipt["execution"]["unsettled_calls"])) == (state, 1)
+    assert verify(receipt, keys, journal=path).ok
+
+
+def test_what_servers_asked_meanwhile_stands_in_the_receipt(tmp_path: Path, keys: SigningKeys) -> None:
+    path = tmp_path / "private" / "audit.sqlite3"
+    write(path, start(), intent(1), asked(), outcome(1), end())
+    receipt: Any = make_receipt(path, keys, "r")
+
+    [question] = receipt["execution"]["questions"]
+    assert (question["question_digest"], question["answer"], question["answerer"]) == (
+        "sha256:8",
+        "accept",
+        "terminal:me",
+    )
     assert verify(receipt, keys, journal=path).ok

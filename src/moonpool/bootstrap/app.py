@@ -122,7 +122,7 @@ async def assemble(
             config if upstreams_wanted else None,
             environ,
             drift,
-            handlers=Relay(redactor, expiry_s=settings.approval_expiry_s).handlers_for,
+            handlers=Relay(redactor, journal, expiry_s=settings.approval_expiry_s).handlers_for,
             on_secrets=tokens.set_values,
         )
         if serving and settings.refresh_s and toolbox.server_ids:

@@ -32,6 +32,11 @@ class AnswererGoneError(Exception):
 class Respondent(Protocol):
     """The person and the model at the client that an execution belongs to."""
 
+    @property
+    def name(self) -> str:
+        """Who answers, for the audit journal: `mcp:client`, `terminal:alice`."""
+        ...
+
     def can(self, method: str, mode: str = "") -> bool:
         """Whether the client has declared it; `mode` of an elicitation is `form` or `url`."""
         ...

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from moonpool.broker.approval import ApprovalRequest
 from moonpool.broker.call_in_hand import AnswererGoneError, all_paused
 from moonpool.broker.phrases import clip, printable, readable_json, storable
+from moonpool.broker.question_records import REFUSED, QuestionRecorder
 from moonpool.broker.redaction import Tally
 from moonpool.broker.sampling import SAMPLE, asked_of, sampled
 from moonpool.broker.upstreams.questions import (
@@ -42,8 +43,10 @@ if TYPE_CHECKING:
 
     from moonpool.broker.call_in_hand import CallInHand, Respondent
     from moonpool.broker.config import ServerConfig
+    from moonpool.broker.question_records import QuestionNote
     from moonpool.broker.redaction import Redactor
-    from moonpool.core.json import JsonObject
+    from moonpool.core.audit import Journal
+    from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.policy import Decision
 
 _log = logging.getLogger(__name__)
@@ -58,9 +61,17 @@ _NO: Final[JsonObject] = {"action": "decline"}
 class Relay:
     """Answers for the servers of one broker."""
 
-    def __init__(self, redactor: Redactor, *, expiry_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        redactor: Redactor,
+        journal: Journal,
+        *,
+        expiry_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """A question that nobody answers within `expiry_s` is cancelled."""
         self._redactor, self._expiry_s, self._clock = redactor, expiry_s, clock
+        self._records = QuestionRecorder(journal, clock=clock)
         self._asked: dict[str, deque[float]] = defaultdict(deque)
 
     def handlers_for(self, server: ServerConfig) -> QuestionHandlers:
@@ -78,59 +89,80 @@ class Relay:
         )
 
     async def _elicit(self, server_id: str, params: JsonObject) -> JsonObject:
-        found = self._respondent(server_id, ELICIT, str(params.get("mode", "form")))
+        async with self._records.recorded(server_id, ELICIT, params) as note:
+            answer = await self._elicited(server_id, params, note)
+            note.answer = _kind(answer.get("action"))
+        return answer
+
+    async def _elicited(self, server_id: str, params: JsonObject, note: QuestionNote) -> JsonObject:
+        found = self._respondent(server_id, ELICIT, note, str(params.get("mode", "form")))
         if found is None:
             return _NO
         calls, respondent = found
-        if self._decision(calls[0], server_id, ELICIT).verdict is Verdict.DENY:
+        note.decision = self._decision(calls[0], server_id, ELICIT)
+        if note.decision.verdict is Verdict.DENY:
+            note.why = "policy"
             return _NO
-        self._count(server_id)
+        self._count(server_id, note)
         asked = self._form(server_id, calls[0], params)
         if asked is None:
+            note.why = "it holds a secret"
             _log.warning("a form of server %r holds a secret and was declined", server_id)
             return _NO
         try:
-            return await self._ask(calls, respondent, ELICIT, asked)
+            return await self._ask(calls, respondent, ELICIT, asked, note)
         except TimeoutError:
             return {"action": "cancel"}
         except AnswererGoneError:
             return _NO
 
     async def _sample(self, server_id: str, params: JsonObject, *, reviewed: bool) -> JsonObject:
-        found = self._respondent(server_id, SAMPLE)
+        async with self._records.recorded(server_id, SAMPLE, params) as note:
+            answer = await self._sampled(server_id, params, note, reviewed=reviewed)
+            note.answer = "answered"
+        return answer
+
+    async def _sampled(self, server_id: str, params: JsonObject, note: QuestionNote, *, reviewed: bool) -> JsonObject:
+        found = self._respondent(server_id, SAMPLE, note)
         if found is None:
             raise QuestionRefusedError("no client that can sample is attached")
         calls, respondent = found
-        decision = self._decision(calls[0], server_id, SAMPLE)
+        note.decision = decision = self._decision(calls[0], server_id, SAMPLE)
         if decision.verdict is Verdict.DENY:
+            note.why = "policy"
             raise QuestionRefusedError("policy does not allow sampling")
         asked = asked_of(self._redactor.json_object(params, Tally()))
-        self._count(server_id)
+        self._count(server_id, note)
         by_rule = decision.verdict in {Verdict.ASK, Verdict.HUMAN_ONLY} and decision.rule_id != DEFAULT_RULE_ID
         reviewed = reviewed or by_rule
         if reviewed:
-            await self._review(calls, server_id, "what it wants a model to be asked", asked, decision)
+            await self._review(calls, server_id, "what it wants a model to be asked", asked, note)
         try:
-            given = await self._ask(calls, respondent, SAMPLE, asked)
+            given = await self._ask(calls, respondent, SAMPLE, asked, note)
         except (TimeoutError, AnswererGoneError):
             raise QuestionRefusedError("nobody answered the sampling request") from None
         answer = sampled(self._redactor.json_object(given, Tally()))
         if reviewed:
-            await self._review(calls, server_id, "what the model answered", answer, decision)
+            await self._review(calls, server_id, "what the model answered", answer, note)
         return answer
 
     async def _ask(
-        self, calls: list[CallInHand], respondent: Respondent, method: str, params: JsonObject
+        self, calls: list[CallInHand], respondent: Respondent, method: str, params: JsonObject, note: QuestionNote
     ) -> JsonObject:
+        note.shown, note.why = True, "nobody answered"
         with all_paused(calls):
             async with asyncio.timeout(self._expiry_s):
-                return await respondent.ask(method, params)
+                given = await respondent.ask(method, params)
+        note.answerer, note.why = respondent.name, ""
+        return given
 
     async def _review(
-        self, calls: list[CallInHand], server_id: str, what: str, shown: JsonObject, decision: Decision
+        self, calls: list[CallInHand], server_id: str, what: str, shown: JsonObject, note: QuestionNote
     ) -> None:
         """Have a person look at it (D-034). Raises QuestionRefusedError."""
-        context = calls[0].context
+        context, decision = calls[0].context, note.decision
+        assert decision is not None
+        note.shown = True
         request = ApprovalRequest(
             request_id="",  # the desk gives it
             run_id=context.run_id,
@@ -153,10 +185,14 @@ class Relay:
         finally:
             context.pending -= 1
         context.settle(answer.state)
+        note.approver = answer.approver
         if answer.state is not ApprovalState.APPROVED:
+            note.why = "review"
             raise QuestionRefusedError("User rejected sampling request")
 
-    def _respondent(self, server_id: str, method: str, mode: str = "") -> tuple[list[CallInHand], Respondent] | None:
+    def _respondent(
+        self, server_id: str, method: str, note: QuestionNote, mode: str = ""
+    ) -> tuple[list[CallInHand], Respondent] | None:
         calls = [*ASKED_FOR.get()]
         runs = {call.context.run_id for call in calls}
         respondent = calls[0].context.respondent if len(runs) == 1 else None
@@ -166,6 +202,7 @@ class Relay:
             why = "calls of several executions are under way, so nobody knows whose question it is"
         else:
             why = "nobody is attached who can answer it" if runs else "no call is under way"
+        note.why = why
         _log.warning("%s of server %r was declined: %s", method, server_id, why)
         return None
 
@@ -184,12 +221,13 @@ class Relay:
         )
         return decide(context.policy.without_budgets, facts)
 
-    def _count(self, server_id: str) -> None:
+    def _count(self, server_id: str, note: QuestionNote) -> None:
         """Raises QuestionRefusedError when this server asks too often (D-040, D-046)."""
         now, asked = self._clock(), self._asked[server_id]
         while asked and now - asked[0] >= 60:
             asked.popleft()
         if len(asked) >= PER_MINUTE_MAX:
+            note.why = "too many"
             raise QuestionRefusedError(f"more than {PER_MINUTE_MAX} questions in a minute", code=INTERNAL)
         asked.append(now)
 
@@ -209,3 +247,8 @@ class Relay:
             return None
         asked["requestedSchema"] = form
         return asked
+
+
+def _kind(action: JsonValue) -> str:
+    """SECURITY: a client's word gets into the journal as one of three."""
+    return action if isinstance(action, str) and action in {"accept", "decline", "cancel"} else REFUSED

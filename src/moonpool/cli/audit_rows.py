@@ -80,12 +80,17 @@ def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[s
         what = f"standing answer {record.get('what')} by {record.get('approver')}"
     if kind == "file_transfer":
         what = f"{record.get('what')} {record.get('direction')}: {record.get('path')} ({record.get('bytes')} bytes)"
+    if kind == "question":
+        what = f"{record.get('server_id')} asked: {record.get('method')} {record.get('mode')}".rstrip()
     if kind == "drift":
         kinds = record.get("changes")
         shown_kinds = ", ".join(map(str, kinds)) if isinstance(kinds, list) else ""
         what = f"{record.get('server_id')}.{record.get('tool_name')} changed, {record.get('action')}: {shown_kinds}"
     decision = " ".join(str(record[name]) for name in ("verdict", "approval") if record.get(name))
     outcome = "" if kind in {_START, "call_intent"} else str(record.get("error_type") or "ok")
+    if kind == "question":
+        who = record.get("answerer") or record.get("why")
+        outcome = f"{record.get('answer')} ({who})" if who else str(record.get("answer"))
     if kind == _START and (state := states[str(record.get("run_id"))]) is not State.ENDED:
         outcome = str(state)
     duration = record.get("duration_ms")

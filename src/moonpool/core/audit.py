@@ -1,9 +1,10 @@
 """Audit trail as data: record types, their canonical bytes, the hash chain and its verification. Pure.
 
 Every execution leaves a start and an end record, every tool call one outcome record, and every call that may change
-something an intent record before it leaves (H-058); every transfer of a file, every change of a tool and every standing
-answer leaves one. Records hold digests, sizes and names, never values: no argument, no result, no secret. Each stored
-row is chained to the one before it, so a changed, removed or inserted row shows.
+something an intent record before it leaves (H-058); every transfer of a file, every change of a tool, every question of
+a server that may be passed on, and every standing answer leaves one. Records hold digests, sizes and names, never
+values: no argument, no result, no secret. Each stored row is chained to the one before it, so a changed, removed or
+inserted row shows.
 
 A chain that is cut off at its end still verifies by itself; `verify_rows(anchor=...)` with a head noted elsewhere finds
 that too. The SQLite adapter is `moonpool.store.journal`, the in-memory twin `moonpool.store.fake`.
@@ -108,6 +109,32 @@ class CallOutcomeRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionRecord:
+    """A server asked something while it worked on a call: a form, an address, sampling. Not a word of it is kept."""
+
+    kind: ClassVar[str] = "question"
+    run_id: str  # of the execution that was asked; empty when it was already over, or it may be of several or none
+    trace_id: str
+    at: str
+    principal: str
+    session_id: str
+    code_digest: str
+    runs: tuple[str, ...]  # all executions that it may be of
+    server_id: str
+    tool_name: str  # of the call, with its server; empty when it may be of several
+    method: str
+    mode: str  # `form` or `url`; empty for sampling
+    question_digest: str  # as the server sent it; empty when it is not JSON
+    verdict: str  # empty when it was declined before policy was asked
+    rule_id: str
+    answer: str  # `accept`, `decline`, `cancel`, `answered` (sampling), `refused` or `cancelled` (the call ended)
+    answerer: str  # who answered; empty: nobody did
+    approver: str  # who reviewed a sampling request
+    why: str  # when nobody answered
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionEndRecord:
     """An execution is over. `redactions` counts what was taken out of its own output and result."""
 
@@ -199,6 +226,7 @@ AuditRecord: TypeAlias = (
     ExecutionStartRecord
     | CallIntentRecord
     | CallOutcomeRecord
+    | QuestionRecord
     | ExecutionEndRecord
     | FileTransferRecord
     | StandingAnswerRecord

@@ -33,6 +33,10 @@ _CALL: Final = (
     *("call_id", "server_id", "tool_name", "tool_digest", "arguments_digest", "verdict", "rule_id", "approval"),
     *("approver", "result_digest", "error_type"),
 )
+_QUESTION: Final = (
+    *("server_id", "tool_name", "method", "mode", "question_digest", "verdict", "rule_id", "answer", "answerer"),
+    "approver",
+)
 _UNASKED: Final = "NOT_REQUIRED"
 
 
@@ -138,6 +142,9 @@ def summary(records: Sequence[JsonValue]) -> JsonObject:
     end = (by_kind.get("execution_end") or [{}])[-1]
     outcomes, intents = by_kind.get("call_outcome", []), by_kind.get("call_intent", [])
     settled = {_key(call) for call in outcomes}
+    questions: list[JsonValue] = [
+        {name: one.get(name, "") for name in _QUESTION} for one in by_kind.get("question", [])
+    ]
     nothing: JsonObject = {}
     first, last = next(iter(_objects(records)), nothing), next(iter(_objects(records[::-1])), nothing)
     return {
@@ -156,6 +163,7 @@ def summary(records: Sequence[JsonValue]) -> JsonObject:
             for call in outcomes
             if call.get("approval") not in {_UNASKED, ""}
         ],
+        **({"questions": questions} if questions else {}),
         "chain": {
             "first": {"seq": first.get("seq", 0), "hash": first.get("hash", "")},
             "last": {"seq": last.get("seq", 0), "hash": last.get("hash", "")},

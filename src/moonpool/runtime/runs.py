@@ -208,6 +208,7 @@ class Run:
         try:
             outcome = self.outcome = await execution.run()
         except asyncio.CancelledError:
+            self._context.end()  # before its last record: what comes later is none of this execution's
             await finish(self._ended_early(CANCELLED))
             raise
         finally:

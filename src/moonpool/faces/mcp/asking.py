@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 ELICIT: Final = "elicitation/create"
 SAMPLE: Final = "sampling/createMessage"
+CLIENT: Final = "mcp:client"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class SendingAsker:
     abilities: Abilities
     send: Callable[[str, JsonObject], Awaitable[JsonObject]]
     turn: asyncio.Lock
+    name: str = CLIENT
 
     def can(self, method: str, mode: str = "") -> bool:
         return self.abilities.can(method, mode)
@@ -67,6 +69,7 @@ class LeavingAsker:
 
     abilities: Abilities
     call: ParkedCall
+    name: str = CLIENT
 
     def can(self, method: str, mode: str = "") -> bool:
         return self.abilities.can(method, mode)
