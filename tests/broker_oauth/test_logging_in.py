@@ -24,7 +24,7 @@ from moonpool.broker.oauth.credentials import Credentials
 from moonpool.broker.oauth.entering import enter
 from moonpool.broker.oauth.errors import OAuthError
 from moonpool.broker.oauth.keeping import Logins, MemoryShelf
-from moonpool.broker.oauth.loopback import LoopbackAgent, PastingAgent
+from moonpool.broker.oauth.loopback import STRANGERS_MAX, LoopbackAgent, PastingAgent
 from moonpool.broker.redaction import Redactor, Tally
 from moonpool.broker.upstreams import Upstream, open_upstreams
 from moonpool.broker.upstreams.base import UpstreamLoginFailedError, UpstreamLoginNeededError
@@ -139,6 +139,43 @@ async def test_a_request_without_end_is_hung_up_on_and_the_login_goes_on(issuer:
     agent = LoopbackAgent(lambda address: browsing.append(asyncio.create_task(visit(address))), timeout_s=20)
     await enter(side.config.servers[0], Logins(side.shelf), agent)
     await browsing[0]
+
+
+async def test_requests_with_another_state_do_not_spoil_a_login(issuer: Issuer) -> None:
+    side, pages = Side(issuer), list[httpx2.Response]()
+    browsing: list[asyncio.Task[None]] = []
+
+    async def visit(address: str) -> None:
+        back = await browse(address)
+        page, _, query = back.partition("?")
+        async with httpx2.AsyncClient() as client:
+            for wrong in ("", "code=x&state=forged", "error=access_denied", f"{query}&state=other", "state=%ff"):
+                pages.append(await client.get(f"{page}?{wrong}"))
+            pages.append(await client.get(back))
+
+    agent = LoopbackAgent(lambda address: browsing.append(asyncio.create_task(visit(address))), timeout_s=10)
+    await enter(side.config.servers[0], Logins(side.shelf), agent)
+    await browsing[0]
+    assert [page.status_code for page in pages] == [400, 400, 400, 400, 400, 200]
+    assert len(side.shelf.texts) == 1
+
+
+async def test_a_login_is_given_up_when_somebody_keeps_guessing(issuer: Issuer) -> None:
+    side = Side(issuer)
+    browsing: list[asyncio.Task[None]] = []
+
+    async def guess(address: str) -> None:
+        page, _, _ = (await browse(address)).partition("?")
+        async with httpx2.AsyncClient() as client:
+            with contextlib.suppress(httpx2.HTTPError):
+                for number in range(STRANGERS_MAX):
+                    await client.get(f"{page}?code=x&state={number}")
+
+    agent = LoopbackAgent(lambda address: browsing.append(asyncio.create_task(guess(address))), timeout_s=20)
+    with pytest.raises(OAuthError, match="another state"):
+        await enter(side.config.servers[0], Logins(side.shelf), agent)
+    await browsing[0]
+    assert side.shelf.texts == {}
 
 
 async def test_nobody_coming_back_ends_a_login(issuer: Issuer) -> None:

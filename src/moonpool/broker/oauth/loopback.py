@@ -1,16 +1,18 @@
 """How a person comes back from an authorization server: to a port of this machine, or by pasting an address.
 
 SECURITY: the port is bound on a loopback address only, is open for one answer and no longer than `timeout_s`, takes few
-bytes, and its page says nothing but that it is over. Whose answer it is decides the `state` (see `login`).
+bytes, and its page says nothing but that it is over. Any program of this machine can call it: only a request with the
+`state` that was sent counts as the answer, others are turned away while it goes on waiting. `login` checks the rest.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import anyio.to_thread
 
@@ -24,9 +26,15 @@ HOST: Final = "127.0.0.1"
 PATH: Final = "/callback"
 _REQUEST_BYTES_MAX: Final = 32 * 1024
 _REQUEST_S: Final = 10.0
+STRANGERS_MAX: Final = 100
+"""Requests with another state after which somebody is at work here, and the login is given up."""
 _PAGE: Final = (
     b"<!doctype html><meta charset=utf-8><title>Moonpool</title>"
     b"<p>Moonpool has the answer. You can close this page and go back to the terminal.</p>"
+)
+_STRANGER_PAGE: Final = (
+    b"<!doctype html><meta charset=utf-8><title>Moonpool</title>"
+    b"<p>This is not the answer that Moonpool waits for: it belongs to another login.</p>"
 )
 _HEADERS: Final = (
     b"content-type: text/html; charset=utf-8\r\ncache-control: no-store\r\nreferrer-policy: no-referrer\r\n"
@@ -65,8 +73,10 @@ class _Listener:
         self.redirect_uri = ""
         self._show, self._path, self._timeout_s = show, path, timeout_s
         self._came: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._state, self._strangers = "", 0
 
     async def fetch(self, address: str) -> str:
+        self._state = _state_of(address)
         self._show(address)
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -82,14 +92,25 @@ class _Listener:
                 head = await reader.readuntil(b"\r\n\r\n")
                 method, target, _ = head.split(b"\r\n", 1)[0].decode("ascii").split(" ", 2)
                 ours = method == "GET" and urlsplit(target).path == self._path and not self._came.done()
-                target = target if ours else ""
                 status, page = (b"200 OK", _PAGE) if ours else (b"404 Not Found", b"")
+                if ours and not self._fits(target):
+                    ours, status, page = False, b"400 Bad Request", _STRANGER_PAGE
+                target = target if ours else ""
                 length = b"content-length: %d\r\n\r\n" % len(page)
                 writer.write(b"HTTP/1.1 " + status + b"\r\n" + _HEADERS + length + page)
                 await writer.drain()
         writer.close()
         if target and not self._came.done():
             self._came.set_result(target)
+
+    def _fits(self, target: str) -> bool:
+        if self._state and hmac.compare_digest(_state_of(target).encode(), self._state.encode()):
+            return True
+        self._strangers += 1
+        if self._strangers >= STRANGERS_MAX:
+            why = f"{STRANGERS_MAX} requests with another state came to the login's page; see what runs on this machine"
+            self._came.set_exception(OAuthError(why))
+        return False
 
 
 class PastingAgent:
@@ -118,3 +139,9 @@ class _Paste:
 
 def _host(name: str) -> str:
     return HOST if name == "localhost" else name
+
+
+def _state_of(address: str) -> str:
+    """The one `state` of an address; nothing when there is none or several."""
+    states = parse_qs(urlsplit(address).query, max_num_fields=64).get("state", [])
+    return states[0] if len(states) == 1 else ""
