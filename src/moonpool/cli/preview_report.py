@@ -20,7 +20,7 @@ from moonpool.cli.tool_catalog import load_snapshot
 from moonpool.core.errors import InputError
 from moonpool.core.languages import PYTHON
 from moonpool.core.manifest import Manifest
-from moonpool.runtime.preview import SOURCE_BYTES_MAX, preview_code
+from moonpool.runtime.preview import SOURCE_BYTES_MAX, missing_servers, preview_code
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ def print_preview(
     manifest, missing = Manifest(), tuple[str, ...]()
     if source.language == PYTHON and (chosen := read_config(config)) is not None:
         snapshot = load_snapshot(chosen, refresh=refresh)
-        known = {server.server_id for server in snapshot.manifest.servers}
-        manifest, missing = snapshot.manifest, tuple(one for one in snapshot.problems if one not in known)
+        manifest, missing = snapshot.manifest, missing_servers(snapshot)
         for problem in snapshot.problems.values():
             sys.stderr.write(f"moonpool: {printable(problem)}\n")
     preview = preview_code(source.code, manifest, language=source.language, missing=missing)

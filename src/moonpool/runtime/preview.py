@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.manifest import Manifest, ToolDefinition
+    from moonpool.runtime.tools import ToolSnapshot
     from moonpool.wrappers.code_names import Miss
     from moonpool.wrappers.code_reading import CallRead, ImportRead
     from moonpool.wrappers.ir import Member, ToolShape
@@ -120,6 +121,12 @@ def preview_code(code: bytes, manifest: Manifest, *, language: str = PYTHON, mis
     except UnicodeDecodeError as error:
         raise InputError(f"the code is not UTF-8 (byte {error.start}); save it as UTF-8") from None
     return _Previewer(manifest, missing).preview(code)
+
+
+def missing_servers(snapshot: ToolSnapshot) -> tuple[str, ...]:
+    """Servers of `snapshot` that are configured, but whose tools are not known."""
+    known = {server.server_id for server in snapshot.manifest.servers}
+    return tuple(one for one in snapshot.problems if one not in known)
 
 
 class _Previewer:

@@ -53,6 +53,7 @@ class ExecuteRequest:
     typescript: bool
     session: str | None
     timeout_s: float | None
+    preview: bool
     dry_run: bool
     plan: str | None
 
@@ -98,14 +99,19 @@ def _execute(given: JsonObject) -> ExecuteRequest:
     except UnicodeEncodeError:
         raise InputError("the code holds half a surrogate pair, which UTF-8 cannot carry; remove it") from None
     language = cast("str | None", given.get("language"))
+    preview, dry_run = given.get("preview") is True, given.get("dry_run") is True
+    plan = cast("str | None", given.get("plan")) or None
+    if preview and (dry_run or plan):
+        raise InputError("preview runs nothing, so it goes with neither dry_run nor plan; leave one out")
     return ExecuteRequest(
         code=code,
         language=language_of(language),
         typescript=is_typescript(language),
         session=name,
         timeout_s=None if timeout is None else float(timeout),
-        dry_run=given.get("dry_run") is True,
-        plan=cast("str | None", given.get("plan")) or None,
+        preview=preview,
+        dry_run=dry_run,
+        plan=plan,
     )
 
 

@@ -79,6 +79,7 @@ _EXECUTE: Final[JsonObject] = {
                 "description": "Any name: later calls with it keep variables and files; else each call is fresh",
             },
             "timeout_s": {"type": "number", "exclusiveMinimum": 0, "description": "Default 60"},
+            "preview": {"type": "boolean", "description": "Python: run nothing, list its calls and mistakes"},
             "dry_run": {"type": "boolean", "description": "Make no changing call; list them as a plan"},
             "plan": {"type": "string", "description": "plan_id of that dry run: the user approves it, then it runs"},
         },

@@ -21,6 +21,7 @@ from moonpool.faces.mcp.arguments import DefinitionRequest, ExecuteRequest, Sear
 from moonpool.faces.mcp.catalogs import CurrentCatalog
 from moonpool.faces.mcp.definitions import DEFINITIONS, EXECUTE
 from moonpool.faces.mcp.instructions import instructions
+from moonpool.faces.mcp.previews import Previews
 from moonpool.faces.mcp.sessions import FaceSessions
 from moonpool.runtime.parked import ParkedCalls
 from moonpool.runtime.request_state import RequestStateError
@@ -105,6 +106,7 @@ class CodeTools:
         self._runtime, self._toolbox, self._lessons = app.runtime, app.toolbox, app.lessons
         self._told_definitions = False
         self._catalog = CurrentCatalog(app.toolbox, app.vectors)
+        self._previews = Previews(app.toolbox, code_bytes_max=settings.code_bytes_max)
         self._sessions = FaceSessions(app.runtime, idle_s=app.settings.session_idle_s)
 
     def prepare(self) -> None:
@@ -180,6 +182,8 @@ class CodeTools:
     async def _execute(
         self, request: ExecuteRequest, arguments: Mapping[str, JsonValue], caller: Caller
     ) -> Answer | InputNeeded:
+        if request.preview and caller.state is None:
+            return await self._previews.answer(request)
         key = digest_json(dict(arguments))
         if caller.state is not None:
             call = self._calls.resume(caller.state, key, caller.answers)
