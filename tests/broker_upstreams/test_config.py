@@ -192,6 +192,9 @@ def test_secrets_are_collected_and_never_printed() -> None:
         ("PORT", "8080123", False),
         ("BASE", "http://localhost:8080/x", False),
         ("PASSWORD", "correcthorse", True),
+        ("ONLY", "read_only", False),
+        ("SECRET", "read_only", True),
+        ("ANY", "correct-horse-battery-staple", True),
     ],
 )
 def test_what_counts_as_a_secret(name: str, value: str, secret: bool) -> None:

@@ -41,6 +41,7 @@ _PLAIN_VALUES = (
     re.compile(r"[A-Za-z]:\\.*"),  # a Windows path
     re.compile(r"[+-]?\d{1,11}(?:\.\d+)*"),  # a number, a port, a version
     re.compile(r"[A-Za-z]{1,12}"),  # one word: production, warning, disabled
+    re.compile(r"[a-z]{1,12}(?:[_-][a-z]{1,12}){1,2}"),  # a choice: read_only, dark-mode; passphrases have more words
     re.compile(r"[A-Za-z]+(?:/[A-Za-z_+.-]+)+"),  # Europe/Berlin, application/json
     re.compile(r"[a-z]{2}_[A-Z]{2}(?:\.[A-Za-z0-9-]+)?"),  # en_GB.UTF-8
 )
@@ -107,8 +108,9 @@ def is_secret_name(name: str) -> bool:
 def looks_secret(name: str, value: str) -> bool:
     """Whether `value`, given under `name`, must never be shown.
 
-    No: under 6 characters; a URL (its credentials are found separately); a path, number, version, locale, time zone,
-    media type or one plain word, unless the name itself says secret (`key`, `token`, `password`, `auth`...).
+    No: under 6 characters; a URL (its credentials are found separately); a path, number, version, locale, time zone or
+    media type; one plain word, or up to three in small letters joined by `_` or `-`, unless the name itself says secret
+    (`key`, `token`, `password`, `auth`...).
     Everything else: yes.
     """
     value = value.strip()
