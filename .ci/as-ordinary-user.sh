@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run the tests that depend on who runs them as an unprivileged uid, in a copy of this checkout with its own .venv,
-# HOME and environments; without arguments, then the doctor. Started by root; creates no account.
+# HOME and environments. Started by root; creates no account.
 # usage: as-ordinary-user.sh [PYTEST ARGUMENT...]
 set -eu
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -42,8 +42,9 @@ git add --all
 UV_LINK_MODE=copy PYTHON="$python" sh .ci/setup.sh dev
 chown -R "$uid:$uid" "$place/checkout" "$place/home" "$place/t"
 
-examine=no
-[ $# -gt 0 ] || { examine=yes; set -- tests/sandboxes tests/environments tests/security; }
+# Not again: what does not depend on who starts a sandbox. test_claims plays every attack of the doctor.
+[ $# -gt 0 ] || set -- tests/sandboxes tests/environments/test_access.py tests/security \
+    --ignore=tests/security/test_wire.py --ignore=tests/security/test_doctor.py
 wanted=()
 for path in "$@"; do
     [ "${path#tests/}" = "$path" ] || [ -e "$path" ] || { echo "no $path" >&2; exit 1; }
@@ -56,7 +57,3 @@ as_ordinary_user() {
         setpriv --reuid "$uid" --regid "$uid" --clear-groups --inh-caps=-all --bounding-set=-all "$@"
 }
 as_ordinary_user .venv/bin/python -m pytest -n "${WORKERS:-2}" --dist loadfile --basetemp "$place/t/p" "${wanted[@]}"
-if [ "$examine" = yes ]; then
-    as_ordinary_user .venv/bin/moonpool doctor --full >"$place/doctor.txt" || { cat "$place/doctor.txt"; exit 1; }
-    grep '^[a-z]*: ' "$place/doctor.txt" # what was found, without the tables
-fi
