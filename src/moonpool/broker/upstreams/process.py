@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 import anyio
+import anyio.to_thread
 
 from moonpool.broker.expansion import conceal
 from moonpool.broker.upstreams.base import RESULT_BYTES_MAX, UpstreamStartError, said
@@ -167,19 +168,23 @@ class ServerProcess(asyncio.SubprocessProtocol):
         """The shutdown order of A-052, over the whole group. Idempotent."""
         if (stdin := self._child.get_pipe_transport(0)) is not None:
             stdin.close()
-        if not self.stop_at_once:
-            await self.wait_exited(times.grace_s)
-        if _signal_group(self.pid, signal.SIGTERM):
-            await self._wait_group_gone(0.5 if self.stop_at_once else times.term_s)
-        if _signal_group(self.pid, signal.SIGKILL):
+        try:
+            if not self.stop_at_once:
+                await self.wait_exited(times.grace_s)
+            if _signal_group(self.pid, signal.SIGTERM):
+                await self._wait_group_gone(0.5 if self.stop_at_once else times.term_s)
+        finally:  # INVARIANT: nothing that fails above spares the group or leaves the pipes open
+            killed = _signal_group(self.pid, signal.SIGKILL)
+            self._child.close()
+        if killed:
             await self._wait_group_gone(times.kill_s)
-        self._child.close()
         await self.wait_exited(times.kill_s)
         self._end_output()
 
     async def _wait_group_gone(self, timeout_s: float) -> None:
         with anyio.move_on_after(timeout_s):
-            while _group_lives(self.pid):  # noqa: ASYNC110  the kernel has no event for the end of a group
+            # In a thread: a look at all of /proc takes milliseconds on a busy host.
+            while await anyio.to_thread.run_sync(_group_lives, self.pid):  # noqa: ASYNC110  no event for a group's end
                 await anyio.sleep(_POLL_S)
 
     @property

@@ -224,6 +224,8 @@ class SupervisedUpstream:
             connection.error = exc
         except Exception as exc:  # noqa: BLE001  whatever the SDK or a transport raises is this server's failure only
             problem = f"failed in an unexpected way: {type(exc).__name__}: {said(str(exc), 300)}"
+            if connection.link is not None:  # nobody waits for the end of a connection that was made
+                _log.error("server %r %s", self.server_id, problem)
             connection.error = UpstreamProtocolError(self.server_id, problem)
         finally:
             if connection.link is None:
