@@ -196,7 +196,7 @@ async def test_an_unknown_tool_is_answered_with_near_names() -> None:
     bench = Bench()
     outcome = await bench.call("raed")
     assert (type_of(outcome), outcome.error.message if outcome.error else "") == (
-        "UnknownTool", "there is no tool s.raed; did you mean s.read?",
+        "UnknownTool", 'there is no tool s.raed; did you mean s.read? Example: await servers.s.read(path="…")',
     )  # fmt: skip
     assert [record.error_type for record in bench.outcomes] == ["UnknownTool"]
 
@@ -229,13 +229,23 @@ async def test_bad_arguments_never_leave(arguments: dict[str, Any], words: str) 
     assert len(bench.outcomes) == 1
 
 
+async def test_only_the_first_refusals_show_how_the_tool_is_called() -> None:
+    bench = Bench(limits=CallLimits(examples_max=2))
+    told = [(await bench.call(wrong=1)).error for _ in range(3)]
+    assert [one is not None and 'Example: await servers.s.read(path="…")' in one.message for one in told] == [
+        True,
+        True,
+        False,
+    ]
+
+
 async def test_bottomless_arguments_are_refused() -> None:
     deep: Any = {}
     for _ in range(500):
         deep = {"a": deep}
     outcome = await Bench().call(path="x", deep=deep)
     assert outcome.error is not None
-    assert outcome.error.message == "arguments of s.read are nested deeper than 64 levels; flatten them"
+    assert outcome.error.message.startswith("arguments of s.read are nested deeper than 64 levels; flatten them.")
 
 
 @pytest.mark.req("H-059", "H-074", "H-090", "D-008")

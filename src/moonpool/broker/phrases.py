@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from moonpool.core.json import JsonObject, JsonValue
-    from moonpool.core.manifest import Manifest
+    from moonpool.core.manifest import Manifest, ToolDefinition
 
 _CANDIDATE_COUNT_MAX: Final = 500
 _NAME_LENGTH_MAX: Final = 128
@@ -58,6 +58,17 @@ def unknown_tool(server_id: str, tool: str, manifest: Manifest, *, near: bool = 
     if server_id not in {server.server_id for server in manifest.servers}:
         return f"there is no tool {asked}; {_servers_hint(server_id, manifest)}"
     return f"there is no tool {asked}; search the catalog for what server {server_id} offers"
+
+
+def offered_tool(text: str, manifest: Manifest) -> ToolDefinition | None:
+    """The first tool that a sentence of `unknown_tool` offers."""
+    _, mark, offered = text.partition("did you mean ")
+    if not mark:
+        return None
+    for tool in manifest.tools():
+        if offered.startswith((f"{tool.server_id}.{tool.name}?", f"{tool.server_id}.{tool.name} or ")):
+            return tool
+    return None
 
 
 def unknown_server(name: str, manifest: Manifest) -> str:

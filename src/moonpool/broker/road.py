@@ -30,11 +30,12 @@ import msgspec
 
 from moonpool.broker.approval import ApprovalRequest
 from moonpool.broker.arrival import Arrival, read_arrival
+from moonpool.broker.call_examples import CallExamples
 from moonpool.broker.call_in_hand import CallInHand, in_hand
 from moonpool.broker.context import UNKNOWN_SERVER
 from moonpool.broker.failures import PASSING_CAUSES, upstream_failure
 from moonpool.broker.passage import Passage, Refusal
-from moonpool.broker.phrases import printable, readable_json, storable, unknown_tool
+from moonpool.broker.phrases import offered_tool, printable, readable_json, storable, unknown_tool
 from moonpool.broker.recording import CANCELLED, CallRecorder
 from moonpool.broker.redaction import Tally
 from moonpool.broker.upstreams.base import UpstreamCallTimeoutError, UpstreamError
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from moonpool.broker.witness import Witness
     from moonpool.core.audit import Journal
     from moonpool.core.json import JsonObject
+    from moonpool.core.manifest import ToolDefinition
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +76,7 @@ class ToolRoad:
         self._redactor = redactor
         self._recorder = CallRecorder(journal, redactor)
         self._checks = SchemaChecks()
+        self._examples = CallExamples()
 
     async def pass_call(self, spec: ToolCallSpec, session: CallContext) -> ToolCallOutcome:
         """Carry one call through all stages. Raises nothing but cancellation: every failure is an outcome."""
@@ -145,7 +148,8 @@ class ToolRoad:
         if tool is None:
             session.unknown += 1
             near = session.unknown <= session.limits.near_names_max  # SECURITY: looking costs the loop 5 ms
-            raise Refusal(CallErrorType.UNKNOWN_TOOL, unknown_tool(spec.server_id, spec.tool, manifest, near=near))
+            problem = unknown_tool(spec.server_id, spec.tool, manifest, near=near)
+            raise Refusal(CallErrorType.UNKNOWN_TOOL, self._taught(problem, session, offered_tool(problem, manifest)))
         passage.tool, passage.tool_digest = tool, tool.digest
         passage.trust = session.trust.get(spec.server_id, UNKNOWN_SERVER)
         passage.hints = passage.trust.hints(tool)
@@ -161,7 +165,14 @@ class ToolRoad:
         if check.warning:
             passage.warnings.append(check.warning)
         if checked.problem:
-            raise Refusal(CallErrorType.VALIDATION_ERROR, checked.problem)
+            raise Refusal(CallErrorType.VALIDATION_ERROR, self._taught(checked.problem, passage.session, tool))
+
+    def _taught(self, problem: str, session: CallContext, tool: ToolDefinition | None) -> str:
+        """`problem`, and how the tool is called."""
+        if tool is None or session.examples >= session.limits.examples_max:
+            return problem
+        session.examples += 1
+        return self._examples.after(problem, tool, session.manifest(), language=session.language)
 
     def _decide(self, passage: Passage) -> Decision:
         decision = passage.decide()

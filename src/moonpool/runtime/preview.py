@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from moonpool.broker.phrases import clip, undeclared_parameters, unknown_server, unknown_tool
+from moonpool.broker.phrases import clip, offered_tool, undeclared_parameters, unknown_server, unknown_tool
 from moonpool.broker.validation import SchemaChecks, Unread
 from moonpool.core.errors import InputError
 from moonpool.core.languages import PYTHON
@@ -24,7 +24,7 @@ from moonpool.core.naming import name_server_modules
 from moonpool.wrappers.code_names import NameIndex
 from moonpool.wrappers.code_reading import CodeRead, UnreadableCodeError, read_code
 from moonpool.wrappers.code_scopes import TooManyNodesError
-from moonpool.wrappers.ir import Choice, Scalar
+from moonpool.wrappers.examples import example_call
 from moonpool.wrappers.names import name_manifest
 from moonpool.wrappers.reading import read_shape
 
@@ -36,13 +36,12 @@ if TYPE_CHECKING:
     from moonpool.runtime.tools import ToolSnapshot
     from moonpool.wrappers.code_names import Miss
     from moonpool.wrappers.code_reading import CallRead, ImportRead
-    from moonpool.wrappers.ir import Member, ToolShape
+    from moonpool.wrappers.ir import ToolShape
 
 SOURCE_BYTES_MAX: Final = 1_000_000
 _NEAR_NAMES_MAX: Final = 20
 _CHECKED_CALLS_MAX: Final = 200
 _VALUE_CHARS_MAX: Final = 60
-_EXAMPLE_PARAMETERS_MAX: Final = 8
 
 
 class Certainty(StrEnum):
@@ -213,7 +212,7 @@ class _Previewer:
             return self._error(line, "UnknownServer", self._unknown_server(server_id))
         self._near += 1
         text = unknown_tool(server_id, name, self._manifest, near=self._near <= _NEAR_NAMES_MAX)
-        near = _named_in(text, self._manifest)
+        near = offered_tool(text, self._manifest)
         self._error(line, "UnknownTool", f"{text} {self._example(near)}" if near else text)
         return None
 
@@ -242,43 +241,8 @@ class _Previewer:
         return {member.identifier: member.wire_name for member in members}
 
     def _example(self, tool: ToolDefinition) -> str:
-        """`Example: await servers.time.convert_time(source_timezone="…")`."""
         server, names = self._names.find(tool.server_id, tool.name)
-        needed = [member for member in self._shape(tool).input.members if member.required][:_EXAMPLE_PARAMETERS_MAX]
-        arguments = ", ".join(f"{member.identifier}={_placeholder(member)}" for member in needed)
-        return f"Example: await servers.{server.module}.{names.function}({arguments})"
-
-
-def _placeholder(member: Member) -> str:
-    """A value as Python would write it, of the declared kind as far as that is simple."""
-    if isinstance(member.type, Choice) and member.type.values:
-        return _as_python(member.type.values[0])
-    if member.default is not None and member.default != "null":
-        return _as_python(member.default)
-    return _BY_SCALAR.get(member.type, '"…"') if isinstance(member.type, Scalar) else "…"
-
-
-_BY_SCALAR: Final = {Scalar.INTEGER: "1", Scalar.NUMBER: "1.5", Scalar.BOOLEAN: "True", Scalar.ANY: "…"}
-
-
-def _as_python(text: str) -> str:
-    """JSON text as a Python literal."""
-    try:
-        value: JsonValue = json.loads(text)
-    except ValueError:  # it was too long and is cut
-        return "…"
-    return clip(json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value), _VALUE_CHARS_MAX)
-
-
-def _named_in(text: str, manifest: Manifest) -> ToolDefinition | None:
-    """The first tool that a sentence with near names offers."""
-    _, mark, offered = text.partition("did you mean ")
-    if not mark:
-        return None
-    for tool in manifest.tools():
-        if offered.startswith((f"{tool.server_id}.{tool.name}?", f"{tool.server_id}.{tool.name} or ")):
-            return tool
-    return None
+        return example_call(tool, self._shape(tool), server, names, language=PYTHON)
 
 
 def _has_patterns(schema: JsonValue) -> bool:

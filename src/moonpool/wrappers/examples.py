@@ -1,0 +1,64 @@
+"""One example call of a tool, as code of a language would write it: for messages that teach. Pure.
+
+Values are what the schema offers (a choice, a default) or stand for what the caller knows. Everything here comes from a
+server: values are written as literals of the language, and bounded.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from moonpool.wrappers.ir import Choice, Scalar
+
+if TYPE_CHECKING:
+    from moonpool.core.json import JsonValue
+    from moonpool.core.manifest import ToolDefinition
+    from moonpool.wrappers.ir import Member, ToolShape
+    from moonpool.wrappers.names import ServerNames, ToolNames
+
+_PARAMETERS_MAX: Final = 8
+_VALUE_CHARS_MAX: Final = 60
+_UNKNOWN: Final = "…"
+_BY_SCALAR: Final[dict[Scalar, JsonValue]] = {Scalar.INTEGER: 1, Scalar.NUMBER: 1.5, Scalar.BOOLEAN: True}
+
+
+def example_call(
+    tool: ToolDefinition, shape: ToolShape, server: ServerNames, names: ToolNames, *, language: str
+) -> str:
+    """`Example: await servers.time.convert_time(source_timezone="…")`, with the parameters that must be there."""
+    needed = [member for member in shape.input.members if member.required][:_PARAMETERS_MAX]
+    if language in {"node", "bash"}:
+        given = ", ".join(f"{json.dumps(one.wire_name)}: {_json(_value(one))}" for one in needed)
+        arguments = f"{{{given}}}"
+        if language == "node":
+            return f"Example: await {server.module}.{names.node}({arguments})"
+        return f"Example: moonpool call {shlex.quote(f'{tool.server_id}.{tool.name}')} {shlex.quote(arguments)}"
+    given = ", ".join(f"{one.identifier}={_python(_value(one))}" for one in needed)
+    return f"Example: await servers.{server.module}.{names.function}({given})"
+
+
+def _value(member: Member) -> JsonValue:
+    """A value of the declared kind, as far as that is simple; an ellipsis stands for any other."""
+    if isinstance(member.type, Choice) and member.type.values:
+        return _decoded(member.type.values[0])
+    if member.default is not None and member.default != "null":
+        return _decoded(member.default)
+    return _BY_SCALAR.get(member.type, _UNKNOWN) if isinstance(member.type, Scalar) else _UNKNOWN
+
+
+def _decoded(text: str) -> JsonValue:
+    try:
+        value: JsonValue = json.loads(text)
+    except ValueError:  # it was too long and is cut
+        return _UNKNOWN
+    return value if len(text) <= _VALUE_CHARS_MAX else _UNKNOWN
+
+
+def _json(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _python(value: JsonValue) -> str:
+    return _json(value) if isinstance(value, str) else repr(value)
