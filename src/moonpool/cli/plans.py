@@ -45,7 +45,7 @@ def approve(id_: Annotated[str, _ID], *, json: Annotated[bool, _JSON] = False) -
 
 @app.command()
 def deny(id_: Annotated[str, _ID], *, json: Annotated[bool, _JSON] = False) -> None:
-    """Refuse a plan."""
+    """Refuse a plan, or take an approval back that was not used yet."""
     from moonpool.cli.plan_reports import answer_plan
 
     sys.exit(answer_plan(id_, approved=False, as_json=json))

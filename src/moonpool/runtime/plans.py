@@ -77,7 +77,7 @@ class Plans:
         return self._answer(plan, approved=True, approver=answerer.name, by_person=answerer.person)
 
     def deny(self, plan_id: str, answerer: Answerer) -> StoredPlan:
-        """Say no. Raises PlanError, PlanStoreError, JournalError."""
+        """Say no, also to a plan that was approved and not used yet. Raises PlanError, PlanStoreError, JournalError."""
         return self._answer(self.find(plan_id).plan, approved=False, approver=answerer.name, by_person=answerer.person)
 
     # --- for executions

@@ -56,7 +56,7 @@ class PlanStore:
                 "DELETE FROM plan WHERE state NOT IN (?, ?) AND made_at < ?", (*open_states, self._clock() - _KEPT_S)
             )
             count = connection.execute("SELECT count(*) FROM plan WHERE state IN (?, ?)", open_states).fetchone()[0]
-            if count >= PLANS_MAX:
+            if count >= PLANS_MAX and not self._make_room(connection, open_states):
                 raise PlanStoreError(f"{PLANS_MAX} plans wait already; deny some with `moonpool plans deny`")
             connection.execute(
                 "INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, '', 0)",
@@ -70,6 +70,15 @@ class PlanStore:
                 ),
             )
             record()
+
+    def _make_room(self, connection: sqlite3.Connection, open_states: tuple[PlanState, ...]) -> bool:
+        """Forget the older half of the plans that nobody needs to answer: without calls, or of a failed rehearsal."""
+        rows = connection.execute(f"{_SELECT} WHERE state IN (?, ?) ORDER BY made_at, plan_id", open_states).fetchall()
+        found = [self._stored(row).plan for row in rows]
+        idle = [plan.plan_id for plan in found if plan.problem or not plan.calls]
+        gone = idle[: (len(idle) + 1) // 2]
+        connection.executemany("DELETE FROM plan WHERE plan_id = ?", ((one,) for one in gone))
+        return bool(gone)
 
     def plans(self) -> list[StoredPlan]:
         """Every plan of the last week, oldest first."""
@@ -96,28 +105,34 @@ class PlanStore:
         by_person: bool,
         record: Callable[[], None] = _nothing,
     ) -> None:
-        """Answer a plan that waits. Raises PlanError. When `record` raises, nothing was answered."""
-        state = PlanState.APPROVED if approved else PlanState.DENIED
-        self._move(plan, PlanState.WAITING, state, "answered", record, approver=approver, by_person=by_person)
+        """Answer a plan that waits; a no also takes a yes back. Raises PlanError.
+
+        When `record` raises, nothing was answered.
+        """
+        if approved:
+            before, state = (PlanState.WAITING,), PlanState.APPROVED
+        else:
+            before, state = (PlanState.WAITING, PlanState.APPROVED), PlanState.DENIED
+        self._move(plan, before, state, "answered", record, approver=approver, by_person=by_person)
 
     def take(self, plan: Plan, record: Callable[[], None] = _nothing) -> None:
         """Use an approved plan; from now on nobody can. Raises PlanError."""
-        self._move(plan, PlanState.APPROVED, PlanState.USED, "used", record)
+        self._move(plan, (PlanState.APPROVED,), PlanState.USED, "used", record)
 
     def _move(
         self,
         plan: Plan,
-        before: PlanState,
+        before: tuple[PlanState, ...],
         after: PlanState,
         what: str,
         record: Callable[[], None],
         **answer: Any,
     ) -> None:
-        columns = "".join(f", {name} = ?" for name in answer)
+        columns, states = "".join(f", {name} = ?" for name in answer), ", ".join("?" for _ in before)
         with self._writing() as connection:
             moved = connection.execute(
-                f"UPDATE plan SET state = ?{columns} WHERE plan_id = ? AND digest = ? AND state = ?",  # noqa: S608
-                (after, *answer.values(), plan.plan_id, plan.digest, before),
+                f"UPDATE plan SET state = ?{columns} WHERE plan_id = ? AND digest = ? AND state IN ({states})",  # noqa: S608
+                (after, *answer.values(), plan.plan_id, plan.digest, *before),
             ).rowcount
             if moved:
                 record()

@@ -1,0 +1,73 @@
+"""The file of plans: what may become of one, and that no run of harmless dry runs locks everybody out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from moonpool.core.plans import Effect, EffectKind, Plan, PlanError, PlanState, PlanStoreError
+from moonpool.store.plans import PLANS_MAX, PlanStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CREATE = Effect(
+    number=1, kind=EffectKind.CALL, server_id="hub", tool_name="create", tool_digest="", arguments="{}",
+    arguments_digest="sha256:0", verdict="ask", rule_id="", reason="", of_the_moment=False, destructive=False,
+    placeholder="text",
+)  # fmt: skip
+
+
+def plan(number: int, *effects: Effect, problem: str = "") -> Plan:
+    return Plan(
+        plan_id=f"plan_{number:032x}", run_id="run_1", principal="local:a", session_id="", language="python",
+        code_digest="sha256:1", manifest_digest="", policy_digest="", effects=effects, made_at=float(number),
+        expires_at=10_000.0, problem=problem,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> PlanStore:
+    return PlanStore(tmp_path / "private" / "plans.sqlite3", clock=lambda: 1_000.0)
+
+
+def test_an_approval_is_taken_back_until_the_plan_is_used(store: PlanStore) -> None:
+    for number in (1, 2):
+        store.put(plan(number, CREATE))
+        store.answer(plan(number, CREATE), approved=True, approver="a", by_person=True)
+    store.answer(plan(1, CREATE), approved=False, approver="b", by_person=True)
+    store.take(plan(2, CREATE))
+    with pytest.raises(PlanError, match="it is denied"):
+        store.take(plan(1, CREATE))
+    with pytest.raises(PlanError, match="it is used"):
+        store.answer(plan(2, CREATE), approved=False, approver="b", by_person=True)
+    assert [one.state for one in store.plans()] == [PlanState.DENIED, PlanState.USED]
+
+
+def test_what_was_denied_is_not_approved_afterwards(store: PlanStore) -> None:
+    store.put(plan(1, CREATE))
+    store.answer(plan(1, CREATE), approved=False, approver="a", by_person=True)
+    with pytest.raises(PlanError, match="it is denied"):
+        store.answer(plan(1, CREATE), approved=True, approver="a", by_person=True)
+
+
+@pytest.mark.parametrize("idle", [plan(0), plan(0, CREATE, problem="the rehearsal failed")], ids=["reads", "failed"])
+def test_plans_that_nobody_has_to_answer_make_room(store: PlanStore, idle: Plan) -> None:
+    store.put(plan(1, CREATE))
+    for number in range(2, PLANS_MAX + 2):
+        store.put(replace(idle, plan_id=f"plan_{number:032x}", made_at=float(number)))
+    kept = [one.plan.plan_id for one in store.plans()]
+    assert kept[0] == plan(1).plan_id  # somebody may be reading it
+    assert kept[-1] == plan(PLANS_MAX + 1).plan_id
+    assert len(kept) < PLANS_MAX
+
+
+def test_above_the_limit_a_plan_that_is_to_be_answered_is_refused(store: PlanStore) -> None:
+    for number in range(PLANS_MAX):
+        store.put(plan(number, CREATE))
+    with pytest.raises(PlanStoreError, match="plans deny"):
+        store.put(plan(PLANS_MAX, CREATE))
+    store.answer(plan(0, CREATE), approved=False, approver="a", by_person=True)
+    store.put(plan(PLANS_MAX, CREATE))
