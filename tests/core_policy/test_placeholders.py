@@ -161,3 +161,12 @@ def test_a_part_of_a_placeholder_is_told_and_not_followed(arguments: Any) -> Non
 
 def test_what_only_looks_like_a_placeholder_is_an_ordinary_value() -> None:
     assert (effect({"t": "placeholder-9-9"}).openings, effect({"t": "placeholder-9-9"}).derived) == ((), ())
+
+
+@pytest.mark.parametrize("long", ["at", "path"])
+def test_a_place_that_nobody_could_read_is_not_followed(long: str) -> None:
+    name = "n" * 2_000
+    marks = {"1997001002": (1, Mark(value=1_997_001_002, path=f"/{name}" if long == "path" else "/id"))}
+    openings, derived = find_openings({name if long == "at" else "n": 1_997_001_002}, marks)
+    assert openings == ()
+    assert [len(one) <= 500 for one in derived] == [True]

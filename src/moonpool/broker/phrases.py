@@ -168,6 +168,11 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() or char == "\n" else _escape(char) for char in text)
 
 
+def on_one_line(text: str) -> str:
+    """`printable`, and no line of its own for whoever wrote it."""
+    return printable(text).replace("\n", "\\n")
+
+
 def readable_json(value: JsonValue, length_max: int) -> str:
     """`value` for a person: indented when short, bounded, nothing in it that a terminal would act on."""
     text = json.dumps(value, ensure_ascii=False, indent=2)

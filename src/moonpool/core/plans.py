@@ -34,6 +34,8 @@ SHOWN_CHARS_MAX: Final = 16_000
 SHOWN_BYTES_MAX: Final = 4 * SHOWN_CHARS_MAX
 SHOWN_TOTAL_CHARS_MAX: Final = 400_000
 OPENINGS_MAX: Final = 100
+POINTER_CHARS_MAX: Final = 500
+"""Of a place in arguments or in a result; a longer one could not be read, and is not followed."""
 
 
 class EffectKind(StrEnum):
@@ -205,8 +207,9 @@ def find_openings(
             if mark is None:
                 continue  # looks like one, and is none
             start = _start_of(leaf, mark, found[0], found.start())
-            if start is None or len(openings) >= OPENINGS_MAX or is_name:
-                derived.append(at)
+            too_long = len(at) > POINTER_CHARS_MAX or len(mark.path) > POINTER_CHARS_MAX
+            if start is None or len(openings) >= OPENINGS_MAX or is_name or too_long:
+                derived.append(at[:POINTER_CHARS_MAX])
             else:
                 openings.append(Opening(at=at, start=start, planned=mark.value, number=number, path=mark.path))
     return tuple(openings), tuple(dict.fromkeys(derived))[:OPENINGS_MAX]

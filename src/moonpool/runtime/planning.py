@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.approval import ApprovalRequest
+from moonpool.broker.phrases import on_one_line
 from moonpool.broker.planned import PlannedDesk
 from moonpool.broker.rehearsal import Rehearsal
 from moonpool.core.audit import JournalError
@@ -115,7 +116,11 @@ def plan_lines(plan: Plan) -> list[str]:
 
 
 def effect_line(effect: Effect) -> str:
-    """`1. github.create_issue {"title": "x"} (destructive; ask: by default)`."""
+    """`1. github.create_issue {"title": "x"} (destructive; ask: by default)`.
+
+    SECURITY: names of tools and of what they return are a server's, member names the code's: none of them may begin a
+    line, or it could pass for another effect.
+    """
     remarks = [_KINDS[effect.kind]] if effect.kind is not EffectKind.CALL else []
     if effect.destructive and effect.kind is EffectKind.CALL:
         remarks.append("may destroy")
@@ -129,7 +134,7 @@ def effect_line(effect: Effect) -> str:
             f"at {', '.join(effect.derived[:5])}: made from a placeholder in a way that cannot be followed; "
             "the real run will stop here"
         )
-    return f"{effect.number}. {effect.name} {effect.arguments} ({'; '.join(remarks)})"
+    return on_one_line(f"{effect.number}. {effect.name} {effect.arguments} ({'; '.join(remarks)})")
 
 
 _KINDS: Final = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from moonpool.broker.approval import DenyApprover, approve, reject
 from moonpool.broker.call_in_hand import AnswererGoneError
-from moonpool.broker.phrases import clip
+from moonpool.broker.phrases import clip, on_one_line
 from moonpool.core.policy import allow_hint
 from moonpool.faces.mcp.asking import ELICIT, Bindings
 
@@ -31,6 +31,7 @@ FORM: Final[JsonObject] = {
     "required": ["allow"],
 }
 _ARGUMENTS_CHARS_MAX: Final = 2_000
+_NAME_CHARS_MAX: Final = 300
 _PLAN_CHARS_MAX: Final = 16_000
 _UNSEEN: Final = "application:mcp"  # nobody has said no, so a plan goes on waiting
 
@@ -78,8 +79,9 @@ class ElicitingApprover:
 def _question(request: ApprovalRequest) -> str:
     if request.listing:
         return f"Approve the whole plan? {request.reason}.\n{request.arguments}"
+    name = on_one_line(clip(f"{request.server_id}.{request.tool_name}", _NAME_CHARS_MAX))
     return (
-        f"Code wants to call {request.server_id}.{request.tool_name}.\n"
+        f"Code wants to call {name}.\n"
         f"Arguments: {clip(request.arguments, _ARGUMENTS_CHARS_MAX)}\n"
         f"Asked because {request.reason}."
     )
