@@ -19,7 +19,8 @@ import typer
 from moonpool.cli.approvers import user_name
 from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_OK
-from moonpool.cli.terminal_approver import framed, open_terminal, visible
+from moonpool.cli.terminal import open_terminal
+from moonpool.cli.terminal_approver import framed, visible
 from moonpool.core.audit import record_bytes
 from moonpool.core.errors import InputError
 from moonpool.runtime.approvals import Answerer, Approvals, standing_terms

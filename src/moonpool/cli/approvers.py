@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.broker.approval import Approver
+    from moonpool.broker.call_in_hand import Respondent
     from moonpool.cli.program_output import ProgramOutput
 
 
@@ -40,16 +41,25 @@ async def open_approver(choice: Approve, output: ProgramOutput, data: Path) -> A
         async with open_queue(data, output.say) as queue:
             yield queue
         return
-    from moonpool.cli.terminal_approver import TerminalApprover, open_terminal
+    from moonpool.cli.terminal import Terminal, open_terminal
+    from moonpool.cli.terminal_approver import TerminalApprover
 
     terminal = open_terminal()
     if terminal is None:
         yield DenyApprover(output.say, why="there is no terminal to ask on")
         return
     try:
-        yield TerminalApprover(terminal, output.held, name=f"terminal:{user_name()}")
+        yield TerminalApprover(Terminal(terminal, output.held), name=f"terminal:{user_name()}")
     finally:
         os.close(terminal)
+
+
+def respondent_beside(approver: Approver) -> Respondent | None:
+    """Who fills in servers' forms: the person who approves at a terminal, and nobody else."""
+    from moonpool.cli.terminal_approver import TerminalApprover
+    from moonpool.cli.terminal_forms import TerminalForms
+
+    return TerminalForms(approver.terminal, name=approver.name) if isinstance(approver, TerminalApprover) else None
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from moonpool.cli.approvers import open_approver
+from moonpool.cli.approvers import open_approver, respondent_beside
 from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.interrupts import Interrupts
 
@@ -21,6 +21,7 @@ async def run_here(parts: RunParts) -> None:
     """Run the code and print its line. Raises MoonpoolError before there is an envelope."""
     from moonpool.bootstrap import assemble
     from moonpool.environments.progress import stderr_progress
+    from moonpool.runtime.answering import answered_by
     from moonpool.runtime.envelope_line import envelope_line
     from moonpool.runtime.missing_tools import tell_missing_tools
     from moonpool.runtime.planning import plan_first, told_of
@@ -46,9 +47,11 @@ async def run_here(parts: RunParts) -> None:
         ):
             warning = asyncio.create_task(tell_missing_tools(app.toolbox, parts.output.say))
             last: list[Session] = []
+            person = respondent_beside(approver)
+            ticket = answered_by(app.ticket, lambda: person)
 
             async def execute(request: CodeRequest) -> Envelope:
-                session = app.runtime.session(app.ticket, final=True)
+                session = app.runtime.session(ticket, final=True)
                 last[:] = [session]
                 await parts.files.send(session.files)
                 interrupts.aim(session)

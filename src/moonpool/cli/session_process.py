@@ -49,6 +49,7 @@ class StartReport(msgspec.Struct, frozen=True, kw_only=True):
 async def _hold(start: SessionStart, starter: _Starter) -> None:
     from moonpool.bootstrap import assemble, data_folder
     from moonpool.broker.policies import file_digest
+    from moonpool.runtime.answering import answered_by
     from moonpool.runtime.session_files import SessionFolder
     from moonpool.runtime.session_host import ClientApprover, SessionHost, SessionIdentity
 
@@ -71,7 +72,7 @@ async def _hold(start: SessionStart, starter: _Starter) -> None:
             config_digest=start.config_digest,
             policy_digest=file_digest(app.policy),
         )
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(answered_by(app.ticket, approver.respondent))
         host = SessionHost(session, app.toolbox, approver, identity, idle_s=settings.session_idle_s)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, host.stop)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moonpool.broker.approval import ApprovalRequest
+from moonpool.broker.call_in_hand import AnswererGoneError
+from moonpool.broker.relay import ELICIT
 from moonpool.runtime import session_wire as wire
 from moonpool.sandboxes.base import Stream
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from moonpool.broker.approval import Approver
+    from moonpool.broker.call_in_hand import Respondent
 
 
 class SessionRun:
@@ -27,7 +30,10 @@ class SessionRun:
         show: Callable[[Stream, bytes], None],
         say: Callable[[str], None],
         approver: Approver,
+        respondent: Respondent | None = None,
     ) -> None:
+        """`respondent` fills in servers' forms, where `Run.fills_forms` said that somebody does."""
+        self._respondent = respondent
         self._connection, self._show, self._say, self._approver = connection, show, say, approver
         self._writer: asyncio.StreamWriter | None = None
         self._questions: dict[str, asyncio.Task[None]] = {}
@@ -65,6 +71,8 @@ class SessionRun:
             self._say(message.text)
         elif isinstance(message, wire.Question):
             self._questions[message.request_id] = asyncio.create_task(self._answer(message))
+        elif isinstance(message, wire.Form):
+            self._questions[message.request_id] = asyncio.create_task(self._fill_in(message))
         elif (
             isinstance(message, wire.Withdrawn) and (task := self._questions.pop(message.request_id, None)) is not None
         ):
@@ -82,6 +90,14 @@ class SessionRun:
                 note=answer.note,
             )
         )
+
+    async def _fill_in(self, form: wire.Form) -> None:
+        person, result = self._respondent, dict[str, Any]()
+        with suppress(AnswererGoneError):
+            if person is not None:
+                result = await person.ask(ELICIT, form.params)
+        name = "" if person is None else person.name
+        self._send(wire.FormAnswer(request_id=form.request_id, result=result, answerer=name))
 
     def _send(self, message: wire.ClientMessage) -> None:
         if self._writer is not None and not self._writer.is_closing():

@@ -6,17 +6,22 @@ SECURITY: a question goes to the client whose code caused it, to nobody else; wh
 from __future__ import annotations
 
 import asyncio
+import uuid
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.approval import ApprovalAnswer, reject
+from moonpool.broker.call_in_hand import AnswererGoneError
+from moonpool.broker.relay import ELICIT
 from moonpool.core.calls import ApprovalState
 from moonpool.runtime import session_wire as wire
 
 if TYPE_CHECKING:
     from moonpool.broker.approval import ApprovalRequest
+    from moonpool.core.json import JsonObject
     from moonpool.sandboxes.base import Stream
 
 _APPROVER_CHARS_MAX: Final = 200
+_FORMS_MAX: Final = 16
 
 
 class Client:
@@ -25,6 +30,8 @@ class Client:
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
         self._questions: dict[str, tuple[ApprovalRequest, asyncio.Future[ApprovalAnswer]]] = {}
+        self._forms: dict[str, asyncio.Future[wire.FormAnswer]] = {}
+        self.fills_forms = False
         self.gone = False
 
     def send(self, message: wire.HostMessage) -> None:
@@ -48,6 +55,30 @@ class Client:
             if not answer.done() or answer.cancelled():
                 self.send(wire.Withdrawn(request_id=request.request_id))
 
+    async def ask_form(self, params: JsonObject) -> wire.FormAnswer:
+        """Have the person fill in a server's form. Raises AnswererGoneError."""
+        if self.gone or len(self._forms) >= _FORMS_MAX:
+            raise AnswererGoneError("the client that ran this code is gone")
+        request_id = uuid.uuid4().hex
+        answer: asyncio.Future[wire.FormAnswer] = asyncio.get_running_loop().create_future()
+        self._forms[request_id] = answer
+        self.send(wire.Form(request_id=request_id, params=params))
+        try:
+            given = await answer
+        finally:
+            del self._forms[request_id]
+            if not answer.done() or answer.cancelled():
+                self.send(wire.Withdrawn(request_id=request_id))
+        if not given.result:
+            raise AnswererGoneError("nobody could be asked at the terminal")
+        return given
+
+    def take_form(self, answer: wire.FormAnswer) -> None:
+        """Match what a person said to its question. The relay checks it."""
+        waiting = self._forms.get(answer.request_id)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answer)
+
     def take(self, answer: wire.Answer) -> None:
         """Match an answer to its question. The desk checks what it is bound to."""
         _, waiting = self._questions.get(answer.request_id, (None, None))
@@ -70,6 +101,9 @@ class Client:
         for request, waiting in tuple(self._questions.values()):
             if not waiting.done():
                 waiting.set_result(_nobody(request))
+        for form in tuple(self._forms.values()):
+            if not form.done():
+                form.set_exception(AnswererGoneError("the client that ran this code is gone"))
 
 
 class ClientApprover:
@@ -80,6 +114,28 @@ class ClientApprover:
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         return _nobody(request) if self.client is None else await self.client.ask(request)
+
+    def respondent(self) -> ClientRespondent | None:
+        """Who fills in servers' forms for the code that is running now."""
+        return None if self.client is None else ClientRespondent(self.client)
+
+
+class ClientRespondent:
+    """The person at the terminal of the client whose code is running: fills in forms, cannot sample."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.name = "application:session"  # until somebody has answered
+
+    def can(self, method: str, mode: str = "") -> bool:
+        del mode
+        return method == ELICIT and self._client.fills_forms and not self._client.gone
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        assert method == ELICIT
+        given = await self._client.ask_form(params)
+        self.name = given.answerer[:_APPROVER_CHARS_MAX]
+        return given.result
 
 
 def _nobody(request: ApprovalRequest) -> ApprovalAnswer:

@@ -145,6 +145,7 @@ class SessionHost:
             return
         if self._over.is_set():
             return  # the client sees the end before `Accepted` and starts the session anew
+        client.fills_forms = run.fills_forms
         client.send(wire.Accepted())
         self._wake()
         running = self._loop.create_task(self._take_turn(run, client))
@@ -201,6 +202,8 @@ class SessionHost:
         while (message := await wire.receive_from_client(reader)) is not None:
             if isinstance(message, wire.Answer):
                 client.take(message)
+            elif isinstance(message, wire.FormAnswer):
+                client.take_form(message)
             elif isinstance(message, wire.Interrupt):
                 self._interrupt(client, running, at_once=message.at_once)
         client.vanish()

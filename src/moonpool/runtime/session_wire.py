@@ -10,7 +10,7 @@ the connection. Neighbours: `session_host`, `session_client`, `session_files`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -65,6 +65,7 @@ class Run(_Message, frozen=True, tag="run"):
     backend: str | None = None
     config_digest: str | None = None
     policy_digest: str | None = None
+    fills_forms: bool = False  # somebody at a terminal can be asked what servers want to know
 
 
 class Answer(_Message, frozen=True, tag="answer"):
@@ -75,6 +76,14 @@ class Answer(_Message, frozen=True, tag="answer"):
     state: str
     approver: str
     note: str = ""
+
+
+class FormAnswer(_Message, frozen=True, tag="form_answer"):
+    """What a person said to a server's question: the result of the protocol; empty when nobody could be asked."""
+
+    request_id: str
+    result: dict[str, Any]
+    answerer: str
 
 
 class Interrupt(_Message, frozen=True, tag="interrupt"):
@@ -166,6 +175,13 @@ class Question(_Message, frozen=True, tag="question"):
     tool_digest: str = ""
 
 
+class Form(_Message, frozen=True, tag="form"):
+    """A server asks a person: the params of its `elicitation/create`, as they are shown."""
+
+    request_id: str
+    params: dict[str, Any]
+
+
 class Withdrawn(_Message, frozen=True, tag="withdrawn"):
     """The question no longer needs an answer."""
 
@@ -228,9 +244,21 @@ class Listing(_Message, frozen=True, tag="listing"):
 
 
 FileRequest: TypeAlias = PutFile | PutArchive | GetFile | GetArchive | ListFiles
-ClientMessage: TypeAlias = Run | Answer | Interrupt | Status | Close | FileRequest | Piece | End
+ClientMessage: TypeAlias = Run | Answer | FormAnswer | Interrupt | Status | Close | FileRequest | Piece | End
 HostMessage: TypeAlias = (
-    Accepted | Output | Question | Withdrawn | Remark | Finished | Refused | State | Closing | Piece | Receipt | Listing
+    Accepted
+    | Output
+    | Question
+    | Form
+    | Withdrawn
+    | Remark
+    | Finished
+    | Refused
+    | State
+    | Closing
+    | Piece
+    | Receipt
+    | Listing
 )
 
 _encoder = msgspec.json.Encoder()
