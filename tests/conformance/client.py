@@ -40,6 +40,7 @@ SERVER = "examined"
 CLIENT_DOCUMENT = "https://conformance-test.local/client-metadata.json"
 _CANNOT_CALL = frozenset({"json-schema-ref-no-deref"})
 """Scenarios whose server lists tools that it cannot run."""
+_MACHINES = "auth/client-credentials-"
 _PLAIN: dict[str, Any] = {"string": "text", "integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}
 
 
@@ -61,7 +62,7 @@ async def carry_out(task: Task, data: Path) -> list[str]:
     """Do what the scenario wants of a client and return what went wrong."""
     entry: JsonObject = {
         "url": task.url,
-        "oauth": {"client_metadata_url": CLIENT_DOCUMENT, **_registered(task)},
+        "oauth": _login(task),
         "moonpool": {"timeout_s": 20, "connect_timeout_s": 20},
     }
     config = parse_config(json.dumps({"mcpServers": {SERVER: entry}}).encode(), source="suite", environ={})
@@ -102,10 +103,13 @@ class Browser:
         return response.headers["location"]
 
 
-def _registered(task: Task) -> JsonObject:
-    """The client that the scenario registered beforehand."""
-    given = {name: task.context.get(name) for name in ("client_id", "client_secret")}
-    return {name: value for name, value in given.items() if value}
+def _login(task: Task) -> JsonObject:
+    """The client that the scenario registered beforehand; a machine where it wants one."""
+    told = {"client_id": "client_id", "client_secret": "client_secret", "private_key_pem": "private_key"}
+    given: JsonObject = {ours: task.context[name] for name, ours in told.items() if task.context.get(name)}
+    if task.scenario.startswith(_MACHINES):
+        return {"grant": "client_credentials", **given}
+    return {"client_metadata_url": CLIENT_DOCUMENT, **given}
 
 
 async def _confirm(server_id: str, question: JsonObject) -> JsonObject:
