@@ -40,7 +40,7 @@ def ask(client: RawClient, answer: dict[str, Any]) -> tuple[dict[str, Any], dict
     return question["params"], client.answer(request_id)["result"]
 
 
-@pytest.mark.req("X-06")
+@pytest.mark.req("X-06", "D-005")
 def test_a_yes_lets_the_call_through(client: RawClient) -> None:
     question, result = ask(client, {"result": {"action": "accept", "content": {"allow": True}}})
 

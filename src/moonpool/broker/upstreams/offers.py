@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from moonpool.broker.upstreams.base import UpstreamProtocolError, UpstreamResultError, UpstreamResultTooLargeError
+from moonpool.broker.upstreams.completions import RecentCompletions
 from moonpool.broker.upstreams.cursors import Cursors
 from moonpool.broker.upstreams.results import check_complete
 from moonpool.core.manifest import RESERVED_PREFIX, ToolDefinition
@@ -157,6 +158,7 @@ class Offers:
     def __init__(self, server_id: str, send: Callable[[str, JsonObject], Awaitable[JsonObject]]) -> None:
         self._server_id = server_id
         self._send = send
+        self._completions = RecentCompletions()
 
     async def present(self, capabilities: JsonValue) -> tuple[ToolDefinition, ...]:
         """The reserved tools that have something to give (frameworks declare what is empty). Raises UpstreamError."""
@@ -255,6 +257,9 @@ class Offers:
         params: JsonObject = {"ref": ref, "argument": argument}
         if known := arguments.get("known"):
             params["context"] = {"arguments": known}
+        return await self._completions.get(params, lambda: self._completed(params))
+
+    async def _completed(self, params: JsonObject) -> JsonObject:
         completion = (await self._ask("completion/complete", params)).get("completion")
         values = completion.get("values") if isinstance(completion, dict) else None
         if not isinstance(completion, dict) or not isinstance(values, list):
