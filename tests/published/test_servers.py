@@ -76,7 +76,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> A
         "local": servers.fetch("--allow-private-ips", allow=["*"]),
         "files": servers.filesystem(folder / "files", allow=["*", "write_file", "edit_file", "move_file"]),
         "graph": servers.memory(folder / "graph.jsonl", allow=["*", "delete_*"]),
-        "every": servers.everything(trusted=True, allow=["*"]),
+        "every": servers.everything(trusted=True, allow=["*"], tasks=True),
     }
     async with open_app(entries) as app:
         yield World(app=app, folder=folder, repository=repository)
@@ -210,6 +210,15 @@ result = [call.data for call in (
     assert [block["type"] for block in links].count("resource_link") == 2
     assert "blob" in next(block for block in reference if block["type"] == "resource")["resource"]
     assert zipped[0]["type"] == "resource_link"
+
+
+@pytest.mark.req("H-068", "H-069")
+async def test_everything_carries_out_a_tool_that_requires_a_task(world: World) -> None:
+    code = """
+from servers.every import simulate_research_query
+result = (await simulate_research_query(topic="moons")).data
+"""
+    assert "moons" in str(await world.outcome(code))
 
 
 async def test_everything_offers_resources_prompts_and_completion(world: World) -> None:

@@ -88,6 +88,7 @@ class CallInHand:
 
     def __init__(self, context: CallContext, tool: str) -> None:
         self.context, self.tool = context, tool
+        self.task_id = ""  # that the server carries it out as
         self._clocks: list[Clock] = []
         self._open = 0
 

@@ -17,6 +17,7 @@ from moonpool.core.policy import CallFacts, Hints, Verdict, decide
 
 if TYPE_CHECKING:
     from moonpool.broker.arrival import Arrival
+    from moonpool.broker.call_in_hand import CallInHand
     from moonpool.core.calls import ToolCallSpec
     from moonpool.core.manifest import ToolDefinition
     from moonpool.core.plans import Effect
@@ -55,12 +56,18 @@ class Passage:
     reservation: Reservation | None = None
     taken_in: tuple[str, ...] = ()  # labels of what this call gave to the code
     recorded: bool = False
+    in_hand: CallInHand | None = None  # while it is at its server, and afterwards
     rehearsed: bool = False  # not made: a dry run's placeholder answers it
     effect: Effect | None = None  # of the approved plan
 
     @property
     def name(self) -> str:
         return f"{self.spec.server_id}.{self.spec.tool}"
+
+    @property
+    def task_id(self) -> str:
+        """The server's name for the call, where it carried it out as a task."""
+        return "" if self.in_hand is None else self.in_hand.task_id
 
     @property
     def only_reads(self) -> bool:

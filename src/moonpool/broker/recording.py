@@ -83,6 +83,7 @@ class CallRecorder:
             warnings=tuple(self._name(warning) for warning in passage.all_warnings),
             taken_in=passage.taken_in,
             rehearsed=passage.rehearsed,
+            task_id=self._name(passage.task_id),
         )
         return self._journal.record(record)
 

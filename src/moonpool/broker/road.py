@@ -230,7 +230,7 @@ class ToolRoad:
             passage.leave()
             try:
                 async with asyncio.timeout(timeout_s + _TIMEOUT_GRACE_S) as guard:
-                    call = CallInHand(session, passage.name)
+                    call = passage.in_hand = CallInHand(session, passage.name)
                     with calling_as(session.session_id or session.run_id), in_hand(call, guard):
                         return await upstream.call_tool(spec.tool, spec.arguments, timeout_s=timeout_s)
             except UpstreamError as exc:

@@ -60,6 +60,7 @@ class ServerConfig:
     idempotent: tuple[str, ...] = ()  # globs of tools that may be called again after a lost answer
     rules: tuple[ToolRule, ...] = ()
     instructions: bool = True  # False: the server's own instructions are not shown to a model
+    tasks: bool = False  # tools that require it are called as tasks (2025-11-25, experimental)
     ping_s: float = 0.0  # how often an idle server is asked for a sign of life; 0: never
     returns: tuple[str, ...] = ()  # labels of all its tools: what they return
     does: tuple[str, ...] = ()  # and what calling them does

@@ -128,6 +128,7 @@ def resolve(server_id: str, entry: Entry, expansion: Expansion, where: str) -> S
         rules=rules_of(block),
         instructions=block.instructions,
         ping_s=block.ping_s,
+        tasks=block.tasks,
         elicitation=block.elicitation,
         sampling=block.sampling,
         returns=tuple(block.returns),

@@ -43,6 +43,7 @@ class Block(msgspec.Struct, forbid_unknown_fields=True, rename=None):
     elicitation: Literal["decline", "relay"] = "decline"
     sampling: Literal["deny", "ask", "relay"] = "deny"
     ping_s: float = 0.0
+    tasks: bool = False
     returns: list[Literal["private", "untrusted"]] = []
     does: list[Literal["sends_out", "spends", "destroys"]] = []
 

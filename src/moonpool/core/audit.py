@@ -105,6 +105,7 @@ class CallOutcomeRecord:
     redactions: Mapping[str, int] = field(default_factory=dict[str, int])  # secret name -> count
     warnings: tuple[str, ...] = ()
     taken_in: tuple[str, ...] = ()  # labels of what the code was given; rows of before have none
+    task_id: str = ""  # the server's name for it, where it carried the call out as a task
     rehearsed: bool = False  # a dry run's: the call was NOT made, a placeholder answered it
 
 

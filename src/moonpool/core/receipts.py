@@ -175,7 +175,8 @@ def _call(call: JsonObject) -> JsonObject:
     """A call in a receipt; one that was not made says so."""
     shown: JsonObject = {name: call.get(name, "") for name in _CALL}
     rehearsed: JsonObject = {"rehearsed": True} if call.get("rehearsed") else {}
-    return {**shown, "taken_in": call.get("taken_in", []), **rehearsed}
+    task: JsonObject = {"task_id": call["task_id"]} if call.get("task_id") else {}
+    return {**shown, "taken_in": call.get("taken_in", []), **rehearsed, **task}
 
 
 def _record_problem(record: JsonValue) -> str:

@@ -39,6 +39,8 @@ from moonpool.broker.upstreams.offers import SUBSCRIBE, Offers, offered_tools
 from moonpool.broker.upstreams.questions import ROUND_COUNT_MAX
 from moonpool.broker.upstreams.remarks import Remarks
 from moonpool.broker.upstreams.results import check_encodable, check_result
+from moonpool.broker.upstreams.tasks import REVISION as TASK_REVISION
+from moonpool.broker.upstreams.tasks import TaskCall, offers_tasks, tools_that_require_tasks
 from moonpool.core.manifest import RESERVED_PREFIX, ServerListing
 
 if TYPE_CHECKING:
@@ -95,6 +97,7 @@ class Link:
         self._questions = questions
         self._about: JsonObject = {}
         self._first_roots: list[JsonValue] = []
+        self._task_tools: frozenset[str] | None = None
         self._header_maps: dict[str, Any] = {}
         self._remarks = Remarks(spec.config, lambda: self.failures.secrets)
         self._offers = Offers(spec.config.server_id, self._ask)
@@ -195,7 +198,20 @@ class Link:
 
     async def _call(self, name: str, arguments: JsonObject) -> JsonObject:
         params: JsonObject = {"name": name, "arguments": arguments}
+        if self._config.tasks and await self._requires_task(name):
+            return await TaskCall(self._config.server_id, self._send_plain).result(params)
         return await self._ask("tools/call", params, doing=name, header_map=self._header_maps.get(name))
+
+    async def _send_plain(self, method: str, params: JsonObject) -> JsonObject:
+        return await self.request(method, params, doing=method)
+
+    async def _requires_task(self, name: str) -> bool:
+        """Whether a tool has to be called as a task. The listing that told may be from the cache: then ask for it."""
+        if self.protocol_version != TASK_REVISION or not offers_tasks(await self._capabilities()):
+            return False
+        if self._task_tools is None:
+            await self.list_tools()
+        return name in (self._task_tools or ())
 
     async def _ask(self, method: str, params: JsonObject, *, doing: str = "", header_map: Any = None) -> JsonObject:
         """Send, and send again with the answers as long as the server asks for input that can be given.
@@ -221,6 +237,7 @@ class Link:
             cursor = pages.add(await self.request("tools/list", {"cursor": cursor}, doing="tools/list"))
         if is_modern(self.protocol_version):
             self._keep_header_maps(pages)
+        self._task_tools = tools_that_require_tasks(pages.tools)
         return await self._listing(pages)
 
     async def answers(self, timeout_s: float) -> bool:
