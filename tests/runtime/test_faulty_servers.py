@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
 import sys
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
-MODES = ("good", "dies-mid-call", "slow", "bad-json-mid")
+MODES = ("good", "dies-mid-call", "slow", "bad-json-mid", "hangs-on-call", "never-answers")
 CODE = """
 from client.mcp_client import call_tool
 
@@ -30,24 +31,33 @@ result = {
     "slow": await call("slow"),
     "no JSON": await call("bad-json-mid", kind="nan"),
     "cut": await call("bad-json-mid", kind="cut"),
+    "hung": await call("hangs-on-call"),
+    "mute": await call("never-answers"),
     "after all": await call("good"),
 }
 """
 
 
+PATIENCE = {"hangs-on-call": {"timeout_s": 1}, "never-answers": {"connect_timeout_s": 1}}
+
+
 def faulty(mode: str) -> dict[str, Any]:
     entry = {"command": sys.executable, "args": [str(SERVERS / "raw.py"), mode]}
-    return {**entry, "moonpool": {"allow": ["*"]}}
+    return {**entry, "moonpool": {"allow": ["*"], **PATIENCE.get(mode, {})}}
 
 
-async def test_each_fault_is_one_typed_error_and_the_next_call_works() -> None:
+async def test_each_fault_is_one_typed_error_and_the_next_call_works(caplog: pytest.LogCaptureFixture) -> None:
     async with open_app({mode: faulty(mode) for mode in MODES}) as app:
         envelope = await run(app, CODE)
+    gc.collect()  # a transport that was not closed is found here
+    assert "unexpected" not in caplog.text
     assert envelope.data == {
         "killed": "TransientNetwork",
         "slow": "ok",
         "no JSON": "UpstreamError",
         "cut": "UpstreamError",
+        "hung": "Timeout",
+        "mute": "Timeout",
         "after all": "ok",
     }
 
@@ -78,3 +88,19 @@ async def test_a_database_that_is_locked_is_said_and_written_to_afterwards(tmp_p
     assert "database is locked" in str(during.data or during.error)
     assert after.data == "[{'affected_rows': 1}]"
     assert (await asyncio.to_thread(verify_file, journal)).ok
+
+
+async def test_a_tool_of_a_server_that_could_not_be_listed_is_not_unknown_but_not_available_now() -> None:
+    code = """
+from client.mcp_client import call_tool
+called = await call_tool(server_id="never-answers", name="echo", arguments={})
+result = called.error
+"""
+    async with open_app({"never-answers": faulty("never-answers")}) as app:
+        envelope = await run(app, code)
+    assert envelope.data == {
+        "type": "Timeout",
+        "message": "never-answers.echo is not available now, because its server's tools could not be listed: "
+        "server 'never-answers' did not answer the handshake in time; the operator sees why",
+        "retryable": True,
+    }

@@ -136,3 +136,20 @@ async def test_notification_expiry_and_refresh_cause_one_list_each(tmp_path: Pat
         asked.append(box.asked)  # it has expired
 
     assert asked == [1, 2, 3, 3, 4]
+
+
+async def test_a_server_that_could_not_be_listed_is_asked_again_by_the_first_call(tmp_path: Path) -> None:
+    listing = tmp_path / "tools.json"
+    servers = {"box": recorder(tmp_path, "one")}
+    listing.rename(tmp_path / "away")
+    async with open_app(servers) as app:
+        before = await app.toolbox.snapshot()
+        (tmp_path / "away").rename(listing)
+        code = "from client.mcp_client import call_tool\nresult = (await call_tool(server_id='box', name='one')).ok"
+        with anyio.fail_after(30):
+            answered = await run(app, code)
+        after = app.toolbox.current
+    assert "box" in before.problems
+    assert answered.data is True
+    assert after is not None
+    assert not after.problems

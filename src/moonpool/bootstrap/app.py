@@ -160,7 +160,7 @@ async def assemble(
             toolbox=toolbox,
             lessons=lessons,
             backend=backend,
-            ticket=make_ticket(settings, config, policy, approver, approvals, toolbox.recheck),
+            ticket=make_ticket(settings, config, policy, approver, approvals, toolbox),
             data=data,
             policy=policy,
             outcomes=OutcomeStore(outcomes_dir(data)),

@@ -14,14 +14,14 @@ from moonpool.broker.spending import Ledger
 from moonpool.runtime.runs import Ticket
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from moonpool.broker.approval import ApprovalAnswer, Approver, Desk
     from moonpool.broker.config import McpConfig
     from moonpool.core.approvals import ApprovalQueue
     from moonpool.core.policy import CallFacts, Policy
     from moonpool.runtime.deadline import Deadline
-    from moonpool.runtime.tools import ToolSnapshot
+    from moonpool.runtime.tools import Toolbox, ToolSnapshot
     from moonpool.settings import Settings
 
 
@@ -31,12 +31,12 @@ def make_ticket(
     policy: Policy,
     approver: Approver,
     queue: ApprovalQueue,
-    recheck: Callable[[], Awaitable[None]],
+    toolbox: Toolbox,
 ) -> Ticket:
     """The ticket of whoever started this process.
 
-    `queue` has the standing answers, whoever is asked otherwise; `recheck` looks whether held tools were accepted
-    meanwhile.
+    `queue` has the standing answers, whoever is asked otherwise; `toolbox` looks again for tools that are held or
+    could not be listed.
     """
     servers = config.servers if config is not None else ()
     trust = {
@@ -71,7 +71,8 @@ def make_ticket(
             language=language,
             manifest=lambda: snapshot().manifest,
             desk=ParkingDesk(desk, deadline),
-            recheck=recheck,
+            recheck=toolbox.recheck,
+            relist=toolbox.relist,
             policy=policy,
             trust=trust,
             limits=CallLimits(calls_max=settings.tool_calls_max),

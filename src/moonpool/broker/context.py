@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from moonpool.broker.call_in_hand import Respondent
     from moonpool.broker.planned import PlanWatch
     from moonpool.broker.rehearsal import Rehearsal
+    from moonpool.core.errors import MoonpoolError
     from moonpool.core.manifest import Manifest, ToolDefinition
 
 _SEVERITY: Final = (
@@ -82,6 +83,8 @@ class CallContext:
     manifest: Callable[[], Manifest]
     desk: Desk
     recheck: Callable[[], Awaitable[None]] | None = None  # looks whether held tools were accepted meanwhile
+    relist: Callable[[str], Awaitable[MoonpoolError | None]] | None = None
+    """Asks a server whose tools could not be listed once more; gives why that failed again."""
     language: str = PYTHON
     policy: Policy = field(default_factory=Policy)
     trust: Mapping[str, ServerTrust] = field(default_factory=dict[str, ServerTrust])

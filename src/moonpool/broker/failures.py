@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from moonpool.broker.upstreams.base import (
     UpstreamClosedAtOnceError,
     UpstreamConnectTimeoutError,
+    UpstreamError,
     UpstreamRateLimitedError,
     UpstreamRestingError,
     UpstreamUnreachableError,
@@ -18,7 +19,7 @@ from moonpool.broker.upstreams.base import (
 from moonpool.core.calls import CallError, CallErrorType
 
 if TYPE_CHECKING:
-    from moonpool.broker.upstreams.base import UpstreamError
+    from moonpool.core.errors import MoonpoolError
 
 PASSING_CAUSES: Final = frozenset({CallErrorType.TIMEOUT, CallErrorType.RATE_LIMIT, CallErrorType.TRANSIENT_NETWORK})
 """The only error types that may be worth a second try (H-064)."""
@@ -30,6 +31,18 @@ _NOT_CARRIED_OUT: Final = (
     UpstreamRestingError,
     UpstreamUnreachableError,
 )
+
+
+def not_listed(name: str, cause: MoonpoolError) -> CallError:
+    """The typed error for a call of a tool that nobody knows, because its server's tools could not be listed.
+
+    The call did not leave, so it may be made again whenever the cause may pass.
+    """
+    problem = f"{name} is not available now, because its server's tools could not be listed"
+    if not isinstance(cause, UpstreamError):
+        return CallError(type=CallErrorType.UPSTREAM_ERROR, message=f"{problem}; the operator sees why")
+    kind = cause.call_error_type
+    return CallError(type=kind, message=f"{problem}: {cause.for_guest}", retryable=kind in PASSING_CAUSES)
 
 
 def upstream_failure(exc: UpstreamError, *, repeatable: bool) -> CallError:

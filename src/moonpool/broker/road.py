@@ -33,7 +33,7 @@ from moonpool.broker.arrival import Arrival, read_arrival
 from moonpool.broker.call_examples import CallExamples
 from moonpool.broker.call_in_hand import CallInHand, in_hand
 from moonpool.broker.context import UNKNOWN_SERVER
-from moonpool.broker.failures import PASSING_CAUSES, upstream_failure
+from moonpool.broker.failures import PASSING_CAUSES, not_listed, upstream_failure
 from moonpool.broker.passage import Passage, Refusal
 from moonpool.broker.phrases import offered_tool, printable, readable_json, storable, unknown_tool
 from moonpool.broker.recording import CANCELLED, CallRecorder
@@ -141,6 +141,12 @@ class ToolRoad:
         if key in manifest.held and session.recheck is not None:
             await session.recheck()  # perhaps somebody accepted it in another process
             manifest = session.manifest()
+        if spec.server_id not in manifest.server_ids and session.relist is not None:
+            cause = await session.relist(spec.server_id)
+            manifest = session.manifest()
+            if cause is not None and spec.server_id not in manifest.server_ids:
+                error = not_listed(passage.name, cause)
+                raise Refusal(error.type, error.message, retryable=error.retryable)
         tool = manifest.find(*key)
         if (paused := manifest.held.get(key)) is not None:  # SECURITY: the server offers something else by now
             passage.tool_digest = tool.digest if tool is not None else ""

@@ -135,6 +135,11 @@ class Manifest:
         return self._by_key.get((server_id, tool_name))
 
     @cached_property
+    def server_ids(self) -> frozenset[str]:
+        """Of the servers whose tools are known."""
+        return frozenset(server.server_id for server in self.servers)
+
+    @cached_property
     def digest(self) -> str:
         """Changes when, and only when, a server, a tool or any member of a definition changes."""
         servers: dict[str, JsonValue] = {

@@ -102,7 +102,8 @@ class Toolbox:
         self._ttl_s = ttl_s
         self._shows_instructions = shows_instructions
         self._listings: dict[str, ServerListing] = {}
-        self._problems: dict[str, str] = {}
+        self._problems: dict[str, MoonpoolError] = {}
+        self._relisting: dict[str, asyncio.Task[ToolSnapshot]] = {}
         self._unverified: set[str] = set()
         self._snapshot: ToolSnapshot | None = None
         self.changes = Changes(upstreams)
@@ -162,6 +163,22 @@ class Toolbox:
             self._unverified.discard(one)
             await self._ask(one)
         return await self._renew()
+
+    async def relist(self, server_id: str) -> MoonpoolError | None:
+        """Ask a server whose tools could not be listed once more, for all who wait together; why it failed again.
+
+        How often a failing server is really asked is for its circuit to say.
+        """
+        if server_id not in self._keys or server_id in self._listings:
+            return None
+        asking = self._relisting.get(server_id)
+        if asking is None:
+            asking = self._relisting[server_id] = asyncio.ensure_future(self.refresh(server_id))
+            self._tasks.add(asking)
+            asking.add_done_callback(self._tasks.discard)
+            asking.add_done_callback(lambda _: self._relisting.pop(server_id, None))
+        await asyncio.shield(asking)
+        return self._problems.get(server_id)
 
     async def recheck(self) -> None:
         """Look whether changed tools were accepted meanwhile, here or by another process."""
@@ -227,7 +244,7 @@ class Toolbox:
         try:
             listing = self._cleaned(await upstream.list_tools())
         except MoonpoolError as error:
-            self._problems[server_id] = str(error)
+            self._problems[server_id] = error
             return
         self._problems.pop(server_id, None)
         self._listings[server_id] = listing
@@ -246,7 +263,7 @@ class Toolbox:
             manifest=manifest,
             tree=tree,
             digest=digest,
-            problems=dict(self._problems),
+            problems={server_id: str(error) for server_id, error in self._problems.items()},
             changes=state.open,
             missing=tuple(missing),
         )
