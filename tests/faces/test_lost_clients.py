@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -15,8 +16,11 @@ import pytest
 from apps import DATA, fixture_server
 from faces.modern_client import ModernClient, answers_to
 from faces.raw_client import PATIENCE_S, RawClient, children_of, wait_gone
+from moonpool.bootstrap import replay_run
 from moonpool.runtime.approvals import Answerer, Approvals
 from moonpool.runtime.process_marks import is_gone
+from moonpool.runtime.replay import ReplayRequest
+from moonpool.settings import Settings
 from moonpool.store.approvals import ApprovalStore
 from moonpool.store.outcomes import OutcomeStore
 from moonpool.store.paths import approvals_path, outcomes_dir
@@ -69,7 +73,11 @@ def test_a_run_in_the_queue_outlives_its_client(config: Path, queue: Approvals, 
         (queue.approve if yes else queue.deny)(request.request_id, BOSS)
         assert client.process.wait(PATIENCE_S) == 0
     kept = OutcomeStore(outcomes_dir(DATA)).find(request.run_id)
+    again = asyncio.run(
+        replay_run(Settings.load({}, data_dir=DATA), ReplayRequest(run_id=request.run_id), environ=os.environ)
+    )
 
+    assert (again.same, again.calls_served) == (True, 1)
     assert kept is not None
     assert kept["result"]["data"] == ({"word": "hello"} if yes else "ApprovalRejected")
 

@@ -26,9 +26,11 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Generator[RawClient]:
         yield asked
 
 
-def run(client: RawClient, answer: dict[str, Any] | None, **arguments: Any) -> tuple[str, dict[str, Any]]:
+def run(
+    client: RawClient, answer: dict[str, Any] | None, *, code: str = CODE, **arguments: Any
+) -> tuple[str, dict[str, Any]]:
     """Run the code; answer the one question, if one is expected. Returns the question and what came of it."""
-    request_id = client.start(CODE, **arguments)
+    request_id = client.start(code, **arguments)
     question = client.receive() if answer is not None else None
     if question is not None:
         assert question["method"] == "elicitation/create"
@@ -62,6 +64,19 @@ def test_a_plan_that_the_user_does_not_approve_runs_nothing(client: RawClient, a
     _, refused = run(client, answer, plan=rehearsed["plan"]["plan_id"])
     assert (refused["ok"], refused["error"]["type"]) == (False, "plan_unusable")
     assert state in refused["error"]["message"]
+
+
+def test_a_session_is_rehearsed_in_and_run_in_with_what_it_remembers(client: RawClient) -> None:
+    code = "import servers.echo as e\ntold = (await e.echo(word=word)).ok\nresult = [word, told]"
+    client.execute("word = 'kept'", session="s")
+    _, rehearsed = run(client, None, code=code, session="s", dry_run=True)
+    plan: Any = rehearsed["plan"]
+    yes = {"action": "accept", "content": {"allow": True}}
+    message, real = run(client, yes, code=code, session="s", plan=plan["plan_id"])
+    still = client.execute("result = told", session="s")
+    assert [one["arguments"] for one in plan["effects"]] == ['{"word":"kept"}']
+    assert '1. echo.echo {"word":"kept"}' in message
+    assert (real["data"], still["data"]) == (["kept", True], True)
 
 
 @pytest.mark.parametrize("more", [{"approved": True}, {"plan": {"approved": True}}, {"dry_run": "no"}])

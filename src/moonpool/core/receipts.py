@@ -153,7 +153,7 @@ def summary(records: Sequence[JsonValue]) -> JsonObject:
         "ended_at": end.get("at", ""),
         **{name: start.get(name, "") for name in _START},
         **{name: end.get(name, "") for name in _END},
-        **{name: start[name] for name in ("dry_run", "plan_id") if start.get(name)},
+        **{name: start[name] for name in ("replay_of", "dry_run", "plan_id") if start.get(name)},
         "calls": [_call(call) for call in outcomes],
         "unsettled_calls": [
             {name: call.get(name, "") for name in _CALL} for call in intents if _key(call) not in settled

@@ -186,6 +186,10 @@ class Replayer:
             self._note("the host ended before the execution did; the replay goes as far as the record")
         elif recording.end.forced:
             self._note(f"the execution was ended early ({recording.end.forced}); the replay goes as far as the record")
+        if plan_id := _plan_made_by(recording):
+            self._note(
+                f"the execution was a dry run (its plan: {plan_id}): the placeholders of then answer, no plan is made"
+            )
         for one in header.inputs:
             if one.missing:
                 self._note(f"{one.what} {one.path!r} was put before the code and is not kept: {one.missing}")
@@ -258,6 +262,15 @@ class Replayer:
             )
 
         return Ticket(principal=principal, make_context=make_context)
+
+
+def _plan_made_by(recording: Recording) -> str:
+    """The plan of a dry run; empty for any other execution."""
+    if recording.end is None:
+        return ""
+    result = read_object(recording.end.envelope, recording.header.run_id).get("result")
+    metrics = result.get("metrics") if isinstance(result, dict) else None
+    return str(metrics.get("plan_id", "")) if isinstance(metrics, dict) and metrics.get("dry_run") is True else ""
 
 
 def _stop_soon(runs: list[Run]) -> None:

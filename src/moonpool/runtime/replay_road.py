@@ -93,7 +93,11 @@ class ReplayRoad:
         assert reply is not None
         await self._turn(reply.place)
         self.served += 1
-        return outcome_of(reply.reply, self._recording.header.run_id)
+        outcome = outcome_of(reply.reply, self._recording.header.run_id)
+        if outcome.error is not None and outcome.error.type is CallErrorType.PLAN_EXCEEDED:
+            self.record_ended = True  # its plan ended the execution here
+            self._stop()
+        return outcome
 
     # --- the order of replies
 
