@@ -56,7 +56,7 @@ async def pour(sink: Ticks, *, messages: int, turns: int) -> int:
     """Offer `messages` to a link over some turns of the loop; return how many it took."""
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
-    link = GuestLink(ours, {}, on_violation=lambda: None)
+    link = GuestLink(ours, {})
     link.attach(sink)
     data = memoryview(flood(messages))
     for _ in range(turns):

@@ -60,7 +60,7 @@ class Guest:
     def __init__(self) -> None:
         ours, self._channel = socket.socketpair()
         read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self.link = GuestLink(ours, {Stream.STDOUT: read}, on_violation=lambda: None)
+        self.link = GuestLink(ours, {Stream.STDOUT: read})
         self.written = bytearray()
 
     async def flood(self, turns: int = 40) -> int:

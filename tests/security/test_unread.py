@@ -132,8 +132,8 @@ async def test_a_link_answers_for_its_tenant() -> None:
         for name, scope in (("first", "busy"), ("second", "busy"), ("third", "modest")):
             ours, theirs = socket.socketpair()
             ends.callback(theirs.close)
-            link = GuestLink(ours, {}, on_violation=partial(gone.append, name), unread=budget, scope=scope)
-            links[name] = link
+            link = links[name] = GuestLink(ours, {}, unread=budget, scope=scope)
+            link.on_violation = partial(gone.append, name)
             ends.callback(link.close)
         for name, quarters in (("third", 5), ("first", 3), ("second", 4)):
             links[name].send(ToolResult(id=1), bytes(quarters * MIB // 4))
@@ -153,8 +153,10 @@ async def test_what_a_hundred_links_do_not_read_is_bounded() -> None:
         for _ in range(100):
             ours, theirs = socket.socketpair()
             ends.callback(theirs.close)
-            links.append(GuestLink(ours, {}, on_violation=count, unread=budget))
-            ends.callback(links[-1].close)
+            link = GuestLink(ours, {}, unread=budget)
+            link.on_violation = count
+            links.append(link)
+            ends.callback(link.close)
         for _ in range(4):
             for link in links:
                 link.send(ToolResult(id=1), bytes(MIB))

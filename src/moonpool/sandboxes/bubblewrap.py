@@ -157,11 +157,9 @@ class BubblewrapBackend:
             theirs.close()
             group.joined()
             pidfd = await self._child_pidfd(wall, info_read, err_read)
-            holder: list[WallSandbox] = []
             link = GuestLink(
                 host,
                 {Stream.STDOUT: out_read, Stream.STDERR: err_read},
-                on_violation=lambda: holder[0].kill(),  # noqa: PLW0108  filled below
                 unread=self._unread,
                 scope=spec.scope,
             )
@@ -170,7 +168,6 @@ class BubblewrapBackend:
         sandbox = WallSandbox(wall, pidfd, link, slots, slot, group, self._open.discard)
         sandbox.hash_seed = seed
         self._open.add(sandbox)
-        holder.append(sandbox)
         return sandbox
 
     @staticmethod

@@ -48,6 +48,10 @@ _QUEUED_BYTES_MAX = 512 * 1024 * 1024  # blobs without credit: many calls at onc
 _CLOSED_GRACE_S = 3.0  # between the end of the channel and the end of the process: freeing its memory takes time
 
 
+def _no_owner_yet() -> None:
+    """The sandbox takes its link over before the loop reads the first byte."""
+
+
 class GuestLink:
     """Owns the descriptors of one sandbox and turns their bytes into calls on the attached sink."""
 
@@ -56,7 +60,6 @@ class GuestLink:
         channel_socket: socket.socket,
         pipes: dict[Stream, int],
         *,
-        on_violation: Callable[[], None],
         unread: UnreadBudget | None = None,
         scope: str = "default",
     ) -> None:
@@ -74,7 +77,7 @@ class GuestLink:
         self._unsent = bytearray()
         self._unread = unread or UnreadBudget()
         self._sink: GuestSink = Backlog()
-        self._on_violation = on_violation
+        self.on_violation: Callable[[], None] = _no_owner_yet  # SECURITY: the sandbox sets what ends it
         self.violation: str | None = None
         self._channel_open = True
         self._outcome: ExitOutcome | None = None
@@ -254,7 +257,7 @@ class GuestLink:
         if self.violation is None:
             self.violation = f"the code in the sandbox broke the channel's protocol: {reason}"
             self._close_channel()
-            self._on_violation()
+            self.on_violation()
 
     # --- the end
 

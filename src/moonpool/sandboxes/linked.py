@@ -51,6 +51,7 @@ class LinkedSandbox:
         self._group = group
         self._watch = LimitWatch(group, cpu_s=self._cpu_s, kill=self.kill)
         self._on_gone = on_gone  # the backend's own books
+        link.on_violation = self.kill
         self._killed = False
         self._exited: asyncio.Future[ExitOutcome] = asyncio.get_running_loop().create_future()
 

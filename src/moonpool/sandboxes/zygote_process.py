@@ -174,17 +174,14 @@ class Zygote:
                     self.kill()  # a zygote that does not answer is of no use to anybody
                     raise SandboxStartError(step="spawn", reason=str(error) or "the zygote did not answer") from error
                 raise
-            holder: list[ZygoteSandbox] = []
             link = GuestLink(
                 host,
                 {Stream.STDOUT: out_read, Stream.STDERR: err_read},
-                on_violation=lambda: holder[0].kill(),  # noqa: PLW0108  filled below
                 unread=self._unread,
                 scope=spec.scope,
             )
             ours.pop_all()
         sandbox = ZygoteSandbox(self, link, pidfd, request_id, slot, group)
-        holder.append(sandbox)
         self._sandboxes.add(sandbox)
         return sandbox
 
