@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from moonpool.bootstrap import App
 
 _ROAD = "moonpool.broker.road:ToolRoad"
-_EXECUTION = "moonpool.runtime.execution"
+_CALLS_OF = "moonpool.runtime.calls_of_execution"
+_OURS = f"{_CALLS_OF}:CallsOfExecution"
 STEPS: Final[Mapping[str, tuple[Spot, ...]]] = {
     "channel: read, pipes drained, pace": (Spot("moonpool.sandboxes.link:GuestLink._on_channel"),),
     "channel: frames decoded": (Spot("moonpool_wire.channel:Channel.receive"),),
     "channel: message decoded into a frozen type": (Spot("moonpool.sandboxes.link:decode_guest"),),
-    "call admitted, task made": (Spot(f"{_EXECUTION}:Execution._start_call"),),
-    "arguments decoded within bounds": (Spot(f"{_EXECUTION}:_parse_arguments"),),
+    "call admitted, task made": (Spot(f"{_OURS}.start"),),
+    "arguments decoded within bounds": (Spot(f"{_CALLS_OF}:parse_arguments"),),
     "resolve": (Spot(f"{_ROAD}._resolve"),),
     "validate against the schema, digest": (Spot(f"{_ROAD}._validate"),),
     "decide: policy": (Spot(f"{_ROAD}._decide"),),
@@ -32,9 +33,16 @@ STEPS: Final[Mapping[str, tuple[Spot, ...]]] = {
     "redact": (Spot("moonpool.broker.redaction:Redactor.json_object"),),
     "result: size, digest, schema": (Spot(f"{_ROAD}._arrive"),),
     "outcome on record": (Spot(f"{_ROAD}._record"),),
-    "reply made": (Spot(f"{_EXECUTION}:reply_of"),),
-    "reply encoded and sent": (Spot("moonpool.sandboxes.link:GuestLink.send"), Spot(f"{_EXECUTION}:Execution._reply")),
-    "between the stages": (Spot(f"{_ROAD}.pass_call"), Spot(f"{_ROAD}._call"), Spot(f"{_EXECUTION}:Execution._call")),
+    "reply made": (Spot(f"{_CALLS_OF}:reply_of"),),
+    "reply encoded and sent": (
+        Spot("moonpool.sandboxes.link:GuestLink.send"),
+        Spot(f"{_OURS}._reply"),
+    ),
+    "between the stages": (
+        Spot(f"{_ROAD}.pass_call"),
+        Spot(f"{_ROAD}._call"),
+        Spot(f"{_OURS}._call"),
+    ),
 }
 GUEST: Final = "guest: wrapper, JSON, channel; waking host and guest"
 TOTAL: Final = "as guest code sees it"

@@ -9,7 +9,9 @@ import anyio
 import pytest
 
 from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
-from moonpool.runtime.execution import Execution, ExecutionSpec, RecentIds
+from moonpool.runtime.calls_of_execution import RecentIds
+from moonpool.runtime.execution import Execution
+from moonpool.runtime.execution_spec import ExecutionSpec
 from moonpool.sandboxes.messages import Done, Execute, ToolCall, ToolResult
 from moonpool_wire.limits import CALL_BYTES_IN_FLIGHT_MAX
 

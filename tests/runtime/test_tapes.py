@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from moonpool.runtime.execution import Execution, ExecutionSpec
+from moonpool.runtime.execution import Execution
+from moonpool.runtime.execution_spec import ExecutionSpec
 from moonpool.sandboxes.messages import Done, Execute, RecordedTape, Tape
 from moonpool_wire.limits import TAPE_BYTES_MAX
 
 if TYPE_CHECKING:
-    from moonpool.runtime.execution import ExecutionOutcome
+    from moonpool.runtime.execution_spec import ExecutionOutcome
     from moonpool.sandboxes.messages import GuestMessage, HostMessage
 
 pytestmark = pytest.mark.anyio

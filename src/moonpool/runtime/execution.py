@@ -4,24 +4,21 @@ An `Execution` is attached to a sandbox while its code runs. It answers the code
 keeps its output, and ends on the first of: the kernel says `done`, the sandbox ends, or the clock or a limit forces the
 end (interrupt, grace, kill). `moonpool.runtime.report` makes the envelope of what is collected here.
 
+Neighbours: `execution_spec` is what goes in and comes out, `calls_of_execution` answers its tool calls.
+
 INVARIANT: `run` returns exactly once, with every call settled or cancelled; nothing of this execution goes on
 afterwards.
-SECURITY: calls are answered by the id the host remembers; a reply is sent once per id, to the sandbox that asked.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from moonpool.core.calls import CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
-from moonpool.core.languages import PYTHON
+from moonpool.runtime.calls_of_execution import CallsOfExecution
 from moonpool.runtime.deadline import Deadline
-from moonpool.sandboxes.base import ExitOutcome, LimitKind, SandboxClosedError, SandboxLimits, Stream
+from moonpool.runtime.execution_spec import ExecutionOutcome
+from moonpool.sandboxes.base import SandboxClosedError, Stream
 from moonpool.sandboxes.messages import (
     Display,
     Done,
@@ -35,87 +32,16 @@ from moonpool.sandboxes.messages import (
     ToolResult,
 )
 from moonpool.sandboxes.shielding import finish
-from moonpool_wire.jsonbounds import exceeded_bound
-from moonpool_wire.limits import CALL_BYTES_IN_FLIGHT_MAX, CALLS_IN_FLIGHT_MAX, TAPE_BYTES_MAX, VALUES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from moonpool.core.json import JsonObject
+    from moonpool.runtime.calls_of_execution import ToolCalls
+    from moonpool.runtime.execution_spec import ExecutionSpec
     from moonpool.runtime.output import StreamKeeper
-    from moonpool.sandboxes.base import Sandbox
+    from moonpool.sandboxes.base import ExitOutcome, Sandbox
 
 GRACE_S = 1.0
-_PARSE_ON_LOOP_BYTES_MAX = 256 * 1024
-_encode = msgspec.json.Encoder().encode
-
-
-class ToolCalls(Protocol):
-    """The broker's road, bound to one execution."""
-
-    async def pass_call(self, spec: ToolCallSpec) -> ToolCallOutcome:
-        """Take one call down the road. Never raises for a failing tool."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionSpec:
-    """What to run and within which bounds."""
-
-    run_id: str
-    code: bytes  # UTF-8
-    name: str = "<code>"  # what tracebacks call it
-    language: str = PYTHON
-    manifest_digest: str = ""
-    final: bool = True
-    timeout_s: float = 60.0
-    result_bytes_max: int = 60 * 1024
-    limits: SandboxLimits = field(default_factory=SandboxLimits)  # of the sandbox it runs in
-    record_tape: bool = False  # what Python code reads of clock and randomness
-    tape: bytes | None = None  # one to play to it
-
-    def __post_init__(self) -> None:
-        if self.tape is not None and len(self.tape) > TAPE_BYTES_MAX:
-            raise ValueError(f"a tape holds at most {TAPE_BYTES_MAX:,} bytes, not {len(self.tape):,}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionOutcome:
-    """How it ended. Exactly one of `done` and `exit` is set."""
-
-    done: Done | None = None
-    result: bytes = b""
-    exit: ExitOutcome | None = None
-    forced: str | None = None  # why the host ended it: `timeout`, `cancelled`, `output`, `journal`, `plan`
-    limits_hit: frozenset[LimitKind] | None = None  # None: nobody counts here
-    parked_s: float = 0.0
-    duplicate_calls: int = 0
-    displays: int = 0
-    tape: bytes = b""  # what was recorded; empty when the execution ended before it could hand it over
-    tape_divergence: str = ""  # where the code first left the tape that was played
-
-
-class RecentIds:
-    """Tells call ids apart that were seen before. They come nearly in order: a small call overtakes a large one.
-
-    An id that lies further behind the highest than calls can be in flight counts as seen, so little is remembered.
-    """
-
-    _SPAN = 16 * CALLS_IN_FLIGHT_MAX
-
-    def __init__(self) -> None:
-        self._seen: set[int] = set()
-        self._highest = 0
-
-    def take(self, call_id: int) -> bool:
-        """Whether `call_id` is new; from now on it is not."""
-        if call_id in self._seen or call_id <= self._highest - self._SPAN:
-            return False
-        self._highest = max(self._highest, call_id)
-        self._seen.add(call_id)
-        if len(self._seen) > 2 * self._SPAN:
-            self._seen = {one for one in self._seen if one > self._highest - self._SPAN}
-        return True
 
 
 class Execution:
@@ -124,14 +50,11 @@ class Execution:
     def __init__(
         self, sandbox: Sandbox, spec: ExecutionSpec, calls: ToolCalls, keepers: Mapping[Stream, StreamKeeper]
     ) -> None:
-        self._sandbox, self._spec, self._road = sandbox, spec, calls
+        self._sandbox, self._spec = sandbox, spec
         self._keepers = keepers
         self._ended: asyncio.Future[ExecutionOutcome] = asyncio.get_running_loop().create_future()
-        self._calls: dict[int, asyncio.Task[None]] = {}
-        self._ordered = False  # whether the code was sent
-        self._call_bytes = 0  # arguments of the calls in flight
-        self._ids = RecentIds()
-        self._duplicates = self._displays = 0
+        self._calls = CallsOfExecution(sandbox, spec.run_id, calls)
+        self._displays = 0
         self._tape: tuple[bytes, str] | None = None  # and where it was left
         self._forced: str | None = None
         self._grace: asyncio.TimerHandle | None = None
@@ -153,7 +76,7 @@ class Execution:
         try:
             self._sandbox.attach(self)
             self._sandbox.limits_hit()  # what was hit before is not this execution's
-            self._ordered = True
+            self._calls.open = True  # what comes before the code was sent by code that is over
             try:
                 if spec.tape is not None:
                     self._sandbox.send(Tape(run=spec.run_id), spec.tape)
@@ -162,6 +85,7 @@ class Execution:
                 await self._sandbox.wait_exited()
             return await self._ended
         except asyncio.CancelledError:
+            self._calls.open = False
             self._forced = "cancelled"
             await finish(self._close())
             raise
@@ -190,12 +114,8 @@ class Execution:
         for timer in (self._grace, self._again):
             if timer is not None:
                 timer.cancel()
-        tasks = list(self._calls.values())
-        for task in tasks:
-            task.cancel()
         try:
-            if tasks:
-                await finish(_ended(tasks))
+            await self._calls.settle()
         finally:
             for keeper in self._keepers.values():
                 keeper.finish()
@@ -216,7 +136,7 @@ class Execution:
     def on_message(self, message: GuestMessage, body: bytes) -> None:
         """Act on one message."""
         if isinstance(message, ToolCall):
-            self._start_call(message, body)
+            self._calls.start(message, body)
         elif isinstance(message, RecordedTape):
             self._take_tape(message, body)
         elif isinstance(message, Done):
@@ -236,11 +156,7 @@ class Execution:
     def on_refused(self, message: HostMessage) -> None:
         """The guest could not take a body: a reply that is too large becomes an error; code cannot be that large."""
         if isinstance(message, ToolResult):
-            error = CallError(
-                type=CallErrorType.OUTPUT_TOO_LARGE,
-                message="the tool's result is larger than a sandbox accepts; ask the tool for less",
-            )
-            self._reply(message.id, _encode(reply_of(ToolCallOutcome(error=error))))
+            self._calls.answer_too_large(message.id)
 
     def on_exit(self, outcome: ExitOutcome) -> None:
         """The sandbox ended before the code said that it was done."""
@@ -248,6 +164,7 @@ class Execution:
 
     def _finish(self, *, done: Done | None = None, result: bytes = b"", exit_: ExitOutcome | None = None) -> None:
         if not self._ended.done():
+            self._calls.open = False
             tape, divergence = self._tape or (b"", "")
             self._ended.set_result(
                 ExecutionOutcome(
@@ -257,104 +174,9 @@ class Execution:
                     forced=self._forced,
                     limits_hit=self._sandbox.limits_hit(),
                     parked_s=self.deadline.parked_s,
-                    duplicate_calls=self._duplicates,
+                    duplicate_calls=self._calls.duplicates,
                     displays=self._displays,
                     tape=tape,
                     tape_divergence=divergence,
                 )
             )
-
-    # --- tool calls
-
-    def _start_call(self, message: ToolCall, body: bytes) -> None:
-        if not self._ids.take(message.id):
-            self._duplicates += 1  # forged or replayed; answering twice could confuse an honest waiter
-            return
-        if (error := self._call_refusal(len(body))) is not None:
-            self._reply(message.id, _encode(reply_of(ToolCallOutcome(error=error))))
-            return
-        task = asyncio.create_task(self._call(message, body))
-        self._calls[message.id] = task
-        self._call_bytes += len(body)
-        task.add_done_callback(lambda _: self._end_call(message.id, len(body)))
-
-    def _call_refusal(self, body_bytes: int) -> CallError | None:
-        """Why a call does not even enter the road. INVARIANT: none does outside its execution."""
-        if self._ended.done() or not self._ordered:  # what comes before the code was sent by code that is over
-            return CallError(type=CallErrorType.EXECUTION_ENDED, message="the execution that made this call is over")
-        if len(self._calls) >= CALLS_IN_FLIGHT_MAX:
-            problem = f"{CALLS_IN_FLIGHT_MAX} tool calls are waiting already; await some before making more"
-        elif self._call_bytes and self._call_bytes + body_bytes > CALL_BYTES_IN_FLIGHT_MAX:
-            problem = (
-                f"the arguments of the waiting tool calls are {self._call_bytes:,} bytes already; "
-                "await some before making more"
-            )
-        else:
-            return None
-        return CallError(type=CallErrorType.RATE_LIMIT, message=problem, retryable=True)
-
-    def _end_call(self, call_id: int, body_bytes: int) -> None:
-        self._call_bytes -= body_bytes
-        self._calls.pop(call_id, None)
-
-    async def _call(self, message: ToolCall, body: bytes) -> None:
-        if len(body) > _PARSE_ON_LOOP_BYTES_MAX:
-            arguments = await asyncio.to_thread(_parse_arguments, body)
-        else:
-            arguments = _parse_arguments(body)
-        if isinstance(arguments, str):
-            error = CallError(type=CallErrorType.VALIDATION_ERROR, message=arguments)
-            outcome = ToolCallOutcome(error=error)
-        else:
-            spec = ToolCallSpec(
-                run_id=self._spec.run_id,
-                call_id=message.id,
-                server_id=message.server,
-                tool=message.tool,
-                arguments=arguments,
-            )
-            outcome = await self._road.pass_call(spec)
-        self._reply(message.id, _encode(reply_of(outcome)))
-
-    def _reply(self, call_id: int, body: bytes) -> None:
-        try:
-            self._sandbox.send(ToolResult(id=call_id), body)
-        except SandboxClosedError:
-            pass  # nobody is there to hear it; the call itself is on record
-
-
-async def _ended(tasks: list[asyncio.Task[None]]) -> None:
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def reply_of(outcome: ToolCallOutcome) -> JsonObject:
-    """The reply object that the guest gets (`docs/reference/wire.md`)."""
-    if outcome.error is not None:
-        reply: JsonObject = {"ok": False, "error": outcome.error.to_json()}
-    else:
-        reply = {"ok": True, "data_from": outcome.data_from}
-    if outcome.raw is not None:
-        reply["raw"] = outcome.raw
-    return reply
-
-
-def parse_json(text: bytes) -> object:
-    """Decode JSON from a guest. Raises ValueError; NaN, infinities, too deep and too many values are refused."""
-    if (bound := exceeded_bound(text, values_max=VALUES_MAX)) is not None:
-        raise ValueError(f"it has {bound}")
-    return json.loads(text, parse_constant=_refuse_constant)
-
-
-def _parse_arguments(body: bytes) -> JsonObject | str:
-    """The arguments object, or a sentence that says why there is none."""
-    try:
-        arguments = parse_json(body)
-    except (ValueError, RecursionError) as error:
-        return f"the arguments are not usable JSON: {error}"
-    if not isinstance(arguments, dict):
-        return f"the arguments must be a JSON object, not {type(arguments).__name__}"
-    return arguments  # pyright: ignore[reportUnknownVariableType]
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")

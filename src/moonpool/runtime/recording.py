@@ -30,7 +30,7 @@ from moonpool.core.recordings import (
     RunHeader,
     SharedPart,
 )
-from moonpool.runtime.execution import reply_of
+from moonpool.runtime.guest_json import reply_of
 
 if TYPE_CHECKING:
     from moonpool.broker.context import CallContext

@@ -13,13 +13,13 @@ import signal
 from typing import TYPE_CHECKING
 
 from moonpool.core.envelope import ExecutionError
-from moonpool.runtime.execution import parse_json
+from moonpool.runtime.guest_json import parse_json
 from moonpool.runtime.limit_causes import ended_by, explained
 from moonpool.sandboxes.base import ExitCause, ExitOutcome
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonValue
-    from moonpool.runtime.execution import ExecutionOutcome, ExecutionSpec
+    from moonpool.runtime.execution_spec import ExecutionOutcome, ExecutionSpec
     from moonpool.runtime.output import StreamKeeper
 
 _ABORT_LIKE = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL})

@@ -22,7 +22,8 @@ from moonpool.core.json import JsonValue, digest_bytes, digest_json
 from moonpool.core.languages import PYTHON
 from moonpool.runtime import report
 from moonpool.runtime.artifacts import remove_oldest
-from moonpool.runtime.execution import Execution, ExecutionSpec
+from moonpool.runtime.execution import Execution
+from moonpool.runtime.execution_spec import ExecutionSpec
 from moonpool.runtime.output import StreamKeeper
 from moonpool.runtime.planning import bind_plan, keep_plan, plan_json, plan_metrics, plan_of
 from moonpool.runtime.recording import RunStart
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from moonpool.core.plans import Plan
     from moonpool.core.recordings import RecordedInput
     from moonpool.runtime.deadline import Deadline
-    from moonpool.runtime.execution import ExecutionOutcome
+    from moonpool.runtime.execution_spec import ExecutionOutcome
     from moonpool.runtime.recording import RunRecording
     from moonpool.runtime.surroundings import Surroundings
     from moonpool.runtime.tools import ToolSnapshot

@@ -1,0 +1,147 @@
+"""The tool calls of one execution: taken off the channel, bounded, passed down the broker's road, answered once.
+
+INVARIANT: no call enters the road before the code was sent or after the execution ended, and `settle` leaves none.
+SECURITY: calls are answered by the id the host remembers; a reply is sent once per id, to the sandbox that asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from moonpool.core.calls import CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
+from moonpool.runtime.guest_json import parse_arguments, reply_of
+from moonpool.sandboxes.base import SandboxClosedError
+from moonpool.sandboxes.messages import ToolResult
+from moonpool.sandboxes.shielding import finish
+from moonpool_wire.limits import CALL_BYTES_IN_FLIGHT_MAX, CALLS_IN_FLIGHT_MAX
+
+if TYPE_CHECKING:
+    from moonpool.sandboxes.base import Sandbox
+    from moonpool.sandboxes.messages import ToolCall
+
+_PARSE_ON_LOOP_BYTES_MAX = 256 * 1024
+_encode = msgspec.json.Encoder().encode
+
+
+class ToolCalls(Protocol):
+    """The broker's road, bound to one execution."""
+
+    async def pass_call(self, spec: ToolCallSpec) -> ToolCallOutcome:
+        """Take one call down the road. Never raises for a failing tool."""
+        ...
+
+
+class RecentIds:
+    """Tells call ids apart that were seen before. They come nearly in order: a small call overtakes a large one.
+
+    An id that lies further behind the highest than calls can be in flight counts as seen, so little is remembered.
+    """
+
+    _SPAN = 16 * CALLS_IN_FLIGHT_MAX
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+        self._highest = 0
+
+    def take(self, call_id: int) -> bool:
+        """Whether `call_id` is new; from now on it is not."""
+        if call_id in self._seen or call_id <= self._highest - self._SPAN:
+            return False
+        self._highest = max(self._highest, call_id)
+        self._seen.add(call_id)
+        if len(self._seen) > 2 * self._SPAN:
+            self._seen = {one for one in self._seen if one > self._highest - self._SPAN}
+        return True
+
+
+class CallsOfExecution:
+    """Answers the calls of one execution; `open` from the moment its code is sent until it ended."""
+
+    def __init__(self, sandbox: Sandbox, run_id: str, road: ToolCalls) -> None:
+        self._sandbox, self._run_id, self._road = sandbox, run_id, road
+        self._calls: dict[int, asyncio.Task[None]] = {}
+        self._bytes = 0  # arguments of the calls in flight
+        self._ids = RecentIds()
+        self.open = False
+        self.duplicates = 0
+
+    async def settle(self) -> None:
+        """Cancel what is under way, and wait for it."""
+        self.open = False
+        tasks = list(self._calls.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await finish(_ended(tasks))
+
+    def answer_too_large(self, call_id: int) -> None:
+        """The guest could not take the reply."""
+        problem = "the tool's result is larger than a sandbox accepts; ask the tool for less"
+        self._refuse(call_id, CallError(type=CallErrorType.OUTPUT_TOO_LARGE, message=problem))
+
+    def start(self, message: ToolCall, body: bytes) -> None:
+        """Take up a call that came over the channel."""
+        if not self._ids.take(message.id):
+            self.duplicates += 1  # forged or replayed; answering twice could confuse an honest waiter
+            return
+        if (error := self._refusal(len(body))) is not None:
+            self._refuse(message.id, error)
+            return
+        task = asyncio.create_task(self._call(message, body))
+        self._calls[message.id] = task
+        self._bytes += len(body)
+        task.add_done_callback(lambda _: self._end(message.id, len(body)))
+
+    def _refusal(self, body_bytes: int) -> CallError | None:
+        """Why a call does not even enter the road. INVARIANT: none does outside its execution."""
+        if not self.open:  # what comes before the code was sent by code that is over
+            return CallError(type=CallErrorType.EXECUTION_ENDED, message="the execution that made this call is over")
+        if len(self._calls) >= CALLS_IN_FLIGHT_MAX:
+            problem = f"{CALLS_IN_FLIGHT_MAX} tool calls are waiting already; await some before making more"
+        elif self._bytes and self._bytes + body_bytes > CALL_BYTES_IN_FLIGHT_MAX:
+            problem = (
+                f"the arguments of the waiting tool calls are {self._bytes:,} bytes already; "
+                "await some before making more"
+            )
+        else:
+            return None
+        return CallError(type=CallErrorType.RATE_LIMIT, message=problem, retryable=True)
+
+    def _end(self, call_id: int, body_bytes: int) -> None:
+        self._bytes -= body_bytes
+        self._calls.pop(call_id, None)
+
+    async def _call(self, message: ToolCall, body: bytes) -> None:
+        if len(body) > _PARSE_ON_LOOP_BYTES_MAX:
+            arguments = await asyncio.to_thread(parse_arguments, body)
+        else:
+            arguments = parse_arguments(body)
+        if isinstance(arguments, str):
+            error = CallError(type=CallErrorType.VALIDATION_ERROR, message=arguments)
+            outcome = ToolCallOutcome(error=error)
+        else:
+            spec = ToolCallSpec(
+                run_id=self._run_id,
+                call_id=message.id,
+                server_id=message.server,
+                tool=message.tool,
+                arguments=arguments,
+            )
+            outcome = await self._road.pass_call(spec)
+        self._reply(message.id, _encode(reply_of(outcome)))
+
+    def _reply(self, call_id: int, body: bytes) -> None:
+        try:
+            self._sandbox.send(ToolResult(id=call_id), body)
+        except SandboxClosedError:
+            pass  # nobody is there to hear it; the call itself is on record
+
+    def _refuse(self, call_id: int, error: CallError) -> None:
+        self._reply(call_id, _encode(reply_of(ToolCallOutcome(error=error))))
+
+
+async def _ended(tasks: list[asyncio.Task[None]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
