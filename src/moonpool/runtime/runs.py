@@ -1,7 +1,7 @@
 """One run: an execution with its identity, its records in the journal and its envelope.
 
-`Run` is what stands around an `Execution`: it records the start, gives the execution its keepers and its context on the
-road, makes the envelope whatever happened, and records the end before it hands the envelope out.
+`Run` is what stands around an `Execution`: it has the start recorded, gives the execution its keepers and its context
+on the road, and has the end recorded before it hands the envelope out; `run_records` writes all three.
 
 INVARIANT: every start on record gets an end on record, also when the run is cancelled.
 """
@@ -9,16 +9,11 @@ INVARIANT: every start on record gets an end on record, also when the run is can
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import moonpool
-from moonpool.core.audit import ExecutionEndRecord, ExecutionStartRecord, time_stamp
 from moonpool.core.envelope import Envelope, ExecutionError
-from moonpool.core.json import JsonValue, digest_bytes, digest_json
+from moonpool.core.json import JsonValue
 from moonpool.core.languages import PYTHON
 from moonpool.runtime import report
 from moonpool.runtime.artifacts import remove_oldest
@@ -27,6 +22,7 @@ from moonpool.runtime.execution_spec import ExecutionSpec
 from moonpool.runtime.output import StreamKeeper
 from moonpool.runtime.planning import bind_plan, keep_plan, plan_json, plan_metrics, plan_of
 from moonpool.runtime.recording import RunStart
+from moonpool.runtime.run_records import RunRecords
 from moonpool.sandboxes.base import Stream
 from moonpool.sandboxes.shielding import finish
 
@@ -92,16 +88,10 @@ class Run:
     def __init__(
         self, runtime: Surroundings, ticket: Ticket, session_id: str, request: CodeRequest, memory: SessionMemory
     ) -> None:
-        self._runtime, self._ticket, self._session_id, self._request = runtime, ticket, session_id, request
+        self._runtime, self._ticket, self._request = runtime, ticket, request
         self._memory = memory
-        image = runtime.sandbox_spec.image
-        self._image = f"{image.name}@{image.digest}"
-        self.run_id = f"run_{uuid.uuid4().hex}"
-        self.trace_id = uuid.uuid4().hex
-        self._digest = digest_bytes(request.code)
-        self._started = asyncio.get_running_loop().time()
-        self._tally: Counter[str] = Counter()
-        self._context: CallContext | None = None
+        self._records = RunRecords(runtime, ticket, session_id, request)
+        self.run_id, self.trace_id = self._records.run_id, self._records.trace_id
         self._execution: Execution | None = None
         self._opening: asyncio.Future[tuple[Sandbox, ToolSnapshot]] | None = None
         self._interrupted = False
@@ -112,7 +102,11 @@ class Run:
     def under(self, watch: PlanWatch) -> None:
         """Run under an approved plan. Its approval may have taken a while that does not count."""
         self._watch = watch
-        self._started = asyncio.get_running_loop().time()
+        self._records.restart_clock()
+
+    @property
+    def _plan_id(self) -> str:
+        return self._watch.plan.plan_id if self._watch is not None else ""
 
     async def opening(
         self, ready: Coroutine[object, object, tuple[Sandbox, ToolSnapshot]]
@@ -156,7 +150,7 @@ class Run:
         """
         tools = snapshot()
         assert tools is not None
-        recorded = self._record_start(tools)
+        recorded = self._records.start(tools, plan_id=self._plan_id)
         settings = self._runtime.settings
         spec = ExecutionSpec(
             run_id=self.run_id,
@@ -173,69 +167,70 @@ class Run:
         )
         keepers = {stream: self._keeper(stream) for stream in Stream}
         execution = self._execution = Execution(sandbox, spec, self, keepers)
-        self._context = self._ticket.make_context(
+        context = self._records.context = self._ticket.make_context(
             self.run_id,
             self.trace_id,
-            self._session_id,
-            self._digest,
+            self._records.session_id,
+            self._records.code_digest,
             self._request.language,
             lambda: snapshot() or tools,
             execution.deadline,
         )
-        self._context.join(self._memory)
+        context.join(self._memory)
         if (recorder := self._runtime.recorder) is not None:
             start = RunStart(
                 run_id=self.run_id,
-                session_id=self._session_id,
+                session_id=self._records.session_id,
                 sandbox_id=sandbox.sandbox_id,
                 position=position,
                 hash_seed=sandbox.hash_seed,
                 language=self._request.language,
                 name=self._request.name,
                 code=self._request.code,
-                code_digest=self._digest,
-                environment_id=self._image,
+                code_digest=self._records.code_digest,
+                environment_id=self._records.image,
                 final=final,
                 timeout_s=spec.timeout_s,
                 tools=tools,
-                context=self._context,
+                context=context,
                 inputs=inputs,
             )
             self._recording = recorder.begin(start)
-        bind_plan(self._context, self._request, self._watch, lambda: execution.force_end("plan"))
+        bind_plan(context, self._request, self._watch, lambda: execution.force_end("plan"))
         # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must
         # not run.
         recorded.add_done_callback(lambda done: execution.force_end("journal") if done.exception() else None)
         try:
             outcome = self.outcome = await execution.run()
         except asyncio.CancelledError:
-            self._context.end()  # before its last record: what comes later is none of this execution's
+            context.end()  # before its last record: what comes later is none of this execution's
             await finish(self._ended_early(CANCELLED))
             raise
         finally:
-            self._context.end()
+            context.end()
         return await finish(self._finish(outcome, spec, keepers, recorded))
 
     async def pass_call(self, spec: ToolCallSpec) -> ToolCallOutcome:
         """The road, bound to this execution."""
-        assert self._context is not None
+        context = self._records.context
+        assert context is not None
         if self._recording is None:
-            return await self._runtime.road.pass_call(spec, self._context)
+            return await self._runtime.road.pass_call(spec, context)
         seq = self._recording.asked(spec)
-        outcome = await self._runtime.road.pass_call(spec, self._context)
+        outcome = await self._runtime.road.pass_call(spec, context)
         self._recording.answered(seq, outcome)
         return outcome
 
     async def failed_to_start(self, error: ExecutionError, tools: ToolSnapshot | None) -> Envelope:
         """An execution whose sandbox did not come up ends in an envelope like any other."""
-        await self._record_start(tools)
+        await self._records.start(tools, plan_id=self._plan_id)
         return await self._ended_early(error)
 
     async def _ended_early(self, error: ExecutionError) -> Envelope:
-        envelope = self._envelope(error=error)
+        envelope = self._records.envelope(error=error)
         if self._recording is not None:
             self._recording.ended(envelope, forced="cancelled", tape=b"")
-        await self._record_end(envelope, output_bytes=0)
+        await self._records.end(envelope, output_bytes=0)
         return envelope
 
     def _keeper(self, stream: Stream) -> StreamKeeper:
@@ -263,15 +258,16 @@ class Run:
         if error is None:
             found = report.data_of(outcome, spec, keepers[Stream.STDOUT])
             error, data = (found, None) if isinstance(found, ExecutionError) else (None, found)
+        redactor, tally = self._runtime.redactor, self._records.tally
         if error is None:
-            data = self._runtime.redactor.json(data, self._tally)
+            data = redactor.json(data, tally)
         else:
-            kind, message = (self._runtime.redactor.text(text, self._tally) for text in (error.type, error.message))
+            kind, message = (redactor.text(text, tally) for text in (error.type, error.message))
             error = ExecutionError(type=kind, message=message, retryable=error.retryable)
         if any(keeper.exceeds for keeper in keepers.values()):
             await asyncio.to_thread(remove_oldest, self._runtime.artifacts)
         plan = await self._plan(error)
-        envelope = self._envelope(
+        envelope = self._records.envelope(
             data=data,
             error=error,
             extras={
@@ -291,88 +287,14 @@ class Run:
         )
         if self._recording is not None:
             self._recording.ended(envelope, forced=outcome.forced or "", tape=outcome.tape)
-        await self._record_end(envelope, output_bytes=sum(keeper.total_bytes for keeper in keepers.values()))
+        await self._records.end(envelope, output_bytes=sum(keeper.total_bytes for keeper in keepers.values()))
         return envelope
 
     async def _plan(self, error: ExecutionError | None) -> Plan | None:
         """The plan that a dry run ends in; one that cannot be kept says so."""
-        context = self._context
+        context = self._records.context
         assert context is not None
         if context.rehearsal is None:
             return None
         plan = plan_of(context, policy_digest=self._ticket.policy_digest, error=error)
         return await keep_plan(self._runtime.plans, plan)
-
-    def _envelope(
-        self,
-        *,
-        error: ExecutionError | None,
-        data: JsonValue = None,
-        extras: dict[str, JsonValue] | None = None,
-        metrics: dict[str, JsonValue] | None = None,
-    ) -> Envelope:
-        context = self._context
-        calls: dict[str, JsonValue] = {"tool_calls": context.calls if context else 0}
-        if context and context.low_budgets:
-            calls["budgets_low"] = list(context.low_budgets)
-        if context is not None and context.changing:
-            calls["changing_calls"] = context.changing
-        return Envelope(
-            run_id=self.run_id,
-            trace_id=self.trace_id,
-            tool_name=f"moonpool.{self._request.language}",
-            tool_version=moonpool.__version__,
-            input_digest=self._digest,
-            sandbox_image=self._image,
-            duration_ms=round((asyncio.get_running_loop().time() - self._started) * 1000),
-            **({"approval_state": context.approval_state} if context else {}),
-            data=data,
-            error=error,
-            metrics={**calls, **(metrics or {})},
-            extras=extras or {"stdout": "", "stderr": "", "exit_code": 1, "signal": None},
-        )
-
-    def _record_start(self, tools: ToolSnapshot | None) -> asyncio.Future[None]:
-        return asyncio.ensure_future(
-            self._runtime.journal.record(
-                ExecutionStartRecord(
-                    run_id=self.run_id,
-                    trace_id=self.trace_id,
-                    at=time_stamp(datetime.now(UTC)),
-                    principal=self._ticket.principal,
-                    session_id=self._session_id,
-                    language=self._request.language,
-                    code_digest=self._digest,
-                    environment_id=self._image,
-                    manifest_digest=tools.manifest.digest if tools else "",
-                    policy_digest=self._ticket.policy_digest,
-                    tree_digest=tools.digest if tools else "",
-                    backend=self._runtime.settings.backend,
-                    version=moonpool.__version__,
-                    replay_of=self._request.replay_of,
-                    dry_run=self._request.dry_run,
-                    plan_id=self._watch.plan.plan_id if self._watch is not None else "",
-                    process=self._runtime.process,
-                )
-            )
-        )
-
-    async def _record_end(self, envelope: Envelope, *, output_bytes: int) -> None:
-        context = self._context
-        await self._runtime.journal.record(
-            ExecutionEndRecord(
-                run_id=self.run_id,
-                trace_id=self.trace_id,
-                at=time_stamp(datetime.now(UTC)),
-                code_digest=self._digest,
-                duration_ms=envelope.duration_ms,
-                calls=context.calls if context else 0,
-                calls_refused=context.refused if context else 0,
-                approval=str(envelope.approval_state),
-                error_type=envelope.error.type if envelope.error else "",
-                output_digest=digest_json(envelope.data if envelope.error is None else envelope.error.to_json()),
-                output_bytes=output_bytes,
-                envelope_digest=digest_json(envelope.to_json(extras=False)),
-                redactions=dict(self._tally),
-            )
-        )

@@ -1,0 +1,122 @@
+"""What stays of a run: its start and end in the journal, and the envelope that goes to the caller.
+
+`moonpool.runtime.runs` says when; what ended up in the envelope is made by `moonpool.runtime.report`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import moonpool
+from moonpool.core.audit import ExecutionEndRecord, ExecutionStartRecord, time_stamp
+from moonpool.core.envelope import Envelope
+from moonpool.core.json import digest_bytes, digest_json
+
+if TYPE_CHECKING:
+    from moonpool.broker.context import CallContext
+    from moonpool.core.envelope import ExecutionError
+    from moonpool.core.json import JsonValue
+    from moonpool.runtime.runs import CodeRequest, Ticket
+    from moonpool.runtime.surroundings import Surroundings
+    from moonpool.runtime.tools import ToolSnapshot
+
+
+class RunRecords:
+    """One run's identity, and what is written in its name."""
+
+    def __init__(self, runtime: Surroundings, ticket: Ticket, session_id: str, request: CodeRequest) -> None:
+        self._runtime, self._ticket, self._request = runtime, ticket, request
+        self.session_id = session_id
+        self.run_id = f"run_{uuid.uuid4().hex}"
+        self.trace_id = uuid.uuid4().hex
+        self.code_digest = digest_bytes(request.code)
+        image = runtime.sandbox_spec.image
+        self.image = f"{image.name}@{image.digest}"
+        self.tally: Counter[str] = Counter()  # of what was redacted in the result
+        self.context: CallContext | None = None  # once there is one: its counts go into the envelope
+        self.restart_clock()
+
+    def restart_clock(self) -> None:
+        """What came before does not count into the duration."""
+        self._started = asyncio.get_running_loop().time()
+
+    def envelope(
+        self,
+        *,
+        error: ExecutionError | None,
+        data: JsonValue = None,
+        extras: dict[str, JsonValue] | None = None,
+        metrics: dict[str, JsonValue] | None = None,
+    ) -> Envelope:
+        """The envelope as of now."""
+        context = self.context
+        calls: dict[str, JsonValue] = {"tool_calls": context.calls if context else 0}
+        if context and context.low_budgets:
+            calls["budgets_low"] = list(context.low_budgets)
+        if context is not None and context.changing:
+            calls["changing_calls"] = context.changing
+        return Envelope(
+            run_id=self.run_id,
+            trace_id=self.trace_id,
+            tool_name=f"moonpool.{self._request.language}",
+            tool_version=moonpool.__version__,
+            input_digest=self.code_digest,
+            sandbox_image=self.image,
+            duration_ms=round((asyncio.get_running_loop().time() - self._started) * 1000),
+            **({"approval_state": context.approval_state} if context else {}),
+            data=data,
+            error=error,
+            metrics={**calls, **(metrics or {})},
+            extras=extras or {"stdout": "", "stderr": "", "exit_code": 1, "signal": None},
+        )
+
+    def start(self, tools: ToolSnapshot | None, *, plan_id: str) -> asyncio.Future[None]:
+        """Begin to record the start; whoever awaits it knows that it is on disk."""
+        return asyncio.ensure_future(
+            self._runtime.journal.record(
+                ExecutionStartRecord(
+                    run_id=self.run_id,
+                    trace_id=self.trace_id,
+                    at=time_stamp(datetime.now(UTC)),
+                    principal=self._ticket.principal,
+                    session_id=self.session_id,
+                    language=self._request.language,
+                    code_digest=self.code_digest,
+                    environment_id=self.image,
+                    manifest_digest=tools.manifest.digest if tools else "",
+                    policy_digest=self._ticket.policy_digest,
+                    tree_digest=tools.digest if tools else "",
+                    backend=self._runtime.settings.backend,
+                    version=moonpool.__version__,
+                    replay_of=self._request.replay_of,
+                    dry_run=self._request.dry_run,
+                    plan_id=plan_id,
+                    process=self._runtime.process,
+                )
+            )
+        )
+
+    async def end(self, envelope: Envelope, *, output_bytes: int) -> None:
+        """Record the end."""
+        context = self.context
+        await self._runtime.journal.record(
+            ExecutionEndRecord(
+                run_id=self.run_id,
+                trace_id=self.trace_id,
+                at=time_stamp(datetime.now(UTC)),
+                code_digest=self.code_digest,
+                duration_ms=envelope.duration_ms,
+                calls=context.calls if context else 0,
+                calls_refused=context.refused if context else 0,
+                approval=str(envelope.approval_state),
+                error_type=envelope.error.type if envelope.error else "",
+                output_digest=digest_json(envelope.data if envelope.error is None else envelope.error.to_json()),
+                output_bytes=output_bytes,
+                envelope_digest=digest_json(envelope.to_json(extras=False)),
+                redactions=dict(self.tally),
+            )
+        )
