@@ -67,7 +67,7 @@ async def _measure(environments: tuple[str, ...], rounds: int, *, peers: bool) -
             await rules.answer_for_good(app, "writing")
             tables["tool call"][_JUDGED] = await toolcall.measure_calls(app, "writing", rounds)
         tables[_BESIDE] = await _beside(world, rounds)
-        tables[_CHANGED] = {"list_changed": await changes.measure_changes(world, rounds)}
+        tables[_CHANGED] = {how: await changes.measure_changes(world, how, rounds) for how in changes.WAYS}
         for environment in environments:
             async with world.app(environment) as app:
                 for kind, title in _KINDS.items():

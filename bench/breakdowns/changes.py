@@ -17,14 +17,19 @@ if TYPE_CHECKING:
     from bench.world import World
 
 TOTAL: Final = "a tool is added, the server says so: until its wrapper is current"
+ASKED: Final = "a tool is added, nobody says so, the server is asked: until its wrapper is current"
+WAYS: Final = ("list_changed", "listen", "refresh")
 _SERVER = Path(__file__).parents[1] / "servers" / "changing.py"
 _CODE = "from servers.box import change\nawait change(name={name!r})"
 _TIMEOUT_S = 30
 
 
-async def measure_changes(world: World, rounds: int) -> dict[str, float]:
-    """Median ms. Each round adds one tool; what is shown afterwards is checked."""
-    entry = {"command": sys.executable, "args": [str(_SERVER)], "moonpool": {"allow": ["*"]}}
+async def measure_changes(world: World, how: str, rounds: int) -> dict[str, float]:
+    """Median ms of one of `WAYS`. Each round adds one tool; what is shown afterwards is checked.
+
+    With `refresh` it is what one turn of `refresh_s` takes, not how long its turn is waited for.
+    """
+    entry = {"command": sys.executable, "args": [str(_SERVER), how], "moonpool": {"allow": ["*"]}}
     config = parse_config(json.dumps({"mcpServers": {"box": entry}}).encode(), source="bench", environ={})
     samples: list[float] = []
     async with world.app("base", config=config) as app:
@@ -35,9 +40,11 @@ async def measure_changes(world: World, rounds: int) -> dict[str, float]:
             envelope = await session.execute(CodeRequest(code=_CODE.format(name=name).encode()))
             started = time.perf_counter()
             assert envelope.error is None, envelope.error
+            if how == "refresh":
+                await app.toolbox.refresh("box")
             async with asyncio.timeout(_TIMEOUT_S):
                 while (now := app.toolbox.current) is None or now.manifest.find("box", name) is None:  # noqa: ASYNC110
                     await asyncio.sleep(0.0005)
             samples.append(1000 * (time.perf_counter() - started))
         await session.close()
-    return {TOTAL: median(samples)}
+    return {ASKED if how == "refresh" else TOTAL: median(samples)}

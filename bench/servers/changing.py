@@ -1,4 +1,8 @@
-"""A server whose tool `change` adds a tool with the name it is given, and says so after its answer."""
+"""A server whose tool `change` adds a tool with the name it is given: `python changing.py HOW`.
+
+HOW it becomes known: `list_changed` (2025-11-25, a notification after the answer), `listen` (2026-07-28, on the stream
+that the client opened) or `refresh` (2025-11-25, never said).
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,22 @@ import json
 import sys
 from typing import Any
 
+_HOW = sys.argv[1]
+_MODERN = _HOW == "listen"
+_CAPABILITIES = {"tools": {} if _HOW == "refresh" else {"listChanged": True}}
+_ABOUT = {"name": "changing", "version": "1"}
+_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 _SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
 _TOOLS = [{"name": "change", "description": "Add a tool.", "inputSchema": _SCHEMA}]
+_listening: list[Any] = []
 
 
 def _result(request: dict[str, Any]) -> dict[str, Any] | None:
     match request["method"]:
-        case "initialize":
-            capabilities = {"tools": {"listChanged": True}}
-            about = {"name": "changing", "version": "1"}
-            return {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": about}
+        case "server/discover" if _MODERN:
+            return {"supportedVersions": ["2026-07-28"], "capabilities": _CAPABILITIES, "serverInfo": _ABOUT}
+        case "initialize" if not _MODERN:
+            return {"protocolVersion": "2025-11-25", "capabilities": _CAPABILITIES, "serverInfo": _ABOUT}
         case "tools/list":
             return {"tools": _TOOLS}
         case "tools/call":
@@ -30,14 +40,30 @@ def _send(**message: Any) -> None:
     sys.stdout.flush()
 
 
+def _listen(request: dict[str, Any]) -> None:
+    _listening.append(request["id"])
+    params = {"notifications": request["params"]["notifications"], "_meta": {_SUBSCRIPTION: request["id"]}}
+    _send(method="notifications/subscriptions/acknowledged", params=params)
+
+
+def _announce() -> None:
+    if _HOW == "list_changed":
+        _send(method="notifications/tools/list_changed")
+    for number in _listening:
+        _send(method="notifications/tools/list_changed", params={"_meta": {_SUBSCRIPTION: number}})
+
+
 if __name__ == "__main__":
     for line in sys.stdin:
         asked = json.loads(line)
         if "id" not in asked:
             continue
+        if asked.get("method") == "subscriptions/listen" and _MODERN:
+            _listen(asked)
+            continue
         if (answer := _result(asked)) is None:
             _send(id=asked["id"], error={"code": -32601, "message": "not here"})
             continue
-        _send(id=asked["id"], result=answer)
+        _send(id=asked["id"], result={**answer, **({"resultType": "complete"} if _MODERN else {})})
         if asked["method"] == "tools/call":
-            _send(method="notifications/tools/list_changed")
+            _announce()

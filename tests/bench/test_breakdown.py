@@ -82,5 +82,6 @@ def test_the_tables_name_every_step(capfd: pytest.CaptureFixture[str]) -> None:
     printed = capfd.readouterr().out
     assert all(f"| {step} |" in printed for step in toolcall.STEPS)
     assert all(f"**{total}**" in printed for total in (toolcall.TOTAL, execution.TOTAL))
-    assert f"| {changes.TOTAL} |" in printed
+    assert all(f"| {total} |" in printed for total in (changes.TOTAL, changes.ASKED))
+    assert "| changed tool list | list_changed | listen | refresh |" in printed
     assert "| tool call, in the same run | direct | read_only | writing |" in printed
