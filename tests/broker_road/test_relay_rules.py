@@ -111,6 +111,36 @@ async def test_a_form_that_holds_a_secret_is_declined_and_its_message_redacted()
     assert [SECRET in str(asked) for asked in person.asked] == [False]
 
 
+@pytest.mark.req("D-041")
+async def test_an_answer_that_holds_a_secret_stays_here() -> None:
+    form = {"type": "object", "properties": {"a": {"type": "string"}}}
+    person = Person({"action": "accept", "content": {"a": f"it is {SECRET}"}})
+
+    assert await elicit(person, params={**FORM, "requestedSchema": form}) == {"action": "decline"}
+
+
+async def test_what_a_form_says_moves_no_cursor_and_turns_no_line() -> None:
+    person = Person({"action": "decline"})
+    choice = {"const": "a", "title": "\x1b[2JYes"}
+    title: Any = {"type": "string", "title": "Name\u202eeman", "description": "\x1b[8mhidden", "oneOf": [choice]}
+    await elicit(person, params={**FORM, "requestedSchema": {"type": "object", "properties": {"title": title}}})
+
+    asked: Any = person.asked[0]["requestedSchema"]
+    shown = asked["properties"]["title"]
+    assert all(text.isprintable() for text in (shown["title"], shown["description"], shown["oneOf"][0]["title"]))
+    assert shown["oneOf"][0]["const"] == "a"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"a\x1b[2J": {"type": "string"}}, {"a": {"type": "string", "enum": ["\u202eyes"]}}],
+    ids=["name", "choice"],
+)
+async def test_a_form_with_names_that_nobody_can_read_is_refused(fields: Any) -> None:
+    with pytest.raises(QuestionRefusedError, match="nobody would see"):
+        await elicit(Person(None), params={**FORM, "requestedSchema": {"type": "object", "properties": fields}})
+
+
 @pytest.mark.req("D-018", "D-046")
 async def test_a_question_that_may_be_of_several_executions_goes_to_nobody() -> None:
     first, second = Person({"action": "accept"}), Person({"action": "accept"})

@@ -6,9 +6,9 @@ the client has declared it. In every other case it is declined; nothing is inven
 answer fits, is checked by `upstreams.questions`.
 
 SECURITY: a question is a server's word. It is bounded, redacted, limited in number, and shown with the name of who
-asks. An answer is bounded and redacted too; nothing else of the client, of other servers or of other calls goes back.
-Code in the sandbox neither sees nor answers it. When calls of several executions are at one server, a question that
-does not say whose it is goes to nobody.
+asks. An answer is bounded too, and stays here when a secret is in it; nothing else of the client, of other servers or
+of other calls goes back. Code in the sandbox neither sees nor answers it. When calls of several executions are at one
+server, a question that does not say whose it is goes to nobody.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from moonpool.broker.phrases import clip, printable, readable_json, storable
 from moonpool.broker.question_records import REFUSED, QuestionRecorder
 from moonpool.broker.redaction import Tally
 from moonpool.broker.sampling import SAMPLE, asked_of, sampled
+from moonpool.broker.upstreams.forms import shown_form
 from moonpool.broker.upstreams.questions import (
     ASKED_FOR,
     INTERNAL,
@@ -110,11 +111,16 @@ class Relay:
             _log.warning("a form of server %r holds a secret and was declined", server_id)
             return _NO
         try:
-            return await self._ask(calls, respondent, ELICIT, asked, note)
+            answer = await self._ask(calls, respondent, ELICIT, asked, note)
         except TimeoutError:
             return {"action": "cancel"}
         except AnswererGoneError:
             return _NO
+        if self._redactor.json(answer.get("content"), Tally()) != answer.get("content"):
+            note.why = "the answer holds a secret"
+            _log.warning("an answer to server %r holds a secret and was not sent", server_id)
+            return _NO
+        return answer
 
     async def _sample(self, server_id: str, params: JsonObject, *, reviewed: bool) -> JsonObject:
         async with self._records.recorded(server_id, SAMPLE, params) as note:
@@ -245,7 +251,7 @@ class Relay:
         form = params["requestedSchema"]
         if self._redactor.json(form, Tally()) != form:
             return None
-        asked["requestedSchema"] = form
+        asked["requestedSchema"] = shown_form(form)
         return asked
 
 

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 import jsonschema_rs
 import msgspec
 
+from moonpool.broker.phrases import printable
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -22,6 +24,8 @@ FIELD_COUNT_MAX: Final = 64
 FORM_BYTES_MAX: Final = 64 * 1024
 CONTENT_BYTES_MAX: Final = 64 * 1024
 URL_CHARS_MAX: Final = 2000
+_FOR_READING: Final = frozenset({"title", "description", "enumNames"})
+_JOINERS: Final = dict.fromkeys(map(ord, "\u200c\u200d"))  # scripts and emoji need them
 _PLAIN: Final = frozenset({"string", "number", "integer", "boolean"})
 _KEYWORDS: Final = frozenset({
     "type", "minLength", "maxLength", "pattern", "minimum", "maximum", "minItems", "maxItems",
@@ -39,10 +43,17 @@ def form_problem(form: JsonObject) -> str:
         return "it must be an object with properties, of at most 64 KiB"
     if len(fields) > FIELD_COUNT_MAX:
         return f"it has more than {FIELD_COUNT_MAX} fields"
+    if any(not _can_be_shown(word) for name, field in fields.items() for word in [name, *_words(field)]):
+        return "a name or a choice in it holds characters that nobody would see"
     broken = next((name for name, field in fields.items() if not _is_plain(field)), None)
     if broken is not None:
         return f"field {broken[:80]!r} is neither text, number, yes or no, nor a choice"
     return "" if _validator(form) is not None else "it is no valid JSON Schema"
+
+
+def shown_form(form: JsonValue) -> JsonValue:
+    """The form with titles and descriptions in which nothing acts on a terminal or hides what is around it."""
+    return _shown(form)
 
 
 def with_defaults(form: JsonObject, content: JsonObject) -> JsonObject:
@@ -81,6 +92,29 @@ def url_problem(url: JsonValue) -> str:
     if parts.hostname is None or parts.username is not None or parts.password is not None:
         return "must name a host and no user"
     return "" if parts.scheme == "https" or (parts.scheme == "http" and local) else "must begin with https://"
+
+
+def _shown(value: JsonValue, key: str = "") -> JsonValue:
+    if isinstance(value, str):
+        return printable(value) if key in _FOR_READING else value
+    if isinstance(value, list):
+        return [_shown(one, key) for one in value]
+    if isinstance(value, dict):
+        return {name: _shown(one, name) for name, one in value.items()}
+    return value
+
+
+def _words(field: Any) -> list[JsonValue]:
+    """What can be chosen in a field: it goes back as it came, so it cannot be made readable."""
+    if not isinstance(field, dict):
+        return []
+    known = cast("JsonObject", field)
+    items = known.get("items")
+    return [*_choices(known), *(_choices(items) if isinstance(items, dict) else [])]
+
+
+def _can_be_shown(word: JsonValue) -> bool:
+    return not isinstance(word, str) or word.translate(_JOINERS).isprintable()
 
 
 def _is_plain(field: Any) -> bool:
