@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -101,6 +102,18 @@ def writing(folder: Path, *, days: float = 7, bytes_max: int = 10**9, key: str =
 
 def reader(folder: Path, key: str = "") -> RecordingsFile:
     return RecordingsFile(folder / "private" / "r.sqlite3", sealer(folder, key), make=False)
+
+
+def come_so_far(writer: RecordingWriter, run_id: str) -> None:
+    """Return when the writer's thread has this run before it."""
+    there = threading.Event()
+
+    def make() -> RecordedCall:
+        there.set()
+        return call(1)
+
+    writer.add(run_id, make)
+    assert there.wait(30)
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -206,6 +219,17 @@ def test_the_oldest_make_room_and_what_nobody_shares_any_more_goes_too(tmp_path:
     file.tidy(days=0, bytes_max=25_000)
     assert file.newest(10) == []
     assert not file.has_shared("d")
+
+
+def test_large_recordings_make_room_before_they_are_many(tmp_path: Path) -> None:
+    with writing(tmp_path, bytes_max=100_000) as writer:
+        for number in range(60):
+            begin(writer, f"run_{number:02}", "#" * 10_000)
+            if number % 10 == 9:  # not all in one batch
+                come_so_far(writer, f"run_{number:02}")
+    kept = reader(tmp_path).newest(100)
+    assert kept[0].run_id == "run_59"
+    assert sum(one.bytes for one in kept) <= 100_000 + 100_000 // 8 + 10 * 10_500
 
 
 def test_only_the_owner_may_read_it(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ LINGER_S: Final = 0.05
 _WAITING_MAX: Final = 4096
 _AT_ONCE_MAX: Final = 256
 _TIDY_EVERY: Final = 200  # recordings
+_TIDY_SHARE: Final = 8  # or when an eighth of the room was written: large ones must not wait for their number
 
 
 class _Begin(NamedTuple):
@@ -66,6 +67,7 @@ class RecordingWriter:
         # The thread's own:
         self._open: dict[str, _Open] = {}
         self._until_tidy = 1
+        self._untidied_bytes = 0
         self._broken = False
 
     def begin(
@@ -125,9 +127,9 @@ class RecordingWriter:
                     self._begin(file, item)
                 elif item.run_id in self._open:
                     self._add(file, item)
-        if self._until_tidy <= 0:
+        if self._until_tidy <= 0 or self._untidied_bytes * _TIDY_SHARE > self._bytes_max:
             file.tidy(days=self._days, bytes_max=self._bytes_max)
-            self._until_tidy = _TIDY_EVERY
+            self._until_tidy, self._untidied_bytes = _TIDY_EVERY, 0
 
     def _begin(self, file: RecordingsFile, item: _Begin) -> None:
         run_id = item.ref.run_id
@@ -158,6 +160,7 @@ class RecordingWriter:
     def _count(self, state: _Open, size: int) -> None:
         state.number += 1
         state.bytes += size
+        self._untidied_bytes += size
         if state.bytes > RUN_BYTES_MAX:
             raise NotReplayable(f"its recording is larger than {RUN_BYTES_MAX // 1024**2} MiB")
 
