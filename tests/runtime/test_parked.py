@@ -62,6 +62,18 @@ async def test_an_answer_is_taken_once_and_the_same_one_again_only_waits() -> No
     await world.calls.close()
 
 
+@pytest.mark.parametrize("said", [float("inf"), "\ud800"], ids=["endless number", "half a character"])
+async def test_an_answer_that_is_no_json_is_refused_and_the_question_stays(said: Any) -> None:
+    world = World()
+    call = world.start(asks_once)
+    state, name = await asked(world, call)
+    with pytest.raises(RequestStateError):
+        world.calls.resume(state, "k", {name: {"said": said}})
+
+    assert [question.question_id for question in call.open] == [name]
+    await world.calls.close()
+
+
 async def test_a_state_of_another_owner_or_another_request_is_refused() -> None:
     world, other = World(), World()
     state, name = await asked(world, world.start(asks_once))

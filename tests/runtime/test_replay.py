@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import sqlite3
 from dataclasses import replace
@@ -20,6 +21,7 @@ from moonpool.broker.policy_file import load_policy_file
 from moonpool.core.recordings import RecordingError
 from moonpool.runtime.replay import ReplayImpossibleError, ReplayRequest
 from moonpool.runtime.replay_report import ReplayEnd
+from moonpool.runtime.replay_source import load_source
 from moonpool.runtime.runs import CodeRequest
 from moonpool.settings import Settings
 from moonpool.store.journal_file import read_rows
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 
     from moonpool.broker.approval import ApprovalAnswer, ApprovalRequest
     from moonpool.core.envelope import Envelope
+    from moonpool.core.recordings import Recording
     from moonpool.runtime.replay_report import ReplayReport
+    from moonpool.store.recordings_file import RecordingsFile
 
     Past = dict[str, Envelope]
 
@@ -341,6 +345,43 @@ def _edit_code(run_id: str) -> None:
         changed = body.replace(b"edit me", b"edit us")
         connection.execute("UPDATE part SET body = ? WHERE run_id = ? AND number = 0", (changed, run_id))
     connection.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("language", "bash", "its language"),
+        ("backend", "other", "its backend"),
+        ("environment_id", "base@other", "its environment"),
+        ("session_id", "0" * 32, "its session"),
+        ("timeout_s", math.nan, "its limits"),
+        ("position", -1, "its limits"),
+    ],
+)
+async def test_a_header_that_is_not_what_the_journal_says_is_not_replayed(
+    past: Past, name: str, value: object, told: str
+) -> None:
+    def load() -> None:
+        with open_recordings(Settings.load({}, data_dir=DATA), os.environ) as reader:
+            load_source(_Tampering(reader, name, value), journal_path(DATA), past["no calls"].run_id)
+
+    with pytest.raises(RecordingError, match=f"was changed: {told} is not"):
+        await anyio.to_thread.run_sync(load)
+
+
+class _Tampering:
+    """A reader of recordings in whose headers one member is another."""
+
+    def __init__(self, reader: RecordingsFile, name: str, value: object) -> None:
+        self._reader, self._name, self._value = reader, name, value
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    def load(self, run_id: str) -> Recording:
+        found = self._reader.load(run_id)
+        changed: dict[str, Any] = {self._name: self._value}
+        return replace(found, header=replace(found.header, **changed))
 
 
 def _other_image(*arguments: Any) -> Any:

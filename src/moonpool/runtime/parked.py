@@ -151,7 +151,10 @@ class ParkedCall:
     def answer(self, answers: Mapping[str, JsonObject], asked: Iterable[str]) -> None:
         """Take answers to questions `asked`; others are ignored. Raises RequestStateError, then none was taken."""
         given = {name: answers[name] for name in asked if name in answers}
-        digests = {name: digest_json(answer) for name, answer in given.items()}
+        try:
+            digests = {name: digest_json(answer) for name, answer in given.items()}
+        except (ValueError, RecursionError):  # no JSON: an infinite number, half a character
+            raise RequestStateError from None
         if any(self._answered.get(name, digest) != digest for name, digest in digests.items()):
             raise RequestStateError
         for name, answer in given.items():

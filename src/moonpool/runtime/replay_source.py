@@ -7,6 +7,7 @@ tools, arguments, results, the envelope's output. A recording that differs is re
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from moonpool.core.recordings import RecordedReply, Recording, RecordingReader, SharedPart
+    from moonpool.core.recordings import RecordedReply, Recording, RecordingReader, RunHeader, SharedPart
 
 RUN_ID: Final = re.compile(r"run_[0-9a-f]{32}", re.ASCII)
 _BEFORE_MAX: Final = 1000
@@ -90,9 +91,8 @@ def _check(
     outcomes: Mapping[int, JsonObject],
     end: JsonObject | None,
 ) -> None:
-    header, run_id = recording.header, recording.header.run_id
-    if digest_bytes(header.code.encode()) != start.get("code_digest"):
-        _changed(run_id, "its code")
+    run_id = recording.header.run_id
+    _check_header(recording.header, start)
     if manifest.digest != start.get("manifest_digest"):
         _changed(run_id, "its tools")
     replies = {reply.seq: reply for reply in recording.replies}
@@ -109,6 +109,16 @@ def _check(
         output = _output_of(result) if isinstance(result, dict) else None
         if digest_json(output) != end.get("output_digest"):
             _changed(run_id, "its result")
+
+
+def _check_header(header: RunHeader, start: JsonObject) -> None:
+    if digest_bytes(header.code.encode()) != start.get("code_digest"):
+        _changed(header.run_id, "its code")
+    for name in ("language", "environment_id", "backend", "session_id"):
+        if start.get(name) and start[name] != getattr(header, name):
+            _changed(header.run_id, f"its {name.removesuffix('_id')}")
+    if not 0 < header.timeout_s < math.inf or header.position < 0:
+        _changed(header.run_id, "its limits")
 
 
 def _check_reply(run_id: str, seq: int, reply: RecordedReply, outcome: JsonObject) -> None:
