@@ -13,6 +13,7 @@ import sys
 import uuid
 import zlib
 from asyncio.subprocess import PIPE
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,9 @@ import pytest
 
 from apps import SERVERS, fresh_data
 from broker_oauth.issuing import browse, open_issuer
+from moonpool.store.paths import recordings_path, secrets_dir
+from moonpool.store.recordings_file import RecordingsFile
+from moonpool.store.sealing import Sealer
 from security.canaries import files_below, forms, leaks, new_canary
 
 if TYPE_CHECKING:
@@ -98,6 +102,20 @@ class Host:
         )  # fmt: skip
 
 
+def recordings_of(data: Path) -> bytes:
+    """All that is recorded, opened."""
+    sealer = Sealer(secrets_dir(data), {}, "recordings")
+    with closing(RecordingsFile(recordings_path(data), sealer, make=False)) as file:
+        kept = [file.load(ref.run_id) for ref in file.newest(10) if not ref.problem]
+    return b"".join(
+        b"".join((*one.shared.servers, one.header.code.encode(), *(call.arguments for call in one.calls)))
+        + b"".join(reply.reply for reply in one.replies)
+        + (one.end.envelope if one.end is not None else b"")
+        + repr(one).encode()
+        for one in kept
+    )
+
+
 @pytest.fixture
 def host(tmp_path: Path, data: Path) -> Host:
     return Host(tmp_path, data)
@@ -114,11 +132,40 @@ def test_what_a_server_tells_of_its_secrets_arrives_nowhere(host: Host) -> None:
     assert seen.count(b"REDACTED") > len(FORMS)  # it is the memory, and there was something to find
     assert len(seen) > 4_000_000
     places = {"answer": done.stdout, "log": done.stderr, "guest": seen, **files_below(host.data)}
+    recorded = recordings_of(host.data)
+    assert b"REDACTED" in recorded  # the seal of the file hides nothing here
+    places["recordings"] = recorded
     for command in (["audit", "list"], ["tools", "list", "--config", "servers.json"], ["secrets", "list"]):
         other = host.command(*command)
         places[" ".join(command)] = other.stdout + other.stderr
     assert leaks(places, host.canaries) == []
     assert [path.name for path in host.folder.glob("core*")] == []
+
+
+PLANNED = """
+from servers import leaky
+secrets = {secrets!r}
+made = await leaky.succeed(form=secrets[0], more=dict.fromkeys(secrets, "plain"))
+seen = {{secret: made.text for secret in secrets}}
+await leaky.fail(form=made.text + secrets[1], more=seen, **{{secrets[0]: made.text}})
+await leaky.refuse(form="plain", more=[made.text[:5], {{secrets[0]: {{secrets[1]: [made.text]}}}}])
+"""
+
+
+def test_secrets_that_code_brings_along_are_in_no_plan(host: Host) -> None:
+    code = PLANNED.format(secrets=host.canaries)
+    done = host.command("run", "--config", "servers.json", "--dry-run", "-c", code)
+    assert done.returncode == 0, done.stderr.decode() + done.stdout.decode()
+    plan = json.loads(done.stdout)["result"]["metrics"]["plan_id"]
+    places = {"answer": done.stdout, "log": done.stderr, **files_below(host.data)}
+    for command in (["plans", "show", plan], ["plans", "show", plan, "--json"], ["plans", "list", "--json"]):
+        other = host.command(*command)
+        assert b"leaky" in other.stdout, other.stderr
+        places[" ".join(command)] = other.stdout + other.stderr
+    in_pointers = [canary.replace("/", "~1") for canary in host.canaries]
+    assert leaks(places, [*host.canaries, *in_pointers]) == []
+    shown = places[f"plans show {plan}"]
+    assert (b"REDACTED" in shown, shown.count(b"what call 1 returns") > 0) == (True, True)
 
 
 def test_what_is_looked_for_would_be_found(host: Host) -> None:

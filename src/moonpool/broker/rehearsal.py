@@ -32,7 +32,7 @@ from moonpool.core.plans import (
 from moonpool.core.policy import glob_matches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from moonpool.broker.passage import Passage
     from moonpool.broker.validation import SchemaCheck
@@ -40,6 +40,14 @@ if TYPE_CHECKING:
     from moonpool.core.policy import Decision
 
 META_KEY: Final = "moonpool/placeholder"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What a person may see of a call's arguments."""
+
+    arguments: str  # redacted; empty when they are too long
+    redacted: Callable[[str], str]  # the same for any other text of the call's
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,10 +64,10 @@ class Rehearsal:
         """Whether the call is rehearsed, not made."""
         return not passage.only_reads or self._rests_on_placeholder(passage)
 
-    def answer(self, passage: Passage, decision: Decision, shown: str, check: SchemaCheck) -> Arrival | str:
-        """List the call and answer it; a sentence when that cannot be. `shown` is empty when it is too long."""
+    def answer(self, passage: Passage, decision: Decision, shown: Shown, check: SchemaCheck) -> Arrival | str:
+        """List the call and answer it; a sentence when that cannot be."""
         number = len(self.effects) + 1
-        if problem := self._no_room(passage, shown):
+        if problem := self._no_room(passage, shown.arguments):
             self.problem = self.problem or problem
             return problem
         placeholder, source = self._placeholder(passage, number, check)
@@ -70,9 +78,9 @@ class Rehearsal:
         self._marks |= {found: (number, mark) for found, mark in placeholder.marks.items()}
         return _arrival(passage, placeholder.value, source)
 
-    def denied(self, passage: Passage, decision: Decision, shown: str) -> None:
+    def denied(self, passage: Passage, decision: Decision, shown: Shown) -> None:
         """List a call that policy refuses, here and in the real run."""
-        if not self._no_room(passage, shown):
+        if not self._no_room(passage, shown.arguments):
             self._list(passage, decision, shown, kind=EffectKind.DENIED, source="")
 
     def _no_room(self, passage: Passage, shown: str) -> str:
@@ -85,9 +93,9 @@ class Rehearsal:
             )
         return ""
 
-    def _list(self, passage: Passage, decision: Decision, shown: str, *, kind: EffectKind, source: str) -> None:
-        openings, derived = find_openings(passage.spec.arguments, self._marks)
-        self._shown_chars += len(shown)
+    def _list(self, passage: Passage, decision: Decision, shown: Shown, *, kind: EffectKind, source: str) -> None:
+        openings, derived = find_openings(passage.spec.arguments, self._marks, shown.redacted)
+        self._shown_chars += len(shown.arguments)
         self.effects.append(
             Effect(
                 number=len(self.effects) + 1,
@@ -95,7 +103,7 @@ class Rehearsal:
                 server_id=storable(passage.spec.server_id),
                 tool_name=storable(passage.spec.tool),
                 tool_digest=passage.tool_digest,
-                arguments=shown,
+                arguments=shown.arguments,
                 arguments_digest=passage.arguments_digest,
                 verdict=decision.verdict,
                 rule_id=storable(decision.rule_id),

@@ -38,6 +38,7 @@ from moonpool.broker.passage import Passage, Refusal
 from moonpool.broker.phrases import offered_tool, printable, readable_json, storable, unknown_tool
 from moonpool.broker.recording import CANCELLED, CallRecorder
 from moonpool.broker.redaction import Tally
+from moonpool.broker.rehearsal import Shown
 from moonpool.broker.upstreams.base import UpstreamCallTimeoutError, UpstreamError
 from moonpool.broker.upstreams.callers import calling_as
 from moonpool.broker.validation import SchemaChecks, check_arguments, encoded_size
@@ -344,12 +345,13 @@ class ToolRoad:
         """The arguments for a person's eyes."""
         return self._redactor.json_object(passage.spec.arguments, Tally(), encoded=passage.arguments_json)
 
-    def _whole(self, passage: Passage) -> str:
+    def _whole(self, passage: Passage) -> Shown:
         """All of the arguments on one line for a person's eyes; nothing when that is more than a plan may show."""
-        if len(passage.arguments_json) > SHOWN_BYTES_MAX:
-            return ""
-        shown = printable(canonical_json(self._redacted(passage)).decode())
-        return shown if len(shown) <= SHOWN_CHARS_MAX else ""
+        shown = ""
+        if len(passage.arguments_json) <= SHOWN_BYTES_MAX:
+            shown = printable(canonical_json(self._redacted(passage)).decode())
+        fits = len(shown) <= SHOWN_CHARS_MAX
+        return Shown(arguments=shown if fits else "", redacted=lambda text: self._redactor.text(text, Tally()))
 
     def _shown(self, passage: Passage, error: CallError) -> CallError:
         """`error` as the guest may see it."""

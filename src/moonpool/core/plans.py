@@ -24,7 +24,7 @@ from moonpool.core.json import JsonObject, JsonValue, digest_json
 from moonpool.core.placeholders import FOUND, value_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from moonpool.core.placeholders import Mark
 
@@ -196,9 +196,12 @@ class StoredPlan:
 
 
 def find_openings(
-    arguments: JsonObject, marks: Mapping[str, tuple[int, Mark]]
+    arguments: JsonObject, marks: Mapping[str, tuple[int, Mark]], redacted: Callable[[str], str] = str
 ) -> tuple[tuple[Opening, ...], tuple[str, ...]]:
-    """Where `arguments` hold marks of earlier calls; and where only a part of one, or more than can be followed."""
+    """Where `arguments` hold marks of earlier calls; and where only a part of one, or more than can be followed.
+
+    SECURITY: a place is named as it is shown, by `redacted` names. One whose name is not to be shown is not followed.
+    """
     openings: list[Opening] = []
     derived: list[str] = []
     for at, leaf, is_name in _leaves(arguments):
@@ -207,9 +210,10 @@ def find_openings(
             if mark is None:
                 continue  # looks like one, and is none
             start = _start_of(leaf, mark, found[0], found.start())
-            too_long = len(at) > POINTER_CHARS_MAX or len(mark.path) > POINTER_CHARS_MAX
-            if start is None or len(openings) >= OPENINGS_MAX or is_name or too_long:
-                derived.append(at[:POINTER_CHARS_MAX])
+            shown = "/".join(_step(redacted(_name(step))) for step in at.split("/"))
+            unreadable = shown != at or max(len(at), len(mark.path)) > POINTER_CHARS_MAX
+            if start is None or len(openings) >= OPENINGS_MAX or is_name or unreadable:
+                derived.append(shown[:POINTER_CHARS_MAX])
             else:
                 openings.append(Opening(at=at, start=start, planned=mark.value, number=number, path=mark.path))
     return tuple(openings), tuple(dict.fromkeys(derived))[:OPENINGS_MAX]
@@ -268,7 +272,7 @@ def _planned_value(
 def _put(document: JsonValue, at: str, value: str | int) -> bool:
     parent, _, last = at.rpartition("/")
     holder = value_at(document, parent)
-    step = last.replace("~1", "/").replace("~0", "~")
+    step = _name(last)
     if isinstance(holder, dict) and step in holder:
         holder[step] = value
         return True
@@ -278,6 +282,15 @@ def _put(document: JsonValue, at: str, value: str | int) -> bool:
     return False
 
 
+def _step(name: str) -> str:
+    """A member's name in a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _name(step: str) -> str:
+    return step.replace("~1", "/").replace("~0", "~")
+
+
 def _leaves(document: JsonObject) -> Iterator[tuple[str, str | int, bool]]:
     """Every text and integer with its pointer, and whether it is the name of a member instead of its value."""
     waiting: list[tuple[str, JsonValue]] = [("", document)]
@@ -285,7 +298,7 @@ def _leaves(document: JsonObject) -> Iterator[tuple[str, str | int, bool]]:
         at, value = waiting.pop()
         if isinstance(value, dict):
             for name, item in value.items():
-                here = f"{at}/{name.replace('~', '~0').replace('/', '~1')}"
+                here = f"{at}/{_step(name)}"
                 yield here, name, True
                 waiting.append((here, item))
         elif isinstance(value, list):
