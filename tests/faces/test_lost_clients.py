@@ -24,6 +24,7 @@ from moonpool.settings import Settings
 from moonpool.store.approvals import ApprovalStore
 from moonpool.store.outcomes import OutcomeStore
 from moonpool.store.paths import approvals_path, outcomes_dir
+from security.canaries import leaks, new_canary
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -80,6 +81,35 @@ def test_a_run_in_the_queue_outlives_its_client(config: Path, queue: Approvals, 
     assert (again.same, again.calls_served) == (True, 1)
     assert kept is not None
     assert kept["result"]["data"] == ({"word": "hello"} if yes else "ApprovalRejected")
+
+
+TELL = """
+from servers import leaky
+call = await leaky.succeed(form="json")
+print(call.data, (await leaky.refuse(form="url")).error)
+result = [call.data, call.raw]
+"""
+
+
+def test_what_is_kept_of_it_tells_no_secret(tmp_path: Path, queue: Approvals) -> None:
+    canary = new_canary("kept")
+    leaky = fixture_server("leaky.py", "${CANARY_TOKEN}", allow=["refuse"]) | {"env": {"CANARY": "${CANARY_TOKEN}"}}
+    config = tmp_path / "servers.json"
+    config.write_text(json.dumps({"mcpServers": {"leaky": leaky}}), encoding="utf-8")
+    with RawClient(config, approve="queue", EOF_GRACE_S="0.5", CANARY_TOKEN=canary) as client:
+        client.handshake()
+        client.start(TELL)
+        request = waiting(queue)
+        leave(client)
+        while b"the client has left" not in client.said().encode():
+            threading.Event().wait(0.05)
+        queue.approve(request.request_id, BOSS)
+        assert client.process.wait(PATIENCE_S) == 0
+        told = client.said().encode()
+    kept = (outcomes_dir(DATA) / f"{request.run_id}.json").read_bytes()
+
+    assert b"REDACTED" in kept
+    assert leaks({"kept": kept, "log": told}, [canary]) == []
 
 
 def test_a_signal_ends_it_and_its_question(config: Path, queue: Approvals) -> None:
