@@ -19,12 +19,13 @@ import pytest
 from broker_oauth.issuing import Issuer, Person, browse, open_issuer
 from moonpool.broker.config import McpConfig, parse_config
 from moonpool.broker.known_values import GrowingValues
-from moonpool.broker.oauth.challenge import Challenge
+from moonpool.broker.oauth.challenge import Challenge, bearer_challenge
 from moonpool.broker.oauth.credentials import Credentials
 from moonpool.broker.oauth.entering import enter
-from moonpool.broker.oauth.errors import OAuthError
+from moonpool.broker.oauth.errors import LoginNeededError, OAuthError
 from moonpool.broker.oauth.keeping import Logins, MemoryShelf
 from moonpool.broker.oauth.loopback import STRANGERS_MAX, LoopbackAgent, PastingAgent
+from moonpool.broker.oauth.settings import OAuthSettings
 from moonpool.broker.redaction import Redactor, Tally
 from moonpool.broker.upstreams import Upstream, open_upstreams
 from moonpool.broker.upstreams.base import UpstreamLoginFailedError, UpstreamLoginNeededError
@@ -299,6 +300,14 @@ async def test_without_a_person_more_scope_is_named(issuer: Issuer) -> None:
     async with side.upstream() as srv:
         with pytest.raises(UpstreamLoginNeededError, match="moonpool login srv --scope 'admin'"):
             await call(srv, "admin")
+
+
+async def test_a_scope_that_would_end_the_quotes_is_not_told_as_a_command() -> None:
+    credentials = Credentials("srv", "https://h.example/mcp", OAuthSettings(), Logins(MemoryShelf()))
+    refused = bearer_challenge(['Bearer error="insufficient_scope", scope="admin x\';id;\'"'])
+    assert refused.scopes == ("admin", "x';id;'")
+    with pytest.raises(LoginNeededError, match=r"moonpool login srv --scope 'admin'`"):
+        await credentials.renew(refused, used=None, attempt=0)
 
 
 @pytest.mark.req("E-037")

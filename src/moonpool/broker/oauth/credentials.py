@@ -241,7 +241,8 @@ class Credentials:
 
     def _login_needed(self, challenge: Challenge) -> LoginNeededError:
         if challenge.wants_more_scope:
-            scopes = " ".join(challenge.scopes or ())[:300]
+            # SECURITY: a server's words, which somebody will put into a shell. What could end the quotes is left out.
+            scopes = " ".join(scope for scope in challenge.scopes or () if "'" not in scope)[:300]
             return LoginNeededError(
                 f"wants more leave than was given; run `moonpool login {self._server_id} --scope '{scopes}'`"
             )
