@@ -96,6 +96,8 @@ class CallInHand:
     def ticking(self, clock: Clock) -> Generator[None]:
         """`clock` runs for the length of a `with` block."""
         self._clocks.append(clock)
+        if self._open:  # a request that is sent again while somebody is asked
+            clock.stop()
         try:
             yield
         finally:

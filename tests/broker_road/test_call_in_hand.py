@@ -1,0 +1,34 @@
+"""Clocks of a call stand still while somebody is asked, also those that begin meanwhile."""
+
+from __future__ import annotations
+
+from moonpool.broker.approval import ApprovalDesk, DenyApprover
+from moonpool.broker.call_in_hand import CallInHand
+from moonpool.broker.context import CallContext
+from moonpool.core.manifest import Manifest
+
+
+class Watch:
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def stop(self) -> None:
+        self.told.append("stop")
+
+    def go_on(self) -> None:
+        self.told.append("go on")
+
+
+def test_a_clock_that_begins_during_a_question_stands_still_like_the_others() -> None:
+    context = CallContext(
+        run_id="run_1", trace_id="t", principal="local:a", session_id="s", code_digest="sha256:0",
+        manifest=lambda: Manifest(servers=()), desk=ApprovalDesk(DenyApprover()),
+    )  # fmt: skip
+    call, early, late = CallInHand(context, "srv.tool"), Watch(), Watch()
+    with call.ticking(early), call.paused(), call.paused(), call.ticking(late):
+        pass
+    with call.paused(), call.ticking(late):
+        pass
+    assert (early.told, late.told) == (["stop", "go on"], ["stop", "stop"])
