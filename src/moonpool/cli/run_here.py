@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,21 @@ from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.interrupts import Interrupts
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Coroutine
+
     from moonpool.cli.run_order import RunParts
     from moonpool.core.envelope import Envelope
     from moonpool.runtime.sessions import Session
+
+
+@asynccontextmanager
+async def _beside(work: Coroutine[object, object, None]) -> AsyncGenerator[None]:
+    """Do `work` while the block runs, and no longer: servers that are being closed are no news."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 async def run_here(parts: RunParts) -> None:
@@ -45,7 +58,6 @@ async def run_here(parts: RunParts) -> None:
             open_approver(parts.order.approve, parts.output, data_folder(parts.settings)) as approver,
             assemble(parts.settings, config=config, approver=approver, environ=os.environ, progress=progress) as app,
         ):
-            warning = asyncio.create_task(tell_missing_tools(app.toolbox, parts.output.say))
             last: list[Session] = []
             person = respondent_beside(approver)
             ticket = answered_by(app.ticket, lambda: person)
@@ -59,16 +71,16 @@ async def run_here(parts: RunParts) -> None:
                 interrupts.aim(None)
                 return envelope
 
-            if parts.order.plan_first:
-                rehearsal = replace(request, dry_run=True, placeholders=parts.placeholders)
-                envelope = await plan_first(
-                    lambda: execute(rehearsal),
-                    lambda plan_id: execute(replace(request, plan=plan_id)),
-                    parts.output.say,
-                )
-            else:
-                envelope = await execute(request)
-            warning.cancel()
+            async with _beside(tell_missing_tools(app.toolbox, parts.output.say)):
+                if parts.order.plan_first:
+                    rehearsal = replace(request, dry_run=True, placeholders=parts.placeholders)
+                    envelope = await plan_first(
+                        lambda: execute(rehearsal),
+                        lambda plan_id: execute(replace(request, plan=plan_id)),
+                        parts.output.say,
+                    )
+                else:
+                    envelope = await execute(request)
             for line in told_of(envelope):
                 parts.output.say(line)
             answer = envelope_line(envelope)
