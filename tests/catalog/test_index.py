@@ -17,8 +17,7 @@ def put(index: Index, server: ServerListing) -> None:
 
 
 def scores(index: Index, *words: str) -> dict[tuple[str, str], float]:
-    found = [0.0] * index.slot_count
-    index.add_scores(dict.fromkeys(words, 1.0), found)
+    (found,) = index.scores([dict.fromkeys(words, 1.0)])
     return {index.at(slot).key: score for slot, score in enumerate(found) if score}
 
 

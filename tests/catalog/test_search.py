@@ -9,7 +9,10 @@ import pytest
 
 from catalog.builders import catalog_of, listing
 from moonpool.catalog.catalog import LIMIT_MAX, QUERIES_MAX, QUERY_CHARS_MAX
+from moonpool.catalog.documents import tool_document
 from moonpool.catalog.errors import CatalogQueryError, NotInCatalogError
+from moonpool.catalog.index import Index
+from moonpool.catalog.search import _WordScores, rank  # pyright: ignore[reportPrivateUsage]
 
 if TYPE_CHECKING:
     from moonpool.catalog.catalog import Catalog
@@ -150,3 +153,31 @@ def test_eight_thousand_tools_build_and_answer() -> None:
 
     assert len(catalog.list()) == 8_000
     assert paths(catalog, "delete thing42 server7", limit=1) == ["servers.server7.delete_thing42_7"]
+
+
+def test_a_long_question_is_ranked_as_if_every_tool_were_weighed_by_every_sentence(
+    published: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = (
+        "We keep notes about customers in files and a database. Find the newest file and read it! "
+        "Which key was set last? Then open an issue with the list of commits; tell the team about the merge request."
+    )
+    index = Index()
+    for server in published.servers:
+        index.replace(server.server_id, [tool_document(tool, server) for tool in server.tools])
+    found = {}
+    monkeypatch.setattr("moonpool.catalog.search.CANDIDATES", 20)
+    for name, contenders in (("some", _WordScores.contenders), ("all", lambda _words, slots: slots)):
+        monkeypatch.setattr(_WordScores, "contenders", contenders)
+        found[name] = rank(index, question, limit=10)
+
+    assert len(found["some"]) == 10
+    assert found["some"] == found["all"]
+
+
+def test_rarity_follows_the_tools(published: Manifest) -> None:
+    changed = catalog_of(*published.servers[:3])
+    changed.search("list files")
+    changed.update(replace(published))
+
+    assert changed.search("list files") == catalog_of(*published.servers).search("list files")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from moonpool.catalog.text import terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from moonpool.catalog.documents import Document, Fields
 
@@ -43,6 +43,7 @@ class Indexed:
     server_id: str
     name: str
     name_terms: frozenset[str]
+    bare_name: str  # letters and digits alone: what namesakes share
 
     @property
     def key(self) -> tuple[str, str]:
@@ -74,6 +75,7 @@ class Index:
         self._indexed: list[Indexed | None] = []
         self._free: list[int] = []
         self._shares: dict[str, _Share] = {}
+        self._rarities: dict[str, float] = {}  # of this moment's documents
 
     def __len__(self) -> int:
         return len(self._indexed) - len(self._free)
@@ -96,34 +98,45 @@ class Index:
 
     def replace(self, server_id: str, documents: Iterable[Document]) -> None:
         """Let `documents` be all there is of `server_id`. No documents: the server is removed."""
+        self._rarities.clear()
         self._remove(server_id)
         read = cache(terms)  # the texts about the server come back with each of its tools
         slots, server_terms = set[int](), set[str]()
         for document in documents:
             slot = self._take_slot()
             self._indexed[slot] = Indexed(
-                server_id=server_id, name=document.name, name_terms=frozenset(read(document.fields.name))
+                server_id=server_id,
+                name=document.name,
+                name_terms=frozenset(read(document.fields.name)),
+                bare_name="".join(filter(str.isalnum, document.name.casefold())),
             )
             slots.add(slot)
             server_terms.update(self._post(slot, _fits(document.fields, self._tuning, read)))
         if slots:
             self._shares[server_id] = _Share(frozenset(slots), frozenset(server_terms))
 
-    def add_scores(self, weighted_terms: Mapping[str, float], scores: list[float]) -> None:
-        """Add to `scores[slot]` what each document earns for `weighted_terms`."""
-        for term, weight in weighted_terms.items():
-            postings = self._postings.get(term)
-            if postings is None:
-                continue
-            worth = weight * self.rarity(term)
-            for slot, fit in zip(postings.slots, postings.fits, strict=True):
-                scores[slot] += worth * fit
+    def scores(self, questions: Sequence[Mapping[str, float]]) -> list[list[float]]:
+        """For each question, which is terms with weights, what every slot earns. Shared terms are read once."""
+        found = [[0.0] * self.slot_count for _ in questions]
+        wanted: dict[str, list[tuple[list[float], float]]] = {}
+        for weighted, earned in zip(questions, found, strict=True):
+            for term, weight in weighted.items():
+                wanted.setdefault(term, []).append((earned, weight))
+        for term, places in wanted.items():
+            if (postings := self._postings.get(term)) is not None:
+                _add(postings, [(earned, weight * self.rarity(term)) for earned, weight in places])
+        return found
 
     def rarity(self, term: str) -> float:
         """Inverse document frequency: high for rare terms, never negative."""
-        postings = self._postings.get(term)
-        holders = len(postings.slots) if postings else 0
-        return math.log((len(self) - holders + 0.5) / (holders + 0.5) + 1)
+        rarity = self._rarities.get(term)
+        if rarity is None:
+            postings = self._postings.get(term)
+            holders = len(postings.slots) if postings else 0
+            rarity = math.log((len(self) - holders + 0.5) / (holders + 0.5) + 1)
+            if postings:  # words that nothing holds are without end
+                self._rarities[term] = rarity
+        return rarity
 
     def _take_slot(self) -> int:
         if self._free:
@@ -151,6 +164,19 @@ class Index:
             kept = _without(self._postings.pop(term), share.slots)
             if kept.slots:
                 self._postings[term] = kept
+
+
+def _add(postings: _Postings, places: list[tuple[list[float], float]]) -> None:
+    """Add a term's worth to each of `places`, by twos: a long question shares most terms with one sentence."""
+    for (one, worth), *rest in (places[at : at + 2] for at in range(0, len(places), 2)):
+        if rest:
+            ((other, other_worth),) = rest
+            for slot, fit in zip(postings.slots, postings.fits, strict=True):
+                one[slot] += worth * fit
+                other[slot] += other_worth * fit
+        else:
+            for slot, fit in zip(postings.slots, postings.fits, strict=True):
+                one[slot] += worth * fit
 
 
 def _without(postings: _Postings, gone: frozenset[int]) -> _Postings:

@@ -10,17 +10,17 @@ INVARIANT: equal scores are ordered by server and tool name, never by the order 
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import Counter
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moonpool.catalog.synonyms import SYNONYM_WEIGHT, synonyms
 from moonpool.catalog.text import sentences, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from moonpool.catalog.index import Index
 
@@ -28,6 +28,7 @@ Key = tuple[str, str]
 
 CANDIDATES: Final = 300  # the bonuses reorder the best of these; beyond, nothing reaches the top
 SENTENCE_SHARE: Final = 0.5
+_ROUNDING: Final = 1 - 1e-9
 NAME_BONUS: Final = 0.35
 SERVER_BONUS: Final = 0.25
 SERVER_BEST: Final = 3  # so many of a server's best tools speak for it
@@ -78,16 +79,51 @@ def rank(
 
     `mix` may change the scores by slot that the words earned; `bonus_share` of the bonuses is given.
     """
-    weighted = weigh(query)
-    scores = by_sentence(query, lambda text: _base_scores(index, weigh(text)))
-    if mix is not None:
-        scores = mix(query, scores)
-    found = [_Scored(slot, score) for slot, score in enumerate(scores) if score > 0 and (admit is None or admit(slot))]
-    best = _order(index, _with_bonuses(index, weighted, _best(found, CANDIDATES), bonus_share))
-    ranking = _fold_namesakes(index, best)
+    weighted, words = weigh(query), _WordScores.of(index, query)
+    if mix is None:
+        score, earned = words.at, words.whole
+    else:
+        earned = mix(query, [words.at(slot) for slot in range(index.slot_count)])
+        score = earned.__getitem__
+    found = [slot for slot, value in enumerate(earned) if value > 0 and (admit is None or admit(slot))]
+    near = found if mix is not None else words.contenders(found)
+    best = _order(index, _with_bonuses(index, weighted, _best(near, score, CANDIDATES), bonus_share))
+    ranking = _fold_namesakes(index, best, limit)
     if len(ranking) < limit and len(found) > len(best):  # so many namesakes that the pool held too few names
-        ranking = _fold_namesakes(index, _order(index, _with_bonuses(index, weighted, found, bonus_share)))
-    return ranking[:limit]
+        everything = _best(found, score, len(found))
+        ranking = _fold_namesakes(index, _order(index, _with_bonuses(index, weighted, everything, bonus_share)), limit)
+    return ranking
+
+
+@dataclass(frozen=True, slots=True)
+class _WordScores:
+    """What the words of a question earn each slot: as a whole, and sentence by sentence where there are several."""
+
+    whole: list[float]
+    parts: list[list[float]]
+
+    @classmethod
+    def of(cls, index: Index, query: str) -> _WordScores:
+        whole, *parts = index.scores([weigh(query), *map(weigh, sentences(query))])
+        return cls(whole, parts)
+
+    def at(self, slot: int) -> float:
+        """As `by_sentence` mixes them."""
+        if not self.parts:
+            return self.whole[slot]
+        return (1 - SENTENCE_SHARE) * self.whole[slot] + SENTENCE_SHARE * max(part[slot] for part in self.parts)
+
+    def contenders(self, slots: list[int]) -> list[int]:
+        """Those of `slots` that can be among the best `CANDIDATES`; the others' sentences need no look.
+
+        INVARIANT: a sentence earns no slot more than the whole question does, since it has no other terms and none
+        with a higher weight. So a mixed score lies between `1 - SENTENCE_SHARE` of the whole score and all of it.
+        """
+        if not self.parts or len(slots) <= CANDIDATES:
+            return slots
+        last = sorted((self.whole[slot] for slot in slots), reverse=True)[CANDIDATES - 1]
+        least = (1 - SENTENCE_SHARE) * last * _ROUNDING
+        return [slot for slot in slots if self.whole[slot] >= least]
 
 
 def by_sentence(query: str, score: Callable[[str], list[float]]) -> list[float]:
@@ -113,25 +149,21 @@ def weigh(query: str) -> dict[str, float]:
     return weighted
 
 
-def _base_scores(index: Index, weighted: dict[str, float]) -> list[float]:
-    scores = [0.0] * index.slot_count
-    index.add_scores(weighted, scores)
-    return scores
+def _best(slots: list[int], score: Callable[[int], float], count: int) -> list[_Scored]:
+    """The `count` best and all that score the same as the last of them.
 
-
-def _best(found: list[_Scored], count: int) -> list[_Scored]:
-    """The `count` best and all that score the same as the last of them."""
-    if len(found) <= count:
-        return found
-    threshold = heapq.nlargest(count, (item.score for item in found))[-1]
-    return [item for item in found if item.score >= threshold]
+    Thousands of slots are weighed as plain numbers: an object for each would wake the garbage collector, which takes
+    a tenth of a second beside a large manifest.
+    """
+    values = [score(slot) for slot in slots]
+    least = sorted(values, reverse=True)[count - 1] if len(values) > count else 0.0
+    return [_Scored(slot, value) for slot, value in zip(slots, values, strict=True) if value >= least]
 
 
 def _with_bonuses(index: Index, weighted: dict[str, float], found: list[_Scored], bonus_share: float) -> list[_Scored]:
-    rarity = {term: index.rarity(term) for item in found for term in index.at(item.slot).name_terms}
     named = [
         _Scored(
-            slot, score * (1 + bonus_share * NAME_BONUS * _spoken_share(index.at(slot).name_terms, weighted, rarity))
+            slot, score * (1 + bonus_share * NAME_BONUS * _spoken_share(index.at(slot).name_terms, weighted, index))
         )
         for slot, score in found
     ]
@@ -139,16 +171,18 @@ def _with_bonuses(index: Index, weighted: dict[str, float], found: list[_Scored]
     for slot, score in named:
         by_server.setdefault(index.at(slot).server_id, []).append(score)
     bonus = {
-        server_id: bonus_share * SERVER_BONUS * math.fsum(heapq.nlargest(SERVER_BEST, scores)) / SERVER_BEST
+        server_id: bonus_share * SERVER_BONUS * math.fsum(sorted(scores, reverse=True)[:SERVER_BEST]) / SERVER_BEST
         for server_id, scores in by_server.items()
     }
     return [_Scored(slot, score + bonus[index.at(slot).server_id]) for slot, score in named]
 
 
-def _spoken_share(name_terms: Iterable[str], weighted: dict[str, float], rarity: dict[str, float]) -> float:
+def _spoken_share(name_terms: frozenset[str], weighted: dict[str, float], index: Index) -> float:
     """How much of a tool's name the question speaks, from 0 to 1; rare words count more."""
-    whole = math.fsum(rarity[term] for term in name_terms)
-    spoken = math.fsum(rarity[term] * min(1.0, weighted[term]) for term in name_terms if term in weighted)
+    if name_terms.isdisjoint(weighted):
+        return 0.0
+    whole = math.fsum(index.rarity(term) for term in name_terms)
+    spoken = math.fsum(index.rarity(term) * min(1.0, weighted[term]) for term in name_terms if term in weighted)
     return spoken / whole if whole else 0.0
 
 
@@ -156,13 +190,12 @@ def _order(index: Index, found: list[_Scored]) -> list[_Scored]:
     return sorted(found, key=lambda item: (-item.score, index.at(item.slot).key))
 
 
-def _fold_namesakes(index: Index, ordered: list[_Scored]) -> list[Ranked]:
-    """Fold tools of the same name on different servers into the best of them."""
+def _fold_namesakes(index: Index, ordered: list[_Scored], limit: int) -> list[Ranked]:
+    """Fold tools of the same name on different servers into the best of them; return the `limit` first."""
     groups: dict[tuple[str, int], list[_Scored]] = {}
     namesakes = Counter[Key]()
     for item in ordered:
-        server_id, name = index.at(item.slot).key
-        bare = "".join(character for character in name.casefold() if character.isalnum())
+        server_id, bare = index.at(item.slot).server_id, index.at(item.slot).bare_name
         groups.setdefault((bare, namesakes[server_id, bare]), []).append(item)
         namesakes[server_id, bare] += 1  # `get-x` and `get_x` of one server stay two tools
     return [
@@ -171,5 +204,5 @@ def _fold_namesakes(index: Index, ordered: list[_Scored]) -> list[Ranked]:
             score=group[0].score,
             also=tuple(index.at(item.slot).key for item in group[1:]),
         )
-        for group in groups.values()
+        for group in islice(groups.values(), limit)
     ]
