@@ -54,6 +54,12 @@ class VectorMaker:
             rows = cache.rows(self._model, dense_texts(manifest), stop.is_set if stop else lambda: False)
         return None if rows is None else ToolVectors(self._model, rows)
 
+    def cached(self, manifest: Manifest) -> Similarity | None:
+        """What is cached; None where a tool's vector is missing. Raises DenseUnavailableError."""
+        nothing_new = Event()
+        nothing_new.set()
+        return self.similarity(manifest, nothing_new)
+
 
 def vector_maker(settings: Settings, data: Path) -> VectorMaker | None:
     """What `dense` asks for; None for words alone. The model is not loaded yet."""

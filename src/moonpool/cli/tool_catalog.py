@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from moonpool.bootstrap import assemble_tools, data_folder, local_principal, make_lessons, make_redactor
+from moonpool.bootstrap import assemble_tools, data_folder, local_principal, make_lessons, make_redactor, vector_maker
 from moonpool.broker.policies import load_policy
 from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.filters import only_tools
 from moonpool.catalog.render import LINE_CHARS_MAX, first_sentence, hit_lines, manifest_lines, one_line
 from moonpool.cli.config_choice import read_config
 from moonpool.core.errors import ConfigError
+from moonpool.embeddings.errors import DenseUnavailableError
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
@@ -55,6 +56,22 @@ class FoundTools:
         return only_tools(
             read_only=read_only, labels=labels, labels_of=lambda tool: policy.returns(tool) | policy.does(tool)
         )
+
+    def use_vectors(self) -> None:
+        """Rank as the settings ask where every vector is cached; say on stderr why not otherwise. Embeds nothing."""
+        settings = Settings.load(os.environ)
+        maker = vector_maker(settings, data_folder(settings, os.environ))
+        if maker is None:
+            return
+        why = "`moonpool mcp` has not made the vectors of all these tools yet"
+        try:
+            similarity = maker.cached(self.catalog.manifest)
+        except DenseUnavailableError as error:
+            similarity, why = None, str(error)
+        if similarity is None:
+            sys.stderr.write(f"moonpool: search goes by words alone: {why}\n")
+        else:
+            self.catalog.use_similarity(similarity)
 
     def lesson(self, tool: ToolDefinition) -> Lesson | None:
         """What this user's earlier calls taught about `tool`."""

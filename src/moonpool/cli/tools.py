@@ -69,6 +69,7 @@ def search(  # noqa: PLR0913  options of a command
 
     with open_catalog(config, refresh=refresh) as found:
         only = found.only(read_only=read_only, labels=label or [])
+        found.use_vectors()
         hits = found.catalog.search(
             queries, server=server or None, pattern=match, detail=detail, limit=limit, only=only
         )
