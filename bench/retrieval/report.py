@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.retrieval.metrics import METRICS, interval, means
 from bench.retrieval.run import OURS
+from bench.retrieval.sessions import FIXED_TOKENS
 
 if TYPE_CHECKING:
     from bench.retrieval.query_sets import Collection
@@ -24,12 +25,12 @@ def as_json(run: Run, collections: list[Collection], scale: list[dict[str, Any]]
         },
         "macro": _rounded(ours.macro()),
         "kinds": {name: {**_rounded(means(found)), "n": len(found)} for name, found in ours.kinds.items()},
-        "macro_of_kinds": _rounded(ours.macro(by_kind=True)),
+        "macro_by_kind": _rounded(ours.macro(by_kind=True)),
         "systems": {
             name: {
                 "sets": {key: _rounded(means(found)) for key, found in scores.sets.items()},
                 "macro": _rounded(scores.macro()),
-                "macro_of_kinds": _rounded(scores.macro(by_kind=True)),
+                "macro_by_kind": _rounded(scores.macro(by_kind=True)),
             }
             for name, scores in run.scores.items()
             if name != OURS
@@ -64,9 +65,11 @@ def print_tables(run: Run, collections: list[Collection], scale: list[dict[str, 
     for name, one in run.replays.items():
         print(
             f"\n{name}: {one.tasks} tasks of agents, {one.queries:.1f} searches each:"
-            f" {one.coverage:.3f} of the gold tools within 20 lines ({one.complete:.3f} of the tasks see all)\n"
+            f" {one.coverage:.3f} of the gold tools within 20 lines ({one.complete:.3f} of the tasks see all;"
+            f" {one.coverage_as_shown:.3f} with the face's default limit)\n"
             f"{name}: {one.discovery_tokens:.0f} discovery tokens per task (p90 {one.discovery_tokens_p90:.0f}),"
-            f" {one.discovery_tokens_one_call:.0f} with all searches in one call;"
+            f" {one.discovery_tokens_one_call:.0f} with all searches in one call"
+            f" ({FIXED_TOKENS} of them fixed; the face's own definitions are {one.face_tokens});"
             f" all definitions upfront: {one.upfront_tokens}"
         )
     for row in scale:

@@ -4,27 +4,30 @@ Tasks are rows of `tasks.jsonl`; the searches that an agent really made for them
 the same `task_id`. Rows without gold count here: the agent made them all the same.
 
 Coverage: of a task's gold tools, the share named within so many lines when all its searches are asked at once and
-answered in turn. Discovery: tokens of one search call per query with `_HITS` lines (beside it: of one call with all
-queries, as our search takes them, where a tool is shown once), and of the definitions (stubs) of
-the tools that the task's run really executed, each once, plus the definitions of our own three tools.
+answered in turn. Discovery: tokens of one search call per query with as many lines as the MCP face gives (beside it: of
+one call with all queries, where a tool is shown once), and of the definitions (stubs) of the tools that the task's run
+really executed, each once, plus `FIXED_TOKENS` for three short definitions of our own, as the study counts that the goal
+comes from. What the MCP face's definitions really cost is printed beside it.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.catalog.catalog import QUERIES_MAX, QUERY_CHARS_MAX
 from moonpool.catalog.render import ALSO_MAX, hit_lines
 from moonpool.catalog.tokens import DefinitionCosts, count_tokens
+from moonpool.faces.mcp.arguments import LIMIT_DEFAULT
+from moonpool.faces.mcp.definitions import TOOLS, model_view
 
 if TYPE_CHECKING:
     from bench.retrieval.query_sets import Collection, Key
     from moonpool.catalog.catalog import Catalog
 
 SHOWN: Final = 20
-_HITS: Final = 5
-_FIXED_TOKENS: Final = 202  # search, definition and run as short tool definitions (measured once, o200k)
+FIXED_TOKENS: Final = 202  # search, definition and run as short tool definitions (measured once, o200k)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +37,12 @@ class Replay:
     tasks: int
     queries: float
     coverage: float
+    coverage_as_shown: float  # one call with all searches and the face's default limit
     complete: float
     discovery_tokens: float
     discovery_tokens_p90: float
     discovery_tokens_one_call: float
+    face_tokens: int  # of the MCP face's own definitions, where `discovery_tokens` holds `FIXED_TOKENS`
     upfront_tokens: int
 
 
@@ -55,10 +60,16 @@ def replay(collection: Collection, catalog: Catalog) -> Replay | None:
         tasks=len(tasks),
         queries=sum(len(searches[row["id"]]) for row in tasks) / len(tasks),
         coverage=sum(covered) / len(tasks),
+        coverage_as_shown=sum(
+            _coverage(row, [one["query"] for one in searches[row["id"]]], catalog, keys, limit=LIMIT_DEFAULT)
+            for row in tasks
+        )
+        / len(tasks),
         complete=sum(one == 1.0 for one in covered) / len(tasks),
         discovery_tokens=sum(spent) / len(tasks),
         discovery_tokens_p90=spent[int(0.9 * len(spent))],
         discovery_tokens_one_call=sum(at_once) / len(tasks),
+        face_tokens=sum(count_tokens(json.dumps(model_view(tool), separators=(",", ":"))) for tool in TOOLS),
         upfront_tokens=DefinitionCosts().upfront(collection.manifest.tools()),
     )
 
@@ -71,9 +82,11 @@ def _searches(collection: Collection) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def _coverage(task: dict[str, Any], queries: list[str], catalog: Catalog, keys: dict[str, Key]) -> float:
+def _coverage(
+    task: dict[str, Any], queries: list[str], catalog: Catalog, keys: dict[str, Key], *, limit: int = SHOWN
+) -> float:
     asked = [query[:QUERY_CHARS_MAX] for query in dict.fromkeys(queries)][:QUERIES_MAX]
-    hits = catalog.search(asked, limit=SHOWN, detail="name")[:SHOWN]
+    hits = catalog.search(asked, limit=limit, detail="name")[:SHOWN]
     shown = {catalog.find_path(path).key for hit in hits for path in (hit.path, *hit.also[:ALSO_MAX])}
     groups = task.get("gold_any") or [[one] for one in task.get("gold") or []]
     return sum(any(keys.get(one) in shown for one in group) for group in groups) / max(1, len(groups))
@@ -82,6 +95,6 @@ def _coverage(task: dict[str, Any], queries: list[str], catalog: Catalog, keys: 
 def _tokens(searches: list[dict[str, Any]], catalog: Catalog, keys: dict[str, Key], *, at_once: bool = False) -> int:
     queries = [row["query"][:QUERY_CHARS_MAX] for row in searches]
     calls = [queries[:QUERIES_MAX]] if at_once else [[query] for query in queries]
-    spent = _FIXED_TOKENS + sum(count_tokens(hit_lines(catalog.search(call, limit=_HITS))) for call in calls)
+    spent = FIXED_TOKENS + sum(count_tokens(hit_lines(catalog.search(call, limit=LIMIT_DEFAULT))) for call in calls)
     executed = dict.fromkeys(keys[one] for row in searches for one in row.get("executed") or [] if one in keys)
     return spent + sum(count_tokens(catalog.definition(*key)) for key in executed)

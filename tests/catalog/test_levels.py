@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from catalog.builders import catalog_of, listing, published_manifest
@@ -9,6 +11,9 @@ from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.levels import FEW_TOKENS, Level, definitions_if_few, manifest_of
 from moonpool.catalog.tokens import count_tokens
 from moonpool.core.manifest import Manifest, ServerListing
+
+if TYPE_CHECKING:
+    from moonpool.core.json import JsonObject
 
 
 def few(catalog: Catalog) -> str:
@@ -53,8 +58,16 @@ def test_they_do_not_where_there_are_none_or_many(count: int) -> None:
     assert few(catalog_of(listing("s", *tools))) == ""
 
 
+def verbose(number: int) -> JsonObject:
+    parameters = {f"p{place}": {"type": "string", "description": f"{number} words " * 20} for place in range(20)}
+    return {"type": "object", "properties": parameters}
+
+
 def test_nor_where_few_tools_have_much_to_say() -> None:
-    tools = [{"name": f"tool_{number}", "description": f"{number} words " * 400} for number in range(10)]
+    tools = [
+        {"name": f"tool_{number}", "description": f"{number} words " * 60, "inputSchema": verbose(number)}
+        for number in range(10)
+    ]
 
     assert few(catalog_of(listing("s", *tools))) == ""
 

@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog.builders import catalog_of, listing
-from moonpool.catalog.render import LINE_CHARS_MAX, NO_HITS, first_sentence, hit_lines, manifest_lines, one_line
+from moonpool.catalog.render import (
+    HIT_CHARS_MAX,
+    LINE_CHARS_MAX,
+    NO_HITS,
+    first_sentence,
+    hit_lines,
+    manifest_lines,
+    one_line,
+)
 
 if TYPE_CHECKING:
     from moonpool.catalog.catalog import Catalog
@@ -74,17 +82,24 @@ def test_hits_read_as_import_path_and_first_sentence() -> None:
     )
 
     assert hit_lines(catalog.search("read a document from google drive")) == (
-        "servers.google_drive.get_doc — Read a document (also on servers.dropbox)\n"
-        "servers.box.get_docs — Read documents"
+        "servers.google_drive.get_doc — Read a document (also on dropbox)\nservers.box.get_docs — Read documents"
     )
+
+
+def test_a_hit_says_few_words_and_cuts_none() -> None:
+    long = "Convert an address or place name to geographic coordinates, with detailed location information"
+    catalog = catalog_of(listing("s", {"name": "a", "description": long}, {"name": "other", "description": "b" * 200}))
+
+    assert hit_lines(catalog.search("coordinates")) == (
+        "servers.s.a — Convert an address or place name to geographic coordinates…"
+    )
+    assert len(hit_lines(catalog.search("other"))) == len("servers.s.other — ") + HIT_CHARS_MAX + 1
 
 
 def test_many_namesakes_are_counted() -> None:
     servers = [listing(f"s{number}", {"name": "ping"}) for number in range(8)]
 
-    assert hit_lines(catalog_of(*servers).search("ping")) == (
-        "servers.s0.ping (also on servers.s1, servers.s2, servers.s3, servers.s4 and 3 more)"
-    )
+    assert hit_lines(catalog_of(*servers).search("ping")) == ("servers.s0.ping (also on s1, s2, s3, s4 and 3 more)")
 
 
 def test_no_hit_says_what_to_do(published_catalog: Catalog) -> None:

@@ -11,12 +11,15 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, Final
 
+from moonpool.catalog.names import PACKAGE
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from moonpool.catalog.entries import Hit, ServerSummary
 
 LINE_CHARS_MAX: Final = 160
+HIT_CHARS_MAX: Final = 64  # of what a hit's line says about its tool: enough to choose by, most sentences fit
 NAME_CHARS_MAX: Final = 200
 ALSO_MAX: Final = 4
 NO_HITS: Final = "No tool fits. Try other words: 3 to 6 that say what the tool should do."
@@ -44,11 +47,11 @@ def first_sentence(text: str, chars_max: int = LINE_CHARS_MAX) -> str:
 
 def hit_line(hit: Hit) -> str:
     """One line for one hit. Without a description the title stands in, if there is one."""
-    line, about = one_line(hit.path), first_sentence(hit.entry.description) or one_line(hit.entry.title)
+    line, about = one_line(hit.path), _first_words(first_sentence(hit.entry.description) or one_line(hit.entry.title))
     if about:
         line = f"{line} — {about}"
     if hit.also:
-        named = ", ".join(one_line(_module(path)) for path in hit.also[:ALSO_MAX])
+        named = ", ".join(one_line(_server(path)) for path in hit.also[:ALSO_MAX])
         more = f" and {len(hit.also) - ALSO_MAX} more" if len(hit.also) > ALSO_MAX else ""
         line = f"{line} (also on {named}{more})"
     return line
@@ -76,8 +79,19 @@ def _printable(character: str) -> str:
     return "" if category.startswith("C") else character
 
 
-def _module(path: str) -> str:
-    return path.rpartition(".")[0] or path
+def _first_words(line: str) -> str:
+    """As many words as fit into `HIT_CHARS_MAX`; one that alone is longer is cut."""
+    if len(line) <= HIT_CHARS_MAX:
+        return line
+    start = line[:HIT_CHARS_MAX]
+    words = start.rpartition(" ")[0] if " " in start[HIT_CHARS_MAX // 2 :] else start
+    return words.rstrip(" ,;:([-–—") + "…"
+
+
+def _server(path: str) -> str:
+    """`servers.box.get_docs` -> `box`: the line's first path shows how it goes on."""
+    module = path.rpartition(".")[0] or path
+    return module.removeprefix(PACKAGE)
 
 
 def _tools(count: int) -> str:

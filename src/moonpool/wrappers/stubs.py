@@ -7,7 +7,8 @@
     Row = {cells: list[str], hidden?: bool}
 
 The first line is the call as written in code. Optional parameters have a default or `...`; optional members of
-objects a `?`. An object used twice is written once, by name. Descriptions are kept whole: a model chooses by them.
+objects a `?`. An object used twice is written once, by name. Descriptions are kept whole up to
+a length that few exceed (`briefing`).
 What earlier calls taught (`core.lessons`) is marked as such: a result type that is not declared, and examples.
 
 SECURITY: learned shapes are read as schemas are, and examples are written as literals, so both pass `quoting`.
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.lessons import DEPTH_MAX, cut_at
 from moonpool.core.manifest import ToolDefinition
+from moonpool.wrappers.briefing import brief
 from moonpool.wrappers.ir import ListOf, MapOf, Ref, Scalar, TupleOf, Union
 from moonpool.wrappers.python_types import ClassNames, annotation, one_type_per_place
 from moonpool.wrappers.quoting import literal, one_line, prose, quote
@@ -57,7 +59,7 @@ def render_shape_stub(shape: ToolShape, call: str, lesson: Lesson | None = None)
     result = f" -> {stub.text(shape.output)}" if shape.output is not None else ""
     described = [line for member in shape.input.members for line in stub.describe(member, member.identifier)]
     named = [line for key in stub.named for line in stub.define(key)]
-    body = "\n".join(dict.fromkeys([prose(shape.description) or one_line(shape.title), *described]))
+    body = "\n".join(dict.fromkeys([brief(prose(shape.description)) or one_line(shape.title), *described]))
     text = [f'"""{_closed(body)}"""'] if body else []
     taught = [f"# {line}" for line in learned]
     for example in lesson.examples if lesson else ():

@@ -16,6 +16,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from moonpool.wrappers.briefing import brief
 from moonpool.wrappers.ir import MapOf, Scalar
 from moonpool.wrappers.javascript_quoting import js_literal, property_key
 from moonpool.wrappers.quoting import one_line, prose
@@ -38,7 +39,7 @@ def render_typescript_stub(tool: ToolDefinition, *, names: TreeNames, lesson: Le
     shape, learned = with_lesson(read_shape(tool), lesson)
     stub = _TypeScriptStub(shape)
     described = [line for member in shape.input.members for line in stub.describe(_noted(member), member.wire_name)]
-    body = "\n".join(dict.fromkeys([prose(shape.description) or one_line(shape.title), *described]))
+    body = "\n".join(dict.fromkeys([brief(prose(shape.description)) or one_line(shape.title), *described]))
     lines = [f"/** {_closed(body)} */"] if body else []
     result = stub.text(shape.output) if shape.output is not None else "unknown"
     lines.append(f"export function {tool_names.node}({stub.arguments()}): Promise<ToolCallResult<{result}>>;")

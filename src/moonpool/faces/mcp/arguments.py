@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from moonpool.catalog.catalog import Form
     from moonpool.core.json import JsonObject, JsonValue
 
-LIMIT_DEFAULT: Final = 10
+LIMIT_DEFAULT: Final = 5
 SESSION_NAME_CHARS_MAX: Final = 100
 _LISTS: Final = {SEARCH: "queries", DEFINE: "paths"}
 _CHECKS: Final = SchemaChecks()

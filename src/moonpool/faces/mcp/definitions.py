@@ -38,7 +38,7 @@ _SEARCH: Final[JsonObject] = {
             "queries": _STRINGS,
             "server": {"type": "string", "description": "Only this server"},
             "read_only": {"type": "boolean"},
-            "limit": {"type": "integer", "minimum": 1, "maximum": 50, "description": "Tools per query, default 10"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 50, "description": "Tools per query, default 5"},
         },
     ),
     "annotations": {"readOnlyHint": True},
