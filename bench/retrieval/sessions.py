@@ -6,8 +6,8 @@ the same `task_id`. Rows without gold count here: the agent made them all the sa
 Coverage: of a task's gold tools, the share named within so many lines when all its searches are asked at once and
 answered in turn. Discovery: tokens of one search call per query with as many lines as the MCP face gives (beside it: of
 one call with all queries, where a tool is shown once), and of the definitions (stubs) of the tools that the task's run
-really executed, each once, plus `FIXED_TOKENS` for three short definitions of our own, as the study counts that the goal
-comes from. What the MCP face's definitions really cost is printed beside it.
+really executed, each once, plus `FIXED_TOKENS` for three short definitions of our own, as the study counts that the
+goal comes from. What the MCP face's definitions really cost is printed beside it.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from moonpool.core.manifest import Manifest, ToolDefinition
+from moonpool.wrappers import reading as reading_module
 from moonpool.wrappers import schema as schema_module
 from moonpool.wrappers import tree as tree_module
 from moonpool.wrappers.ir import Choice, Hints, ListOf, MapOf, Ref, Scalar, ToolShape, TupleOf, Union
@@ -217,7 +218,7 @@ def test_a_tool_whose_schema_breaks_the_reader_gets_an_untyped_wrapper(monkeypat
             raise RecursionError
         return read_tool(tool)
 
-    monkeypatch.setattr(tree_module, "read_tool", fail)
+    monkeypatch.setattr(reading_module, "read_tool", fail)
     tools = [{"name": "bad", "description": "Bad."}, {"name": "good", "description": "Good."}]
     tree = render_tree(Manifest(servers=(make_listing("s", tools),)))
     assert {"servers/s/bad.py", "servers/s/good.py"} <= tree.files.keys()

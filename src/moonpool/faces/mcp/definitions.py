@@ -53,7 +53,7 @@ _DEFINE: Final[JsonObject] = {
             "form": {
                 "type": "string",
                 "enum": ["stub", "typescript", "json"],
-                "description": "stub (default, Python) or full JSON",
+                "description": "Default stub (Python)",
             },
         },
     ),
@@ -76,12 +76,12 @@ _EXECUTE: Final[JsonObject] = {
             "language": {"type": "string", "enum": [*LANGUAGES, TYPESCRIPT], "description": "Default python"},
             "session": {
                 "type": "string",
-                "description": "Any name: later calls with it keep variables and files; else each call is fresh",
+                "description": "Any name: later calls with it find variables and files again",
             },
             "timeout_s": {"type": "number", "exclusiveMinimum": 0, "description": "Default 60"},
-            "preview": {"type": "boolean", "description": "Python: run nothing, list its calls and mistakes"},
+            "preview": {"type": "boolean", "description": "Run nothing, list calls and mistakes (Python)"},
             "dry_run": {"type": "boolean", "description": "Make no changing call; list them as a plan"},
-            "plan": {"type": "string", "description": "plan_id of that dry run: the user approves it, then it runs"},
+            "plan": {"type": "string", "description": "plan_id of that dry run, once the user approved it"},
         },
     ),
     "outputSchema": {
