@@ -120,6 +120,14 @@ def test_tools_are_searched_and_shown(tmp_path: Path, sheets: Path) -> None:
     assert {"name", "inputSchema"} <= set(raw)
 
 
+def test_a_search_without_the_vectors_that_are_wanted_says_why(tmp_path: Path, sheets: Path) -> None:
+    ended = moonpool(tmp_path, "tools", "search", "rows of a sheet", "--config", sheets, MOONPOOL_DENSE="static")
+
+    assert ended.exit_code == 0
+    assert b"servers.sheets.get_all_rows" in ended.stdout
+    assert "search goes by words alone: there is no model 'static'" in ended.stderr
+
+
 def test_a_definition_is_shown_in_the_form_that_is_wanted(tmp_path: Path, sheets: Path) -> None:
     shown = [
         moonpool(tmp_path, "tools", "show", "sheets.get_all_rows", *form, "--config", sheets).stdout.decode()

@@ -80,17 +80,17 @@ def rank(
     `mix` may change the scores by slot that the words earned; `bonus_share` of the bonuses is given.
     """
     weighted, words = weigh(query), _WordScores.of(index, query)
-    if mix is None:
-        score, earned = words.at, words.whole
-    else:
-        earned = mix(query, [words.at(slot) for slot in range(index.slot_count)])
-        score = earned.__getitem__
+    earned = words.whole if mix is None else mix(query, words.at(range(index.slot_count)))
     found = [slot for slot, value in enumerate(earned) if value > 0 and (admit is None or admit(slot))]
+
+    def score(slots: Sequence[int]) -> list[float]:
+        return words.at(slots) if mix is None else [earned[slot] for slot in slots]
+
     near = found if mix is not None else words.contenders(found)
-    best = _order(index, _with_bonuses(index, weighted, _best(near, score, CANDIDATES), bonus_share))
+    best = _order(index, _with_bonuses(index, weighted, _best(near, score(near), CANDIDATES), bonus_share))
     ranking = _fold_namesakes(index, best, limit)
     if len(ranking) < limit and len(found) > len(best):  # so many namesakes that the pool held too few names
-        everything = _best(found, score, len(found))
+        everything = _best(found, score(found), len(found))
         ranking = _fold_namesakes(index, _order(index, _with_bonuses(index, weighted, everything, bonus_share)), limit)
     return ranking
 
@@ -107,22 +107,25 @@ class _WordScores:
         whole, *parts = index.scores([weigh(query), *map(weigh, sentences(query))])
         return cls(whole, parts)
 
-    def at(self, slot: int) -> float:
-        """As `by_sentence` mixes them."""
+    def at(self, slots: Sequence[int]) -> list[float]:
+        """Of each slot, as `by_sentence` mixes them."""
+        whole = [self.whole[slot] for slot in slots]
         if not self.parts:
-            return self.whole[slot]
-        return (1 - SENTENCE_SHARE) * self.whole[slot] + SENTENCE_SHARE * max(part[slot] for part in self.parts)
+            return whole
+        best = map(max, zip(*([part[slot] for slot in slots] for part in self.parts), strict=True))
+        return [(1 - SENTENCE_SHARE) * one + SENTENCE_SHARE * other for one, other in zip(whole, best, strict=True)]
 
     def contenders(self, slots: list[int]) -> list[int]:
         """Those of `slots` that can be among the best `CANDIDATES`; the others' sentences need no look.
 
         INVARIANT: a sentence earns no slot more than the whole question does, since it has no other terms and none
-        with a higher weight. So a mixed score lies between `1 - SENTENCE_SHARE` of the whole score and all of it.
+        with a higher weight. So what a slot earns as a whole bounds its mixed score from above, and the worst mixed
+        score of any `CANDIDATES` slots bounds the last of the best from below.
         """
         if not self.parts or len(slots) <= CANDIDATES:
             return slots
         last = sorted((self.whole[slot] for slot in slots), reverse=True)[CANDIDATES - 1]
-        least = (1 - SENTENCE_SHARE) * last * _ROUNDING
+        least = min(self.at([slot for slot in slots if self.whole[slot] >= last])) * _ROUNDING
         return [slot for slot in slots if self.whole[slot] >= least]
 
 
@@ -149,13 +152,12 @@ def weigh(query: str) -> dict[str, float]:
     return weighted
 
 
-def _best(slots: list[int], score: Callable[[int], float], count: int) -> list[_Scored]:
+def _best(slots: list[int], values: list[float], count: int) -> list[_Scored]:
     """The `count` best and all that score the same as the last of them.
 
     Thousands of slots are weighed as plain numbers: an object for each would wake the garbage collector, which takes
     a tenth of a second beside a large manifest.
     """
-    values = [score(slot) for slot in slots]
     least = sorted(values, reverse=True)[count - 1] if len(values) > count else 0.0
     return [_Scored(slot, value) for slot, value in zip(slots, values, strict=True) if value >= least]
 
