@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from apps import SERVERS
+from apps import DATA, SERVERS
 from faces.raw_client import RawClient
+from moonpool.core.measures import measure
+from moonpool.store.journal_file import read_rows
+from moonpool.store.paths import journal_path
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,3 +50,24 @@ def test_the_first_search_brings_all_definitions_and_calls_teach(config: Path) -
     assert "await servers.few.write_it(" in first
     assert second == "servers.few.read_it — Reads"
     assert learned.startswith("/** Reads. */\nexport function readIt(args?: {query?: string})")
+
+
+@pytest.mark.req("H-083")
+def test_what_the_model_was_shown_is_in_envelopes_and_on_record_when_it_leaves(config: Path) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def counted() -> bool:
+        meta = client.tool("execute_code", code="result = 1")["_meta"]["moonpool/envelope"]
+        seen.append(meta["metrics"].get("tokens", {}))
+        return {"manifest", "search"} <= set(seen[-1].get("by_kind", {}))
+
+    with RawClient(config) as client:
+        client.handshake()
+        client.tool("search_tools", queries=["reads"])
+        wait_until(counted, within_s=30)
+    rows = [row.to_json() for row in read_rows(journal_path(DATA))]
+    tokens = measure([row for row in rows if row["kind"] == "disclosure"][-1:]).tokens
+    last = seen[-1]
+    assert (tokens.connections, tokens.executions) == (1, len(seen))
+    assert (tokens.upfront, tokens.shown, dict(tokens.by_kind)) == (last["upfront"], last["spent"], last["by_kind"])
+    assert last["saved"] == tokens.upfront - tokens.shown

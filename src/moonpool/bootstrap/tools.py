@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from moonpool.broker.oauth.login import UserAgent
     from moonpool.broker.upstreams.base import Upstream
     from moonpool.broker.upstreams.questions import QuestionHandlers
-    from moonpool.core.audit import DriftRecord, Journal
+    from moonpool.core.audit import DriftRecord, Journal, ToolUpdateRecord
     from moonpool.core.manifest import ServerListing
     from moonpool.settings import Settings
 
@@ -92,7 +92,7 @@ class DriftRecords:
     def __init__(self, data: Path, redactor: Redactor, journal: Journal | None = None) -> None:
         self.data, self._redactor, self._journal = data, redactor, journal
 
-    async def write(self, records: Sequence[DriftRecord]) -> None:
+    async def write(self, records: Sequence[DriftRecord | ToolUpdateRecord]) -> None:
         """Commit `records`. Raises JournalError."""
         if self._journal is not None:
             await _commit(self._journal, records)
@@ -106,7 +106,7 @@ class DriftRecords:
         return self._redactor.text(text, Tally())
 
 
-async def _commit(journal: Journal, records: Sequence[DriftRecord]) -> None:
+async def _commit(journal: Journal, records: Sequence[DriftRecord | ToolUpdateRecord]) -> None:
     for record in records:
         await journal.record(record)
 

@@ -59,6 +59,8 @@ class Passage:
     in_hand: CallInHand | None = None  # while it is at its server, and afterwards
     rehearsed: bool = False  # not made: a dry run's placeholder answers it
     effect: Effect | None = None  # of the approved plan
+    upstream_ms: float = 0.0
+    asked_ms: float = 0.0
 
     @property
     def name(self) -> str:

@@ -84,6 +84,8 @@ class CallRecorder:
             taken_in=passage.taken_in,
             rehearsed=passage.rehearsed,
             task_id=self._name(passage.task_id),
+            upstream_ms=passage.upstream_ms,
+            asked_ms=passage.asked_ms,
         )
         return self._journal.record(record)
 

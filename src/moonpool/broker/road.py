@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
@@ -206,11 +207,13 @@ class ToolRoad:
         request = self._request(passage, decision)
         passage.approval = ApprovalState.PENDING
         session.pending += 1
+        asked = perf_counter()
         try:
             async with session.turns:
                 answer = await session.desk.settle(request, passage.facts)
         finally:
             session.pending -= 1
+            passage.asked_ms = round((perf_counter() - asked) * 1000, 3)
         passage.approval, passage.approver = answer.state, answer.approver
         session.settle(answer.state)
         if answer.state is not ApprovalState.APPROVED:
@@ -235,6 +238,7 @@ class ToolRoad:
                 await self._leave_intent(passage)
                 session.changing += 1
             passage.leave()
+            left = perf_counter()
             try:
                 async with asyncio.timeout(timeout_s + _TIMEOUT_GRACE_S) as guard:
                     call = passage.in_hand = CallInHand(session, passage.name)
@@ -249,6 +253,8 @@ class ToolRoad:
                 problem = f"did not answer {spec.tool!r} within {timeout_s:g} s"
                 late = UpstreamCallTimeoutError(spec.server_id, problem, for_guest=problem)
                 failure = upstream_failure(late, repeatable=passage.repeatable)
+            finally:
+                passage.upstream_ms = round((perf_counter() - left) * 1000, 3)
         if failure.type not in PASSING_CAUSES:  # the server said something, and its words may stand in the message
             passage.take_in()
         raise Refusal(failure.type, failure.message, retryable=failure.retryable)

@@ -27,6 +27,7 @@ from moonpool.cli import (
     run,
     secrets,
     session,
+    stats,
     tools,
     version,
 )
@@ -55,6 +56,7 @@ app.add_typer(receipt.app, name="receipt")
 app.command(name="replay")(replay.replay)
 app.add_typer(recordings.app, name="recordings")
 app.add_typer(session.app, name="session")
+app.command(name="stats")(stats.stats)
 app.add_typer(environments.app, name="environments")
 app.command(name="version")(version.version)
 

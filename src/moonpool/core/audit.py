@@ -2,9 +2,9 @@
 
 Every execution leaves a start and an end record, every tool call one outcome record, and every call that may change
 something an intent record before it leaves (H-058); every transfer of a file, every change of a tool, every question of
-a server that may be passed on, and every standing answer leaves one. Records hold digests, sizes and names, never
-values: no argument, no result, no secret. Each stored row is chained to the one before it, so a changed, removed or
-inserted row shows.
+a server that may be passed on, every standing answer and every connection of a model leaves one. Records hold digests,
+sizes and names, never values: no argument, no result, no secret. Each stored row is chained to the one before it, so a
+changed, removed or inserted row shows.
 
 A chain that is cut off at its end still verifies by itself; `verify_rows(anchor=...)` with a head noted elsewhere finds
 that too. The SQLite adapter is `moonpool.store.journal`, the in-memory twin `moonpool.store.fake`.
@@ -107,6 +107,8 @@ class CallOutcomeRecord:
     taken_in: tuple[str, ...] = ()  # labels of what the code was given; rows of before have none
     task_id: str = ""  # the server's name for it, where it carried the call out as a task
     rehearsed: bool = False  # a dry run's: the call was NOT made, a placeholder answered it
+    upstream_ms: float = 0.0  # of the duration, at the server; rows of before have neither this nor the next
+    asked_ms: float = 0.0  # of the duration, until somebody had approved or refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +155,8 @@ class ExecutionEndRecord:
     output_bytes: int
     envelope_digest: str = ""  # of the envelope without stdout, stderr, exit code and signal
     redactions: Mapping[str, int] = field(default_factory=dict[str, int])
+    start_ms: float = 0.0  # of the duration, until the code could start; 0: it never did, or a row of before
+    code_ms: float = 0.0  # of the duration, in the sandbox, tool calls and waiting for approvals included
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +227,34 @@ class DriftRecord:
     after_digest: str  # empty for one that is gone
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolUpdateRecord:
+    """A server's changed tool list was found, and wrappers of it made. `run_id` names the record."""
+
+    kind: ClassVar[str] = "tools_updated"
+    run_id: str
+    at: str
+    principal: str
+    server_id: str
+    cause: str  # `told` (the server said that its list changed) or `asked` (it was found by asking)
+    update_ms: float  # from being told, or from asking, until the new wrappers were there
+    unseen_ms: float  # since the server last answered with the former list: the most it stood unseen; -1: unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisclosureRecord:
+    """A connection of a model is over: what it was shown of the tools, in tokens. `run_id` names the record."""
+
+    kind: ClassVar[str] = "disclosure"
+    run_id: str
+    at: str
+    principal: str
+    executions: int
+    tools: int
+    upfront: int  # what all definitions would have cost
+    shown: Mapping[str, int]  # what was shown instead, by kind
+
+
 AuditRecord: TypeAlias = (
     ExecutionStartRecord
     | CallIntentRecord
@@ -233,6 +265,8 @@ AuditRecord: TypeAlias = (
     | StandingAnswerRecord
     | PlanRecord
     | DriftRecord
+    | ToolUpdateRecord
+    | DisclosureRecord
 )
 
 

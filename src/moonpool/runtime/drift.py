@@ -26,7 +26,7 @@ from moonpool.core.acceptance import (
     shown_digest,
     shown_listing,
 )
-from moonpool.core.audit import DriftRecord, JournalError, time_stamp
+from moonpool.core.audit import DriftRecord, JournalError, ToolUpdateRecord, time_stamp
 from moonpool.core.drift import ToolDiff, ToolNames
 from moonpool.core.errors import InputError
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from moonpool.core.manifest import ServerListing, ToolDefinition
+    from moonpool.runtime.updates import ToolUpdate
 
 _log = logging.getLogger(__name__)
 _NAME_LENGTH_MAX = 256
@@ -66,7 +67,7 @@ class DriftWatch:
         *,
         pauses: bool,
         principal: str,
-        record: Callable[[Sequence[DriftRecord]], Awaitable[None]],
+        record: Callable[[Sequence[DriftRecord | ToolUpdateRecord]], Awaitable[None]],
         redact: Callable[[str], str],
     ) -> None:
         self._keys, self._book, self._pauses = dict(keys), book, pauses
@@ -80,6 +81,15 @@ class DriftWatch:
         if news:
             await self._tell(news)
         return state
+
+    async def tell_updates(self, updates: Sequence[ToolUpdate]) -> None:
+        """Put on record how long changed lists took to be found."""
+        if not updates:
+            return
+        try:
+            await self._write([self._update_record(update) for update in updates])
+        except JournalError as error:
+            _log.error("how long changed tools took is not on record: %s", error)
 
     async def has_moved(self) -> bool:
         """Whether somebody else wrote into the book since the last review."""
@@ -161,6 +171,17 @@ class DriftWatch:
             await self._write(records)
         except JournalError as error:  # what is held stays held; the log has said it
             _log.error("changed tools are not on record: %s", error)
+
+    def _update_record(self, update: ToolUpdate) -> ToolUpdateRecord:
+        return ToolUpdateRecord(
+            run_id=f"update_{uuid.uuid4().hex}",
+            at=time_stamp(datetime.now(UTC)),
+            principal=storable(self._principal),
+            server_id=self._redact(storable(update.server_id))[:_NAME_LENGTH_MAX],
+            cause=update.cause,
+            update_ms=update.update_ms,
+            unseen_ms=update.unseen_ms,
+        )
 
     def _record(self, diff: ToolDiff, action: str) -> DriftRecord:
         return DriftRecord(

@@ -38,11 +38,20 @@ class RunRecords:
         self.image = f"{image.name}@{image.digest}"
         self.tally: Counter[str] = Counter()  # of what was redacted in the result
         self.context: CallContext | None = None  # once there is one: its counts go into the envelope
+        self._code_began = self._code_ended = 0.0
         self.restart_clock()
 
     def restart_clock(self) -> None:
         """What came before does not count into the duration."""
         self._started = asyncio.get_running_loop().time()
+
+    def code_begins(self) -> None:
+        """The sandbox is there; the code is sent now."""
+        self._code_began = asyncio.get_running_loop().time()
+
+    def code_ends(self) -> None:
+        """The execution is over; what is left is to report it."""
+        self._code_ended = asyncio.get_running_loop().time()
 
     def envelope(
         self,
@@ -70,7 +79,7 @@ class RunRecords:
             **({"approval_state": context.approval_state} if context else {}),
             data=data,
             error=error,
-            metrics={**calls, **(metrics or {})},
+            metrics={**calls, **(metrics or {}), **self._request.session_metrics()},
             extras=extras or {"stdout": "", "stderr": "", "exit_code": 1, "signal": None},
         )
 
@@ -118,5 +127,11 @@ class RunRecords:
                 output_bytes=output_bytes,
                 envelope_digest=digest_json(envelope.to_json(extras=False)),
                 redactions=dict(self.tally),
+                start_ms=_ms(self._code_began - self._started) if self._code_began else 0.0,
+                code_ms=_ms(self._code_ended - self._code_began) if self._code_ended else 0.0,
             )
         )
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)

@@ -61,6 +61,7 @@ class CodeRequest:
     dry_run: bool = False  # calls that may change something are not made, but listed in a plan
     placeholders: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # `server.tool` glob -> answer
     plan: str | None = None  # the id of the approved plan to run under
+    session_metrics: Callable[[], Mapping[str, JsonValue]] = dict  # of the caller's session, for the envelope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,14 +201,17 @@ class Run:
         # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must
         # not run.
         recorded.add_done_callback(lambda done: execution.force_end("journal") if done.exception() else None)
+        self._records.code_begins()
         try:
             outcome = self.outcome = await execution.run()
         except asyncio.CancelledError:
+            self._records.code_ends()
             context.end()  # before its last record: what comes later is none of this execution's
             await finish(self._ended_early(CANCELLED))
             raise
         finally:
             context.end()
+        self._records.code_ends()
         return await finish(self._finish(outcome, spec, keepers, recorded))
 
     async def pass_call(self, spec: ToolCallSpec) -> ToolCallOutcome:

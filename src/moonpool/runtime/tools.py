@@ -25,6 +25,7 @@ from moonpool.core.json import digest_json
 from moonpool.core.manifest import Manifest, ServerListing
 from moonpool.runtime.changes import Changes
 from moonpool.runtime.drift import check_shown, choose
+from moonpool.runtime.updates import UpdateClock
 from moonpool.sandboxes.base import SandboxStartError
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class Toolbox:
         self._snapshot: ToolSnapshot | None = None
         self.changes = Changes(upstreams)
         self._loading = asyncio.Lock()
+        self._updates = UpdateClock()
         self._followers: set[Callable[[ToolSnapshot], None]] = set()
         self._tasks: set[asyncio.Task[object]] = set()
 
@@ -141,6 +143,7 @@ class Toolbox:
         """The upstream, for a call. A listing that came from the cache is checked in the background from now on."""
         if server_id in self._unverified:
             self._unverified.discard(server_id)
+            self._updates.asks(server_id)
             self.refresh_soon(server_id)
         return self._upstreams.get(server_id)
 
@@ -153,6 +156,7 @@ class Toolbox:
     def refresh_soon(self, server_id: str) -> None:
         """Ask the server again in the background (it said that its list changed)."""
         if server_id in self._keys:
+            self._updates.told(server_id)
             task = asyncio.ensure_future(self.refresh(server_id))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -235,12 +239,16 @@ class Toolbox:
         if cached is not None and 0 <= time.time() - cached.listed_at < self._ttl_s:
             self._listings[server_id] = self._cleaned(cached.listing)
             self._unverified.add(server_id)
+            self._updates.answered(server_id, self._listings[server_id], at=cached.listed_at)
         else:
+            if cached is not None:
+                self._updates.answered(server_id, self._cleaned(cached.listing), at=cached.listed_at)
             await self._ask(server_id)
 
     async def _ask(self, server_id: str) -> None:
         upstream = self._upstreams.get(server_id)
         assert upstream is not None, "a key without an upstream"
+        self._updates.asks(server_id)
         try:
             listing = self._cleaned(await upstream.list_tools())
         except MoonpoolError as error:
@@ -248,6 +256,7 @@ class Toolbox:
             return
         self._problems.pop(server_id, None)
         self._listings[server_id] = listing
+        self._updates.answered(server_id, listing)
         key, era = self._keys[server_id], upstream.protocol_version or ""
         await asyncio.to_thread(self._cache.save, key, listing, era, time.time())
 
@@ -259,6 +268,7 @@ class Toolbox:
         tree = self._trees / digest.removeprefix("sha256:")[:32]
         if not await asyncio.to_thread(tree.exists):
             await asyncio.to_thread(write_tree, tree, manifest, missing)
+        await self._watch.tell_updates(self._updates.shown())
         return ToolSnapshot(
             manifest=manifest,
             tree=tree,

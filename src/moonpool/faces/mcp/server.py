@@ -29,7 +29,6 @@ from moonpool.faces.mcp.definitions import (
     PROMPT_DESCRIPTION,
     PROMPT_NAME,
     PROMPT_TEXT,
-    TOOLS,
 )
 from moonpool.faces.mcp.input_rounds import SEALED_FROM, abilities, input_required, sender
 from moonpool.faces.mcp.progress import OutputProgress
@@ -89,7 +88,8 @@ class _Handlers:
 
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         _refuse_cursor(params)
-        return types.ListToolsResult.model_validate({"tools": [_shown(tool, ctx.protocol_version) for tool in TOOLS]})
+        shown = [_shown(tool, ctx.protocol_version) for tool in self._tools.list_tools()]
+        return types.ListToolsResult.model_validate({"tools": shown})
 
     async def call_tool(
         self, ctx: Context, params: types.CallToolRequestParams

@@ -19,7 +19,8 @@ from moonpool.core.json import digest_json
 from moonpool.faces.mcp.answers import Answer, execution_answer, problem_answer, text_answer
 from moonpool.faces.mcp.arguments import DefinitionRequest, ExecuteRequest, SearchRequest, read_arguments
 from moonpool.faces.mcp.catalogs import CurrentCatalog
-from moonpool.faces.mcp.definitions import DEFINITIONS, EXECUTE
+from moonpool.faces.mcp.definitions import DEFINITIONS, EXECUTE, TOOLS
+from moonpool.faces.mcp.disclosure import Disclosure
 from moonpool.faces.mcp.instructions import instructions
 from moonpool.faces.mcp.previews import Previews
 from moonpool.faces.mcp.sessions import FaceSessions
@@ -105,6 +106,7 @@ class CodeTools:
         )
         self._runtime, self._toolbox, self._lessons = app.runtime, app.toolbox, app.lessons
         self._told_definitions = False
+        self.disclosure = Disclosure(app.runtime.journal, app.ticket.principal)
         self._catalog = CurrentCatalog(app.toolbox, app.vectors)
         self._previews = Previews(app.toolbox, code_bytes_max=settings.code_bytes_max)
         self._sessions = FaceSessions(app.runtime, idle_s=app.settings.session_idle_s)
@@ -119,6 +121,7 @@ class CodeTools:
         await self._catalog.close()
         await self._calls.close()
         await self._sessions.close()
+        await self.disclosure.close()
 
     def leave(self) -> int:
         """The client has left; returns how many executions go on, because somebody else is being asked."""
@@ -146,16 +149,33 @@ class CodeTools:
 
     async def instructions(self) -> str:
         """The handshake's text; lists every server's tools first, so it may take as long as the slowest server."""
-        catalog = await self._catalog.get()
-        known = catalog.servers()
-        return instructions(known, self._missing(catalog))
+        catalog = await self._current()
+        return self._told(instructions(catalog.servers(), self._missing(catalog)))
 
     def instructions_now(self) -> str:
         """The same without asking any server."""
-        return instructions((), self._toolbox.server_ids)
+        return self._told(instructions((), self._toolbox.server_ids))
+
+    def list_tools(self) -> list[JsonObject]:
+        """The tools of this face."""
+        self.disclosure.listed(TOOLS)
+        return list(TOOLS)
+
+    def _told(self, text: str) -> str:
+        self.disclosure.showed("manifest", text, once=True)
+        return text
+
+    async def _current(self) -> Catalog:
+        catalog = await self._catalog.get()
+        self._know_tools()
+        return catalog
+
+    def _know_tools(self) -> None:
+        if (snapshot := self._toolbox.current) is not None:
+            self.disclosure.know(snapshot.manifest)
 
     async def _search(self, request: SearchRequest) -> Answer:
-        catalog = await self._catalog.get()
+        catalog = await self._current()
         only = only_tools(read_only=request.read_only)
         hits = catalog.search(request.queries, server=request.server, limit=request.limit, only=only)
         lines = [hit_lines(hits)]
@@ -163,10 +183,12 @@ class CodeTools:
             lines.append(f"\nAll definitions, because there are few tools:\n\n{few}")
         if missing := self._missing(catalog):
             lines.append(f"Not available now: {', '.join(one_line(name, 60) for name in missing)}")
-        return text_answer("\n".join(lines))
+        text = "\n".join(lines)
+        self.disclosure.showed("search", text)
+        return text_answer(text)
 
     async def _define(self, request: DefinitionRequest) -> Answer:
-        catalog = await self._catalog.get()
+        catalog = await self._current()
         found, refused = await self._definitions(catalog, request)
         if not found:
             raise refused[0]
@@ -177,6 +199,7 @@ class CodeTools:
             text = "\n\n".join([*map(str, found), *(f"# {error}" for error in refused)])
         if len(text) > ANSWER_CHARS_MAX:
             raise InputError(f"the definitions are {len(text):,} characters long; ask for fewer at a time")
+        self.disclosure.showed("definition", text)
         return text_answer(text)
 
     async def _execute(
@@ -204,7 +227,10 @@ class CodeTools:
             observer=call.hear,
             dry_run=request.dry_run,
             plan=request.plan,
+            session_metrics=self.disclosure.metrics,
         )
+        self._know_tools()
+        self.disclosure.ran()
         with self._bindings.binding(call, caller.asker(call)):
             return await self._sessions.execute(code, self._ticket, request.session)
 

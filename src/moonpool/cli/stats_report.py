@@ -1,0 +1,103 @@
+"""Figures for people and programs: from the audit journal, and of the tools that are configured now."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import typer
+
+from moonpool.catalog.catalog import Catalog
+from moonpool.cli.config_choice import data_folder, read_config
+from moonpool.cli.tables import print_table
+from moonpool.cli.tool_catalog import load_snapshot
+from moonpool.core.exposition import prometheus_text
+from moonpool.faces.mcp.instructions import instructions
+from moonpool.runtime.stats import Baseline, read_measures, token_baseline
+from moonpool.settings import Settings
+from moonpool.store.paths import journal_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from moonpool.core.measures import Measures, ShownTokens, Times
+
+
+def print_tokens(config: Path | None, tail: int, *, as_json: bool) -> None:
+    """The token figures."""
+    baseline, measures = _baseline(config), _measures(tail)
+    if as_json:
+        now = baseline.to_json() if baseline else None
+        typer.echo(json.dumps({"configuration": now, "sessions": measures.tokens.to_json()}))
+    else:
+        _show_tokens(baseline, measures.tokens)
+
+
+def print_all(config: Path | None, tail: int, *, as_json: bool) -> None:
+    """Every figure."""
+    baseline, measures = _baseline(config), _measures(tail)
+    if as_json:
+        whole = measures.to_json()
+        now = baseline.to_json() if baseline else None
+        whole["tokens"] = {"configuration": now, "sessions": whole["tokens"]}
+        typer.echo(json.dumps(whole))
+        return
+    _show_tokens(baseline, measures.tokens)
+    rows = [
+        ("drift: notice to new wrappers", measures.updates),
+        ("drift: unseen at most", measures.unseen),
+        ("sandbox overhead per execution", measures.overhead),
+        *((f"  span: {name.replace('_', ' ')}", times) for name, times in measures.spans),
+    ]
+    typer.echo("")
+    print_table(("milliseconds", "count", "p50", "p95", "max"), (_cells(name, times) for name, times in rows))
+
+
+def print_prometheus(tail: int) -> None:
+    """For a collector of text files."""
+    typer.echo(prometheus_text(_measures(tail)), nl=False)
+
+
+def _measures(tail: int) -> Measures:
+    return read_measures(journal_path(data_folder(Settings.load(os.environ))), records=tail)
+
+
+def _baseline(path: Path | None) -> Baseline | None:
+    config = read_config(path)
+    if config is None:
+        return None
+    snapshot = load_snapshot(config, refresh=False)
+    for problem in snapshot.problems.values():
+        typer.echo(f"moonpool: {problem}; its tools are not counted", err=True)
+    shown = instructions(Catalog(snapshot.manifest).servers(), snapshot.missing)
+    return token_baseline(snapshot.manifest, shown)
+
+
+def _show_tokens(baseline: Baseline | None, sessions: ShownTokens) -> None:
+    rows: list[tuple[str, ...]] = []
+    if baseline is not None:
+        rows.append((f"now, {baseline.tools} tools: all upfront", f"{baseline.upfront:,}", ""))
+        rows.append(_row("now: manifest instead", baseline.manifest, baseline.upfront))
+    else:
+        typer.echo("moonpool: no servers are configured, so there is nothing to count now", err=True)
+    if sessions.connections:
+        rows.append((f"{sessions.connections} connections: all upfront", f"{sessions.upfront:,}", ""))
+        rows.append(_row("shown instead", sessions.shown, sessions.upfront))
+        rows += [(f"  {kind.replace('_', ' ')}", f"{tokens:,}", "") for kind, tokens in sessions.by_kind]
+        if sessions.executions:
+            rows.append(("on demand per execution", f"{sessions.on_demand / sessions.executions:,.0f}", ""))
+    else:
+        typer.echo("moonpool: no connection of a model is on record yet", err=True)
+    print_table(("tokens (o200k)", "", "saved"), rows)
+
+
+def _row(name: str, shown: int, upfront: int) -> tuple[str, ...]:
+    saved = f"{upfront - shown:,} ({(upfront - shown) / upfront:.1%})" if upfront else ""
+    return (name, f"{shown:,}", saved)
+
+
+def _cells(name: str, times: Times) -> tuple[str, ...]:
+    if not times.count:
+        return (name, "0", "", "", "")
+    return (name, str(times.count), *(f"{value:.1f}" for value in (times.p50_ms, times.p95_ms, times.max_ms)))

@@ -1,0 +1,110 @@
+"""`moonpool stats`: what is on record and what is configured, as one command reports it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from apps import fixture_server, open_app, run
+from cli.console import moonpool, write_config
+from moonpool.catalog.tokens import count_tokens, definition_text
+from moonpool.core.exposition import prometheus_text
+from moonpool.core.json import JsonObject
+from moonpool.core.measures import SPANS, measure
+from waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+
+def end(run_id: str, **members: float) -> JsonObject:
+    return {"kind": "execution_end", "run_id": run_id, **members}
+
+
+def call(run_id: str, **members: float) -> JsonObject:
+    return {"kind": "call_outcome", "run_id": run_id, **members}
+
+
+def test_overhead_is_what_neither_code_nor_servers_nor_people_took() -> None:
+    measures = measure(
+        [
+            call("a", duration_ms=100.0, upstream_ms=60.0, asked_ms=30.0),
+            end("a", duration_ms=250.0, start_ms=20.0, code_ms=200.0),
+        ]
+    )
+    assert measures.overhead.p95_ms == 60.0  # 50 around the code, 10 of the broker
+    assert dict(measures.spans)["tool_call"].max_ms == 60.0
+
+
+def test_records_of_older_versions_count_for_nothing() -> None:
+    old: list[JsonObject] = [
+        {"kind": "call_outcome", "run_id": "a", "duration_ms": 5},
+        {"kind": "execution_end", "run_id": "a", "duration_ms": 9},
+        {"kind": "disclosure", "shown": "nonsense"},
+        {"kind": ["?"], "run_id": None},
+    ]
+    measures = measure(old)
+    assert (measures.records, measures.overhead.count, measures.tokens.connections) == (4, 0, 0)
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, 1.0), (20, 19.0), (100, 95.0)])
+def test_percentiles_are_values_that_were_measured(count: int, expected: float) -> None:
+    ends = [end(str(one), duration_ms=float(one + 1), start_ms=1.0 * one, code_ms=1.0) for one in range(1, count + 1)]
+    assert measure(ends).overhead.p95_ms == expected
+
+
+def test_the_exposition_has_one_type_per_metric_and_no_foreign_label() -> None:
+    text = prometheus_text(measure([{"kind": "disclosure", "shown": {'x"}\n': 5, "search": 7}, "upfront": 100}]))
+    typed = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(typed) == len(set(typed)) == 7
+    assert 'moonpool_tokens_shown{kind="search"} 7' in text
+    assert 'x"' not in text
+    assert 'moonpool_span_seconds{span="tool_call",quantile="0.95"} NaN' in text
+
+
+@pytest.mark.req("H-083", "H-086")
+async def test_recorded_executions_are_reported_with_all_spans(tmp_path: Path) -> None:
+    server = {"full": fixture_server("echo.py")}
+    async with open_app(server) as app:
+        code = "from servers.full import echo\nawait echo(word='a')"
+        assert (await run(app, code)).error is None
+        upfront = sum(count_tokens(definition_text(tool)) for tool in (await app.toolbox.snapshot()).manifest.tools())
+    config = write_config(tmp_path, server)
+    found = json.loads(moonpool(tmp_path, "stats", "--config", config, "--json").stdout)
+    spans = found["sandbox_overhead"]["spans"]
+    assert set(spans) == set(SPANS)
+    assert all(spans[name]["count"] and spans[name]["p95_ms"] > 0 for name in ("runner_start", "execution"))
+    assert spans["broker_call"]["count"]
+    assert found["sandbox_overhead"]["per_execution"]["p95_ms"] > 0
+    now = found["tokens"]["configuration"]
+    assert now["upfront"] == upfront
+    assert now["saved"] == upfront - now["manifest"]
+
+
+@pytest.mark.req("H-085")
+async def test_a_changed_list_is_timed_from_notice_to_new_wrappers(tmp_path: Path) -> None:
+    def serve(*names: str) -> None:
+        tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
+        (tmp_path / "tools.json").write_text(json.dumps({"tools": tools}), encoding="utf-8")
+
+    serve("one")
+    server = {"box": fixture_server("recorder.py", str(tmp_path / "tools.json"), str(tmp_path / "calls.jsonl"))}
+    async with open_app(server) as app:
+        before = await app.toolbox.snapshot()
+        serve("one", "two")
+        app.toolbox.refresh_soon("box")
+        await until(lambda: app.toolbox.current is not before)
+    found = json.loads(moonpool(tmp_path, "stats", "--json", "--tail", "5").stdout)
+    drift = found["drift_detection"]
+    assert drift["to_new_wrappers"]["count"] == drift["unseen_at_most"]["count"] == 1
+    assert drift["to_new_wrappers"]["p95_ms"] > 0
+
+
+def test_tokens_alone_and_prometheus_come_from_the_same_command(tmp_path: Path) -> None:
+    assert set(json.loads(moonpool(tmp_path, "stats", "tokens", "--json").stdout)) == {"configuration", "sessions"}
+    assert moonpool(tmp_path, "stats", "tokens").exit_code == 0
+    assert b"moonpool_sandbox_overhead_seconds_count" in moonpool(tmp_path, "stats", "--prometheus").stdout
