@@ -130,6 +130,9 @@ class Settings:
     dense: str = "none"
     """Vectors in the search for tools: `none`, `static` (a table, 8 MB) or `minilm` (a network, 23 MB)."""
 
+    registry: str = ""
+    """Where `moonpool registry add` looks up names: the https address of an MCP Registry. Empty: nowhere."""
+
     file_bytes_max: int = 256 * 1024**2
     """One file that is put into a sandbox or taken out of it."""
 

@@ -23,6 +23,7 @@ from moonpool.cli import (
     preview,
     receipt,
     recordings,
+    registry,
     replay,
     run,
     secrets,
@@ -45,6 +46,7 @@ app.add_typer(tools.app, name="tools")
 app.add_typer(catalog.app, name="catalog")
 app.command(name="mcp")(mcp.mcp)
 app.command(name="init")(init.init)
+app.add_typer(registry.app, name="registry")
 app.command(name="doctor")(doctor.doctor)
 app.command(name="login")(login.login)
 app.add_typer(secrets.app, name="secrets")

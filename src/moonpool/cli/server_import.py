@@ -30,7 +30,7 @@ def import_servers(sources: Sequence[Path] | None, to: Path | None, *, add: bool
     """Import, say what was done and what comes next; return the exit code."""
     target = to or user_config_path(os.environ)
     chosen = _choose(_found(sources))
-    existing = _existing(target)
+    existing = existing_servers(target)
     if existing is not None and not add:
         typer.echo(f"{target} exists and is not overwritten; --add adds only what it does not have yet:")
         for server in chosen:
@@ -43,7 +43,7 @@ def import_servers(sources: Sequence[Path] | None, to: Path | None, *, add: bool
     if dry_run:
         typer.echo(f"would write {len(new)} servers to {target}: {', '.join(server.server_id for server in new)}")
         return 0
-    _write(target, existing, new)
+    write_servers(target, existing, new)
     typer.echo(f"wrote {len(new)} servers to {target}")
     _say_next(target)
     return 0
@@ -79,7 +79,7 @@ def _choose(found: Sequence[FoundServer]) -> list[FoundServer]:
     return list(chosen.values())
 
 
-def _existing(target: Path) -> tuple[JsonObject, JsonObject] | None:
+def existing_servers(target: Path) -> tuple[JsonObject, JsonObject] | None:
     """The document in `target` and its map of servers; None when there is no such file."""
     if not os.path.lexists(target):
         return None
@@ -95,7 +95,7 @@ def _existing(target: Path) -> tuple[JsonObject, JsonObject] | None:
     return document, servers
 
 
-def _write(target: Path, existing: tuple[JsonObject, JsonObject] | None, new: Sequence[FoundServer]) -> None:
+def write_servers(target: Path, existing: tuple[JsonObject, JsonObject] | None, new: Sequence[FoundServer]) -> None:
     added: JsonObject = {server.server_id: dict(server.entry) for server in new}
     if existing is None:
         content = _encode({"mcpServers": added})
