@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from moonpool.broker.config import CONFIG_BYTES_MAX, McpConfig, ServerConfig, load_config, parse_config, resolved_key
 from moonpool.broker.expansion import conceal, looks_secret
 from moonpool.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ENVIRON = {"TOKEN": "tok-4711-abcdef", "EMPTY": "", "HOME": "/home/someone", "FLAVOUR": "production"}
 
@@ -213,6 +212,51 @@ def test_resolved_key_follows_every_resolved_value() -> None:
 
 
 @pytest.mark.req("E-030")
+def in_file(path: Path, folder: Path) -> ServerConfig:
+    config = folder / "servers.json"
+    entry = {"command": "x", "env": {"WORD": f"${{file:{path}}}"}}
+    config.write_text(json.dumps({"mcpServers": {"s": entry}}), encoding="utf-8")
+    return load_config(config, {}).servers[0]
+
+
+def test_a_value_comes_from_a_file_of_its_own_and_is_always_redacted(tmp_path: Path) -> None:
+    secret = tmp_path / "word"
+    secret.write_text("production\n", encoding="utf-8")
+    server = in_file(secret, tmp_path)
+    assert (server.env, server.secrets) == ({"WORD": "production"}, {"production"})
+    (tmp_path / "link").symlink_to(secret)
+    assert in_file(tmp_path / "link", tmp_path).env == {"WORD": "production"}
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "told"),
+    [
+        (b"x", 0o666, "could be changed by other users"),
+        (b"", 0o600, "is empty"),
+        (b"\xff\xfe", 0o600, "is not UTF-8"),
+        (b"x" * 70_000, 0o600, "is larger than 64 KiB"),
+        (None, 0, "cannot be read: No such file or directory"),
+    ],
+)
+def test_a_file_that_gives_no_value_is_named_with_the_reason(
+    tmp_path: Path, content: bytes | None, mode: int, told: str
+) -> None:
+    secret = tmp_path / "word"
+    if content is not None:
+        secret.write_bytes(content)
+        secret.chmod(mode)
+    with pytest.raises(ConfigError, match=f'"env.WORD" uses .*{re.escape(str(secret))}.*{told}'):
+        in_file(secret, tmp_path)
+
+
+def test_a_pipe_or_a_relative_path_is_no_value_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(ConfigError, match="is no file"):
+        in_file(tmp_path / "pipe", tmp_path)
+    with pytest.raises(ConfigError, match="is no absolute path"):
+        in_file(Path("word"), tmp_path)
+
+
 def test_a_stored_secret_is_put_in_and_always_redacted() -> None:
     document = {
         "mcpServers": {"srv": {"url": "https://h/mcp", "oauth": {"client_id": "c", "client_secret": "${secret:a.b}"}}}

@@ -245,6 +245,21 @@ result = [len(listed["resources"]), len(listed["resourceTemplates"])] + [tell(ca
     assert "David" in names["values"]
 
 
+@pytest.mark.req("D-013", "D-014")
+async def test_everything_tells_of_resources_that_code_subscribed_to(world: World) -> None:
+    code = """
+from servers import every
+uri = "demo://resource/dynamic/text/1"
+await every.mcp_resources_subscribe(uri=uri)
+await every.toggle_subscriber_updates()
+told = (await every.mcp_resources_wait(within_s=20))["changed"]
+await every.toggle_subscriber_updates()
+result = [uri, told]
+"""
+    uri, told = await world.outcome(code)
+    assert told == [uri]
+
+
 async def test_everything_is_slow_is_left_and_answers_the_next_call(world: World) -> None:
     code = """
 import asyncio

@@ -14,13 +14,14 @@ from moonpool.broker.expansion import Expansion
 from moonpool.broker.json_words import did_you_mean, json_kind
 from moonpool.broker.server_config import McpConfig, ServerConfig, ToolRule, resolved_key
 from moonpool.broker.server_entry import read_entry, resolve
+from moonpool.broker.value_files import read_value_file
 from moonpool.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from moonpool.broker.expansion import SecretSource
+    from moonpool.broker.expansion import FileSource, SecretSource
 
 __all__ = ["McpConfig", "ServerConfig", "ToolRule", "load_config", "parse_config", "resolved_key"]
 
@@ -32,7 +33,7 @@ SERVER_ID_LENGTH_MAX: Final = 128
 def load_config(path: Path, environ: Mapping[str, str], *, stored: SecretSource | None = None) -> McpConfig:
     """Read and parse `path`. Raises ConfigError in one sentence that names the file and the remedy.
 
-    `stored` gives the values of `${secret:NAME}` and raises what the secret store raises.
+    `stored` gives the values of `${secret:NAME}` and raises what the secret store raises. `${file:PATH}` is read.
     """
     try:
         with path.open("rb") as file:
@@ -41,11 +42,16 @@ def load_config(path: Path, environ: Mapping[str, str], *, stored: SecretSource 
         raise ConfigError(f"{path}: there is no such file; pass --config FILE or run `moonpool init`") from None
     except OSError as exc:
         raise ConfigError(f"{path}: cannot be read: {exc.strerror or exc}") from None
-    return parse_config(text, source=str(path), environ=environ, stored=stored)
+    return parse_config(text, source=str(path), environ=environ, stored=stored, files=read_value_file)
 
 
 def parse_config(
-    text: bytes, *, source: str, environ: Mapping[str, str], stored: SecretSource | None = None
+    text: bytes,
+    *,
+    source: str,
+    environ: Mapping[str, str],
+    stored: SecretSource | None = None,
+    files: FileSource | None = None,
 ) -> McpConfig:
     """Parse the bytes of a configuration file; `source` names it in messages."""
     entries = _server_entries(_decode(text, source), source)
@@ -60,7 +66,8 @@ def parse_config(
         if entry.disabled:
             disabled.append(server_id)  # not expanded: its variables may rightly be unset
         else:
-            servers.append(resolve(server_id, entry, Expansion(environ, where=where, stored=stored), where))
+            expansion = Expansion(environ, where=where, stored=stored, files=files)
+            servers.append(resolve(server_id, entry, expansion, where))
     return McpConfig(source=source, servers=tuple(servers), disabled=tuple(disabled))
 
 

@@ -1,9 +1,9 @@
-"""`${VAR}` and `${secret:NAME}` in a configuration, and which of its values are secrets.
+"""`${VAR}`, `${file:PATH}` and `${secret:NAME}` in a configuration, and which of its values are secrets.
 
-References are expanded on the host only, from what the caller passes; nothing here reads the process environment or the
-secret store. Four spellings are known: `${VAR}`, `${VAR:-default}`, VS Code's `${env:VAR}`, and `${secret:NAME}` for
-what `moonpool secrets set` stored. An unset variable without a default is an error, because a server that starts with
-an empty credential fails later and says something else; so is a secret that is not stored.
+References are expanded on the host only, from what the caller passes; nothing here reads the process environment, a
+file or the secret store. Five spellings are known: `${VAR}`, `${VAR:-default}`, VS Code's `${env:VAR}`, `${file:PATH}`,
+and `${secret:NAME}` for what `moonpool secrets set` stored. An unset variable without a default is an error, because a
+server that starts with an empty credential fails later and says something else; so is a secret that is not stored.
 
 SECURITY: `looks_secret` decides what the redactor blanks out everywhere. When in doubt a value is a secret; the
 exceptions are values that are no secret for anybody (see the function) and would make outputs unreadable if blanked.
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from moonpool.broker.known_values import KnownValues
+from moonpool.broker.value_files import ValueFileError
 from moonpool.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     SecretSource: TypeAlias = Callable[[str], str | None]
     """Gives a stored secret by its name."""
+    FileSource: TypeAlias = Callable[[str], str]
+    """Gives the value in a file by its path, or raises ValueFileError."""
 
 SECRET_LENGTH_MIN = 6
 """Shorter values are left alone: blanking every `abc` would destroy outputs and hide nothing."""
@@ -32,6 +35,7 @@ SECRET_LENGTH_MIN = 6
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 _VARIABLE = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _STORED = re.compile(r"secret:(.*)", re.DOTALL)
+_FILE = re.compile(r"file:(.*)", re.DOTALL)
 _STORED_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _SECRET_NAME = re.compile(
     r"key|token|secret|passw|pwd|auth|credential|cookie|session|bearer|dsn|signature", re.IGNORECASE
@@ -50,12 +54,19 @@ _PLAIN_VALUES = (
 class Expansion:
     """Expands the strings of one server entry and remembers which values it put in."""
 
-    def __init__(self, environ: Mapping[str, str], *, where: str, stored: SecretSource | None = None) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        *,
+        where: str,
+        stored: SecretSource | None = None,
+        files: FileSource | None = None,
+    ) -> None:
         self._environ = environ
         self._where = where
-        self._stored = stored
+        self._stored, self._files = stored, files
         self.used: dict[str, str] = {}
-        self.secrets: set[str] = set()  # values of `${secret:...}`: secret whatever they look like
+        self.secrets: set[str] = set()  # of `${secret:...}` and `${file:...}`: secret whatever they look like
 
     def expand(self, text: str, *, key: str) -> str:
         """Replace every reference in `text`. Raises ConfigError naming the variable, the server and the key."""
@@ -63,11 +74,13 @@ class Expansion:
         def replace(match: re.Match[str]) -> str:
             if (stored := _STORED.fullmatch(match[1])) is not None:
                 return self._secret(stored[1], key)
+            if (named := _FILE.fullmatch(match[1])) is not None:
+                return self._file(named[1], key)
             variable = _VARIABLE.fullmatch(match[1])
             if variable is None:
                 raise ConfigError(
                     f'{self._where}: "{key}" holds {match[0]!r}, which is not understood; '
-                    "write ${NAME}, ${NAME:-default} or ${secret:NAME}"
+                    "write ${NAME}, ${NAME:-default}, ${file:PATH} or ${secret:NAME}"
                 )
             return self._value(variable[1], variable[2], key)
 
@@ -86,6 +99,17 @@ class Expansion:
             )
         self.secrets.add(value)
         return value
+
+    def _file(self, path: str, key: str) -> str:
+        problem = "cannot be read here"
+        try:
+            if self._files is not None:
+                value = self._files(path)
+                self.secrets.add(value)
+                return value
+        except ValueFileError as error:
+            problem = str(error)
+        raise ConfigError(f'{self._where}: "{key}" uses ${{file:{path[:200]}}}; the file {problem}')
 
     def _value(self, name: str, default: str | None, key: str) -> str:
         value = self._environ.get(name)

@@ -118,7 +118,9 @@ def _judged(server_id: str, entry: JsonValue, source: str, environ: Mapping[str,
         return FoundServer(server_id=server_id, entry=entry, source=source, problem=problem)
     text = json.dumps({"mcpServers": {server_id: entry}}).encode()
     try:
-        parse_config(text, source="", environ=_Defaulting(environ), stored=lambda _name: "stored")
+        parse_config(
+            text, source="", environ=_Defaulting(environ), stored=lambda _: "stored", files=lambda _: "/in/a/file"
+        )
     except ConfigError as error:
         _, _, problem = str(error).partition(f"server {server_id!r}: ")
         return FoundServer(server_id=server_id, entry=entry, source=source, problem=problem or str(error).lstrip(": "))
