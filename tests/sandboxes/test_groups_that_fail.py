@@ -142,7 +142,7 @@ def test_a_group_that_lacks_a_file_leaves_no_descriptor_open(tmp_path: Path) -> 
     before = open_fds()
     with pytest.raises(OSError, match=r"memory\.events"):
         ControlGroup(cgroups_v2.VERSION, dict.fromkeys(cgroups_v2.CONTROLLERS, tmp_path), LIMITS)
-    assert open_fds() == before
+    assert open_fds() <= before
 
 
 def test_a_write_that_is_refused_names_its_file() -> None:
@@ -181,7 +181,7 @@ async def test_groups_that_cannot_be_read_are_passed_over_with_a_warning_and_lea
     found = open_groups("auto")
     assert (found.mode, found.missing, len(found.passed_over)) == (LimitsMode.RLIMITS, (), 2)
     assert ours(groups) == before
-    assert open_fds() == descriptors
+    assert open_fds() <= descriptors
     named = "cgroup2" if groups.mode is LimitsMode.CGROUP2 else "cgroup1"
     assert any(f"limits={named} does not work here" in line and str(error) in line for line in caplog.messages)
     assert open_groups(named).missing

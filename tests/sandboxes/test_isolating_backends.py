@@ -78,7 +78,7 @@ own.detach()
 """
     )
     assert any(getattr(item, "mime", None) == "test" for item, _ in probe.heard)
-    assert open_fds() == before
+    assert open_fds() <= before
 
 
 async def test_a_guest_that_does_not_read_is_ended_before_the_host_keeps_too_much(

@@ -92,7 +92,7 @@ async def guest() -> AsyncGenerator[Guest]:
     guest = Guest()
     yield guest
     guest.close()
-    assert open_fds() == before
+    assert open_fds() <= before  # what others left may go meanwhile
 
 
 async def full(guest: Guest) -> None:

@@ -164,7 +164,7 @@ async def test_what_a_hundred_links_do_not_read_is_bounded() -> None:
                 assert budget.total <= 64 * MIB
         assert 0 < violated[0] < 100
     assert budget.total == 0
-    assert open_fds() == before
+    assert open_fds() <= before
 
 
 @pytest.mark.parametrize("name", sorted(BACKENDS))
