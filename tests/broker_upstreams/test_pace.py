@@ -13,6 +13,7 @@ from moonpool.broker.upstreams.base import UpstreamError, UpstreamRateLimitedErr
 from moonpool.broker.upstreams.callers import calling_as
 from moonpool.broker.upstreams.http import pause_s
 from moonpool.broker.upstreams.pace import Pace
+from waiting import until
 
 
 class Clock:
@@ -45,7 +46,8 @@ async def test_a_call_that_cannot_get_its_turn_in_time_is_told_when_to_come_agai
 
 @pytest.mark.anyio
 async def test_callers_take_turns_whoever_came_with_more() -> None:
-    turns, order = pace(60_000), list[str]()
+    clock, order = Clock(), list[str]()
+    turns = pace(60_000, clock=clock)
 
     async def call(name: str) -> None:
         with calling_as(name):
@@ -57,6 +59,10 @@ async def test_callers_take_turns_whoever_came_with_more() -> None:
         async with anyio.create_task_group() as tasks:
             for name in ["a"] * 4 + ["b"] * 2 + ["c"]:
                 tasks.start_soon(call, name)
+            await anyio.wait_all_tasks_blocked()  # all wait; from here on there is one turn at a time
+            while len(order) < 7:
+                served, clock.now = len(order), clock.now + 0.002
+                await until(lambda served=served: len(order) > served)
     assert order == ["a", "b", "c", "a", "b", "a", "a"]
 
 
