@@ -12,8 +12,8 @@ from moonpool.faces.mcp.sessions import NAMED_COUNT_MAX, FaceSessions, SessionsB
 from moonpool.runtime.runs import CodeRequest
 
 if TYPE_CHECKING:
-    from moonpool.runtime.runs import Ticket
     from moonpool.runtime.sessions import Runtime
+    from moonpool.runtime.ticket import Ticket
 
 pytestmark = pytest.mark.anyio
 TICKET = cast("Ticket", None)

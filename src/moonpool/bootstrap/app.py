@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from moonpool.core.policy import Policy
     from moonpool.environments.base import ProgressSink
     from moonpool.runtime.lessons import Lessons
-    from moonpool.runtime.runs import Ticket
+    from moonpool.runtime.ticket import Ticket
     from moonpool.sandboxes.base import Sandbox, SandboxBackend
     from moonpool.settings import Settings
 

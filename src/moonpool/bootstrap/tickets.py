@@ -11,17 +11,16 @@ from moonpool.broker.approval import ApprovalDesk, ApprovalRequest
 from moonpool.broker.context import CallContext, CallLimits, ServerTrust
 from moonpool.broker.queued_approval import StandingDesk
 from moonpool.broker.spending import Ledger
-from moonpool.runtime.runs import Ticket
+from moonpool.runtime.ticket import Ticket
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from moonpool.broker.approval import ApprovalAnswer, Approver, Desk
     from moonpool.broker.config import McpConfig
     from moonpool.core.approvals import ApprovalQueue
     from moonpool.core.policy import CallFacts, Policy
     from moonpool.runtime.deadline import Deadline
-    from moonpool.runtime.tools import Toolbox, ToolSnapshot
+    from moonpool.runtime.ticket import RunFacts
+    from moonpool.runtime.tools import Toolbox
     from moonpool.settings import Settings
 
 
@@ -53,23 +52,16 @@ def make_ticket(
     desk = StandingDesk(asking, queue)
     key = Ledger()
 
-    def make_context(
-        run_id: str,
-        trace_id: str,
-        session_id: str,
-        code_digest: str,
-        language: str,
-        snapshot: Callable[[], ToolSnapshot],
-        deadline: Deadline,
-    ) -> CallContext:
+    def make_context(facts: RunFacts) -> CallContext:
+        deadline = facts.deadline
         return CallContext(
-            run_id=run_id,
-            trace_id=trace_id,
+            run_id=facts.run_id,
+            trace_id=facts.trace_id,
             principal=principal,
-            session_id=session_id,
-            code_digest=code_digest,
-            language=language,
-            manifest=lambda: snapshot().manifest,
+            session_id=facts.session_id,
+            code_digest=facts.code_digest,
+            language=facts.language,
+            manifest=lambda: facts.snapshot().manifest,
             desk=ParkingDesk(desk, deadline),
             recheck=toolbox.recheck,
             relist=toolbox.relist,

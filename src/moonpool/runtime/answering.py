@@ -13,24 +13,14 @@ if TYPE_CHECKING:
 
     from moonpool.broker.call_in_hand import Respondent
     from moonpool.broker.context import CallContext
-    from moonpool.runtime.deadline import Deadline
-    from moonpool.runtime.runs import Ticket
-    from moonpool.runtime.tools import ToolSnapshot
+    from moonpool.runtime.ticket import RunFacts, Ticket
 
 
 def answered_by(ticket: Ticket, respondent: Callable[[], Respondent | None]) -> Ticket:
     """`ticket`, with `respondent` at the beginning of an execution as whom its servers may ask."""
 
-    def make_context(
-        run_id: str,
-        trace_id: str,
-        session_id: str,
-        code_digest: str,
-        language: str,
-        snapshot: Callable[[], ToolSnapshot],
-        deadline: Deadline,
-    ) -> CallContext:
-        made = ticket.make_context(run_id, trace_id, session_id, code_digest, language, snapshot, deadline)
+    def make_context(facts: RunFacts) -> CallContext:
+        made = ticket.make_context(facts)
         made.respondent = respondent()
         return made
 

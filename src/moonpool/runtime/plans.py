@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from moonpool.broker.approval import Desk
     from moonpool.core.plans import Plan, StoredPlan
     from moonpool.runtime.approvals import Answerer
-    from moonpool.runtime.runs import CodeRequest, Ticket
+    from moonpool.runtime.runs import CodeRequest
+    from moonpool.runtime.ticket import Ticket
     from moonpool.store.plans import PlanStore
 
 NOBODY: Final = "application:no-calls"

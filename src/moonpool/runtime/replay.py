@@ -29,12 +29,13 @@ from moonpool.runtime.files import FileLimits, SessionFiles
 from moonpool.runtime.replay_report import Comparison, ReplayEnd, ReplayReport, compare_envelopes
 from moonpool.runtime.replay_road import ReplayRoad
 from moonpool.runtime.replay_source import read_object
-from moonpool.runtime.runs import CodeRequest, Run, Ticket
+from moonpool.runtime.runs import CodeRequest, Run
+from moonpool.runtime.ticket import RunFacts, Ticket
 from moonpool.runtime.tools import ToolSnapshot, show, tree_digest, write_tree
 from moonpool.runtime.what_if import WhatIf, decide_again
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator
     from pathlib import Path
     from typing import NoReturn
 
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.core.policy import CallFacts, Layer
     from moonpool.core.recordings import RecordedInput, Recording
-    from moonpool.runtime.deadline import Deadline
     from moonpool.runtime.plans import Plans
     from moonpool.runtime.recording import Recorder
     from moonpool.runtime.replay_source import Recorded, ReplaySource
@@ -240,25 +240,17 @@ class Replayer:
     def _ticket(self) -> Ticket:
         principal = self._parts.principal
 
-        def make_context(
-            run_id: str,
-            trace_id: str,
-            session_id: str,
-            code_digest: str,
-            language: str,
-            snapshot: Callable[[], ToolSnapshot],
-            deadline: Deadline,
-        ) -> CallContext:
+        def make_context(facts: RunFacts) -> CallContext:
             return CallContext(
-                run_id=run_id,
-                trace_id=trace_id,
+                run_id=facts.run_id,
+                trace_id=facts.trace_id,
                 principal=principal,
-                session_id=session_id,
-                code_digest=code_digest,
-                language=language,
-                manifest=lambda: snapshot().manifest,
+                session_id=facts.session_id,
+                code_digest=facts.code_digest,
+                language=facts.language,
+                manifest=lambda: facts.snapshot().manifest,
                 desk=_NoDesk(),
-                clock=lambda: deadline.running_s,
+                clock=lambda: facts.deadline.running_s,
             )
 
         return Ticket(principal=principal, make_context=make_context)

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from moonpool.broker.context import CallContext
     from moonpool.core.envelope import ExecutionError
     from moonpool.core.json import JsonValue
-    from moonpool.runtime.runs import CodeRequest, Ticket
+    from moonpool.runtime.runs import CodeRequest
     from moonpool.runtime.surroundings import Surroundings
+    from moonpool.runtime.ticket import Ticket
     from moonpool.runtime.tools import ToolSnapshot
 
 

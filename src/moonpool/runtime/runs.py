@@ -23,23 +23,22 @@ from moonpool.runtime.output import StreamKeeper
 from moonpool.runtime.planning import bind_plan, keep_plan, plan_json, plan_metrics, plan_of
 from moonpool.runtime.recording import RunStart
 from moonpool.runtime.run_records import RunRecords
+from moonpool.runtime.ticket import RunFacts
 from moonpool.sandboxes.base import Stream
 from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from moonpool.broker.approval import Desk
-    from moonpool.broker.context import CallContext
     from moonpool.broker.planned import PlanWatch
     from moonpool.broker.spending import SessionMemory
     from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
     from moonpool.core.plans import Plan
     from moonpool.core.recordings import RecordedInput
-    from moonpool.runtime.deadline import Deadline
     from moonpool.runtime.execution_spec import ExecutionOutcome
     from moonpool.runtime.recording import RunRecording
     from moonpool.runtime.surroundings import Surroundings
+    from moonpool.runtime.ticket import Ticket
     from moonpool.runtime.tools import ToolSnapshot
     from moonpool.sandboxes.base import Sandbox
 
@@ -62,17 +61,6 @@ class CodeRequest:
     placeholders: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # `server.tool` glob -> answer
     plan: str | None = None  # the id of the approved plan to run under
     session_metrics: Callable[[], Mapping[str, JsonValue]] = dict  # of the caller's session, for the envelope
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ticket:
-    """Who runs code here, and how their calls are judged: what a context is made of for each execution."""
-
-    principal: str
-    make_context: Callable[[str, str, str, str, str, Callable[[], ToolSnapshot], Deadline], CallContext]
-    """run id, trace id, session id, code digest, language, current snapshot, the execution's clock -> the context."""
-    policy_digest: str = ""
-    desk: Desk | None = None  # whoever may approve a plan; None: nobody can be asked here
 
 
 CANCELLED = ExecutionError(type="Cancelled", message="the execution was cancelled")
@@ -169,13 +157,15 @@ class Run:
         keepers = {stream: self._keeper(stream) for stream in Stream}
         execution = self._execution = Execution(sandbox, spec, self, keepers)
         context = self._records.context = self._ticket.make_context(
-            self.run_id,
-            self.trace_id,
-            self._records.session_id,
-            self._records.code_digest,
-            self._request.language,
-            lambda: snapshot() or tools,
-            execution.deadline,
+            RunFacts(
+                run_id=self.run_id,
+                trace_id=self.trace_id,
+                session_id=self._records.session_id,
+                code_digest=self._records.code_digest,
+                language=self._request.language,
+                snapshot=lambda: snapshot() or tools,
+                deadline=execution.deadline,
+            )
         )
         context.join(self._memory)
         if (recorder := self._runtime.recorder) is not None:

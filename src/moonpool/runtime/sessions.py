@@ -26,7 +26,7 @@ from moonpool.runtime.files import FileLimits, SessionFiles
 from moonpool.runtime.languages import Languages, LanguageUnavailableError
 from moonpool.runtime.process_marks import own_mark
 from moonpool.runtime.recorded_files import InputKeeper
-from moonpool.runtime.runs import CANCELLED_EARLY, CodeRequest, InterruptedRunError, Run, Ticket
+from moonpool.runtime.runs import CANCELLED_EARLY, CodeRequest, InterruptedRunError, Run
 from moonpool.runtime.tools import Toolbox, ToolSnapshot, show
 from moonpool.sandboxes.base import TreeRef
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from moonpool.runtime.plans import Plans
     from moonpool.runtime.recording import Recorder
     from moonpool.runtime.surroundings import Road
+    from moonpool.runtime.ticket import Ticket
     from moonpool.sandboxes.base import Sandbox, SandboxSpec
     from moonpool.sandboxes.pool import SandboxPool
     from moonpool.sandboxes.statistics import PoolStatistics

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from moonpool.broker.call_in_hand import Respondent
     from moonpool.broker.context import CallContext
     from moonpool.core.json import JsonObject
-    from moonpool.runtime.deadline import Deadline
     from moonpool.runtime.parked import ParkedCall
-    from moonpool.runtime.runs import Ticket
-    from moonpool.runtime.tools import ToolSnapshot
+    from moonpool.runtime.ticket import RunFacts, Ticket
 
 ELICIT: Final = "elicitation/create"
 SAMPLE: Final = "sampling/createMessage"
@@ -115,21 +113,13 @@ class Bindings:
     def ticket(self, ticket: Ticket) -> Ticket:
         """`ticket`, with its executions bound to the call that started them."""
 
-        def make_context(
-            run_id: str,
-            trace_id: str,
-            session_id: str,
-            code_digest: str,
-            language: str,
-            snapshot: Callable[[], ToolSnapshot],
-            deadline: Deadline,
-        ) -> CallContext:
-            made = ticket.make_context(run_id, trace_id, session_id, code_digest, language, snapshot, deadline)
+        def make_context(facts: RunFacts) -> CallContext:
+            made = ticket.make_context(facts)
             binding = _binding.get()  # the execution's task was made by the call's, so it has its context
             if binding is not None:
                 binding.call.contexts.append(made)
                 if binding.asker is not None:
-                    self._askers[run_id] = made.respondent = binding.asker
+                    self._askers[facts.run_id] = made.respondent = binding.asker
             return made
 
         return replace(ticket, make_context=make_context)

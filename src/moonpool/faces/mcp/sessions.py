@@ -19,8 +19,9 @@ from moonpool.core.errors import Fault, MoonpoolError
 
 if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
-    from moonpool.runtime.runs import CodeRequest, Ticket
+    from moonpool.runtime.runs import CodeRequest
     from moonpool.runtime.sessions import Runtime, Session
+    from moonpool.runtime.ticket import Ticket
 
 NAMED_COUNT_MAX: Final = 16
 _ENDED_WITHIN_S: Final = 5.0

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from moonpool.faces.mcp.catalogs import Vectors
     from moonpool.runtime.lessons import Lessons
     from moonpool.runtime.parked import OpenQuestion, ParkedCall
-    from moonpool.runtime.runs import Ticket
     from moonpool.runtime.sessions import Runtime
+    from moonpool.runtime.ticket import Ticket
     from moonpool.runtime.tools import Toolbox
     from moonpool.sandboxes.base import Stream
     from moonpool.settings import Settings

@@ -1,0 +1,41 @@
+"""Who runs code, and how their calls are judged: what an execution is given before it starts.
+
+The application makes a ticket (`bootstrap.tickets`); who is asked beside it is added by those who have somebody to ask
+(`answering`, `faces.mcp.asking`); a replay has its own, which asks nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from moonpool.broker.approval import Desk
+    from moonpool.broker.context import CallContext
+    from moonpool.runtime.deadline import Deadline
+    from moonpool.runtime.tools import ToolSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What is known of an execution when its context is made."""
+
+    run_id: str
+    trace_id: str
+    session_id: str
+    code_digest: str
+    language: str
+    snapshot: Callable[[], ToolSnapshot]  # the tools of the moment
+    deadline: Deadline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """Who runs code here, and how their calls are judged: what a context is made of for each execution."""
+
+    principal: str
+    make_context: Callable[[RunFacts], CallContext]
+    policy_digest: str = ""
+    desk: Desk | None = None  # whoever may approve a plan; None: nobody can be asked here
