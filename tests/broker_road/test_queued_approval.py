@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.core.approvals import QueuedRequest
-    from moonpool.core.audit import StandingAnswerRecord
+    from moonpool.core.audit_records import StandingAnswerRecord
 
 pytestmark = pytest.mark.anyio
 RECORDS: list[StandingAnswerRecord] = []

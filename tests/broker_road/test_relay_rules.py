@@ -19,7 +19,8 @@ from moonpool.broker.relay import Relay
 from moonpool.broker.upstreams.forms import url_problem
 from moonpool.broker.upstreams.questions import QuestionRefusedError, Questions
 from moonpool.broker.upstreams.root_folders import RootFolders
-from moonpool.core.audit import QuestionRecord, verify_rows
+from moonpool.core.audit import verify_rows
+from moonpool.core.audit_records import QuestionRecord
 from moonpool.core.json import digest_json
 from moonpool.core.manifest import Manifest
 from moonpool.core.policy import Layer, LayerName, Policy, Rule, Verdict

@@ -24,7 +24,8 @@ from moonpool.broker.upstreams.base import (
     UpstreamResultTooLargeError,
     UpstreamUnreachableError,
 )
-from moonpool.core.audit import CallOutcomeRecord, verify_rows
+from moonpool.core.audit import verify_rows
+from moonpool.core.audit_records import CallOutcomeRecord
 from moonpool.core.calls import ApprovalState, ToolCallOutcome, ToolCallSpec
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.core.policy import (

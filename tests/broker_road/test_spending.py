@@ -23,7 +23,7 @@ from moonpool.broker.redaction import Redactor
 from moonpool.broker.road import ToolRoad
 from moonpool.broker.spending import Ledger, SessionMemory
 from moonpool.broker.upstreams.base import UpstreamCallTimeoutError, UpstreamError, UpstreamResultError
-from moonpool.core.audit import CallOutcomeRecord
+from moonpool.core.audit_records import CallOutcomeRecord
 from moonpool.core.calls import ApprovalState, ToolCallOutcome, ToolCallSpec
 from moonpool.core.json import JsonObject
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition

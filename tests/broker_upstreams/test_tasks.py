@@ -15,7 +15,7 @@ from moonpool.broker.redaction import Redactor
 from moonpool.broker.road import ToolRoad
 from moonpool.broker.upstreams.base import UpstreamCallTimeoutError, UpstreamResultError
 from moonpool.broker.upstreams.tasks import TaskCall, offers_tasks
-from moonpool.core.audit import CallOutcomeRecord
+from moonpool.core.audit_records import CallOutcomeRecord
 from moonpool.core.calls import ToolCallSpec
 from moonpool.core.manifest import Manifest
 from moonpool.core.policy import Policy, configuration_layer, server_rules

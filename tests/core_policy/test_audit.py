@@ -9,15 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moonpool.core.audit import (
-    GENESIS,
-    AuditRow,
-    ExecutionStartRecord,
-    chain_hash,
-    record_bytes,
-    time_stamp,
-    verify_rows,
-)
+from moonpool.core.audit import GENESIS, AuditRow, chain_hash, record_bytes, verify_rows
+from moonpool.core.audit_records import ExecutionStartRecord, time_stamp
 
 
 def start(run_id: str) -> ExecutionStartRecord:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moonpool.core.audit import (
+from moonpool.core.audit_records import (
     CallIntentRecord,
     CallOutcomeRecord,
     ExecutionStartRecord,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from moonpool.core.audit import StandingAnswerRecord
+    from moonpool.core.audit_records import StandingAnswerRecord
 
 RECORDS: list[StandingAnswerRecord] = []
 PERSON = Answerer(name="terminal:alice", person=True)

@@ -9,13 +9,8 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from moonpool.core.audit import (
-    AuditRecord,
-    AuditRow,
-    Journal,
-    JournalError,
-    verify_rows,
-)
+from moonpool.core.audit import AuditRow, Journal, JournalError, verify_rows
+from moonpool.core.audit_records import AuditRecord
 from moonpool.store.fake import MemoryJournal
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_file import read_rows

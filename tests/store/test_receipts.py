@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from moonpool.core.audit import AuditRecord, ExecutionEndRecord, JournalError, record_bytes
+from moonpool.core.audit import JournalError, record_bytes
+from moonpool.core.audit_records import AuditRecord, ExecutionEndRecord
 from moonpool.core.json import digest_json
 from moonpool.core.receipts import ReceiptError, signed_bytes
 from moonpool.runtime.process_marks import own_mark

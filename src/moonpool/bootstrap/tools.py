@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from moonpool.broker.oauth.login import UserAgent
     from moonpool.broker.upstreams.base import Upstream
     from moonpool.broker.upstreams.questions import QuestionHandlers
-    from moonpool.core.audit import DriftRecord, Journal, ToolUpdateRecord
+    from moonpool.core.audit import Journal
+    from moonpool.core.audit_records import DriftRecord, ToolUpdateRecord
     from moonpool.core.manifest import ServerListing
     from moonpool.settings import Settings
 

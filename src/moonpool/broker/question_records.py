@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.phrases import storable
 from moonpool.broker.upstreams.questions import ASKED_FOR, INTERNAL, QuestionRefusedError
-from moonpool.core.audit import JournalError, QuestionRecord, time_stamp
+from moonpool.core.audit import JournalError
+from moonpool.core.audit_records import QuestionRecord, time_stamp
 from moonpool.core.json import digest_json
 
 if TYPE_CHECKING:

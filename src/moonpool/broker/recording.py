@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.phrases import storable
 from moonpool.broker.redaction import Tally
-from moonpool.core.audit import CallIntentRecord, CallOutcomeRecord, time_stamp
+from moonpool.core.audit_records import CallIntentRecord, CallOutcomeRecord, time_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

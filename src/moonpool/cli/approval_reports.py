@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.core.approvals import QueuedRequest, StandingAnswer
-    from moonpool.core.audit import PlanRecord, StandingAnswerRecord
+    from moonpool.core.audit_records import PlanRecord, StandingAnswerRecord
     from moonpool.core.json import JsonObject
 
 _ID_CHARS: Final = 12

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.approvals import STANDING_S_MAX, ApprovalAnswerError, StandingAnswer
-from moonpool.core.audit import StandingAnswerRecord, time_stamp
+from moonpool.core.audit_records import StandingAnswerRecord, time_stamp
 from moonpool.core.errors import InputError
 from moonpool.core.json import digest_json
 from moonpool.core.policy import Condition, Glob

@@ -26,7 +26,8 @@ from moonpool.core.acceptance import (
     shown_digest,
     shown_listing,
 )
-from moonpool.core.audit import DriftRecord, JournalError, ToolUpdateRecord, time_stamp
+from moonpool.core.audit import JournalError
+from moonpool.core.audit_records import DriftRecord, ToolUpdateRecord, time_stamp
 from moonpool.core.drift import ToolDiff, ToolNames
 from moonpool.core.errors import InputError
 

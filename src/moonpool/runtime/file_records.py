@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from moonpool.core.audit import FileTransferRecord, time_stamp
+from moonpool.core.audit_records import FileTransferRecord, time_stamp
 from moonpool.core.errors import MoonpoolError
 from moonpool.sandboxes.shielding import finish
 

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.planned import PlanWatch
-from moonpool.core.audit import PlanRecord, time_stamp
+from moonpool.core.audit_records import PlanRecord, time_stamp
 from moonpool.core.calls import ApprovalState
 from moonpool.core.json import digest_bytes
 from moonpool.core.plans import PlanError, PlanState

@@ -11,7 +11,8 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from moonpool.core.audit import time_stamp, verify_rows
+from moonpool.core.audit import verify_rows
+from moonpool.core.audit_records import time_stamp
 from moonpool.core.json import JsonObject, JsonValue, digest_json
 from moonpool.core.receipts import (
     ReceiptError,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from moonpool.core.audit import time_stamp
+from moonpool.core.audit_records import time_stamp
 from moonpool.core.json import canonical_json, digest_bytes, digest_json
 from moonpool.core.policy import LayerName
 from moonpool.core.recordings import (

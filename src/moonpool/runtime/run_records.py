@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import moonpool
-from moonpool.core.audit import ExecutionEndRecord, ExecutionStartRecord, time_stamp
+from moonpool.core.audit_records import ExecutionEndRecord, ExecutionStartRecord, time_stamp
 from moonpool.core.envelope import Envelope
 from moonpool.core.json import digest_bytes, digest_json
 

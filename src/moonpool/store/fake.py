@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from moonpool.core.acceptance import Accepted
-    from moonpool.core.audit import AuditRecord
+    from moonpool.core.audit_records import AuditRecord
     from moonpool.core.recordings import Part, RecordingRef, RunHeader, SharedPart
 
 

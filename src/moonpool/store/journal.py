@@ -27,14 +27,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import anyio
 import anyio.to_thread
 
-from moonpool.core.audit import (
-    AuditRecord,
-    CallIntentRecord,
-    CallOutcomeRecord,
-    ExecutionEndRecord,
-    JournalError,
-    record_bytes,
-)
+from moonpool.core.audit import JournalError, record_bytes
+from moonpool.core.audit_records import AuditRecord, CallIntentRecord, CallOutcomeRecord, ExecutionEndRecord
 from moonpool.store.journal_file import Entry, JournalFile, journal_error
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from threading import Event
 from typing import TYPE_CHECKING, Final
 
 from moonpool.catalog.tokens import DefinitionCosts, TokenReport, count_tokens
-from moonpool.core.audit import DisclosureRecord, JournalError, time_stamp
+from moonpool.core.audit import JournalError
+from moonpool.core.audit_records import DisclosureRecord, time_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,0 +1,259 @@
+"""Records of the audit trail, a frozen type per kind. Pure.
+
+Every execution leaves a start and an end record, every tool call one outcome record, and every call that may change
+something an intent record before it leaves (H-058); every transfer of a file, every change of a tool, every question of
+a server that may be passed on, every standing answer and every connection of a model leaves one. Records hold digests,
+sizes and names, never values: no argument, no result, no secret. How they are kept and chained: `moonpool.core.audit`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+
+def time_stamp(moment: datetime) -> str:
+    """`moment`, which knows its zone, as every record has it: RFC 3339 in UTC with microseconds."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionStartRecord:
+    """An execution begins. With the calls' records it is what replay starts from (H-065)."""
+
+    kind: ClassVar[str] = "execution_start"
+    run_id: str
+    trace_id: str
+    at: str  # see `time_stamp`
+    principal: str
+    session_id: str
+    language: str
+    code_digest: str
+    environment_id: str
+    manifest_digest: str
+    policy_digest: str = ""  # the version of the policy in force; rows of before have none
+    tree_digest: str = ""  # of the wrappers that the code sees
+    backend: str = ""
+    version: str = ""  # Moonpool's
+    replay_of: str = ""  # the execution that this one replays: its tool calls are answered from the recording
+    dry_run: bool = False
+    plan_id: str = ""  # the approved plan that it runs under
+    process: str = ""  # who runs it, so that an execution without an end can be told from one that goes on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallIntentRecord:
+    """A call that may change something is about to leave. Durable before it does."""
+
+    kind: ClassVar[str] = "call_intent"
+    run_id: str
+    trace_id: str
+    call_id: int
+    at: str
+    code_digest: str
+    server_id: str
+    tool_name: str
+    tool_digest: str
+    arguments_digest: str
+    verdict: str
+    rule_id: str
+    approval: str
+    approver: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOutcomeRecord:
+    """What one call came to, also when it was refused or cancelled. Exactly one per call."""
+
+    kind: ClassVar[str] = "call_outcome"
+    run_id: str
+    trace_id: str
+    call_id: int
+    at: str
+    principal: str
+    session_id: str
+    code_digest: str
+    server_id: str
+    tool_name: str
+    tool_digest: str  # empty when the call did not resolve to a tool
+    arguments_digest: str  # empty when the arguments are not JSON
+    verdict: str  # empty when the call was refused before policy was asked
+    rule_id: str
+    approval: str
+    approver: str
+    duration_ms: float
+    result_bytes: int
+    result_digest: str
+    error_type: str  # empty on success; `Cancelled` when the execution ended under the call
+    retryable: bool = False
+    redactions: Mapping[str, int] = field(default_factory=dict[str, int])  # secret name -> count
+    warnings: tuple[str, ...] = ()
+    taken_in: tuple[str, ...] = ()  # labels of what the code was given; rows of before have none
+    task_id: str = ""  # the server's name for it, where it carried the call out as a task
+    rehearsed: bool = False  # a dry run's: the call was NOT made, a placeholder answered it
+    upstream_ms: float = 0.0  # of the duration, at the server; rows of before have neither this nor the next
+    asked_ms: float = 0.0  # of the duration, until somebody had approved or refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionRecord:
+    """A server asked something while it worked on a call: a form, an address, sampling. Not a word of it is kept."""
+
+    kind: ClassVar[str] = "question"
+    run_id: str  # of the execution that was asked; empty when it was already over, or it may be of several or none
+    trace_id: str
+    at: str
+    principal: str
+    session_id: str
+    code_digest: str
+    runs: tuple[str, ...]  # all executions that it may be of
+    server_id: str
+    tool_name: str  # of the call, with its server; empty when it may be of several
+    method: str
+    mode: str  # `form` or `url`; empty for sampling
+    question_digest: str  # as the server sent it; empty when it is not JSON
+    verdict: str  # empty when it was declined before policy was asked
+    rule_id: str
+    answer: str  # `accept`, `decline`, `cancel`, `answered` (sampling), `refused` or `cancelled` (the call ended)
+    answerer: str  # who answered; empty: nobody did
+    approver: str  # who reviewed a sampling request
+    why: str  # when nobody answered
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionEndRecord:
+    """An execution is over. `redactions` counts what was taken out of its own output and result."""
+
+    kind: ClassVar[str] = "execution_end"
+    run_id: str
+    trace_id: str
+    at: str
+    code_digest: str
+    duration_ms: float
+    calls: int
+    calls_refused: int
+    approval: str
+    error_type: str
+    output_digest: str
+    output_bytes: int
+    envelope_digest: str = ""  # of the envelope without stdout, stderr, exit code and signal
+    redactions: Mapping[str, int] = field(default_factory=dict[str, int])
+    start_ms: float = 0.0  # of the duration, until the code could start; 0: it never did, or a row of before
+    code_ms: float = 0.0  # of the duration, in the sandbox, tool calls and waiting for approvals included
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileTransferRecord:
+    """A file or archive went into a sandbox or out of it, or was to. `run_id` names the transfer."""
+
+    kind: ClassVar[str] = "file_transfer"
+    run_id: str
+    at: str
+    principal: str
+    session_id: str
+    direction: str  # `in` or `out` of the sandbox
+    what: str  # `file` or `archive`
+    path: str  # in the sandbox
+    bytes: int  # what passed, also of a transfer that failed
+    digest: str  # of all bytes; empty when not all passed
+    error_type: str  # an error code; empty on success
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingAnswerRecord:
+    """An answer that stands for a while was given or removed. `run_id` is its id, as calls name it by `approver`."""
+
+    kind: ClassVar[str] = "standing_answer"
+    run_id: str
+    at: str
+    what: str  # `given` or `removed`
+    approver: str  # who did it
+    request_id: str = ""  # the question; of an answer that is removed this and the following are empty
+    principal: str = ""
+    server_id: str = ""
+    tool_name: str = ""
+    tool_digest: str = ""
+    conditions_digest: str = ""
+    human_only: bool = False
+    expires_at: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRecord:
+    """A plan was made by a dry run, approved, denied or used. `run_id` is its id."""
+
+    kind: ClassVar[str] = "plan"
+    run_id: str
+    at: str
+    what: str  # `made`, `approved`, `denied` or `used`
+    principal: str  # whose plan it is
+    approver: str  # who answered it; empty when it is made
+    plan_digest: str
+    code_digest: str
+    calls: int  # that it has
+    rehearsal: str  # the run id of the dry run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftRecord:
+    """A server changed a tool, or somebody accepted that. `run_id` names the record."""
+
+    kind: ClassVar[str] = "drift"
+    run_id: str
+    at: str
+    principal: str  # who noticed, as whoever runs the process, or accepted
+    server_id: str
+    tool_name: str
+    action: str  # `passed` (harmless), `held`, `reported` (dangerous, but not held), `accepted`
+    changes: tuple[str, ...]  # kinds of `moonpool.core.drift.ChangeKind`
+    before_digest: str  # of the definition; empty for a tool that is new
+    after_digest: str  # empty for one that is gone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolUpdateRecord:
+    """A server's changed tool list was found, and wrappers of it made. `run_id` names the record."""
+
+    kind: ClassVar[str] = "tools_updated"
+    run_id: str
+    at: str
+    principal: str
+    server_id: str
+    cause: str  # `told` (the server said that its list changed) or `asked` (it was found by asking)
+    update_ms: float  # from being told, or from asking, until the new wrappers were there
+    unseen_ms: float  # since the server last answered with the former list: the most it stood unseen; -1: unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisclosureRecord:
+    """A connection of a model is over: what it was shown of the tools, in tokens. `run_id` names the record."""
+
+    kind: ClassVar[str] = "disclosure"
+    run_id: str
+    at: str
+    principal: str
+    executions: int
+    tools: int
+    upfront: int  # what all definitions would have cost
+    shown: Mapping[str, int]  # what was shown instead, by kind
+
+
+AuditRecord: TypeAlias = (
+    ExecutionStartRecord
+    | CallIntentRecord
+    | CallOutcomeRecord
+    | QuestionRecord
+    | ExecutionEndRecord
+    | FileTransferRecord
+    | StandingAnswerRecord
+    | PlanRecord
+    | DriftRecord
+    | ToolUpdateRecord
+    | DisclosureRecord
+)
