@@ -15,8 +15,8 @@ committed before its result is returned. When the journal cannot keep them, the 
 SECURITY: arguments, results and names are hostile data. They are bounded and redacted before anybody sees them;
 nothing here evaluates or logs them. What goes wrong on the host is told to the operator's log, not to the guest.
 
-Policy is `moonpool.core.policy`; who is asked is `approval`; what an execution brings along is `context`; what one
-call gathers on its way is `passage`.
+The first two stages are `resolving`; policy is `moonpool.core.policy`; who is asked is `approval`, and what they are
+shown `shown_calls`; what an execution brings along is `context`; what one call gathers on its way is `passage`.
 """
 
 from __future__ import annotations
@@ -29,25 +29,21 @@ from typing import TYPE_CHECKING, Final
 import anyio.to_thread
 import msgspec
 
-from moonpool.broker.approval import ApprovalRequest
 from moonpool.broker.arrival import Arrival, read_arrival
-from moonpool.broker.call_examples import CallExamples
 from moonpool.broker.call_in_hand import CallInHand, in_hand
-from moonpool.broker.context import UNKNOWN_SERVER
-from moonpool.broker.failures import PASSING_CAUSES, not_listed, upstream_failure
+from moonpool.broker.failures import PASSING_CAUSES, upstream_failure
 from moonpool.broker.passage import Passage, Refusal
-from moonpool.broker.phrases import offered_tool, printable, readable_json, storable, unknown_tool
+from moonpool.broker.phrases import printable, storable
 from moonpool.broker.recording import CANCELLED, CallRecorder
 from moonpool.broker.redaction import Tally
-from moonpool.broker.rehearsal import Shown
+from moonpool.broker.resolving import Resolving
+from moonpool.broker.shown_calls import line_of_plan, question_about
 from moonpool.broker.upstreams.base import UpstreamCallTimeoutError, UpstreamError
 from moonpool.broker.upstreams.callers import calling_as
-from moonpool.broker.validation import SchemaChecks, check_arguments, encoded_size
+from moonpool.broker.validation import LARGE_BYTES, SchemaChecks
 from moonpool.broker.witness import tell
 from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState, CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
-from moonpool.core.json import canonical_json
-from moonpool.core.plans import SHOWN_BYTES_MAX, SHOWN_CHARS_MAX
 from moonpool.core.policy import Decision, Verdict
 
 if TYPE_CHECKING:
@@ -57,14 +53,10 @@ if TYPE_CHECKING:
     from moonpool.broker.witness import Witness
     from moonpool.core.audit import Journal
     from moonpool.core.json import JsonObject
-    from moonpool.core.manifest import ToolDefinition
 
 _log = logging.getLogger(__name__)
 
-LARGE_BYTES: Final = 256 * 1024
-"""From this size on, work on arguments or a result is done in a worker thread, so that the loop goes on."""
 _TIMEOUT_GRACE_S: Final = 5.0  # an upstream keeps its own timeout; this only guards against one that does not
-_ARGUMENTS_SHOWN_MAX: Final = 4000
 
 
 class ToolRoad:
@@ -78,7 +70,7 @@ class ToolRoad:
         self._redactor = redactor
         self._recorder = CallRecorder(journal, redactor)
         self._checks = SchemaChecks()
-        self._examples = CallExamples()
+        self._resolving = Resolving(self._checks)
 
     async def pass_call(self, spec: ToolCallSpec, session: CallContext) -> ToolCallOutcome:
         """Carry one call through all stages. Raises nothing but cancellation: every failure is an outcome."""
@@ -101,8 +93,8 @@ class ToolRoad:
 
     async def _travel(self, passage: Passage) -> CallError | None:
         """The stages from resolve to redact."""
-        await self._resolve(passage)
-        await self._validate(passage)
+        await self._resolving.resolve(passage)
+        await self._resolving.validate(passage)
         decision = self._decide(passage)
         if passage.rehearsed:
             return self._rehearse(passage, decision)
@@ -137,58 +129,13 @@ class ToolRoad:
             self._record_without_waiting(passage, error)
         return ToolCallOutcome(error=error, duration_ms=passage.duration_ms)
 
-    async def _resolve(self, passage: Passage) -> None:
-        spec, session = passage.spec, passage.session
-        manifest, key = session.manifest(), (spec.server_id, spec.tool)
-        if key in manifest.held and session.recheck is not None:
-            await session.recheck()  # perhaps somebody accepted it in another process
-            manifest = session.manifest()
-        if spec.server_id not in manifest.server_ids and session.relist is not None:
-            cause = await session.relist(spec.server_id)
-            manifest = session.manifest()
-            if cause is not None and spec.server_id not in manifest.server_ids:
-                error = not_listed(passage.name, cause)
-                raise Refusal(error.type, error.message, retryable=error.retryable)
-        tool = manifest.find(*key)
-        if (paused := manifest.held.get(key)) is not None:  # SECURITY: the server offers something else by now
-            passage.tool_digest = tool.digest if tool is not None else ""
-            raise Refusal(CallErrorType.TOOL_PAUSED, paused)
-        if tool is None:
-            session.unknown += 1
-            near = session.unknown <= session.limits.near_names_max  # SECURITY: looking costs the loop 5 ms
-            problem = unknown_tool(spec.server_id, spec.tool, manifest, near=near)
-            raise Refusal(CallErrorType.UNKNOWN_TOOL, self._taught(problem, session, offered_tool(problem, manifest)))
-        passage.tool, passage.tool_digest = tool, tool.digest
-        passage.trust = session.trust.get(spec.server_id, UNKNOWN_SERVER)
-        passage.hints = passage.trust.hints(tool)
-
-    async def _validate(self, passage: Passage) -> None:
-        tool, arguments = passage.resolved, passage.spec.arguments
-        check = self._checks.arguments(tool)
-        if (encoded_size(arguments) or 0) < LARGE_BYTES:
-            checked = check_arguments(tool, arguments, check)
-        else:
-            checked = await anyio.to_thread.run_sync(check_arguments, tool, arguments, check)
-        passage.arguments_json, passage.arguments_digest = checked.encoded, checked.digest
-        if check.warning:
-            passage.warnings.append(check.warning)
-        if checked.problem:
-            raise Refusal(CallErrorType.VALIDATION_ERROR, self._taught(checked.problem, passage.session, tool))
-
-    def _taught(self, problem: str, session: CallContext, tool: ToolDefinition | None) -> str:
-        """`problem`, and how the tool is called."""
-        if tool is None or session.examples >= session.limits.examples_max:
-            return problem
-        session.examples += 1
-        return self._examples.after(problem, tool, session.manifest(), language=session.language)
-
     def _decide(self, passage: Passage) -> Decision:
         decision = passage.decide()
         if decision.verdict is Verdict.DENY:
             passing = decision.room_in_s is not None
             kind = CallErrorType.RATE_LIMIT if passing else CallErrorType.POLICY_DENIED
             if passage.session.rehearsal is not None and passage.rehearsed:
-                passage.session.rehearsal.denied(passage, decision, self._whole(passage))
+                passage.session.rehearsal.denied(passage, decision, line_of_plan(passage, self._redactor))
             raise Refusal(kind, decision.reason, retryable=passing)
         return decision
 
@@ -196,7 +143,8 @@ class ToolRoad:
         """INVARIANT: a call that takes this way asks nobody, reserves nothing and reaches no upstream."""
         rehearsal = passage.session.rehearsal
         assert rehearsal is not None
-        answer = rehearsal.answer(passage, decision, self._whole(passage), self._checks.result(passage.resolved))
+        shown = line_of_plan(passage, self._redactor)
+        answer = rehearsal.answer(passage, decision, shown, self._checks.result(passage.resolved))
         if isinstance(answer, str):
             raise Refusal(CallErrorType.VALIDATION_ERROR, answer)
         passage.arrival = answer
@@ -204,7 +152,7 @@ class ToolRoad:
 
     async def _approve(self, passage: Passage, decision: Decision) -> None:
         session = passage.session
-        request = self._request(passage, decision)
+        request = question_about(passage, decision, self._redactor)
         passage.approval = ApprovalState.PENDING
         session.pending += 1
         asked = perf_counter()
@@ -326,38 +274,6 @@ class ToolRoad:
         passage.session.failed += 1
         self._record_without_waiting(passage, error)
         return _outcome(passage, error, None)
-
-    def _request(self, passage: Passage, decision: Decision) -> ApprovalRequest:
-        spec, session = passage.spec, passage.session
-        return ApprovalRequest(
-            request_id="",  # the desk gives it
-            run_id=session.run_id,
-            principal=session.principal,
-            server_id=spec.server_id,
-            tool_name=spec.tool,
-            arguments=readable_json(self._redacted(passage), _ARGUMENTS_SHOWN_MAX),
-            arguments_digest=passage.arguments_digest,
-            reason=printable(decision.reason),
-            remedy=printable(decision.remedy),
-            human_only=decision.verdict is Verdict.HUMAN_ONLY,
-            session_id=session.session_id,
-            rule_id=printable(decision.rule_id),
-            tool_digest=passage.tool_digest,
-            of_the_moment=decision.of_the_moment,
-            plan_effect=passage.effect.number if passage.effect is not None else 0,
-        )
-
-    def _redacted(self, passage: Passage) -> JsonObject:
-        """The arguments for a person's eyes."""
-        return self._redactor.json_object(passage.spec.arguments, Tally(), encoded=passage.arguments_json)
-
-    def _whole(self, passage: Passage) -> Shown:
-        """All of the arguments on one line for a person's eyes; nothing when that is more than a plan may show."""
-        shown = ""
-        if len(passage.arguments_json) <= SHOWN_BYTES_MAX:
-            shown = printable(canonical_json(self._redacted(passage)).decode())
-        fits = len(shown) <= SHOWN_CHARS_MAX
-        return Shown(arguments=shown if fits else "", redacted=lambda text: self._redactor.text(text, Tally()))
 
     def _shown(self, passage: Passage, error: CallError) -> CallError:
         """`error` as the guest may see it."""

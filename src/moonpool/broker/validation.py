@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from moonpool.core.manifest import ToolDefinition
 
 ARGUMENT_BYTES_MAX: Final = 16 * 1024**2
+LARGE_BYTES: Final = 256 * 1024
+"""From this size on, work on arguments or a result is done in a worker thread, so that the loop goes on."""
 DEPTH_MAX: Final = 64
 SCHEMA_BYTES_MAX: Final = 1024**2
 PROBLEM_COUNT_MAX: Final = 5

@@ -1,0 +1,82 @@
+"""The first stages of the road: is the tool in this session's manifest, and do the arguments fit it?
+
+What does not is refused with a sentence that teaches: near names, valid parameters, an example that would fit.
+
+SECURITY: names and arguments are hostile data, and teaching costs time on the loop, so how often it is done for one
+execution is bounded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from moonpool.broker.call_examples import CallExamples
+from moonpool.broker.context import UNKNOWN_SERVER
+from moonpool.broker.failures import not_listed
+from moonpool.broker.passage import Refusal
+from moonpool.broker.phrases import offered_tool, unknown_tool
+from moonpool.broker.validation import LARGE_BYTES, check_arguments, encoded_size
+from moonpool.core.calls import CallErrorType
+
+if TYPE_CHECKING:
+    from moonpool.broker.context import CallContext
+    from moonpool.broker.passage import Passage
+    from moonpool.broker.validation import SchemaChecks
+    from moonpool.core.manifest import ToolDefinition
+
+
+class Resolving:
+    """Finds tools and checks arguments. Belongs to one road; used on one event loop."""
+
+    def __init__(self, checks: SchemaChecks) -> None:
+        self._checks = checks
+        self._examples = CallExamples()
+
+    async def resolve(self, passage: Passage) -> None:
+        """Find the tool. Raises Refusal."""
+        spec, session = passage.spec, passage.session
+        manifest, key = session.manifest(), (spec.server_id, spec.tool)
+        if key in manifest.held and session.recheck is not None:
+            await session.recheck()  # perhaps somebody accepted it in another process
+            manifest = session.manifest()
+        if spec.server_id not in manifest.server_ids and session.relist is not None:
+            cause = await session.relist(spec.server_id)
+            manifest = session.manifest()
+            if cause is not None and spec.server_id not in manifest.server_ids:
+                error = not_listed(passage.name, cause)
+                raise Refusal(error.type, error.message, retryable=error.retryable)
+        tool = manifest.find(*key)
+        if (paused := manifest.held.get(key)) is not None:  # SECURITY: the server offers something else by now
+            passage.tool_digest = tool.digest if tool is not None else ""
+            raise Refusal(CallErrorType.TOOL_PAUSED, paused)
+        if tool is None:
+            session.unknown += 1
+            near = session.unknown <= session.limits.near_names_max  # SECURITY: looking costs the loop 5 ms
+            problem = unknown_tool(spec.server_id, spec.tool, manifest, near=near)
+            raise Refusal(CallErrorType.UNKNOWN_TOOL, self._taught(problem, session, offered_tool(problem, manifest)))
+        passage.tool, passage.tool_digest = tool, tool.digest
+        passage.trust = session.trust.get(spec.server_id, UNKNOWN_SERVER)
+        passage.hints = passage.trust.hints(tool)
+
+    async def validate(self, passage: Passage) -> None:
+        """Check the arguments against the tool's schema. Raises Refusal."""
+        tool, arguments = passage.resolved, passage.spec.arguments
+        check = self._checks.arguments(tool)
+        if (encoded_size(arguments) or 0) < LARGE_BYTES:
+            checked = check_arguments(tool, arguments, check)
+        else:
+            checked = await anyio.to_thread.run_sync(check_arguments, tool, arguments, check)
+        passage.arguments_json, passage.arguments_digest = checked.encoded, checked.digest
+        if check.warning:
+            passage.warnings.append(check.warning)
+        if checked.problem:
+            raise Refusal(CallErrorType.VALIDATION_ERROR, self._taught(checked.problem, passage.session, tool))
+
+    def _taught(self, problem: str, session: CallContext, tool: ToolDefinition | None) -> str:
+        """`problem`, and how the tool is called."""
+        if tool is None or session.examples >= session.limits.examples_max:
+            return problem
+        session.examples += 1
+        return self._examples.after(problem, tool, session.manifest(), language=session.language)
