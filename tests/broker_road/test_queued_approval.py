@@ -82,7 +82,7 @@ async def test_a_call_waits_until_somebody_answers(store: ApprovalStore, approve
 async def test_many_calls_wait_side_by_side_and_are_answered_in_any_order(
     store: ApprovalStore, approver: QueueApprover
 ) -> None:
-    bench = bench_with(approver, store, together=True)
+    bench = bench_with(approver, store)
     calls = [asyncio.ensure_future(bench.call("write", n=number)) for number in range(4)]
     approvals = Approvals(store, RECORDS.append)
     for place, request in enumerate(reversed(await waiting(store, 4))):
@@ -181,11 +181,13 @@ async def test_the_number_of_parked_runs_is_bounded_and_a_parked_one_holds_no_pl
     release = asyncio.Event()
 
     class Slow(ScriptedApprover):
+        together = True
+
         async def ask(self, request: Any) -> Any:
             await release.wait()
             return await super().ask(request)
 
-    desk = ApprovalDesk(Slow([ApprovalState.APPROVED]), parked_runs_max=1, together=True)
+    desk = ApprovalDesk(Slow([ApprovalState.APPROVED]), parked_runs_max=1)
     limits = CallLimits(concurrent_max=1)
     first, second = Bench(policy=Policy(), limits=limits), Bench(policy=Policy(), limits=limits)
     first.session.desk = second.session.desk = desk

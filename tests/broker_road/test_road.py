@@ -306,6 +306,8 @@ async def broken(request: ApprovalRequest) -> ApprovalAnswer:
 
 
 class Asking:
+    together = False
+
     def __init__(self, ask: Callable[[ApprovalRequest], Awaitable[ApprovalAnswer]]) -> None:
         self._ask = ask
 

@@ -100,6 +100,8 @@ print('-'.join(parts))
 class _Noting:
     """Approves, with a note."""
 
+    together = False
+
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         return replace(approve(request, "me"), note="canary-note")
 

@@ -47,7 +47,6 @@ def make_ticket(
         approver,
         expiry_s=settings.approval_expiry_s,
         parked_runs_max=settings.parked_runs_max,
-        together=getattr(approver, "together", False),
     )
     desk = StandingDesk(asking, queue)
     key = Ledger()

@@ -2,8 +2,8 @@
 
 The desk gives out requests and checks answers. An answer counts only for the request it names and the arguments whose
 digest it repeats, once, before it expires; anything else, an approver that fails included, is a rejection. Questions to
-one approver are put one after the other unless it takes them `together`; how many may wait, and of how many executions,
-is bounded.
+one approver are put one after the other unless it takes several `together`; how many may wait, and of how many
+executions, is bounded.
 
 SECURITY: approvers live on the host and are handed over by whoever opened the session. Nothing that code in a sandbox
 can send reaches this module except as the text of a question, which is redacted and bounded before a person sees it.
@@ -20,7 +20,7 @@ import time
 import uuid
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from moonpool.core.calls import ApprovalState
 from moonpool.core.policy import allow_hint
@@ -71,7 +71,13 @@ class ApprovalAnswer:
 
 
 class Approver(Protocol):
-    """Puts a request to somebody and waits. May be cancelled at any time: the request is then void."""
+    """Puts a request to somebody and waits; must pass `tests/broker_road/test_approver_contract.py`.
+
+    May be cancelled at any time: the request is then void, and nobody can answer it any more.
+    """
+
+    together: ClassVar[bool]
+    """Whether it takes further requests while one is open; else the desk puts one after the other."""
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer: ...
 
@@ -87,6 +93,8 @@ def reject(request: ApprovalRequest, approver: str, note: str = "") -> ApprovalA
 class AutoApprover:
     """The application answers yes in the caller's name, and the audit trail says so. Never for human-only calls."""
 
+    together: ClassVar[bool] = False
+
     def __init__(self, name: str = "application:auto") -> None:
         self._name = name
 
@@ -98,6 +106,8 @@ class AutoApprover:
 
 class DenyApprover:
     """Nobody can be asked: says no, names the rule that would allow the call, and reports it to the operator."""
+
+    together: ClassVar[bool] = False
 
     def __init__(self, report: Callable[[str], None] | None = None, *, why: str = "nobody can be asked here") -> None:
         self._report = report
@@ -114,6 +124,8 @@ class DenyApprover:
 
 class ScriptedApprover:
     """Fake for tests: answers in order with the given states, then keeps to the last; remembers the questions."""
+
+    together: ClassVar[bool] = False
 
     def __init__(self, states: Iterable[ApprovalState], *, approver: str = "scripted") -> None:
         self._states = list(states)
@@ -145,7 +157,6 @@ class ApprovalDesk:
         expiry_s: float = EXPIRY_S_DEFAULT,
         open_count_max: int = OPEN_COUNT_MAX_DEFAULT,
         parked_runs_max: int = PARKED_RUNS_MAX_DEFAULT,
-        together: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._approver = approver
@@ -153,7 +164,7 @@ class ApprovalDesk:
         self._open_count_max = open_count_max
         self._clock = clock
         self._parked_runs_max = parked_runs_max
-        self._turn = asyncio.Semaphore(open_count_max if together else 1)
+        self._turn = asyncio.Semaphore(open_count_max if approver.together else 1)
         self._open_of_run: Counter[str] = Counter()
         self.open_count = 0
 

@@ -10,7 +10,7 @@ escapes. So arguments cannot imitate the question.
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from moonpool.broker.approval import approve, reject
 from moonpool.cli.terminal import WIDTH_MIN
@@ -32,6 +32,8 @@ _NO: Final = frozenset({"n", "no"})
 
 class TerminalApprover:
     """Asks the person at a terminal. An `Approver`; the desk puts one question at a time."""
+
+    together: ClassVar[bool] = False
 
     def __init__(self, terminal: Terminal, *, name: str) -> None:
         self.terminal, self.name = terminal, name

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from moonpool.broker.approval import ApprovalAnswer, reject
 from moonpool.broker.call_in_hand import AnswererGoneError
@@ -108,6 +108,8 @@ class Client:
 
 class ClientApprover:
     """The `Approver` of a session's process: asks the client whose code is running."""
+
+    together: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.client: Client | None = None
