@@ -24,6 +24,8 @@ from moonpool.broker.relay import Relay
 from moonpool.broker.road import ToolRoad
 from moonpool.core.errors import HostUnfitError
 from moonpool.environments.resolve import resolve_environment
+from moonpool.runtime.approval_events import EventApprover
+from moonpool.runtime.approvals import Approvals
 from moonpool.runtime.engine_sockets import refuse_shown
 from moonpool.runtime.plans import JournalRecords, Plans
 from moonpool.runtime.process_marks import is_gone
@@ -65,6 +67,7 @@ class App:
     data: Path
     policy: Policy
     outcomes: OutcomeStore
+    approvals: Approvals
     vectors: VectorMaker | None = None
 
     async def keep_outcome(self, envelope: Envelope, /) -> None:
@@ -112,6 +115,10 @@ async def assemble(
         journal = await stack.enter_async_context(open_journal(journal_path(data)))
         approvals = ApprovalStore(approvals_path(data), is_gone=is_gone)
         stack.push_async_callback(asyncio.to_thread, approvals.close)
+        records = JournalRecords(asyncio.get_running_loop(), journal.record)
+        answers = Approvals(approvals, records)
+        if isinstance(approver, EventApprover):
+            stack.enter_context(approver.serving(answers))
         tokens = GrowingValues()
         redactor = make_redactor(settings, config, tokens)
         recorder = open_recorder(stack, settings, redactor, environ)
@@ -148,7 +155,7 @@ async def assemble(
             recorder=recorder,
             plans=Plans(
                 PlanStore(plans_path(data)),
-                JournalRecords(asyncio.get_running_loop(), journal.record),
+                records,
                 expiry_s=settings.plan_expiry_s,
             ),
         )
@@ -164,6 +171,7 @@ async def assemble(
             data=data,
             policy=policy,
             outcomes=OutcomeStore(outcomes_dir(data)),
+            approvals=answers,
             vectors=vector_maker(settings, data),
         )
 

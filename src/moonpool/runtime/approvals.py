@@ -1,6 +1,7 @@
 """Answering queued approvals: list, find, approve, deny, and answers that stand for a while.
 
-For the command line now; whatever shows the queue elsewhere calls the same. Blocking: call from a worker thread.
+For the command line now; whatever shows the queue elsewhere calls the same, and so does an application that answers by
+itself (`approval_events`) and wants an answer to stand. Blocking: call from a worker thread.
 
 SECURITY: whoever answers says who they are and whether a person is there to see the question (`person`); a question
 that policy reserves for a person is not answered otherwise. Code in a sandbox reaches none of this: it has neither the
@@ -25,6 +26,7 @@ from moonpool.core.policy import Condition, Glob
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from moonpool.broker.approval import ApprovalRequest
     from moonpool.core.approvals import QueuedRequest
     from moonpool.store.approvals import ApprovalStore
 
@@ -105,6 +107,12 @@ class Approvals:
             request.request_id, request.arguments_digest, approved=False, approver=answerer.name, note=note
         )
 
+    def give(self, request: ApprovalRequest, answerer: Answerer, terms: StandingTerms) -> StandingAnswer:
+        """Say yes for a while to a request that waits elsewhere. Raises ApprovalQueueError, JournalError."""
+        standing = self._standing(request, answerer, terms)
+        self._store.keep_standing(standing, lambda: self._record_given(standing))
+        return standing
+
     def standing(self) -> Sequence[StandingAnswer]:
         """Standing answers in force, oldest first."""
         return self._store.standing()
@@ -137,7 +145,9 @@ class Approvals:
             )
         )
 
-    def _standing(self, request: QueuedRequest, answerer: Answerer, terms: StandingTerms) -> StandingAnswer:
+    def _standing(
+        self, request: QueuedRequest | ApprovalRequest, answerer: Answerer, terms: StandingTerms
+    ) -> StandingAnswer:
         now = self._clock()
         return StandingAnswer(
             answer_id=uuid.uuid4().hex[:16],

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from moonpool.broker.approval import Desk
+    from moonpool.core.audit_records import AuditRecord
     from moonpool.core.plans import Plan, StoredPlan
     from moonpool.runtime.approvals import Answerer
     from moonpool.runtime.runs import CodeRequest
@@ -171,13 +172,13 @@ def _record_of(plan: Plan, what: str, approver: str) -> PlanRecord:
 
 @dataclass(frozen=True, slots=True)
 class JournalRecords:
-    """Records of plans through the journal that this process has open. For threads other than the loop's."""
+    """Records of answers through the journal that this process has open. For threads other than the loop's."""
 
     loop: asyncio.AbstractEventLoop
-    write: Callable[[PlanRecord], Awaitable[None]]
+    write: Callable[[AuditRecord], Awaitable[None]]
 
-    def __call__(self, record: PlanRecord) -> None:
+    def __call__(self, record: AuditRecord) -> None:
         asyncio.run_coroutine_threadsafe(self._write(record), self.loop).result()
 
-    async def _write(self, record: PlanRecord) -> None:
+    async def _write(self, record: AuditRecord) -> None:
         await self.write(record)

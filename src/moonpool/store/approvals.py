@@ -162,6 +162,12 @@ class ApprovalStore:
             raise ApprovalAnswerError(f"request {request_id} cannot be answered any more: it is {after.state}")
         return after
 
+    def keep_standing(self, standing: StandingAnswer, record: Callable[[], None] = _nothing) -> None:
+        """Keep an answer that was given to a request elsewhere. When `record` raises, it does not stand."""
+        with self._writing() as connection:
+            self._keep(connection, standing, self._clock())
+            record()
+
     def requests(self, *, waiting_only: bool) -> list[QueuedRequest]:
         """Requests, oldest first."""
         with self._writing() as connection:
