@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from apps import open_app, run
+from moonpool.runtime.approval_events import ApprovalQuestion, EventApprover
+from moonpool.runtime.run_events import OutputChunk, RunEnded, run_events
+from moonpool.runtime.runs import CodeRequest
 from published import servers
 from published.pages import open_pages
 
@@ -284,3 +287,33 @@ async def test_everything_gets_no_person_and_no_model_to_ask(world: World) -> No
 async def test_a_server_is_given_none_of_our_variables(world: World) -> None:
     code = "from servers import every\nresult = sorted((await every.get_env()).data)"
     assert set(await world.outcome(code)) <= {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
+
+
+@pytest.mark.req("G-044", "D-004")
+async def test_filesystem_writes_nothing_before_the_application_has_said_yes(tmp_path: Path) -> None:
+    folder, approver = tmp_path / "files", EventApprover()
+    folder.mkdir()
+    code = f"""
+from servers.files import write_file
+print("about to write", flush=True)
+result = [(await write_file(path={str(folder)!r} + "/" + name, content="x")).ok for name in ("a.txt", "b.txt")]
+"""
+    there = list[tuple[str, list[str]]]()
+    async with open_app({"files": servers.filesystem(folder, ask=["*"])}, approver=approver) as app:
+        request = CodeRequest(code=code.encode())
+        async with run_events(lambda one: app.runtime.run(one, app.ticket), request, approver) as events:
+            async for event in events:
+                there.append((type(event).__name__, sorted(path.name for path in folder.iterdir())))
+                match event:
+                    case ApprovalQuestion(request=asked):
+                        await (event.approve() if "a.txt" in asked.arguments else event.deny())
+                    case RunEnded(envelope=envelope):
+                        assert envelope.data == [True, False], envelope.error
+                    case OutputChunk():
+                        pass
+    assert there == [
+        ("OutputChunk", []),
+        ("ApprovalQuestion", []),
+        ("ApprovalQuestion", ["a.txt"]),
+        ("RunEnded", ["a.txt"]),
+    ]

@@ -1,7 +1,7 @@
 """Approvals as events, for an application that has Moonpool inside it: it takes questions and answers each once.
 
 `EventApprover.questions` gives an iterator for the length of a `with` block; several may be open, and each question
-goes to one of them. Questions of one execution can be bound to one taker instead.
+goes to one of them. The questions of one execution go to its stream instead, where it has one (`run_events`).
 
 What is shown, bounded and checked otherwise: `moonpool.broker.approval`, whose desk asks here.
 

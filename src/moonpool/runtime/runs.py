@@ -55,6 +55,7 @@ class CodeRequest:
     language: str = PYTHON  # one of `core.languages.LANGUAGES`
     typescript: bool = False  # it is said to be Node's TypeScript, which may need tools first
     observer: Observer | None = None  # hears redacted output as it comes
+    begun: Callable[[str], None] | None = None  # hears the run id, before anybody is asked and anything is called
     replay_of: str = ""  # an execution that this one replays
     tape: bytes | None = None  # to be played
     dry_run: bool = False  # calls that may change something are not made, but listed in a plan
@@ -87,6 +88,8 @@ class Run:
         self._recording: RunRecording | None = None
         self.outcome: ExecutionOutcome | None = None
         self._watch: PlanWatch | None = None
+        if request.begun is not None:
+            request.begun(self.run_id)
 
     def under(self, watch: PlanWatch) -> None:
         """Run under an approved plan. Its approval may have taken a while that does not count."""

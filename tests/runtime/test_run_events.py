@@ -1,0 +1,272 @@
+"""One execution as events, over real sandboxes and a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from apps import fixture_server, open_app
+from moonpool.broker.approval import ApprovalDesk, ApprovalRequest
+from moonpool.core.envelope import Envelope, ExecutionError
+from moonpool.core.errors import InputError
+from moonpool.runtime.approval_events import ApprovalQuestion, EventApprover
+from moonpool.runtime.approvals import Answerer
+from moonpool.runtime.run_events import UNREAD_BYTES_MAX, OutputChunk, RunEnded, RunEvent, run_events
+from moonpool.runtime.runs import CodeRequest
+from moonpool.sandboxes.base import Stream
+from waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from moonpool.bootstrap import App
+
+pytestmark = pytest.mark.anyio
+
+ALICE = Answerer(name="app:alice", person=True)
+ASKED = {"srv": fixture_server("echo.py", ask=["*"])}
+TWO_CALLS = """
+import servers.srv as srv
+print("first", flush=True)
+one = await srv.echo(text="a")
+print("second", flush=True)
+two = await srv.echo(text="b")
+result = [one.ok, two.ok, two.error and two.error["message"]]
+"""
+
+
+def runner(app: App) -> Callable[[CodeRequest], Awaitable[Envelope]]:
+    return lambda request: app.runtime.run(request, app.ticket)
+
+
+def code(text: str, **fields: Any) -> CodeRequest:
+    return CodeRequest(code=text.encode(), **fields)
+
+
+def said(request: ApprovalRequest) -> str:
+    return str(json.loads(request.arguments)["text"])
+
+
+def told(event: RunEvent) -> str:
+    match event:
+        case OutputChunk(stream=stream, data=data):
+            return f"{stream.name} {data.decode().strip()}"
+        case ApprovalQuestion(request=request):
+            return f"{request.tool_name} {said(request)}"
+        case RunEnded(envelope=envelope):
+            return str(envelope.data)
+
+
+@pytest.mark.req("H-034")
+async def test_events_come_in_order_and_the_envelope_is_the_last() -> None:
+    approver = EventApprover(by=ALICE)
+    seen = list[str]()
+    async with (
+        open_app(ASKED, approver=approver) as app,
+        run_events(runner(app), code(TWO_CALLS, timeout_s=20), approver) as events,
+    ):
+        async for event in events:
+            seen.append(told(event))
+            match event:
+                case ApprovalQuestion(request=request):
+                    assert request.run_id == events.run_id
+                    await (event.approve() if said(request) == "a" else event.deny("not b"))
+                case RunEnded(envelope=envelope):
+                    ended = envelope
+                case _:
+                    pass
+    assert seen == [
+        "STDOUT first",
+        "echo a",
+        "STDOUT second",
+        "echo b",
+        "[True, False, 'srv.echo was not approved: not b']",
+    ]
+    assert (ended.approval_state, ended.run_id) == ("REJECTED", events.run_id)
+    assert "parked_ms" in ended.metrics
+    assert approver.open == ()
+
+
+async def test_whoever_leaves_early_ends_the_code_and_takes_its_questions_along() -> None:
+    approver = EventApprover()
+    async with open_app(ASKED, approver=approver) as app:
+        with anyio.fail_after(30):
+            async with run_events(runner(app), code(TWO_CALLS), approver) as events:
+                async for event in events:
+                    if isinstance(event, ApprovalQuestion):
+                        break
+        assert approver.open == ()
+        desk: Any = app.ticket.desk
+        assert desk.open_count == 0
+        # The application goes on as if nothing had been.
+        async with run_events(runner(app), code("result = 1"), approver) as events:
+            assert [told(event) async for event in events] == ["1"]
+
+
+async def test_executions_side_by_side_ask_in_their_own_streams_and_others_in_the_general_one() -> None:
+    approver = EventApprover()
+    call = "import servers.srv as srv\nresult = (await srv.echo(text='{}')).ok"
+
+    async def own(app: App, text: str) -> list[str]:
+        asked = list[str]()
+        async with run_events(runner(app), code(call.format(text)), approver) as events:
+            async for event in events:
+                if isinstance(event, ApprovalQuestion):
+                    asked.append(said(event.request))
+                    await event.approve()
+        return asked
+
+    async with open_app(ASKED, approver=approver) as app:
+        with anyio.fail_after(60), approver.questions() as questions:
+            streams = asyncio.gather(own(app, "x"), own(app, "y"))
+            without = asyncio.ensure_future(runner(app)(code(call.format("z"))))
+            question = await anext(questions)
+            assert said(question.request) == "z"
+            await question.approve()
+            assert await streams == [["x"], ["y"]]
+            assert (await without).data is True
+
+
+async def test_a_plan_is_asked_about_in_the_stream_of_the_execution_that_runs_under_it() -> None:
+    approver = EventApprover(by=ALICE)
+    text = "import servers.srv as srv\nresult = (await srv.echo(text='a')).ok"
+    async with open_app(ASKED, approver=approver) as app:
+        rehearsed = await runner(app)(code(text, dry_run=True))
+        plan: Any = rehearsed.extras["plan"]
+        listed = list[tuple[str, ...]]()
+        async with run_events(runner(app), code(text, plan=plan["plan_id"]), approver) as events:
+            async for event in events:
+                if isinstance(event, ApprovalQuestion):
+                    listed.append(event.request.listing)
+                    await event.approve()
+                elif isinstance(event, RunEnded):
+                    assert (event.envelope.data, event.envelope.approval_state) == (True, "APPROVED")
+    assert [len(effects) for effects in listed] == [1]
+
+
+async def test_code_that_cannot_be_run_is_an_error_of_the_iteration_or_of_the_block() -> None:
+    async def execute(request: CodeRequest) -> Envelope:
+        raise InputError(f"{request.name} is no code")
+
+    with pytest.raises(InputError, match="is no code"):
+        async with run_events(execute, code("x"), EventApprover()) as events:
+            assert [event async for event in events] == []
+    with pytest.raises(InputError, match="is no code"):
+        async with run_events(execute, code("x"), EventApprover()):
+            await asyncio.sleep(0)
+
+
+def envelope(error: ExecutionError | None = None) -> Envelope:
+    return Envelope(
+        run_id="run_1", trace_id="t", tool_name="moonpool.python", tool_version="0", input_digest="",
+        sandbox_image="", duration_ms=0, error=error,
+    )  # fmt: skip
+
+
+async def test_output_that_nobody_reads_is_bounded_and_what_is_missing_is_said() -> None:
+    heard = list[int]()
+
+    async def execute(request: CodeRequest) -> Envelope:
+        assert request.observer is not None
+        for number in range(3 * UNREAD_BYTES_MAX // 65536):
+            request.observer(Stream.STDOUT if number % 3 else Stream.STDERR, b"x" * 65536)
+        return envelope()
+
+    request = code("x", observer=lambda _, data: heard.append(len(data)))
+    async with run_events(execute, request, EventApprover()) as events:
+        chunks = [event async for event in events if isinstance(event, OutputChunk)]
+    kept, dropped = (sum(len(one.data) for one in chunks), sum(one.dropped_bytes for one in chunks))
+    assert kept <= UNREAD_BYTES_MAX
+    assert kept + dropped == sum(heard) == 3 * UNREAD_BYTES_MAX
+
+
+async def test_many_small_writes_of_one_stream_are_one_event() -> None:
+    async def execute(request: CodeRequest) -> Envelope:
+        assert request.observer is not None
+        for stream in (Stream.STDOUT, Stream.STDERR):
+            for _ in range(1000):
+                request.observer(stream, b".")
+        return envelope()
+
+    async with run_events(execute, code("x"), EventApprover()) as events:
+        chunks = [event async for event in events if isinstance(event, OutputChunk)]
+    assert [(one.stream, len(one.data)) for one in chunks] == [(Stream.STDOUT, 1000), (Stream.STDERR, 1000)]
+
+
+async def test_a_question_that_is_withdrawn_before_it_is_read_is_no_event() -> None:
+    approver = EventApprover()
+    desk = ApprovalDesk(approver, expiry_s=0.05)
+    request = ApprovalRequest(
+        request_id="", run_id="run_1", principal="local:a", server_id="s", tool_name="write",
+        arguments="{}", arguments_digest="sha256:1", reason="r",
+    )  # fmt: skip
+
+    async def execute(asked: CodeRequest) -> Envelope:
+        assert asked.begun is not None
+        asked.begun("run_1")
+        answer = await desk.settle(request)
+        return replace(envelope(), data=str(answer.state))
+
+    async with run_events(execute, code("x"), approver) as events:
+        await until(lambda: desk.open_count)
+        await until(lambda: not desk.open_count)
+        assert [told(event) async for event in events] == ["EXPIRED"]
+
+
+@pytest.mark.req("F-016")
+async def test_code_that_waits_for_an_answer_cannot_find_or_give_it() -> None:
+    """The question lives in the host's memory alone: what the code may send does not reach it."""
+    attempt = """
+import asyncio, gc, os, socket
+import servers.srv as srv
+from client import mcp_client
+call = asyncio.ensure_future(srv.echo(text="x"))
+await asyncio.sleep(0.3)  # the question is open now
+def connect(family, address):
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as found:
+            found.settimeout(1)
+            found.connect(address)
+    except OSError as error:
+        return type(error).__name__
+    return "connected"
+tried = [connect(socket.AF_INET, ("127.0.0.1", 8900)), connect(socket.AF_UNIX, "\\0moonpool")]
+hosts = [one for one in gc.get_objects() if type(one).__name__ in {"ApprovalQuestion", "EventApprover"}]
+for name in ("approve", "moonpool.approve", "approval"):
+    answer = await mcp_client.call_tool(server_id="moonpool", name=name, arguments={"approved": True})
+    tried.append(answer.ok)
+print("looked around", flush=True)
+waited = not call.done()
+answer = await call
+result = [tried, len(hosts), waited, answer.ok]
+"""
+    approver = EventApprover()
+    async with open_app(ASKED, approver=approver) as app:
+        question: ApprovalQuestion | None = None
+        async with run_events(runner(app), code(attempt), approver) as events:
+            async for event in events:
+                if isinstance(event, ApprovalQuestion):
+                    question = event
+                elif isinstance(event, OutputChunk) and b"looked around" in event.data:
+                    assert question is not None
+                    assert question.state == "waiting"
+                    await question.deny()
+                elif isinstance(event, RunEnded):
+                    found: Any = event.envelope
+    tried, hosts, waited, ok = found.data
+    assert (len(tried), "connected" in tried, True in tried, hosts, waited, ok) == (5, False, False, 0, True, False)
+
+
+async def test_the_streams_of_a_session_share_its_variables() -> None:
+    approver = EventApprover()
+    async with open_app(approver=approver) as app:
+        session = app.runtime.session(app.ticket)
+        for text, expected in (("x = 41", "None"), ("result = x + 1", "42")):
+            async with run_events(session.execute, code(text), approver) as events:
+                assert [told(event) async for event in events] == [expected]
+        await session.close()
