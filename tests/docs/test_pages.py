@@ -138,5 +138,24 @@ def test_the_demo_is_as_it_should_be(tmp_path: Path) -> None:
     assert "all definitions upfront" in done.stdout
 
 
+def test_the_example_of_an_application_shows_answers_and_end(tmp_path: Path) -> None:
+    environ = {**os.environ, "MOONPOOL_DATA_DIR": str(DATA)}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "approvals.py")],
+        env=environ, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False, timeout=100,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    found = {
+        "Asia/Tokyo": "18:00",
+        "Europe/Paris": "time.convert_time was not approved: only Tokyo is of interest here",
+    }
+    assert done.stdout.splitlines() == [
+        "printed: asking twice",
+        "allowed: time.convert_time",
+        "refused: time.convert_time",
+        f"ended: {json.dumps(found)} REJECTED",
+    ]
+
+
 def test_git_is_here_for_the_demo() -> None:
     assert shutil.which("git")
