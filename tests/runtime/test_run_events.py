@@ -8,17 +8,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from apps import fixture_server, open_app
 from moonpool.broker.approval import ApprovalDesk, ApprovalRequest
+from moonpool.core.approvals import ApprovalAnswerError
 from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.errors import InputError
 from moonpool.runtime.approval_events import ApprovalQuestion, EventApprover
-from moonpool.runtime.approvals import Answerer
+from moonpool.runtime.approvals import Answerer, standing_terms
+from moonpool.runtime.question_events import ServerQuestion
 from moonpool.runtime.run_events import UNREAD_BYTES_MAX, OutputChunk, RunEnded, RunEvent, run_events
 from moonpool.runtime.runs import CodeRequest
 from moonpool.sandboxes.base import Stream
+from moonpool.store.journal_file import read_rows
+from moonpool.store.paths import journal_path
 from waiting import until
 
 if TYPE_CHECKING:
@@ -58,6 +63,8 @@ def told(event: RunEvent) -> str:
             return f"{stream.name} {data.decode().strip()}"
         case ApprovalQuestion(request=request):
             return f"{request.tool_name} {said(request)}"
+        case ServerQuestion(kind=kind):
+            return kind
         case RunEnded(envelope=envelope):
             return str(envelope.data)
 
@@ -200,7 +207,7 @@ async def test_many_small_writes_of_one_stream_are_one_event() -> None:
 
 async def test_a_question_that_is_withdrawn_before_it_is_read_is_no_event() -> None:
     approver = EventApprover()
-    desk = ApprovalDesk(approver, expiry_s=0.05)
+    desk, over = ApprovalDesk(approver), asyncio.Event()
     request = ApprovalRequest(
         request_id="", run_id="run_1", principal="local:a", server_id="s", tool_name="write",
         arguments="{}", arguments_digest="sha256:1", reason="r",
@@ -209,13 +216,16 @@ async def test_a_question_that_is_withdrawn_before_it_is_read_is_no_event() -> N
     async def execute(asked: CodeRequest) -> Envelope:
         assert asked.begun is not None
         asked.begun("run_1")
-        answer = await desk.settle(request)
-        return replace(envelope(), data=str(answer.state))
+        call = asyncio.ensure_future(desk.settle(request))
+        await until(lambda: approver.open)
+        call.cancel()
+        await asyncio.wait({call})
+        over.set()
+        return replace(envelope(), data="over")
 
     async with run_events(execute, code("x"), approver) as events:
-        await until(lambda: desk.open_count)
-        await until(lambda: not desk.open_count)
-        assert [told(event) async for event in events] == ["EXPIRED"]
+        await over.wait()
+        assert [told(event) async for event in events] == ["over"]
 
 
 @pytest.mark.req("F-016")
@@ -247,17 +257,17 @@ result = [tried, len(hosts), waited, answer.ok]
 """
     approver = EventApprover()
     async with open_app(ASKED, approver=approver) as app:
-        question: ApprovalQuestion | None = None
+        question, looked = None, False
         async with run_events(runner(app), code(attempt), approver) as events:
             async for event in events:
                 if isinstance(event, ApprovalQuestion):
                     question = event
-                elif isinstance(event, OutputChunk) and b"looked around" in event.data:
-                    assert question is not None
-                    assert question.state == "waiting"
-                    await question.deny()
+                elif isinstance(event, OutputChunk):
+                    looked = True
                 elif isinstance(event, RunEnded):
                     found: Any = event.envelope
+                if question is not None and question.is_open and looked:
+                    await question.deny()
     tried, hosts, waited, ok = found.data
     assert (len(tried), "connected" in tried, True in tried, hosts, waited, ok) == (5, False, False, 0, True, False)
 
@@ -270,3 +280,101 @@ async def test_the_streams_of_a_session_share_its_variables() -> None:
             async with run_events(session.execute, code(text), approver) as events:
                 assert [told(event) async for event in events] == [expected]
         await session.close()
+
+
+FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+ASKS: dict[str, Any] = {
+    "form": {"method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": FORM}},
+    "sampling": {
+        "method": "sampling/createMessage",
+        "params": {"messages": [{"role": "user", "content": {"type": "text", "text": "Hi"}}], "maxTokens": 5},
+    },
+}
+SAID = {"role": "assistant", "content": {"type": "text", "text": "Hello"}, "model": "m-1", "stopReason": "endTurn"}
+CURIOUS = {
+    era: fixture_server("curious.py", era, allow=["*"], elicitation="relay", sampling="relay")
+    for era in ("legacy", "modern")
+}
+
+
+def asking(era: str, *kinds: str) -> str:
+    calls = [f"r.append((await s.ask(**json.loads({json.dumps(ASKS[kind])!r}))).data)" for kind in kinds]
+    return "\n".join([f"import json, servers.{era} as s", "r = []", *calls, "result = r"])
+
+
+@pytest.mark.req("D-047")
+@pytest.mark.parametrize("era", CURIOUS)
+async def test_what_servers_ask_is_an_event_where_the_application_takes_it_and_is_on_record(era: str) -> None:
+    approver = EventApprover()
+    seen = list[str]()
+    async with open_app(CURIOUS, approver=approver) as app:
+        request = code(asking(era, "form", "sampling"))
+        async with run_events(runner(app), request, approver, asks=("form", "sampling")) as events:
+            async for event in events:
+                if isinstance(event, ServerQuestion):
+                    seen.append(event.kind)
+                    if event.kind == "form":
+                        assert "Who?" in str(event.params["message"])
+                        with pytest.raises(InputError, match="is accepted, declined or cancelled"):
+                            event.sampled(SAID)
+                        event.accept({"name": "Ada"}, by=ALICE)
+                        with pytest.raises(ApprovalAnswerError, match="answered already"):
+                            event.decline()
+                    else:
+                        event.sampled(SAID)
+                elif isinstance(event, RunEnded):
+                    ended = event.envelope
+        rows = await anyio.to_thread.run_sync(lambda: [*read_rows(journal_path(app.data), run_id=events.run_id)])
+    assert seen == ["form", "sampling"]
+    assert all(text in json.dumps(ended.data) for text in ("Ada", "Hello"))
+    asked: list[Any] = [one.to_json() for one in rows if one.kind == "question"]
+    assert [(one["answer"], one["answerer"]) for one in asked] == [
+        ("accept", "app:alice"),
+        ("answered", "application:events"),
+    ]
+
+
+async def test_what_the_application_does_not_take_is_declined_and_a_question_left_open_ends_with_the_stream() -> None:
+    approver = EventApprover()
+    async with open_app(CURIOUS, approver=approver) as app:
+        async with run_events(runner(app), code(asking("legacy", "sampling", "form")), approver) as events:
+            everything = [event async for event in events]
+        assert [type(event) for event in everything] == [RunEnded]
+        with anyio.fail_after(30):
+            async with run_events(runner(app), code(asking("legacy", "form")), approver, asks=["form"]) as events:
+                question = await anext(events)
+        assert isinstance(question, ServerQuestion)
+        with pytest.raises(ApprovalAnswerError):
+            question.decline()
+
+
+@pytest.mark.req("D-039")
+async def test_sampling_that_is_declined_is_an_error_for_the_server() -> None:
+    approver = EventApprover()
+    async with open_app(CURIOUS, approver=approver) as app:
+        request = code(asking("legacy", "sampling"))
+        async with run_events(runner(app), request, approver, asks=["sampling"]) as events:
+            async for event in events:
+                if isinstance(event, ServerQuestion):
+                    event.decline()
+                elif isinstance(event, RunEnded):
+                    assert "User rejected sampling request" in json.dumps(event.envelope.data)
+
+
+async def test_an_answer_that_stands_is_on_record_and_spares_the_next_question() -> None:
+    approver, asked = EventApprover(by=ALICE), 0
+    text = "import servers.srv as srv\nresult = (await srv.echo(text='standing')).ok"
+    async with open_app(ASKED, approver=approver) as app:
+        for _ in range(2):
+            async with run_events(runner(app), code(text), approver) as events:
+                async for event in events:
+                    if isinstance(event, ApprovalQuestion):
+                        asked += 1
+                        given = await event.approve(terms=standing_terms("1h", ["/text=standing"]))
+                        assert given is not None
+                    elif isinstance(event, RunEnded):
+                        assert event.envelope.data is True
+        (standing,) = await anyio.to_thread.run_sync(app.approvals.standing)
+        rows = await anyio.to_thread.run_sync(lambda: [*read_rows(journal_path(app.data), run_id=standing.answer_id)])
+        await anyio.to_thread.run_sync(app.approvals.remove_standing, standing.answer_id, ALICE)
+    assert (asked, [row.kind for row in rows]) == (1, ["standing_answer"])

@@ -62,6 +62,11 @@ class ApprovalQuestion:
         self._over = asyncio.Event()
         self._claimed = False
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it waits for an answer."""
+        return self.state is QueueState.WAITING
+
     async def approve(
         self, *, by: Answerer | None = None, note: str = "", terms: StandingTerms | None = None
     ) -> StandingAnswer | None:
@@ -70,7 +75,7 @@ class ApprovalQuestion:
         Raises ApprovalAnswerError when it cannot be answered (any more), ApprovalQueueError and JournalError when the
         terms cannot be kept: then nothing was answered.
         """
-        by = _answerer(by or self._by)
+        by = as_recorded(by or self._by)
         if self.request.human_only and not by.person:
             problem = f"policy wants a person to answer request {self.request.request_id}"
             raise ApprovalAnswerError(f"{problem}; show it to one and pass `by=Answerer(name=..., person=True)`")
@@ -81,7 +86,7 @@ class ApprovalQuestion:
 
     async def deny(self, note: str = "", *, by: Answerer | None = None) -> None:
         """Refuse the call; `note` reaches the code. Raises ApprovalAnswerError when it is answered or over."""
-        by = _answerer(by or self._by)
+        by = as_recorded(by or self._by)
         self._claim()
         self._answer.set_result(reject(self.request, by.name, note))
         await self._taken(QueueState.DENIED)
@@ -163,7 +168,7 @@ class EventApprover:
         open_count_max: int = OPEN_COUNT_MAX_DEFAULT,
     ) -> None:
         """`by` answers where an answer does not say who gave it. Raises InputError."""
-        self._by, self._open_count_max = _answerer(by), open_count_max
+        self.by, self._open_count_max = as_recorded(by), open_count_max
         self._book: StandingBook | None = None
         self._open: dict[ApprovalQuestion, None] = {}  # oldest first
         self._takers: dict[str, Taker] = {}  # of one execution each
@@ -184,7 +189,7 @@ class EventApprover:
             return reject(
                 request, "application:limit", f"{len(self._open)} approvals are open already; answer them first"
             )
-        question = ApprovalQuestion(request, self._by, self._book)
+        question = ApprovalQuestion(request, self.by, self._book)
         self._open[question] = None
         take(question)
         try:
@@ -281,8 +286,11 @@ class Questions:
             question.give_up("the application stopped listening before it answered")
 
 
-def _answerer(by: Answerer) -> Answerer:
-    """SECURITY: records, and plans, tell programs from people by the beginning of a name."""
+def as_recorded(by: Answerer) -> Answerer:
+    """`by` under the name that is recorded. Raises InputError.
+
+    SECURITY: records, and plans, tell programs from people by the beginning of a name.
+    """
     if not by.name or not by.name.isprintable() or len(by.name) > _NAME_CHARS_MAX:
         problem = "the name of whoever answers must be printable and have at most"
         raise InputError(f"{problem} {_NAME_CHARS_MAX} characters; give one like app:alice")

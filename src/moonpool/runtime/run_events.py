@@ -16,15 +16,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
-from moonpool.core.approvals import QueueState
 from moonpool.runtime.approval_events import ApprovalQuestion
+from moonpool.runtime.question_events import EventRespondent, ServerQuestion
 from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 
     from moonpool.core.envelope import Envelope
     from moonpool.runtime.approval_events import EventApprover
+    from moonpool.runtime.question_events import QuestionKind
     from moonpool.runtime.runs import CodeRequest
     from moonpool.sandboxes.base import Stream
 
@@ -49,18 +50,24 @@ class RunEnded:
     envelope: Envelope
 
 
-RunEvent: TypeAlias = OutputChunk | ApprovalQuestion | RunEnded
+RunEvent: TypeAlias = OutputChunk | ApprovalQuestion | ServerQuestion | RunEnded
 
 
 @asynccontextmanager
 async def run_events(
-    execute: Callable[[CodeRequest], Awaitable[Envelope]], request: CodeRequest, approver: EventApprover
+    execute: Callable[[CodeRequest], Awaitable[Envelope]],
+    request: CodeRequest,
+    approver: EventApprover,
+    *,
+    asks: Collection[QuestionKind] = (),
 ) -> AsyncGenerator[RunEvents]:
     """Begin `request` with `execute` (`Session.execute`, or `Runtime.run` with a ticket) and give its events.
 
-    `approver` is the one that the application was assembled with. What `execute` raises is raised by the iteration.
+    `approver` is the one that the application was assembled with; `asks` is what servers may ask where they are
+    relayed. What `execute` raises is raised by the iteration.
     """
     events = RunEvents()
+    respondent = EventRespondent(events.ask, asks, approver.by.name) if asks else None
     with approver.bound(events.ask) as begun:
 
         def on_begun(run_id: str) -> None:
@@ -74,11 +81,14 @@ async def run_events(
             if request.observer is not None:
                 request.observer(stream, data)
 
-        run = asyncio.ensure_future(execute(replace(request, begun=on_begun, observer=on_output)))
+        asked = request if respondent is None else replace(request, respondent=respondent)
+        run = asyncio.ensure_future(execute(replace(asked, begun=on_begun, observer=on_output)))
         run.add_done_callback(events.end)
         try:
             yield events
         finally:
+            if respondent is not None:
+                respondent.leave()
             if not run.done():
                 run.cancel()
                 await finish(_ended(run))
@@ -93,7 +103,7 @@ class RunEvents:
 
     def __init__(self) -> None:
         self.run_id = ""  # empty before the execution has begun
-        self._waiting: deque[_Unread | ApprovalQuestion] = deque()
+        self._waiting: deque[_Unread | ApprovalQuestion | ServerQuestion] = deque()
         self._unread_bytes = 0
         self._news = asyncio.Event()
         self._run: asyncio.Future[Envelope] | None = None  # when it is done
@@ -109,7 +119,7 @@ class RunEvents:
                 if isinstance(event, _Unread):
                     self._unread_bytes -= event.cost
                     return event.chunk()
-                if event.state is QueueState.WAITING:
+                if event.is_open:
                     return event
             if self._run is not None:
                 if self.told_end:
@@ -134,7 +144,7 @@ class RunEvents:
         self._unread_bytes += len(taken)
         self._news.set()
 
-    def ask(self, question: ApprovalQuestion) -> None:
+    def ask(self, question: ApprovalQuestion | ServerQuestion) -> None:
         """Take a question."""
         self._waiting.append(question)
         self._news.set()

@@ -30,6 +30,7 @@ from moonpool.sandboxes.shielding import finish
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
+    from moonpool.broker.call_in_hand import Respondent
     from moonpool.broker.planned import PlanWatch
     from moonpool.broker.spending import SessionMemory
     from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
@@ -56,6 +57,7 @@ class CodeRequest:
     typescript: bool = False  # it is said to be Node's TypeScript, which may need tools first
     observer: Observer | None = None  # hears redacted output as it comes
     begun: Callable[[str], None] | None = None  # hears the run id, before anybody is asked and anything is called
+    respondent: Respondent | None = None  # whom servers may ask meanwhile, instead of the ticket's
     replay_of: str = ""  # an execution that this one replays
     tape: bytes | None = None  # to be played
     dry_run: bool = False  # calls that may change something are not made, but listed in a plan
@@ -170,6 +172,7 @@ class Run:
                 deadline=execution.deadline,
             )
         )
+        context.respondent = self._request.respondent or context.respondent
         context.join(self._memory)
         if (recorder := self._runtime.recorder) is not None:
             start = RunStart(
