@@ -178,9 +178,9 @@ def conceal(text: str, secrets: frozenset[str]) -> str:
         return text
     found = _known(secrets).scan(data := text.encode("utf-8", "surrogatepass"), 0, final=True).spans
     at, pieces = 0, list[bytes]()
-    for span in found:
-        pieces += [data[at : span.start], b"[redacted]"]
-        at = span.end
+    for start, end, _ in found:
+        pieces += [data[at:start], b"[redacted]"]
+        at = end
     return b"".join((*pieces, data[at:])).decode("utf-8", "replace")
 
 

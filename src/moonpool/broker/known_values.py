@@ -21,10 +21,12 @@ from urllib.parse import quote, quote_plus
 
 import re2
 
-from moonpool.broker.spans import Scan, Span, compiled
+from moonpool.broker.spans import NOT_IN_TEXT, Scan, compiled, first_place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
+
+    from moonpool.broker.spans import Span
 
 SHORTEST_VALUE: Final = 6  # characters; shorter ones would fire on ordinary text
 _PIECE_BYTES: Final = 1024
@@ -35,6 +37,9 @@ _JSON_DEPTH_MAX: Final = 3  # JSON in JSON in JSON
 
 class KnownValues:
     """Finder of known values; must give the same spans however a text is cut into chunks (see `hold_from`)."""
+
+    between = NOT_IN_TEXT
+    counted = True
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self.ignored = tuple(sorted(name for name, value in values.items() if len(value) < SHORTEST_VALUE))
@@ -48,31 +53,29 @@ class KnownValues:
         self._sorted = sorted(self._names)
         self._starts = frozenset(form[:1] for form in self._sorted)
         self._form_bytes_max = max(map(len, self._sorted), default=0)
-        self._pattern = _alternation(self._sorted) if self._sorted else None
+        self._first = first_place(_alternation(self._sorted)) if self._sorted else None
 
     @property
     def empty(self) -> bool:
-        return self._pattern is None
+        return self._first is None
 
     def contains(self, data: bytes) -> bool:
-        return self._pattern is not None and self._pattern.search(data) is not None
+        return self._first is not None and self._first(data, 0, len(data))[0][0] >= 0
 
-    def scan(self, data: bytes, at: int, *, final: bool) -> Scan:
+    def scan(self, data: bytes, at: int, *, final: bool, most: int | None = None) -> Scan:
         hold = len(data) if final else self._hold_from(data, at)
         spans: list[Span] = []
-        for span in self._find(data, at):
-            if span.start >= hold:
+        if self._first is None:
+            return Scan(spans, hold, hold)
+        first, names, length = self._first, self._names, len(data)
+        while most is None or len(spans) < most:
+            ((start, end),) = first(data, at, length)
+            if start < 0 or start >= hold:
                 break
-            spans.append(span)
-        at = max(hold, spans[-1].end) if spans else hold
+            spans.append((start, end, names[data[start:end]]))
+            at = end
+        at = max(hold, spans[-1][1]) if spans else hold
         return Scan(spans, at, at)
-
-    def _find(self, data: bytes, at: int) -> Iterator[Span]:
-        if self._pattern is None:
-            return
-        for match in self._pattern.finditer(data, at):
-            start, end = match.span()
-            yield Span(start, end, self._names[data[start:end]])
 
     def _hold_from(self, data: bytes, at: int) -> int:
         """Offset from which `data` may be the beginning of a form that later bytes complete; `len(data)` if none."""
@@ -89,6 +92,8 @@ class KnownValues:
 class GrowingValues:
     """Known values that become known while they are looked for, such as tokens that are renewed."""
 
+    between = NOT_IN_TEXT
+    counted = True
     empty = False
 
     def __init__(self) -> None:
@@ -104,8 +109,8 @@ class GrowingValues:
     def contains(self, data: bytes) -> bool:
         return self._values.contains(data)
 
-    def scan(self, data: bytes, at: int, *, final: bool) -> Scan:
-        return self._values.scan(data, at, final=final)
+    def scan(self, data: bytes, at: int, *, final: bool, most: int | None = None) -> Scan:
+        return self._values.scan(data, at, final=final, most=most)
 
 
 def _alternation(forms: list[bytes]) -> Any:

@@ -1,10 +1,12 @@
 """Finds what has a shape, where no shape goes over the end of a line.
 
-Patterns may consume a line end behind what they find, never before or in it; `(?m:^)` is the beginning of a line.
+Patterns may consume a line end behind what they find, never before or in it; `(?m:^)` is the beginning of a line. What
+ends a text ends a line: a text gives the same alone and before other lines.
 
 One RE2 alternation says where something may be; only there a second look decides which kind it is, which part of it is
-the secret, and whether it is one at all. So text that merely resembles secrets costs one pass of an automaton. The
-second look is Python's engine where little was found, because it is quick there, and RE2 where that would be slow.
+the secret, and whether it is one at all. So text that merely resembles secrets costs one pass of an automaton. At the
+second look RE2 says which kinds fit, and Python's engine where their parts are: it is quick where little was found.
+Elsewhere that is RE2's work, too.
 
 A line may be endless. INVARIANT: in a line longer than WINDOW_BYTES the search stands at a place, sees so many bytes
 from there, takes the leftmost longest match that begins in the first half of them and goes on behind it, or else goes
@@ -15,12 +17,14 @@ to wait. Where no match is longer than half a window, it is the plain search fro
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from moonpool.broker.spans import Scan, Span, compiled
+from moonpool.broker.spans import Scan, compiled, first_place, which_fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from moonpool.broker.spans import Span
 
 WINDOW_BYTES: Final = 32 * 1024
 _HALF: Final = WINDOW_BYTES // 2
@@ -28,12 +32,9 @@ _SHORT_BYTES: Final = 256  # the square of it is the most that Python's engine h
 _LONG_WORD_BYTES: Final = 1024  # else a line of words that are none would be searched again from each of them
 
 
-class Found(NamedTuple):
-    """What a kind is judged by."""
-
-    before: bytes  # of what the pattern matched
-    value: bytes
-    after: bytes
+Judge: TypeAlias = "Callable[[bytes, bytes, bytes], int]"
+"""Of what a pattern matched it is given what stands before the value, the value, and what stands after it. It says how
+much of the value is the secret; 0: it is none. No class holds the three: that would cost as much as the search."""
 
 
 class Kind(NamedTuple):
@@ -41,7 +42,7 @@ class Kind(NamedTuple):
 
     name: str  # what stands in the marker and is counted
     pattern: str  # for RE2 over bytes; its groups are alternatives for the part that is the secret
-    judge: Callable[[Found], int] | None = None  # how much of the value is the secret; 0: it is none. None: all of it
+    judge: Judge | None = None  # None: all of the value is the secret
     word: bool = False  # the value is one word: when a long one is none, nothing is looked for inside it
 
 
@@ -52,13 +53,19 @@ class LineFinder:
     `hold` gives the offset in an unfinished line from which later bytes may matter.
     """
 
-    def __init__(self, kinds: Sequence[Kind], *, hint: str, hold: Callable[[bytes], int]) -> None:
-        whole = "|".join(f"(?:{kind.pattern})" for kind in kinds)
-        self._where = compiled(whole.encode("latin-1"))
-        self._what = re.compile(whole.replace(r"\z", r"\Z").encode("latin-1"))
-        self._what_is_long = compiled(whole.encode("latin-1"), captures=True)
-        groups = (re.compile(kind.pattern.replace(r"\z", r"\Z")).groups for kind in kinds)
-        self._kinds = [kind for kind, count in zip(kinds, groups, strict=True) for _ in range(count)]  # by group
+    between = b"\n"
+
+    def __init__(self, kinds: Sequence[Kind], *, hint: str, hold: Callable[[bytes], int], counted: bool = True) -> None:
+        self.counted = counted
+        shapes = [kind.pattern.encode("latin-1") for kind in kinds]
+        whole = b"|".join(b"(?:%b)" % shape for shape in shapes)
+        self._first = first_place(compiled(whole))
+        self._fitting = which_fit(shapes)
+        self._kinds = list(kinds)
+        self._parts = [re.compile(shape.replace(rb"\z", rb"\Z")) for shape in shapes]
+        self._parts_of_long = compiled(whole, captures=True)
+        by_kind = zip(kinds, self._parts, strict=True)
+        self._kind_of_group = [kind for kind, parts in by_kind for _ in range(parts.groups)]
         self._hint = compiled(hint.encode("latin-1"))
         self._hold = hold
 
@@ -69,76 +76,86 @@ class LineFinder:
     def contains(self, data: bytes) -> bool:
         return self._hint.search(data) is not None
 
-    def scan(self, data: bytes, at: int, *, final: bool) -> Scan:
+    def scan(self, data: bytes, at: int, *, final: bool, most: int | None = None) -> Scan:
         spans: list[Span] = []
-        whole = len(data) if final else data.rfind(b"\n", at) + 1
-        if whole > at:
-            self._search_lines(data, at, whole, spans)
-            at = whole
         if final:
+            if at < len(data):
+                self._search_lines(data + b"\n", at, len(data) + 1, spans, most)
             return Scan(spans, len(data), len(data))
+        whole = data.rfind(b"\n", at) + 1
+        if whole > at:
+            self._search_lines(data, at, whole, spans, most)
+            at = whole
         while len(data) - at > WINDOW_BYTES:
             at = self._step(data, at, spans)
         unfinished = max(at, data.rfind(b"\r", at) + 1)  # a progress bar's lines; nothing goes over their ends either
         held = unfinished + self._hold(data[unfinished:])
-        while (found := self._next(data, at, len(data))) is not None and found.end <= held:
-            at = self._take(found, spans)
-        return Scan(spans, at, max(at, held))
+        while True:
+            ((start, end),) = self._first(data, at, len(data))
+            if start < 0 or end > held:
+                return Scan(spans, at, max(at, held))
+            at = self._take(data, start, end, spans)
 
-    def _search_lines(self, data: bytes, at: int, end: int, spans: list[Span]) -> None:
+    def _search_lines(self, data: bytes, at: int, end: int, spans: list[Span], most: int | None) -> None:
         """Search whole lines, the first of which may have begun before `at`."""
-        while (found := self._next(data, at, end)) is not None:
-            if found.end - found.start <= _HALF:
-                at = self._take(found, spans)
-                continue
-            at = max(at, data.rfind(b"\n", at, found.start) + 1)
-            line_end = data.find(b"\n", found.start, end) + 1 or end
-            while line_end - at > WINDOW_BYTES:
-                at = self._step(data, at, spans)
-            while (found := self._next(data, at, line_end)) is not None:
-                at = self._take(found, spans)
-            at = line_end
+        first, take = self._first, self._take
+        while most is None or len(spans) < most:
+            ((start, stop),) = first(data, at, end)
+            if start < 0:
+                return
+            if stop - start <= _HALF:
+                at = take(data, start, stop, spans)
+            else:
+                at = self._search_long_line(data, at, start, end, spans)
+
+    def _search_long_line(self, data: bytes, at: int, start: int, end: int, spans: list[Span]) -> int:
+        """Search the line of `start`, in which something is longer than half a window; return where the next begins."""
+        at = max(at, data.rfind(b"\n", at, start) + 1)
+        line_end = data.find(b"\n", start, end) + 1 or end
+        while line_end - at > WINDOW_BYTES:
+            at = self._step(data, at, spans)
+        while True:
+            ((start, stop),) = self._first(data, at, line_end)
+            if start < 0:
+                return line_end
+            at = self._take(data, start, stop, spans)
 
     def _step(self, data: bytes, at: int, spans: list[Span]) -> int:
         """One step in a line that goes on behind the window; return where the next one stands."""
-        found = self._next(data, at, at + WINDOW_BYTES)
-        if found is None or found.start >= at + _HALF:
+        ((start, stop),) = self._first(data, at, at + WINDOW_BYTES)
+        if start < 0 or start >= at + _HALF:
             return at + _HALF
-        return self._take(found, spans)
+        return self._take(data, start, stop, spans)
 
-    def _next(self, data: bytes, at: int, end: int) -> _Place | None:
-        place = self._where.search(data, at, end)
-        return None if place is None else self._look(data, *place.span())
-
-    def _look(self, data: bytes, start: int, end: int) -> _Place:
-        # Every group that takes part is the only one: each kind is an alternative, and so are the groups in it.
-        if end - start <= _SHORT_BYTES:
-            match: Any = self._what.fullmatch(data, start, end)
-            group: int = match.lastindex
+    def _take(self, data: bytes, start: int, stop: int, spans: list[Span]) -> int:
+        """Note the secret in what was found; return where the search goes on: behind it, or after the start of what
+        is none.
+        """
+        if stop - start > _SHORT_BYTES:
+            kind, at, end = self._look(data, start, stop)
         else:
-            match = self._what_is_long.fullmatch(data, start, end)
-            group = next(group for group in range(1, len(self._kinds) + 1) if match.start(group) >= 0)
-        kind, (at, value_end) = self._kinds[group - 1], match.span(group)
-        length = value_end - at
-        if kind.judge is not None:
-            length = kind.judge(Found(data[start:at], data[at:value_end], data[value_end:end]))
-        resume = value_end if kind.word and value_end - at > _LONG_WORD_BYTES else start + 1
-        return _Place(start, end, at, length, kind.name, at + length if length else resume)
+            # Every group that takes part is the only one: each kind is an alternative, and so are the groups in it.
+            fitting = self._fitting(data[start:stop])
+            for index in fitting if len(fitting) == 1 else sorted(fitting):
+                match = self._parts[index].fullmatch(data, start, stop)
+                if match is not None:
+                    kind = self._kinds[index]
+                    at, end = match.span(match.lastindex)  # pyright: ignore[reportArgumentType]  a group took part
+                    break
+            else:  # none fits with what stands around it: the engines do not agree
+                kind, at, end = self._look(data, start, stop)
+        _, _, judge, word = kind
+        length = end - at if judge is None else judge(data[start:at], data[at:end], data[end:stop])
+        if length:
+            spans.append((at, at + length, kind[0]))
+            return at + length
+        return end if word and end - at > _LONG_WORD_BYTES else start + 1
 
-    def _take(self, found: _Place, spans: list[Span]) -> int:
-        """Note what was found; return where the search goes on."""
-        if found.length:
-            spans.append(Span(found.value, found.value + found.length, found.name))
-        return found.resume
-
-
-class _Place(NamedTuple):
-    start: int
-    end: int
-    value: int
-    length: int
-    name: str
-    resume: int  # behind it, or right after the start of what is none
+    def _look(self, data: bytes, start: int, stop: int) -> tuple[Kind, int, int]:
+        """The first kind that fits, and where its value is, by RE2 alone."""
+        found: Any = self._parts_of_long.fullmatch(data, start, stop)
+        group = next(group for group in range(1, len(self._kind_of_group) + 1) if found.start(group) >= 0)
+        return self._kind_of_group[group - 1], *found.span(group)
 
 
 def hold_from_words(words: Sequence[str], *, any_case: bool) -> Callable[[bytes], int]:

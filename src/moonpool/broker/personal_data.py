@@ -7,7 +7,6 @@ parentheses, and separators.
 
 from __future__ import annotations
 
-import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +15,7 @@ from moonpool.broker.line_finder import Kind, LineFinder, hold_from_characters
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from moonpool.broker.line_finder import Found
+    from moonpool.broker.line_finder import Judge
 
 _ALNUM: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _LEFT: Final = r"(?:(?m:^)|[^A-Za-z0-9_.,/+=%#$\n-]|\\[nrt])"
@@ -39,8 +38,11 @@ _PHONE: Final = (
 _PHONE_DIGITS_MIN: Final = 8
 _PHONE_DIGITS_MAX: Final = 15
 
+_NO_DIGITS: Final = bytes(sorted(set(range(256)) - set(b"0123456789")))
+
 _DOUBLED: Final = bytes.maketrans(b"0123456789", bytes(48 + n for n in (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)))
 _CARD_LENGTHS: Final = {b"3": (14, 15, 16), b"4": (13, 16, 19), b"5": (16,), b"2": (16,), b"6": (16, 19)}
+_IN_DIGITS: Final = MappingProxyType({ord(letter): str(int(letter, 36)) for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"})
 _IBAN_LENGTHS: Final[Mapping[bytes, int]] = MappingProxyType({
     country.encode(): length
     for length, countries in {
@@ -54,19 +56,20 @@ _IBAN_LENGTHS: Final[Mapping[bytes, int]] = MappingProxyType({
 })  # fmt: skip
 
 
-def _email(place: Found) -> int:
-    return 0 if place.value.startswith(b"git@") else len(place.value)  # an address of a repository
+def _email(before: bytes, value: bytes, after: bytes) -> int:
+    del before, after
+    return 0 if value.startswith(b"git@") else len(value)  # an address of a repository
 
 
-def _card(place: Found) -> int:
+def _card(before: bytes, value: bytes, after: bytes) -> int:
     """The longest run of whole groups from the start that is a card."""
-    found = place.value
-    end = len(found)
+    del before, after
+    end = len(value)
     while end >= 13:
-        digits = found[:end].translate(None, b" -")
+        digits = value[:end].translate(None, b" -")
         if len(digits) in _CARD_LENGTHS[digits[:1]] and _luhn(digits):
             return end
-        end = max(found.rfind(b" ", 0, end), found.rfind(b"-", 0, end))
+        end = max(value.rfind(b" ", 0, end), value.rfind(b"-", 0, end))
     return 0
 
 
@@ -75,30 +78,30 @@ def _luhn(digits: bytes) -> bool:
     return (total - 48 * len(digits)) % 10 == 0 and len(set(digits)) > 1
 
 
-def _iban(place: Found) -> int:
-    found = place.value
-    length = _IBAN_LENGTHS.get(found[:2])
+def _iban(before: bytes, value: bytes, after: bytes) -> int:
+    del before, after
+    length = _IBAN_LENGTHS.get(value[:2])
     if length is None:
         return 0
-    end = taken = 0
-    while taken < length and end < len(found):
-        taken += found[end] != 0x20
-        end += 1
-    compact = found[:end].translate(None, b" ")
-    if taken < length or found[end : end + 1].strip():
+    end, blanks = length, value.count(b" ", 0, length)
+    while end < length + blanks:
+        end = length + blanks
+        blanks = value.count(b" ", 0, end)
+    if end > len(value) or value[end : end + 1].strip():
         return 0
-    return end if int("".join(str(int(chr(sign), 36)) for sign in compact[4:] + compact[:4])) % 97 == 1 else 0
+    compact = value[:end].translate(None, b" ").decode()
+    return end if int((compact[4:] + compact[:4]).translate(_IN_DIGITS)) % 97 == 1 else 0
 
 
-def _phone(place: Found) -> int:
-    found = place.value
-    digits = sum(0x30 <= sign <= 0x39 for sign in found)
-    separators = len(set(re.findall(rb"[./-]", found)))
-    return len(found) if _PHONE_DIGITS_MIN <= digits <= _PHONE_DIGITS_MAX and separators <= 1 else 0
+def _phone(before: bytes, value: bytes, after: bytes) -> int:
+    del before, after
+    digits = len(value.translate(None, _NO_DIGITS))
+    separators = (b"." in value) + (b"/" in value) + (b"-" in value)
+    return len(value) if _PHONE_DIGITS_MIN <= digits <= _PHONE_DIGITS_MAX and separators <= 1 else 0
 
 
-def _finder(name: str, shape: str, judge: Callable[[Found], int], hint: str, characters: bytes) -> LineFinder:
-    return LineFinder([Kind(name, shape, judge)], hint=hint, hold=hold_from_characters(characters))
+def _finder(name: str, shape: str, judge: Judge, hint: str, characters: bytes) -> LineFinder:
+    return LineFinder([Kind(name, shape, judge)], hint=hint, hold=hold_from_characters(characters), counted=False)
 
 
 def _email_finder() -> LineFinder:

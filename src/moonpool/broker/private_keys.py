@@ -8,9 +8,12 @@ longer one has beyond is not recognised.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from moonpool.broker.spans import Scan, Span, compiled
+from moonpool.broker.spans import NOT_IN_TEXT, Scan, compiled, first_place
+
+if TYPE_CHECKING:
+    from moonpool.broker.spans import Span
 
 KEY_BYTES_MAX: Final = 32 * 1024
 _BEGIN: Final = b"-----BEGIN "
@@ -32,8 +35,12 @@ _OPEN = re.compile(
 class PrivateKeys:
     """Finder of private keys."""
 
+    between = NOT_IN_TEXT
+    counted = True
+
     def __init__(self) -> None:
         self._key = compiled(_KEY.encode())
+        self._first = first_place(self._key)
 
     @property
     def empty(self) -> bool:
@@ -42,20 +49,22 @@ class PrivateKeys:
     def contains(self, data: bytes) -> bool:
         return b"PRIVATE KEY" in data and self._key.search(data) is not None
 
-    def scan(self, data: bytes, at: int, *, final: bool) -> Scan:
+    def scan(self, data: bytes, at: int, *, final: bool, most: int | None = None) -> Scan:
         held = len(data) if final else self._hold_from(data, at)
         spans: list[Span] = []
         if data.find(b"PRIVATE KEY", at) < 0:
             return Scan(spans, held, held)
-        while (found := self._key.search(data, at)) is not None and found.start() < held:
-            start, end = found.span()
+        while most is None or len(spans) < most:
+            ((start, end),) = self._first(data, at, len(data))
+            if start < 0 or start >= held:
+                break
             if end - start > KEY_BYTES_MAX:
                 start_only = self._key.match(data[start : start + KEY_BYTES_MAX])
                 if start_only is None:
                     at = start + 1
                     continue
                 end = start + start_only.end()
-            spans.append(Span(start, end, _NAME))
+            spans.append((start, end, _NAME))
             at = end
         at = max(at, held)
         return Scan(spans, at, at)

@@ -14,36 +14,31 @@ for each finder (see `spans`), and so for one after the other.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from moonpool.broker.json_redaction import redact_json
 from moonpool.broker.known_values import KnownValues
 from moonpool.broker.personal_data import personal_finders
+from moonpool.broker.search import Search
 from moonpool.broker.secret_patterns import NamedValues, secret_finders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from moonpool.broker.spans import Span, SpanFinder
+    from moonpool.broker.json_redaction import MemberNames
+    from moonpool.broker.spans import SpanFinder
     from moonpool.core.json import JsonObject, JsonValue
-
-_SEARCH_DEPTH_MAX = 8  # containers down to here are searched whole before they are walked; bounds the repeated work
 
 Tally: TypeAlias = Counter[str]
 """How often each named secret was replaced."""
 
 
-class MemberRule(Protocol):
-    """Says what is secret in a member of an object because of the member's name."""
-
-    def member(self, name: str, value: str) -> Sequence[Span]: ...
-
-
 class Redactor:
     """Replaces what its finders find. Immutable after construction; safe to use from several threads."""
 
-    def __init__(self, finders: Iterable[SpanFinder], *, members: MemberRule | None = None) -> None:
+    def __init__(self, finders: Iterable[SpanFinder], *, members: MemberNames | None = None) -> None:
         self._finders = [finder for finder in finders if not finder.empty]
         self._members = members
 
@@ -74,8 +69,7 @@ class Redactor:
         """Redact one complete piece of bytes. For chunks use `stream()`."""
         for finder in self._finders:
             if finder.contains(data):
-                spans = finder.scan(data, 0, final=True).spans
-                data = _replaced(data, 0, len(data), spans, tally) if spans else data
+                data = Search(finder, tally).all_of(data)
         return data
 
     def text(self, text: str, tally: Tally) -> str:
@@ -96,9 +90,7 @@ class Redactor:
             encoded = _encode_or_none(value)
         if self._clean(encoded):
             return value
-        before = tally.total()
-        redacted = self._walk(value, tally)
-        return value if tally.total() == before else redacted
+        return redact_json(value, self._finders, self._members, self.text, tally)
 
     def json_object(self, value: JsonObject, tally: Tally, *, encoded: bytes | None = None) -> JsonObject:
         redacted = self.json(value, tally, encoded=encoded)
@@ -107,40 +99,6 @@ class Redactor:
 
     def stream(self) -> StreamRedactor:
         return StreamRedactor(self._finders)
-
-    def _walk(self, value: JsonValue, tally: Tally, depth: int = 0) -> JsonValue:
-        if isinstance(value, str):
-            return self.text(value, tally)
-        if value is None or isinstance(value, bool):
-            return value
-        if not isinstance(value, list | dict):
-            digits = repr(value)
-            redacted = self.text(digits, tally)
-            return value if redacted == digits else redacted
-        if 0 < depth < _SEARCH_DEPTH_MAX and self._clean(_encode_or_none(value)):
-            return value
-        if isinstance(value, list):
-            return [self._walk(item, tally, depth + 1) for item in value]
-        return self._walk_object(value, tally, depth)
-
-    def _walk_object(self, value: JsonObject, tally: Tally, depth: int) -> JsonObject:
-        members: JsonObject = {}
-        for key, item in value.items():
-            name = self.text(key, tally)
-            while name in members:  # two keys that differ only in a secret must not swallow each other
-                name += "'"
-            members[name] = self._member(key, self._walk(item, tally, depth + 1), tally)
-        return members
-
-    def _member(self, key: str, redacted: JsonValue, tally: Tally) -> JsonValue:
-        """SECURITY: a value that is walked alone has lost the name that made it a secret."""
-        if self._members is None or not isinstance(redacted, str):
-            return redacted
-        spans = self._members.member(key, redacted)
-        if not spans:
-            return redacted
-        data = redacted.encode("utf-8", "surrogatepass")
-        return _replaced(data, 0, len(data), spans, tally).decode("utf-8", "surrogatepass")
 
     def _clean(self, encoded: bytes | None) -> bool:
         return encoded is not None and not any(finder.contains(encoded) for finder in self._finders)
@@ -151,53 +109,20 @@ class StreamRedactor:
 
     def __init__(self, finders: Sequence[SpanFinder]) -> None:
         self.tally: Tally = Counter()
-        self._passes = [_Pass(finder, self.tally) for finder in finders]
+        self._searches = [Search(finder, self.tally) for finder in finders]
 
     def feed(self, chunk: bytes) -> bytes:
         """Take a chunk, give back what can be shown now (perhaps nothing)."""
-        for one in self._passes:
-            chunk = one.take(chunk, final=False)
+        for search in self._searches:
+            chunk = search.take(chunk, final=False)
         return chunk
 
     def finish(self) -> bytes:
         """Give back the rest; the stream is over."""
         rest = b""
-        for one in self._passes:
-            rest = one.take(rest, final=True)
+        for search in self._searches:
+            rest = search.take(rest, final=True)
         return rest
-
-
-class _Pass:
-    """One finder's pass over a stream. Keeps what is not decided, with one byte before it."""
-
-    def __init__(self, finder: SpanFinder, tally: Tally) -> None:
-        self._finder = finder
-        self._tally = tally
-        self._data = b""
-        self._at = 0  # where the search goes on
-        self._shown = 0  # what is given back already
-
-    def take(self, chunk: bytes, *, final: bool) -> bytes:
-        if not chunk and not final:
-            return b""
-        data = self._data + chunk
-        scan = self._finder.scan(data, self._at, final=final)
-        shown = max(scan.shown, self._shown)
-        given = _replaced(data, self._shown, shown, scan.spans, self._tally)
-        cut = max(0, scan.at - 1)
-        self._data, self._at, self._shown = data[cut:], scan.at - cut, shown - cut
-        return given
-
-
-def _replaced(data: bytes, start: int, end: int, spans: Sequence[Span], tally: Tally) -> bytes:
-    """`data` from `start` to `end` with every span replaced."""
-    pieces: list[bytes] = []
-    for at, span_end, name in spans:  # a text may be full of secrets, so this is kept short
-        pieces += (data[start:at], b"[REDACTED:%b]" % name.encode())
-        start = span_end
-    tally.update([span.name for span in spans])
-    pieces.append(data[start:end])
-    return b"".join(pieces)
 
 
 def _encode_or_none(value: JsonValue) -> bytes | None:
