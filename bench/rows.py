@@ -143,6 +143,33 @@ _KEPT = {
     "memory.idle.bash": _row("private memory of an idle session with Python and Bash", unit="MB"),
 }
 
+_REDACTION_OF_MUCH = {
+    f"redact.full.{name}": _row(f"redaction of 1 MB that is nothing but {what}", _most(50, _REDACTION))
+    for name, what in (
+        ("environment", "`NAME=secret`"),
+        ("shortest", "the shortest `NAME=secret`"),
+        ("yaml", "passwords in YAML"),
+        ("json", "secrets in JSON"),
+        ("headers", "`Authorization` headers"),
+        ("aws", "AWS keys"),
+        ("github", "GitHub tokens"),
+        ("addresses", "passwords in URLs"),
+        ("known", "a known value"),
+        ("known.base64", "a known value in base64"),
+        ("private_keys", "private keys"),
+        ("mixed", "secrets of all these kinds"),
+    )
+} | {
+    "redact.json.members": _row("redaction of a value of 1 MB: 30,000 members named `password`"),
+    "redact.json.records": _row("the same: 15,000 records with a token"),
+    "redact.json.strings": _row("the same: 43,000 strings that hold a password"),
+    "redact.json.known": _row("the same: 37,000 times a known value"),
+    "redact.personal.mails": _row("redaction of 1 MB: 62,500 e-mail addresses"),
+    "redact.personal.phones": _row("the same: 66,000 phone numbers"),
+    "redact.personal.ibans": _row("the same: 35,000 numbers that are hardly ever an IBAN"),
+    "redact.personal.cards": _row("the same: 50,000 numbers that are no cards"),
+}  # fmt: skip
+
 _CATALOG = {
     "wrappers.x1": _row("wrappers and stubs of 241 tools", _most(800, _WRAPPERS)),
     "wrappers.x4": _row("wrappers and stubs of 964 tools"),
@@ -154,9 +181,8 @@ _CATALOG = {
     "redact.text": _row("redaction of 1 MB of ordinary text", _most(50, _REDACTION)),
     "redact.worst": _row("the same, full of what resembles secrets", _most(50, _REDACTION)),
     "redact.worst.personal": _row("the same, with all kinds of personal data", _most(50, _REDACTION)),
-    "redact.secrets": _row("the same, with 12,500 passwords in it"),
-    "redact.cards": _row("the same, with 50,000 numbers that are no cards"),
-}
+    "redact.secrets": _row("the same, with 3,400 passwords in it", _most(50, _REDACTION)),
+} | _REDACTION_OF_MUCH
 
 _SOAK = {
     "soak.lost": _row("outputs lost, mixed and concurrent", _most(0, _LOST), unit="per 10,000", peers=("ipybox.lost",)),
