@@ -144,6 +144,7 @@ def test_unusable_files_get_one_sentence(text: bytes, sentence: str) -> None:
         ),
     ],
 )
+@pytest.mark.req("D-061")
 def test_unusable_entries_get_one_sentence(entry: Any, sentence: str) -> None:
     with pytest.raises(ConfigError) as caught:
         one(entry)

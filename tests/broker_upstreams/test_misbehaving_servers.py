@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -77,12 +78,36 @@ async def test_a_server_that_does_not_come_up(entry: Any, code: str, retryable: 
     assert SECRET not in str(error)
 
 
+@pytest.mark.req("D-063")
 @pytest.mark.parametrize("mode", ["banner", "unsolicited", "old", "deaf-to-probe"])
 async def test_an_odd_server_works_all_the_same(mode: str) -> None:
     with anyio.fail_after(30):
         async with upstream(raw(mode, connect_timeout_s=3)) as srv:
             result = await srv.call_tool("echo", {"a": 1}, timeout_s=20)
     assert result["structuredContent"] == {"a": 1}
+
+
+@pytest.mark.req("D-059")
+async def test_a_server_that_speaks_before_it_is_spoken_to_works(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = tmp_path / "log"
+    caplog.set_level("INFO", "moonpool.broker.upstreams.remarks")
+    with anyio.fail_after(30):
+        async with upstream(raw("chatty", log)) as srv:
+            result = await srv.call_tool("echo", {"a": 1}, timeout_s=20)
+    assert result["structuredContent"] == {"a": 1}
+    assert [json.loads(line).get("result") for line in log.read_text(encoding="utf-8").splitlines() if '"early"' in line] == [{}]
+    assert "server 'srv' says: starting" in caplog.text
+
+
+@pytest.mark.req("D-063")
+async def test_an_answer_that_drips_is_ended_by_the_calls_own_clock() -> None:
+    with anyio.fail_after(30):
+        async with upstream(raw("drip")) as srv:
+            await srv.list_tools()
+            error = await failure(srv, timeout_s=0.5)
+    assert error.code == "upstream_call_timeout"
 
 
 async def test_results_keep_unknown_blocks_and_members() -> None:
@@ -206,6 +231,7 @@ async def test_structured_content_alone_is_a_result() -> None:
 
 
 # B-010
+@pytest.mark.req("D-063")
 async def test_a_line_above_the_cap_fails_its_call_only() -> None:
     with anyio.fail_after(60):
         async with upstream(raw("huge-line")) as srv:

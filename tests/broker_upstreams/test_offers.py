@@ -158,6 +158,25 @@ async def test_an_argument_is_completed(arguments: dict[str, Any], asked: dict[s
     assert completed == {"total": 9, "hasMore": True}
 
 
+@pytest.mark.req("D-022")
+@ERAS
+async def test_arguments_are_completed_one_after_another_with_what_is_known_by_then(version: str) -> None:
+    template, known, asked = "w://{a}/{b}/{c}", dict[str, str](), list[Any]()
+    async with library(version) as srv:
+        for name in ("a", "b", "c"):
+            completed = await data(
+                srv, "mcp:completion/complete", template=template, argument=name, known=dict(known)
+            )
+            asked.append(json.loads(completed["values"][0]))
+            known[name] = f"chosen {name}"
+    assert [one["argument"]["name"] for one in asked] == ["a", "b", "c"]
+    assert [(one["context"] or {}).get("arguments", {}) for one in asked] == [
+        {},
+        {"a": "chosen a"},
+        {"a": "chosen a", "b": "chosen b"},
+    ]
+
+
 @pytest.mark.parametrize("arguments", [{"argument": "a"}, {"argument": "a", "prompt": "p", "template": "t"}], ids=str)
 async def test_a_completion_of_nothing_or_of_two_things_is_refused(arguments: dict[str, str]) -> None:
     async with library() as srv:

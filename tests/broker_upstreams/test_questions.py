@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from broker_upstreams.peers import command, configure, upstream
+from moonpool.broker.upstreams import root_folders
 from moonpool.broker.upstreams.base import UpstreamError
 from moonpool.broker.upstreams.questions import QuestionHandlers, QuestionRefusedError
 from moonpool.core.errors import ConfigError
@@ -60,7 +61,7 @@ async def test_only_what_is_answered_is_declared(era: str, tmp_path: Path) -> No
     assert full["declared"] == {"elicitation": {}, "sampling": {}, "roots": roots}
 
 
-@pytest.mark.req("D-030", "D-033", "D-043", "D-047", "A-050")
+@pytest.mark.req("D-029", "D-030", "D-032", "D-033", "D-043", "D-047", "A-050")
 @pytest.mark.parametrize("method", ["elicitation/create", "sampling/createMessage", "roots/list", "odd/thing"])
 async def test_without_a_handler_nothing_is_declared_and_all_is_refused(method: str) -> None:
     seen = await ask({"method": method, "params": {}})
@@ -108,6 +109,26 @@ async def test_an_answer_that_does_not_fit_never_leaves(content: JsonObject) -> 
 
 @pytest.mark.req("D-045")
 @pytest.mark.parametrize(
+    ("format_", "good", "bad"),
+    [
+        ("email", "ada@example.org", "ada at example"),
+        ("uri", "https://h/x", "not an address"),
+        ("date", "2026-11-22", "22.11.2026"),
+        ("date-time", "2026-11-22T01:00:00Z", "today"),
+        ("moon-phase", "anything", None),
+    ],
+)
+async def test_an_answer_has_the_format_that_is_asked_for(format_: str, good: str, bad: str | None) -> None:
+    form = {"type": "object", "properties": {"a": {"type": "string", "format": format_}}}
+    seen = await ask(elicitation(form), given=handlers({"action": "accept", "content": {"a": good}}))
+    assert seen["result"] == {"action": "accept", "content": {"a": good}}
+    if bad is not None:
+        seen = await ask(elicitation(form), given=handlers({"action": "accept", "content": {"a": bad}}))
+        assert (seen["error"]["code"], bad in seen["error"]["message"]) == (-32603, False)
+
+
+@pytest.mark.req("D-045")
+@pytest.mark.parametrize(
     "question",
     [
         pytest.param(elicitation({"type": "object", "properties": {"a": {"type": "object"}}}), id="nested"),
@@ -151,7 +172,23 @@ async def test_a_handler_that_fails_tells_the_server_nothing() -> None:
     assert seen["error"] == {"code": -32603, "message": "the client failed to answer"}
 
 
-@pytest.mark.req("D-025", "D-028")
+@pytest.mark.req("D-030")
+async def test_roots_that_cannot_be_looked_at_are_an_internal_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter([[]])  # what is found on connecting; nothing can be looked at after that
+
+    def look(_: object) -> list[object]:
+        for found in looks:
+            return found
+        raise RuntimeError("/private/disk failed")
+
+    monkeypatch.setattr(root_folders, "_present", look)
+    seen = await ask({"method": "roots/list"}, roots=[str(tmp_path)])
+    assert seen["error"] == {"code": -32603, "message": "the client failed to answer"}
+
+
+@pytest.mark.req("D-025", "D-028", "D-029")
 async def test_roots_are_the_configured_folders_that_exist(tmp_path: Path) -> None:
     work, link = tmp_path / "work", tmp_path / "link"
     work.mkdir()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
-from broker_upstreams.peers import SECRET, command, configure, upstream
+from broker_upstreams.peers import SECRET, command, configure, raw, upstream, upstreams
 from moonpool.broker.upstreams.remarks import LINE_COUNT_MAX
 from moonpool.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.anyio
 LOGGER = "moonpool.broker.upstreams.remarks"
@@ -81,6 +84,20 @@ async def test_an_idle_server_is_pinged() -> None:
         async with upstream(entry, on_listing_changed=pinged) as srv:
             await srv.list_tools()
             await pinged.wait()
+
+
+@pytest.mark.req("D-055")
+async def test_a_server_is_pinged_only_where_that_is_configured(tmp_path: Path) -> None:
+    pinged, log = Signal(), tmp_path / "log"
+    silent, watched = raw("good", log), command("curious.py", "legacy", moonpool={"ping_s": 1})
+    with anyio.fail_after(30):
+        async with upstreams({"silent": silent, "watched": watched}, on_listing_changed=pinged) as found:
+            for name in ("silent", "watched"):
+                srv = found.get(name)
+                assert srv is not None
+                await srv.list_tools()
+            await pinged.wait()  # as long as the other has been idle
+    assert '"ping"' not in log.read_text(encoding="utf-8")
 
 
 @pytest.mark.req("A-064", "A-067", "A-068")

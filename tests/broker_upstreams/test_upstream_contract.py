@@ -66,6 +66,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
+@pytest.mark.req("E-001")
 async def test_listing_keeps_names_and_says_the_revision(kind: str, echo_http: HttpServer) -> None:
     with anyio.fail_after(30):
         async with opened(kind, echo_http) as srv:
@@ -83,6 +84,7 @@ async def test_arguments_arrive_and_return_unchanged(kind: str, echo_http: HttpS
     assert result["structuredContent"] == arguments
 
 
+@pytest.mark.req("D-011")
 async def test_a_tool_error_is_a_result_and_not_an_exception(kind: str, echo_http: HttpServer) -> None:
     with anyio.fail_after(30):
         async with opened(kind, echo_http) as srv:

@@ -30,6 +30,8 @@ _PLAIN: Final = frozenset({"string", "number", "integer", "boolean"})
 _KEYWORDS: Final = frozenset({
     "type", "minLength", "maxLength", "pattern", "minimum", "maximum", "minItems", "maxItems",
 })  # fmt: skip
+_FORMATS: Final = frozenset({"email", "uri", "date", "date-time"})
+"""Those that the protocol knows. Others say something to people, and nothing is refused for them."""
 
 
 def form_problem(form: JsonObject) -> str:
@@ -139,6 +141,7 @@ def _validator(form: JsonObject) -> jsonschema_rs.Validator | None:
         return jsonschema_rs.Draft202012Validator(
             {**checked, "required": form.get("required", [])},
             pattern_options=jsonschema_rs.RegexOptions(),
+            validate_formats=True,
             offline=True,
         )
     except (jsonschema_rs.ReferencingError, ValueError, RecursionError):
@@ -148,6 +151,8 @@ def _validator(form: JsonObject) -> jsonschema_rs.Validator | None:
 def _checkable(field: JsonObject) -> JsonObject:
     """The keywords of a field that say what may be written into it."""
     kept = {key: value for key, value in field.items() if key in _KEYWORDS}
+    if (named := field.get("format")) in _FORMATS:
+        kept["format"] = named
     if choices := _choices(field):
         kept["enum"] = choices
     items = field.get("items")

@@ -78,8 +78,9 @@ def _present(folders: tuple[str, ...]) -> list[JsonValue]:
     for folder in folders:
         try:
             real = Path(folder).resolve(strict=True)
+            there = real.is_dir()
         except (OSError, RuntimeError):
             continue
-        if real.is_dir():
+        if there:
             found.append({"uri": real.as_uri(), "name": real.name or str(real)})
     return found
