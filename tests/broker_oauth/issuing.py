@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class Issuer:
@@ -47,6 +48,11 @@ class Issuer:
         self.revoked: list[tuple[str, str]] = []
         self.revokes_with = 200
         self.more_issuers: list[str] = []
+        self.paths: list[str] = []  # of everything that was asked for, in order
+        self.said: list[bytes] = []  # address and body of every request to the server
+        self.publishes = True
+        self.issuer = ""  # another authorization server, which the server's metadata names
+        self.audience = ""  # another server, for which this authorization server gives out tokens
 
     @property
     def url(self) -> str:
@@ -55,9 +61,9 @@ class Issuer:
     def expire_all(self) -> None:
         self.access.clear()
 
-    def app(self) -> Starlette:
+    def app(self) -> ASGIApp:
         get, post = ["GET"], ["POST"]
-        return Starlette(
+        routed = Starlette(
             routes=[
                 Route("/mcp", self._mcp, methods=["GET", "POST", "DELETE"]),
                 Route("/.well-known/oauth-protected-resource/mcp", self._resource, methods=get),
@@ -66,20 +72,37 @@ class Issuer:
                 Route("/as/token", self._token, methods=post),
                 Route("/as/revoke", self._revoke, methods=post),
                 Route("/as/register", self._register, methods=post),
+                Route("/authorize", self._authorize, methods=["GET", "POST"]),
+                Route("/token", self._token, methods=post),
+                Route("/register", self._register, methods=post),
             ]
         )
 
+        async def noted(scope: Scope, receive: Receive, send: Send) -> None:
+            self.paths.append(scope["path"])
+            await routed(scope, receive, send)
+
+        return noted
+
+    @property
+    def _wanted(self) -> str:
+        return self.audience or self.url
+
     async def _resource(self, _request: Request) -> Response:
+        if not self.publishes:
+            return Response(status_code=404)
         return JSONResponse(
             {
                 "resource": self.resource or self.url,
-                "authorization_servers": [*self.more_issuers, f"{self.base}/as"],
+                "authorization_servers": [*self.more_issuers, self.issuer or f"{self.base}/as"],
                 "scopes_supported": ["tools"],
             }
         )
 
     async def _metadata(self, _request: Request) -> Response:
         base = f"{self.base}/as"
+        if not self.publishes:
+            return Response(status_code=404)
         return JSONResponse(
             {
                 "issuer": base,
@@ -96,7 +119,8 @@ class Issuer:
 
     async def _register(self, request: Request) -> Response:
         given = await request.json()
-        client_id, secret = f"client-{len(self.clients)}", self._issue("secret")
+        client_id = f"client-{len(self.clients)}"
+        secret = "" if given["token_endpoint_auth_method"] == "none" else self._issue("secret")
         self.clients[client_id] = {**given, "client_id": client_id, "client_secret": secret}
         return JSONResponse(self.clients[client_id], status_code=201)
 
@@ -117,11 +141,11 @@ class Issuer:
         client = self.clients.get(asked["client_id"])
         if client is None or asked["redirect_uri"] not in client["redirect_uris"]:
             return Response("unknown client or redirect", status_code=400)
-        if asked.get("code_challenge_method") != "S256" or asked.get("resource") != self.url:
+        if asked.get("code_challenge_method") != "S256" or asked.get("resource") != self._wanted:
             return Response("no PKCE or no resource", status_code=400)
         code = self._issue("code")
         self.codes[code] = asked
-        answer = {"code": code, "state": asked["state"], "iss": f"{self.base}/as", **self.answer_extra}
+        answer = {"code": code, "state": asked["state"], "iss": f"{self.base}/as" if self.publishes else self.base, **self.answer_extra}
         return RedirectResponse(f"{asked['redirect_uri']}?{urlencode(answer)}", status_code=302)
 
     async def _token(self, request: Request) -> Response:
@@ -134,7 +158,7 @@ class Issuer:
             client_id = "robot"
         if (given := request.headers.get("authorization", "")).startswith("Basic "):
             client_id, secret = (unquote_plus(part) for part in base64.b64decode(given[6:]).decode().split(":"))
-        if self.clients.get(client_id, {}).get("client_secret") != secret or form.get("resource") != self.url:
+        if self.clients.get(client_id, {}).get("client_secret") != secret or form.get("resource") != self._wanted:
             return JSONResponse({"error": "invalid_client"}, status_code=401)
         if self.refuses_with:
             said = " ".join((*form.values(), request.headers.get("authorization", ""), *self.refuses_with))
@@ -161,6 +185,7 @@ class Issuer:
     async def _mcp(self, request: Request) -> Response:
         given = request.headers.get("authorization", "")
         self.seen.append((request.method, request.url.path, given))
+        self.said.append(str(request.url).encode() + await request.body())
         scope = self.access.get(given.removeprefix("Bearer "))
         if scope is None:
             challenge = 'Basic realm="x", Bearer error="invalid_token", scope="tools"'

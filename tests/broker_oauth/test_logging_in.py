@@ -8,6 +8,7 @@ import contextlib
 import json
 import logging
 import os
+import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -31,7 +32,7 @@ from moonpool.broker.upstreams import Upstream, open_upstreams
 from moonpool.broker.upstreams.base import UpstreamLoginFailedError, UpstreamLoginNeededError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Awaitable
 
 pytestmark = pytest.mark.anyio
 
@@ -91,16 +92,69 @@ async def test_without_a_login_a_call_fails_and_says_what_to_run(issuer: Issuer)
             assert "moonpool login srv" in caught.value.for_guest
 
 
-@pytest.mark.req("E-022", "E-025", "E-029", "E-031", "E-032", "E-034", "E-035", "E-036", "E-042")
+@pytest.mark.req("E-025", "E-029", "E-031", "E-032", "E-035", "E-036", "E-042")
 async def test_after_a_login_every_request_carries_the_token(issuer: Issuer) -> None:
     side = Side(issuer)
     await side.log_in()
     issuer.seen.clear()
     async with side.upstream() as srv:
         assert (await call(srv))["content"][0]["text"] == "done"
-    assert {method for method, _, _ in issuer.seen} >= {"POST", "DELETE"}
-    assert {given for _, _, given in issuer.seen} == {f"Bearer {next(iter(issuer.access))}"}
+    (token,) = issuer.access
+    assert {method for method, _, _ in issuer.seen} == {"POST", "GET", "DELETE"}
+    assert {given for _, _, given in issuer.seen} == {f"Bearer {token}"}
+    assert not any(token.encode() in said for said in issuer.said)
     assert all(form["resource"] == issuer.url for form in issuer.forms)
+
+
+@pytest.mark.req("E-022")
+async def test_the_authorization_server_of_another_origin_is_found_by_the_servers_metadata(issuer: Issuer) -> None:
+    async with open_issuer() as elsewhere:
+        issuer.issuer, elsewhere.audience, issuer.access = f"{elsewhere.base}/as", issuer.url, elsewhere.access
+        side = Side(issuer)
+        await side.log_in()
+        async with side.upstream() as srv:
+            assert (await call(srv))["content"][0]["text"] == "done"
+    assert {path for path in issuer.paths if path != "/mcp"} == {"/.well-known/oauth-protected-resource/mcp"}
+    assert {"/as/register", "/as/authorize", "/as/token"} <= set(elsewhere.paths)
+
+
+@pytest.mark.req("E-026", "E-027", "E-028")
+async def test_a_server_that_publishes_nothing_is_logged_in_to_at_the_default_paths_of_its_root(
+    issuer: Issuer,
+) -> None:
+    issuer.publishes = False
+    side = Side(issuer)
+    await side.log_in()
+    asked = [path for path in issuer.paths if path != "/mcp"]
+    assert asked[-3:] == ["/register", "/authorize", "/token"]
+    assert all(path.startswith("/.well-known/") for path in asked[:-3])
+    assert "/.well-known/oauth-authorization-server" in asked
+    async with side.upstream() as srv:
+        assert (await call(srv))["content"][0]["text"] == "done"
+
+
+@pytest.mark.req("E-032")
+async def test_a_redirect_uri_that_is_not_registered_is_refused_and_the_remedy_named(issuer: Issuer) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        uri = f"http://127.0.0.1:{free.getsockname()[1]}/callback"
+    issuer.clients["by-hand"] = {"client_secret": "s-1234567", "redirect_uris": [uri]}
+    browsing: list[asyncio.Task[str]] = []
+
+    async def visit(address: str) -> str:
+        async with httpx2.AsyncClient(follow_redirects=True) as client:
+            return (await client.get(address)).text
+
+    def entering(redirect_uri: str, timeout_s: float) -> Awaitable[object]:
+        oauth = {"client_id": "by-hand", "client_secret": "s-1234567", "redirect_uri": redirect_uri}
+        agent = LoopbackAgent(lambda to: browsing.append(asyncio.create_task(visit(to))), timeout_s=timeout_s)
+        return enter(Side(issuer, oauth=oauth).config.servers[0], Logins(MemoryShelf()), agent)
+
+    await entering(uri, 10)
+    other = uri.replace("/callback", "/other")
+    with pytest.raises(OAuthError, match=f"register {other} as a redirect URI") as refused:
+        await entering(other, 0.5)
+    assert "nobody came back" in str(refused.value)
+    assert (await browsing[1]) == "unknown client or redirect"
 
 
 async def test_a_login_over_a_loopback_port_answers_one_request_with_a_safe_page(issuer: Issuer) -> None:

@@ -80,7 +80,7 @@ def test_where_metadata_may_lie() -> None:
     assert len(issuer_metadata_addresses("https://as/")) == 2
 
 
-@pytest.mark.req("E-026", "E-027", "E-028")
+@pytest.mark.req("E-028")
 def test_a_server_without_metadata_has_the_default_paths_at_its_root() -> None:
     assert default_issuer("https://h/v1/mcp").token_endpoint == "https://h/token"
 

@@ -203,6 +203,16 @@ def message(content: JsonObject, role: str = "user") -> Any:
     return {**SAMPLING, "messages": [{"role": role, "content": content}]}
 
 
+@pytest.mark.req("D-038")
+@pytest.mark.parametrize("kind", ["image", "audio"])
+async def test_pictures_and_sounds_go_to_the_model_and_come_back(kind: str) -> None:
+    block: Any = {"type": kind, "data": "AP8=", "mimeType": f"{kind}/x-odd"}
+    person = Person({"role": "assistant", "content": block, "model": "m"})
+    answer = await questions().answer("sampling/createMessage", message(block), call(person))
+    assert person.asked[0]["messages"] == [{"role": "user", "content": block}]
+    assert answer["content"] == block
+
+
 @pytest.mark.parametrize(
     "params",
     [

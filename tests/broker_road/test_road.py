@@ -140,7 +140,7 @@ def type_of(outcome: ToolCallOutcome) -> str:
     return str(outcome.error.type) if outcome.error else ""
 
 
-@pytest.mark.req("H-058", "H-059")
+@pytest.mark.req("H-058", "H-059", "D-008", "F-004")
 async def test_a_read_goes_through_and_leaves_one_record() -> None:
     bench = Bench({"content": [], "structuredContent": {"n": 1}})
     outcome = await bench.call(path="/x")
@@ -155,6 +155,7 @@ async def test_a_read_goes_through_and_leaves_one_record() -> None:
     )  # fmt: skip
     assert record.arguments_digest.startswith("sha256:")
     assert record.result_bytes > 0
+    assert (record.principal, record.session_id, record.run_id) == ("local", "session", "run")
     assert verify_rows(bench.journal.rows).ok
 
 
@@ -258,7 +259,7 @@ async def test_a_denied_call_makes_no_traffic() -> None:
     assert [(record.verdict, record.rule_id) for record in bench.outcomes] == [("deny", "s:deny:write")]
 
 
-@pytest.mark.req("H-074", "H-090", "X-06", "D-004")
+@pytest.mark.req("H-074", "H-090", "X-06", "D-004", "F-012")
 async def test_without_anybody_to_ask_the_call_is_denied_and_the_rule_named() -> None:
     reports: list[str] = []
     bench = Bench(policy=Policy(), approver=DenyApprover(reports.append, why="there is no terminal to ask on"))

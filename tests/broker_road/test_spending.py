@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -323,6 +324,19 @@ async def test_a_session_remembers_what_it_was_given(answer: JsonObject | Upstre
     taken_in = ("private", "untrusted") if then == "PolicyDenied" else ()
     assert [record.taken_in for record in bench.outcomes] == [taken_in, ()]
     assert bench.memory.taken_in == set(taken_in)
+
+
+@pytest.mark.req("F-011")
+async def test_what_was_read_goes_out_only_after_somebody_agreed() -> None:
+    ask = policy(replace(GUARD, verdict=Verdict.ASK), labels=LABELS)
+    refusing, agreeing = Bench(ask, approver=DenyApprover()), Bench(ask)
+    assert await refusing.types("read", "send") == ["", "ApprovalRejected"]
+    assert await agreeing.types("read", "send") == ["", ""]
+    assert [len(bench.upstream.calls) for bench in (refusing, agreeing)] == [1, 2]
+    asked = agreeing.outcomes[-1]
+    assert (asked.verdict, asked.rule_id, asked.approval, asked.approver) == (
+        "ask", "guard", "APPROVED", "application:auto",
+    )  # fmt: skip
 
 
 async def test_a_later_execution_of_the_session_remembers_and_another_session_does_not() -> None:

@@ -130,6 +130,7 @@ def test_unusable_files_get_one_sentence(text: bytes, sentence: str) -> None:
         pytest.param({"command": "a", "zzzz": 1}, "known are command, args", id="unknown key"),
         pytest.param({"command": "a", "envFile": ".env"}, "write ${NAME}", id="envFile is refused"),
         pytest.param({"serverUrl": "http://h"}, 'write "url"', id="serverUrl"),
+        pytest.param({"command": "a", "oauth": {"client_id": "c"}}, '"oauth" is for servers with a "url"', id="stdio"),
         pytest.param({"command": "${NOPE}"}, '"command" uses ${NOPE}', id="unset variable in command"),
         pytest.param({"command": "a", "env": {"K": "${NOPE}"}}, '"env.K" uses ${NOPE}', id="unset variable in env"),
         pytest.param({"command": "a", "args": ["${input:x}"]}, "'${input:x}', which is not understood", id="input"),
@@ -144,7 +145,7 @@ def test_unusable_files_get_one_sentence(text: bytes, sentence: str) -> None:
         ),
     ],
 )
-@pytest.mark.req("D-061")
+@pytest.mark.req("D-061", "E-003")
 def test_unusable_entries_get_one_sentence(entry: Any, sentence: str) -> None:
     with pytest.raises(ConfigError) as caught:
         one(entry)
@@ -156,6 +157,23 @@ def test_unusable_entries_get_one_sentence(entry: Any, sentence: str) -> None:
 def test_absurd_server_names_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="cannot be a server's name"):
         parse({"mcpServers": {name: {"command": "a"}}})
+
+
+@pytest.mark.req("F-023")
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("g\u0456thub", id="a Cyrillic letter"),
+        pytest.param("gith\u03c5b", id="a Greek letter"),
+        pytest.param("\uff47ithub", id="a wide letter"),
+        pytest.param("git\ufe00hub", id="a character that is not drawn"),
+    ],
+)
+def test_two_servers_whose_names_look_the_same_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"servers 'github' and '.*\\[ux].*' look the same .* rename one of them"):
+        parse({"mcpServers": {"github": {"command": "a"}, name: {"command": "b"}}})
+    assert parse({"mcpServers": {"github": {"command": "a"}, "GitHub": {"command": "b"}}}).ids == ("github", "GitHub")
+    assert parse({"mcpServers": {name: {"command": "b"}}}).ids == (name,)
 
 
 def test_missing_file_names_file_and_remedy(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from apps import SERVERS, fixture_server, open_app, run
 from moonpool.store.journal_file import verify_file
 from published import servers
+from waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,6 +71,49 @@ result = [len(called.data), set(called.data) == {"x"}]
 """
     async with open_app({"big": fixture_server("raw.py", "huge-line")}) as app:
         assert (await run(app, code)).data == [5_000_000, True]
+
+
+@pytest.mark.req("D-054")
+@pytest.mark.parametrize("timeout_s", [1, 60], ids=["timed out", "cancelled"])
+async def test_the_call_of_an_execution_that_ends_is_cancelled_at_the_server(tmp_path: Path, timeout_s: int) -> None:
+    called = tmp_path / "called"
+    code = "from servers.srv import wait\nresult = (await wait()).ok"
+    async with open_app({"srv": fixture_server("waiting.py", str(called), allow=["*"], timeout_s=60)}) as app:
+        running = asyncio.ensure_future(run(app, code, timeout_s=timeout_s))
+        await until(called.exists)
+        if timeout_s > 1:
+            running.cancel()
+        (ended,) = await asyncio.gather(running, return_exceptions=True)
+        await until(tmp_path.joinpath("called.cancelled").exists)
+    assert isinstance(ended, asyncio.CancelledError) == (timeout_s > 1)
+    if not isinstance(ended, BaseException):
+        assert ended.error is not None
+        assert ended.error.type == "Timeout"
+
+
+@pytest.mark.req("D-012")
+async def test_every_kind_of_content_reaches_code() -> None:
+    blocks = [
+        {"type": "text", "text": "t"},
+        {"type": "image", "data": "AP8=", "mimeType": "image/png"},
+        {"type": "audio", "data": "AP8=", "mimeType": "audio/wav"},
+        {"type": "resource", "resource": {"uri": "w://a", "text": "r"}},
+        {"type": "resource_link", "uri": "w://b", "name": "b"},
+    ]
+    code = f"""
+from client.mcp_client import call_tool
+
+async def call(content):
+    called = await call_tool(server_id="srv", name="echo", arguments={{"result": {{"content": content}}}})
+    return [called.data, called.raw["content"]]
+
+blocks = {blocks!r}
+result = [await call(blocks), await call(blocks[1:2])]
+"""
+    async with open_app({"srv": fixture_server("raw.py", "odd-results")}) as app:
+        every, image = (await run(app, code)).data
+    assert every == [blocks, blocks]
+    assert image == [blocks[1:2], blocks[1:2]]
 
 
 async def test_a_database_that_is_locked_is_said_and_written_to_afterwards(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import socket
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +13,9 @@ from moonpool.broker.spending import SessionMemory
 from moonpool.runtime.runs import CodeRequest, InterruptedRunError, Run
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.anyio
 
@@ -59,6 +63,41 @@ async def test_a_body_of_very_many_values_is_refused_before_it_is_decoded() -> N
         "message": "the arguments are not usable JSON: it has more than 500000 values",
         "retryable": False,
     }
+
+
+@pytest.mark.req("F-015")
+async def test_a_server_that_code_describes_is_not_started_reached_or_expanded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GUEST_TOKEN", "secret-value-4711")
+    started = tmp_path / "started"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/${{GUEST_TOKEN}}"
+        command = {"command": "touch", "args": [str(started)]}
+        code = f"""
+import json
+from client.mcp_client import call_tool
+from moonpool_guest.toolcalls import invoke_sync
+names = [json.dumps({command!r}), {address!r}, "sh", "${{GUEST_TOKEN}}"]
+errors = [(await call_tool(server_id=name, name="echo", arguments={{}})).error for name in names]
+given = invoke_sync("echo", "echo", {{"server_params": {command!r}, "url": {address!r}}})["raw"]["structuredContent"]
+for params in ({command!r}, {{"url": {address!r}}}):
+    say({{"t": "tool_call", "id": 90 + len(params), "server": "echo", "tool": "echo", "server_params": params}}, b"{{}}")
+result = [[[one["type"], one["message"]] for one in errors], given]
+"""
+        async with open_app({"echo": fixture_server("echo.py")}) as app:
+            envelope = await run(app, SPEAK + code)
+            rows = await asyncio.to_thread(list, read_rows(journal_path(app.data), run_id=envelope.run_id))
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    errors, given = envelope.data
+    assert {kind for kind, _ in errors} == {"UnknownTool"}
+    assert given == {"server_params": command, "url": address}  # arguments are arguments
+    refused = [row.to_json()["server_id"] for row in rows if row.to_json().get("error_type") == "UnknownTool"]
+    assert len(refused) == 4
+    assert not started.exists()
+    assert "secret-value-4711" not in str(envelope.to_json()) + str([row.body for row in rows])
 
 
 async def test_an_interrupt_in_the_moment_the_sandbox_is_ready_is_not_lost() -> None:

@@ -16,9 +16,10 @@ from moonpool.broker.server_config import McpConfig, ServerConfig, ToolRule, res
 from moonpool.broker.server_entry import read_entry, resolve
 from moonpool.broker.value_files import read_value_file
 from moonpool.core.errors import ConfigError
+from moonpool.core.lookalikes import looks_like
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from moonpool.broker.expansion import FileSource, SecretSource
@@ -57,6 +58,7 @@ def parse_config(
     entries = _server_entries(_decode(text, source), source)
     if len(entries) > SERVER_COUNT_MAX:
         raise ConfigError(f"{source}: {len(entries)} servers are configured; at most {SERVER_COUNT_MAX} are served")
+    _check_apart(entries, source)
     servers: list[ServerConfig] = []
     disabled: list[str] = []
     for server_id, raw in entries.items():
@@ -122,3 +124,14 @@ def _check_server_id(server_id: str, source: str) -> None:
         raise ConfigError(
             f"{source}: {shown} cannot be a server's name; use 1 to {SERVER_ID_LENGTH_MAX} printable characters"
         )
+
+
+def _check_apart(server_ids: Iterable[str], source: str) -> None:
+    """SECURITY: a person who approves a call reads its server's name, so no two may look the same (F-023)."""
+    seen: dict[str, str] = {}
+    for server_id in server_ids:
+        other = seen.setdefault(looks_like(server_id), server_id)
+        if other != server_id:
+            raise ConfigError(
+                f"{source}: servers {ascii(other)} and {ascii(server_id)} look the same to people; rename one of them"
+            )

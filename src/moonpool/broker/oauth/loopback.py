@@ -82,7 +82,11 @@ class _Listener:
             async with asyncio.timeout(self._timeout_s):
                 return await self._came
         except TimeoutError:
-            raise OAuthError(f"nobody came back from the authorization server within {self._timeout_s:g} s") from None
+            raise OAuthError(
+                f"nobody came back from the authorization server within {self._timeout_s:g} s; if its page refused the "
+                f"request, register {self.redirect_uri} as a redirect URI there, or name a registered one as "
+                '"redirect_uri" in the "oauth" block'
+            ) from None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         target = ""

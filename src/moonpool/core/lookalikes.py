@@ -1,0 +1,38 @@
+"""Names that people cannot tell apart: what a name looks like in plain letters. Pure.
+
+Covers letters of other scripts that are drawn like Latin ones, wide and other compatible forms, dashes, and characters
+that are not drawn at all. Plain letters that resemble each other (`l` and `1`) stay apart: they are ordinary.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+_DRAWN_ALIKE: Final = str.maketrans({
+    # Cyrillic
+    "\u0430": "a", "\u0435": "e", "\u043e": "o", "\u0440": "p", "\u0441": "c", "\u0443": "y", "\u0445": "x",
+    "\u0455": "s", "\u0456": "i", "\u0458": "j", "\u04bb": "h", "\u0501": "d", "\u051b": "q", "\u051d": "w",
+    "\u0475": "v", "\u04cf": "l", "\u043a": "k", "\u0410": "A", "\u0412": "B", "\u0415": "E", "\u0405": "S",
+    "\u0406": "I", "\u0408": "J", "\u041a": "K", "\u041c": "M", "\u041d": "H", "\u041e": "O", "\u0420": "P",
+    "\u0421": "C", "\u0422": "T", "\u0423": "Y", "\u0425": "X", "\u051a": "Q", "\u051c": "W", "\u0474": "V",
+    "\u050c": "G", "\u04c0": "l",
+    # Greek
+    "\u03bf": "o", "\u03bd": "v", "\u03b1": "a", "\u03b9": "i", "\u03ba": "k", "\u03c1": "p", "\u03c5": "u",
+    "\u03c7": "x", "\u03b3": "y", "\u03f2": "c", "\u03f3": "j", "\u0391": "A", "\u0392": "B", "\u0395": "E",
+    "\u0396": "Z", "\u0397": "H", "\u0399": "I", "\u039a": "K", "\u039c": "M", "\u039d": "N", "\u039f": "O",
+    "\u03a1": "P", "\u03a4": "T", "\u03a5": "Y", "\u03a7": "X", "\u03f9": "C",
+    # Armenian
+    "\u0585": "o", "\u057d": "u", "\u0570": "h", "\u0578": "n",
+    # other
+    "\u0131": "i", "\u0251": "a", "\u0261": "g", "\u2010": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-",
+    "\u2212": "-",
+})  # fmt: skip
+_NOT_DRAWN: Final = dict.fromkeys([
+    0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0),
+])  # fmt: skip
+
+
+def looks_like(name: str) -> str:
+    """The same text for names that look the same. Only for comparing."""
+    return unicodedata.normalize("NFKC", name).translate(_NOT_DRAWN).translate(_DRAWN_ALIKE)
