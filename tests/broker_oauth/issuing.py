@@ -145,7 +145,12 @@ class Issuer:
             return Response("no PKCE or no resource", status_code=400)
         code = self._issue("code")
         self.codes[code] = asked
-        answer = {"code": code, "state": asked["state"], "iss": f"{self.base}/as" if self.publishes else self.base, **self.answer_extra}
+        answer = {
+            "code": code,
+            "state": asked["state"],
+            "iss": f"{self.base}/as" if self.publishes else self.base,
+            **self.answer_extra,
+        }
         return RedirectResponse(f"{asked['redirect_uri']}?{urlencode(answer)}", status_code=302)
 
     async def _token(self, request: Request) -> Response:

@@ -92,7 +92,7 @@ async def test_without_a_login_a_call_fails_and_says_what_to_run(issuer: Issuer)
             assert "moonpool login srv" in caught.value.for_guest
 
 
-@pytest.mark.req("E-025", "E-029", "E-031", "E-032", "E-035", "E-036", "E-042")
+@pytest.mark.req("E-025", "E-029", "E-031", "E-032", "E-035", "E-036", "E-042", "H-059")
 async def test_after_a_login_every_request_carries_the_token(issuer: Issuer) -> None:
     side = Side(issuer)
     await side.log_in()

@@ -97,7 +97,9 @@ async def test_a_server_that_speaks_before_it_is_spoken_to_works(
         async with upstream(raw("chatty", log)) as srv:
             result = await srv.call_tool("echo", {"a": 1}, timeout_s=20)
     assert result["structuredContent"] == {"a": 1}
-    assert [json.loads(line).get("result") for line in log.read_text(encoding="utf-8").splitlines() if '"early"' in line] == [{}]
+    assert [
+        json.loads(line).get("result") for line in log.read_text(encoding="utf-8").splitlines() if '"early"' in line
+    ] == [{}]
     assert "server 'srv' says: starting" in caplog.text
 
 

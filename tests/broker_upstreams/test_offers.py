@@ -164,9 +164,7 @@ async def test_arguments_are_completed_one_after_another_with_what_is_known_by_t
     template, known, asked = "w://{a}/{b}/{c}", dict[str, str](), list[Any]()
     async with library(version) as srv:
         for name in ("a", "b", "c"):
-            completed = await data(
-                srv, "mcp:completion/complete", template=template, argument=name, known=dict(known)
-            )
+            completed = await data(srv, "mcp:completion/complete", template=template, argument=name, known=dict(known))
             asked.append(json.loads(completed["values"][0]))
             known[name] = f"chosen {name}"
     assert [one["argument"]["name"] for one in asked] == ["a", "b", "c"]

@@ -59,6 +59,7 @@ def test_one_line_is_one_printable_line(text: str) -> None:
     assert len(line.splitlines()) <= 1
 
 
+@pytest.mark.req("F-013")
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_tool_stays_one_line_of_bounded_length(text: str) -> None:
     server = listing("evil", {"name": "find_it", "title": text, "description": text}, description=text)

@@ -80,7 +80,7 @@ def test_the_only_thing_a_sandbox_can_ask_for_is_a_tool_by_name() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.req("H-060")
+@pytest.mark.req("H-059", "H-060")
 async def test_an_address_in_place_of_a_server_is_an_unknown_tool() -> None:
     code = """
 from client.mcp_client import call_tool

@@ -89,6 +89,12 @@ def test_the_house_of_the_architecture_is_the_house() -> None:
     assert {room for room in rooms if not re.search(rf"^  {room}(/mcp)?/", block, re.MULTILINE)} == set()
 
 
+@pytest.mark.req("F-003")
+def test_the_threat_model_says_why_tokens_are_not_passed_on() -> None:
+    told = section(read("THREAT_MODEL.md"), "Tokens are never passed on")
+    assert all(reason in told for reason in ("Controls", "trail", "Boundaries", "later"))
+
+
 @pytest.mark.req("H-066")
 def test_warm_pool_and_replay_have_a_section() -> None:
     text = read("docs/how-to/debug-an-execution.md")

@@ -19,6 +19,7 @@ MATRIX = [pytest.param(name, mode, id=f"{name} {mode}") for name in sorted(BACKE
 
 
 @pytest.mark.anyio
+@pytest.mark.req("F-020", "F-021")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("name", "mode"), MATRIX)
 async def test_every_attack_is_blocked(name: str, mode: str) -> None:

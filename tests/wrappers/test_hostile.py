@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from moonpool.core.manifest import Manifest
+from moonpool.core.manifest import Manifest, ServerListing
 from moonpool.wrappers.tree import render_tree
 from wrappers.regenerate import CASES, load_case
 from wrappers.roundtrip import make_listing
@@ -52,6 +54,7 @@ def test_a_picture_in_a_description_is_left_out() -> None:
     assert not any(b"QUJDQUJD" in content for content in files.values())
 
 
+@pytest.mark.req("F-013", "F-018")
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(text=hostile_texts, name=hostile_texts, value=hostile_texts)
 def test_no_text_becomes_code(text: str, name: str, value: str) -> None:
@@ -67,3 +70,32 @@ def test_no_text_becomes_code(text: str, name: str, value: str) -> None:
             tree = ast.parse(content)
             names = [kw.value.value for kw in ast.walk(tree) if isinstance(kw, ast.keyword) and kw.arg == "name"]
             assert set(names) <= {name}
+
+
+PATHS = [
+    "../../x",
+    "/etc/x",
+    "..",
+    ".",
+    "a\\b",
+    "C:\\x",
+    "CON",
+    "a",
+    "A",
+    "a/b",
+    "a\0b",
+    "\uff0e\uff0e/x",
+    "~",
+    "__init__",
+]
+
+
+@pytest.mark.req("F-019")
+def test_no_name_leads_a_file_out_of_its_tree_or_over_another() -> None:
+    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in PATHS]
+    servers: list[ServerListing] = [make_listing(name, tools) for name in PATHS]
+    paths = [*render_tree(Manifest(servers=tuple(servers))).files]
+    assert [path for path in paths if not re.fullmatch(r"[A-Za-z0-9_./-]+", path)] == []
+    assert [path for path in paths if path.startswith("/") or ".." in PurePosixPath(path).parts] == []
+    assert len({path.lower() for path in paths}) == len(paths)
+    assert sum(path.startswith("servers/") and path.count("/") == 2 for path in paths) > len(PATHS) ** 2

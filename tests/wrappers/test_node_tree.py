@@ -291,7 +291,7 @@ def test_texts_stay_texts(text: str, tmp_path: Path) -> None:
     assert type_errors(write_tree(tree, tmp_path)) == ""
 
 
-@pytest.mark.req("H-006", "H-009", "H-017", "H-089")
+@pytest.mark.req("H-006", "H-009", "H-017", "H-089", "F-018")
 def test_no_name_text_or_schema_becomes_code(tmp_path: Path) -> None:
     trees: list[tuple[str, WrapperTree]] = []
 
