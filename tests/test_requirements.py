@@ -1,7 +1,7 @@
 """The list of requirements against the marks on tests, in both directions.
 
-A row that says `covered` without a marked test, a mark of an id that does not exist, and a row of a whole group that is not
-listed are failures. Marks are read from the source, so that a skipped or deselected test still counts as written.
+A row that says `covered` without a marked test, a mark of an id that does not exist, and a row of a whole group that is
+not listed are failures. Marks are read from the source, so that a skipped or deselected test still counts as written.
 """
 
 from __future__ import annotations

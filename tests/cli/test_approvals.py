@@ -212,6 +212,29 @@ def test_hostile_texts_reach_no_terminal(tmp_path: Path) -> None:
     assert not {"\x1b", "\x07", "\u202e"} & set((answered.stdout + rules.stdout).decode())
 
 
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        pytest.param("/tto=*@example.org", "the condition on /tto", id="an argument that it has not"),
+        pytest.param("/to=*@example.com", "the condition on /to", id="another value"),
+    ],
+)
+def test_terms_that_the_call_itself_does_not_meet_are_a_slip(tmp_path: Path, where: str, told: str) -> None:
+    request_id = queued(tmp_path, arguments='{\n  "to": "ada@example.org",\n  "text": "hi"\n}')
+    refused = approvals(tmp_path, tmp_path, "approve", request_id, "--for", "7d", "--where", where)
+    assert told in refused.sentence
+    assert "it has /to, /text" in refused.sentence
+    assert [one["state"] for one in listed(tmp_path, tmp_path)] == ["waiting"]
+    shown = approvals(tmp_path, tmp_path, "show", request_id).stdout.decode()
+    assert '│ arguments: { "to": "ada@example.org", "text": "hi" }' in shown
+
+
+def test_terms_about_what_is_redacted_are_taken_as_they_are(tmp_path: Path) -> None:
+    request_id = queued(tmp_path, arguments='{"to": "[REDACTED:TOKEN]"}')
+    given = approvals(tmp_path, tmp_path, "approve", request_id, "--for", "7d", "--where", "/to=x*")
+    assert given.exit_code == 0
+
+
 def test_what_is_reserved_for_a_person_is_answered_at_a_terminal(tmp_path: Path) -> None:
     request_id = queued(tmp_path, human_only=True)
     assert "at a terminal" in approvals(tmp_path, tmp_path, "approve", request_id).sentence

@@ -83,7 +83,8 @@ names = [json.dumps({command!r}), {address!r}, "sh", "${{GUEST_TOKEN}}"]
 errors = [(await call_tool(server_id=name, name="echo", arguments={{}})).error for name in names]
 given = invoke_sync("echo", "echo", {{"server_params": {command!r}, "url": {address!r}}})["raw"]["structuredContent"]
 for params in ({command!r}, {{"url": {address!r}}}):
-    say({{"t": "tool_call", "id": 90 + len(params), "server": "echo", "tool": "echo", "server_params": params}}, b"{{}}")
+    call = {{"t": "tool_call", "id": 90 + len(params), "server": "echo", "tool": "echo"}}
+    say({{**call, "server_params": params}}, b"{{}}")
 result = [[[one["type"], one["message"]] for one in errors], given]
 """
         async with open_app({"echo": fixture_server("echo.py")}) as app:

@@ -133,5 +133,5 @@ def _check_apart(server_ids: Iterable[str], source: str) -> None:
         other = seen.setdefault(looks_like(server_id), server_id)
         if other != server_id:
             raise ConfigError(
-                f"{source}: servers {ascii(other)} and {ascii(server_id)} look the same to people; rename one of them"
+                f"{source}: servers {other!a} and {server_id!a} look the same to people; rename one of them"
             )

@@ -20,7 +20,7 @@ from moonpool.cli.approvers import user_name
 from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.terminal import open_terminal
-from moonpool.cli.terminal_approver import framed, visible
+from moonpool.cli.terminal_approver import framed, on_one_line, visible
 from moonpool.core.audit import record_bytes
 from moonpool.core.errors import InputError
 from moonpool.runtime.approvals import Answerer, Approvals, standing_terms
@@ -159,7 +159,7 @@ def answerer() -> Answerer:
 def _cells(request: QueuedRequest) -> tuple[str, ...]:
     left_s = max(0.0, request.expires_at - time.time())
     left = f"{left_s:.0f} s" if request.state == "waiting" else ""
-    arguments = visible(request.arguments, _CELL_CHARS_MAX)
+    arguments = visible(on_one_line(request.arguments), _CELL_CHARS_MAX)
     state = f"{request.state} (a person)" if request.human_only and request.state == "waiting" else str(request.state)
     return (request.request_id[:_ID_CHARS], state, _tool(request), arguments, request.principal, left)
 
@@ -177,7 +177,7 @@ def _frame(request: QueuedRequest) -> str:
     answered = f" by {visible(request.approver, _NAME_CHARS_MAX)}" if request.approver else ""
     shown = {
         "tool": _tool(request),
-        "arguments": visible(request.arguments, _TEXT_CHARS_MAX),
+        "arguments": visible(on_one_line(request.arguments), _TEXT_CHARS_MAX),
         "because": visible(request.reason, _TEXT_CHARS_MAX),
         "rule": visible(request.rule_id, _NAME_CHARS_MAX),
         "asked by": visible(request.principal, _NAME_CHARS_MAX),

@@ -71,9 +71,14 @@ def question(request: ApprovalRequest, width: int) -> str:
     lines = [
         *framed(f"The code wants to call {server}.{tool}", width),
         *framed(f"because of policy: {visible(request.reason, _REASON_CHARS_MAX)}", width),
-        *framed(f"with {visible(request.arguments, _ARGUMENTS_CHARS_MAX)}", width),
+        *framed(f"with {visible(on_one_line(request.arguments), _ARGUMENTS_CHARS_MAX)}", width),
     ]
     return "\n┌─ approval\n" + "".join(f"│ {line}\n" for line in lines) + "└─\n"
+
+
+def on_one_line(arguments: str) -> str:
+    """Arguments as they are shown, without the line breaks between them: texts in JSON hold none."""
+    return " ".join(line.strip() for line in arguments.split("\n"))
 
 
 def visible(text: str, chars_max: int) -> str:

@@ -10,6 +10,7 @@ file nor a call for it.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 import uuid
@@ -22,6 +23,7 @@ from moonpool.core.audit_records import StandingAnswerRecord, time_stamp
 from moonpool.core.errors import InputError
 from moonpool.core.json import digest_json
 from moonpool.core.policy import Condition, Glob
+from moonpool.core.policy.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -83,11 +85,16 @@ class Approvals:
     def approve(
         self, request_id: str, answerer: Answerer, *, note: str = "", terms: StandingTerms | None = None
     ) -> tuple[QueuedRequest, StandingAnswer | None]:
-        """Say yes, once or for a while. Raises ApprovalAnswerError, ApprovalQueueError; then nothing was answered."""
+        """Say yes, once or for a while.
+
+        Raises InputError, ApprovalAnswerError, ApprovalQueueError; then nothing was answered.
+        """
         request = self.find(request_id)
         if request.human_only and not answerer.person:
             problem = f"policy wants a person to answer request {request.request_id}"
             raise ApprovalAnswerError(f"{problem}; run this command at a terminal, in its foreground")
+        if terms is not None:
+            _check_covers(request, terms.where)
         standing = None if terms is None else self._standing(request, answerer, terms)
         answered = self._store.answer(
             request.request_id,
@@ -161,6 +168,25 @@ class Approvals:
             given_at=now,
             expires_at=now + terms.seconds,
             request_id=request.request_id,
+        )
+
+
+def _check_covers(request: QueuedRequest, where: tuple[Condition, ...]) -> None:
+    """A rule that would not cover the call it is given for is a slip. Raises InputError.
+
+    What is shown of the arguments may be cut or redacted; then nobody can tell, and the rule is taken as it is.
+    """
+    try:
+        arguments = json.loads(request.arguments)
+    except ValueError:
+        return
+    for condition in where:
+        if condition.look(arguments) is Finding.HOLDS or "[REDACTED" in request.arguments:
+            continue
+        there = ", ".join(f"/{name}" for name in arguments) if isinstance(arguments, dict) else ""
+        raise InputError(
+            f"the call of request {request.request_id} itself does not meet the condition on {condition.at}, so "
+            f"further ones like it would not either; it has {there or 'no arguments'}"
         )
 
 
