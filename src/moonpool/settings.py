@@ -49,7 +49,13 @@ class Settings:
     """What one stream may write in all; more ends the execution."""
 
     policy: Path | None = None
-    """A file of rules for tool calls, beside those of the server configuration; the strictest wins."""
+    """The organisation's rules for tool calls, beside those of the server configuration; the strictest wins."""
+
+    key_policy: Path | None = None
+    """The same for whoever runs code here. It only tightens: no layer takes back what another says."""
+
+    session_policy: Path | None = None
+    """The same for the sessions of this process."""
 
     tool_calls_max: int = 10_000
     """Tool calls of one execution."""

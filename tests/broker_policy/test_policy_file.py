@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moonpool.broker.config import parse_config
-from moonpool.broker.policies import blocks_layer, file_digest, load_policy
+from moonpool.broker.policies import blocks_layer, file_digest, files_digest, load_policy, policy_in_force
 from moonpool.broker.policy_examples import run_examples
 from moonpool.broker.policy_file import load_policy_file, parse_policy
 from moonpool.core.errors import ConfigError
@@ -31,6 +31,7 @@ from moonpool.core.policy import (
     Verdict,
     decide,
 )
+from moonpool.settings import Settings
 
 WHOLE = """
 version = 1
@@ -235,7 +236,14 @@ def test_without_a_file_there_are_the_blocks_alone(tmp_path: Path) -> None:
     assert policy.layers == (blocks_layer(CONFIG),)
     assert file_digest(policy) == ""
     (tmp_path / "p.toml").write_text("version = 1", encoding="utf-8")
-    assert file_digest(load_policy(tmp_path / "p.toml", None)) == load_policy_file(tmp_path / "p.toml").layer.digest
+    alone = file_digest(load_policy(tmp_path / "p.toml", None))
+    assert alone == load_policy_file(tmp_path / "p.toml").layer.digest
+    (tmp_path / "s.toml").write_text('version = 1\ndefault = "deny"', encoding="utf-8")
+    settings = Settings.load({}, policy=tmp_path / "p.toml", session_policy=tmp_path / "s.toml")
+    both = files_digest(settings)
+    assert both == file_digest(policy_in_force(settings, CONFIG)) != alone
+    assert both != files_digest(Settings.load({}, policy=tmp_path / "p.toml", key_policy=tmp_path / "s.toml"))
+    assert files_digest(Settings.load({})) is None
 
 
 EXAMPLES = """

@@ -255,7 +255,7 @@ async def test_a_low_budget_is_told_once(caplog: pytest.LogCaptureFixture) -> No
     with caplog.at_level("WARNING"):
         await bench.types(*["read"] * 6)
     assert [len(record.warnings) for record in bench.outcomes] == [0, 0, 0, 1, 0, 0]
-    told = "budget session.calls is low before a call of s.read: 3 of 5 tool calls per session are used"
+    told = "budget session.calls is low with this call of s.read: 4 of 5 tool calls per session are used"
     assert [told] == [record.message for record in caplog.records]
     assert bench.execution.low_budgets == ["session.calls"]
 

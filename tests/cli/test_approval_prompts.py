@@ -117,7 +117,7 @@ def test_arguments_cannot_imitate_the_question(text: str) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        pytest.param([], "there is no terminal to ask on", id="ask without a terminal"),
+        pytest.param([], "no terminal to ask on (--approve queue waits for an answer)", id="ask without a terminal"),
         pytest.param(["--approve", "deny"], "--approve deny was given", id="deny"),
     ],
 )

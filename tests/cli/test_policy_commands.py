@@ -95,6 +95,38 @@ def test_a_run_may_do_what_the_file_allows_for_these_arguments(home: Path) -> No
     assert sent == [{"repo": "acme/site"}, {}]
 
 
+LAYERS = {
+    "MOONPOOL_KEY_POLICY": '[[rule]]\nid = "key"\nverdict = "deny"\ntool = "create_issue"\n'
+    'when = [{ at = "/repo", equals = "acme/closed" }]\n',
+    "MOONPOOL_SESSION_POLICY": '[[rule]]\nid = "all"\nverdict = "allow"\ntool = "create_*"\n'
+    "[budget.session]\ncalls = 2\n",
+}
+
+
+def test_of_organisation_key_and_session_the_strictest_wins(home: Path) -> None:
+    more = {name: str(home / name) for name in LAYERS}
+    for name, text in LAYERS.items():
+        (home / name).write_text("version = 1\n" + text, encoding="utf-8")
+    code = """
+import servers.github as github
+result = []
+for repo in ("acme/site", "acme/closed", "evil/site", "acme/site", "acme/site"):
+    call = await github.create_issue(repo=repo)
+    result.append("done" if call.ok else call.error["message"])
+"""
+    data = run_code(home, code, "--policy", "policy.toml", **more).result["data"]
+    assert [data[0], data[3]] == ["done", "done"]
+    assert data[1].startswith("rule 'key' of the key policy denies github.create_issue")
+    assert data[2].startswith("rule 'foreign-repos' of the organisation policy denies")
+    assert data[4].endswith("whoever keeps the session policy can raise calls in [budget.session]")
+    asked = ("policy", "explain", "github.create_issue", "--policy", "policy.toml", "--arguments")
+    told = moonpool(home, *asked, '{"repo": "acme/closed"}', **more).stdout.decode()
+    assert told.startswith("deny, by key (key)\n")
+    assert all(f"layer {name}: says " in told for name in ("organisation", "key", "session", "configuration"))
+    refused = moonpool(home, "run", "-c", "1", MOONPOOL_KEY_POLICY="no.toml").sentence
+    assert refused == "no.toml: there is no such file; name the policy with MOONPOOL_KEY_POLICY [config_invalid]"
+
+
 def test_the_records_name_the_version_of_the_policy(home: Path) -> None:
     code = "import servers.github as g; result = (await g.create_issue(repo='evil/x')).error['type']"
     digests = []

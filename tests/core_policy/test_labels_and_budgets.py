@@ -86,6 +86,12 @@ def test_a_tool_that_its_server_declares_destructive_destroys_without_a_label() 
     assert decide(policy, CallFacts(tool=drop)).verdict is Verdict.HUMAN_ONLY
 
 
+def test_the_remedy_against_a_preset_is_to_do_without_it() -> None:
+    policy = Policy(layers=(organisation(*PRESETS["no-exfiltration"], ALLOW, labels=(SENDS,)),))
+    decision = decide(policy, CallFacts(tool=MAIL, taken_in=frozenset(RETURNS)))
+    assert decision.remedy == "whoever keeps the organisation policy can take 'no-exfiltration' out of its presets"
+
+
 def test_the_sentence_names_what_the_call_does_and_what_was_read() -> None:
     policy = Policy(layers=(organisation(replace(AFTER_UNTRUSTED, verdict=Verdict.DENY), labels=(SENDS,)),))
     decision = decide(policy, CallFacts(tool=MAIL, taken_in=frozenset({"untrusted"})))

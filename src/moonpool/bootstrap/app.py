@@ -19,7 +19,7 @@ from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits
 from moonpool.bootstrap.tickets import make_ticket
 from moonpool.bootstrap.tools import DriftRecords, make_lessons, make_redactor, open_toolbox
 from moonpool.broker.known_values import GrowingValues
-from moonpool.broker.policies import load_policy
+from moonpool.broker.policies import policy_in_force
 from moonpool.broker.relay import Relay
 from moonpool.broker.road import ToolRoad
 from moonpool.core.errors import HostUnfitError
@@ -99,7 +99,7 @@ async def assemble(
     `serving` keeps a pool of ready sandboxes; a single command does not. `progress` hears of environments being built.
     """
     data = data_folder(settings, environ)
-    policy = await asyncio.to_thread(load_policy, settings.policy, config)  # first: without it nothing may start
+    policy = await asyncio.to_thread(policy_in_force, settings, config)  # first: without it nothing may start
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(run_folder(data / "run"))
         backend = make_backend(settings, folder, await limit_groups(stack, settings))

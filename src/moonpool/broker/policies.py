@@ -1,4 +1,4 @@
-"""The policy of a process: its policy file and the `moonpool` blocks of its servers, as layers."""
+"""The policy of a process: its policy files and the `moonpool` blocks of its servers, as layers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from moonpool.broker.policy_file import load_policy_file
+from moonpool.core.json import digest_json
 from moonpool.core.policy import (
     Label,
     Layer,
@@ -21,17 +22,35 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.broker.config import McpConfig
+    from moonpool.settings import Settings
 
 _log = logging.getLogger(__name__)
 
 
-def load_policy(path: Path | None, config: McpConfig | None) -> Policy:
-    """The layers in force. Raises ConfigError: without the file that was named, nothing may start."""
-    layers = [] if path is None else [load_policy_file(path).layer]
-    policy = Policy(layers=(*layers, blocks_layer(config)))
+def policy_in_force(settings: Settings, config: McpConfig | None) -> Policy:
+    """What these settings and this configuration say. Raises ConfigError."""
+    return load_policy(settings.policy, config, key=settings.key_policy, session=settings.session_policy)
+
+
+def load_policy(
+    path: Path | None, config: McpConfig | None, *, key: Path | None = None, session: Path | None = None
+) -> Policy:
+    """The layers in force. Raises ConfigError: without a file that was named, nothing may start."""
+    policy = Policy(layers=(*_file_layers(path, key, session), blocks_layer(config)))
     for told in _idle_rules(policy):
         _log.warning("%s", told)
     return policy
+
+
+def files_digest(settings: Settings) -> str | None:
+    """`file_digest` of the files as they are now; None when none is named. Raises ConfigError."""
+    layers = _file_layers(settings.policy, settings.key_policy, settings.session_policy)
+    return file_digest(Policy(layers=layers)) if layers else None
+
+
+def _file_layers(path: Path | None, key: Path | None, session: Path | None) -> tuple[Layer, ...]:
+    named = {LayerName.ORGANISATION: path, LayerName.KEY: key, LayerName.SESSION: session}
+    return tuple(load_policy_file(file, name).layer for name, file in named.items() if file is not None)
 
 
 def _idle_rules(policy: Policy) -> Iterator[str]:
@@ -46,8 +65,9 @@ def _idle_rules(policy: Policy) -> Iterator[str]:
 
 
 def file_digest(policy: Policy) -> str:
-    """What a process that names a policy file must name to mean this policy; empty: it has none."""
-    return next((layer.digest for layer in policy.layers if layer.name is not LayerName.CONFIGURATION), "")
+    """What a process that names policy files must name to mean this policy; empty: it has none."""
+    digests = [layer.digest for layer in policy.layers if layer.name is not LayerName.CONFIGURATION]
+    return digest_json([*digests]) if len(digests) > 1 else "".join(digests)
 
 
 def blocks_layer(config: McpConfig | None) -> Layer:

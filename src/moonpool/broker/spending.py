@@ -133,7 +133,7 @@ def low_budgets(ledgers: Mapping[Scope, Ledger], policy: Policy, facts: CallFact
         warned = ledgers[report.budget.scope].warned
         if report.low and report.name not in warned:
             warned.add(report.name)
-            yield report.name, report.shown(f"budget {report.name} is low before a call of {facts.name}")
+            yield report.name, report.after(f"budget {report.name} is low with this call of {facts.name}")
 
 
 def result_refused(ledgers: Mapping[Scope, Ledger], policy: Policy, size: int) -> str:

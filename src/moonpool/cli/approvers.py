@@ -46,7 +46,7 @@ async def open_approver(choice: Approve, output: ProgramOutput, data: Path) -> A
 
     terminal = open_terminal()
     if terminal is None:
-        yield DenyApprover(output.say, why="there is no terminal to ask on")
+        yield DenyApprover(output.say, why="there is no terminal to ask on (--approve queue waits for an answer)")
         return
     try:
         yield TerminalApprover(Terminal(terminal, output.held), name=f"terminal:{user_name()}")

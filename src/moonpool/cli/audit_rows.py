@@ -55,6 +55,8 @@ def verify_journal(anchor: str | None) -> int:
     outcome = verify_file(path, anchor=_anchor(anchor))
     if outcome.ok:
         typer.echo(f"{path}: {outcome.rows} records, chain whole; head {outcome.rows}:{outcome.head}")
+        if anchor is None:
+            typer.echo("moonpool: keep that head elsewhere: only --anchor shows that the end was cut off", err=True)
         return 0
     typer.echo(
         f"{path}: broken at record {outcome.broken_seq}: {outcome.why}; {outcome.rows} records before it are whole. "

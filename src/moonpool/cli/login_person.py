@@ -48,6 +48,7 @@ def forget_login(server_id: str, config: Path | None) -> int:
     if problem:
         typer.echo(_plain(f"moonpool: the login is forgotten here, but {problem}"), err=True)
     if count:
+        typer.echo(f"moonpool: forgot the login to {server.server_id}", err=True)
         return EXIT_OK
     typer.echo(f"moonpool: nobody is logged in to {server.server_id}", err=True)
     return EXIT_FAILED

@@ -49,7 +49,7 @@ def explain_one(
 ) -> None:
     """Print what is decided about one call. Raises MoonpoolError."""
     from moonpool.bootstrap import local_principal
-    from moonpool.broker.policies import load_policy
+    from moonpool.broker.policies import policy_in_force
     from moonpool.cli.config_choice import read_config
     from moonpool.cli.tool_catalog import open_catalog
     from moonpool.runtime.policy_questions import CallQuestion, explain_call
@@ -58,7 +58,7 @@ def explain_one(
     members = _arguments(arguments)
     taken_in, used = _labels(given.after), _used(given.used)
     config = read_config(config_path)
-    policy = load_policy(settings.policy, config)
+    policy = policy_in_force(settings, config)
     with open_catalog(config_path, refresh=False) as found:
         tool = found.catalog.find_path(call)
     server = config.find(tool.server_id) if config is not None else None

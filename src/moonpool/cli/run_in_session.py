@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.cli.run_order import RunParts
+    from moonpool.settings import Settings
 
 _TRIES_MAX: Final = 3
 
@@ -48,7 +49,7 @@ async def run_in_session(parts: RunParts, name: str) -> None:
         environment=order.environment,
         backend=order.backend,
         config_digest=_config_digest(order.config) if order.config is not None else None,
-        policy_digest=_policy_digest(parts.settings.policy),
+        policy_digest=_policy_digest(parts.settings),
     )
     files = RemoteFiles(lambda: _connection(folder, name))
     async with open_approver(order.approve, parts.output, data_folder(parts.settings)) as approver:
@@ -143,13 +144,13 @@ async def _wait_ready(reading: int, log: Path, name: str, say: Callable[[str], N
     raise SessionLostError(f"the process of session {name!r} ended while it started; see {log}")
 
 
-def _policy_digest(path: Path | None) -> str | None:
-    """Names the rules of a policy file, as they are now."""
-    if path is None:
+def _policy_digest(settings: Settings) -> str | None:
+    """Names the rules of the policy files, as they are now."""
+    if not any((settings.policy, settings.key_policy, settings.session_policy)):
         return None
-    from moonpool.broker.policy_file import load_policy_file
+    from moonpool.broker.policies import files_digest
 
-    return load_policy_file(path).layer.digest
+    return files_digest(settings)
 
 
 def _config_digest(path: Path | None) -> str:

@@ -38,6 +38,7 @@ def list_secrets() -> int:
 
 def remove_secret(name: str) -> int:
     if secret_store(os.environ).remove(SECRET_KIND, name):
+        typer.echo(f"moonpool: forgot {name}", err=True)
         return EXIT_OK
     typer.echo(f"moonpool: there is no secret {name[:40]!r}", err=True)
     return EXIT_FAILED

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from moonpool.bootstrap import assemble_tools, data_folder, local_principal, make_lessons, make_redactor, vector_maker
-from moonpool.broker.policies import load_policy
+from moonpool.broker.policies import policy_in_force
 from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.filters import only_tools
 from moonpool.catalog.render import LINE_CHARS_MAX, first_sentence, hit_lines, manifest_lines, one_line
@@ -52,7 +52,7 @@ class FoundTools:
         """What a search may answer with; the labels are those of the policy. Raises what reading it raises."""
         if not labels:
             return only_tools(read_only=read_only)
-        policy = load_policy(Settings.load(os.environ).policy, self.config)
+        policy = policy_in_force(Settings.load(os.environ), self.config)
         return only_tools(
             read_only=read_only, labels=labels, labels_of=lambda tool: policy.returns(tool) | policy.does(tool)
         )

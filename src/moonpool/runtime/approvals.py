@@ -16,7 +16,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from moonpool.core.approvals import STANDING_S_MAX, ApprovalAnswerError, StandingAnswer
 from moonpool.core.audit_records import StandingAnswerRecord, time_stamp
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from moonpool.broker.approval import ApprovalRequest
     from moonpool.core.approvals import QueuedRequest
+    from moonpool.core.json import JsonValue
     from moonpool.store.approvals import ApprovalStore
 
 _UNITS_S: Final = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -177,7 +178,7 @@ def _check_covers(request: QueuedRequest, where: tuple[Condition, ...]) -> None:
     What is shown of the arguments may be cut or redacted; then nobody can tell, and the rule is taken as it is.
     """
     try:
-        arguments = json.loads(request.arguments)
+        arguments = cast("JsonValue", json.loads(request.arguments))
     except ValueError:
         return
     for condition in where:

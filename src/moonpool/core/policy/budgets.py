@@ -169,7 +169,14 @@ class BudgetReport:
 
     def shown(self, text: str) -> str:
         """`text` in front of what is used of how much."""
-        return f"{text}: {self.used:.15g} of {self.limit:.15g} {self.measure.words} per {self.budget.scope} are used"
+        return self._told(text, self.used)
+
+    def after(self, text: str) -> str:
+        """The same with what this call takes."""
+        return self._told(text, total(self.used, self.adds))
+
+    def _told(self, text: str, used: float) -> str:
+        return f"{text}: {used:.15g} of {self.limit:.15g} {self.measure.words} per {self.budget.scope} are used"
 
 
 def total(one: float, other: float) -> float:

@@ -153,7 +153,9 @@ def _said(layer: Layer, rule: Rule, facts: CallFacts) -> Say:
     elif own:
         remedy = _hint(facts)
     else:
-        remedy = f"whoever keeps the {layer.name} policy can change rule {rule.rule_id!r}"
+        shipped = rule.rule_id.removeprefix("preset:")
+        change = f"change rule {shipped!r}" if shipped == rule.rule_id else f"take {shipped!r} out of its presets"
+        remedy = f"whoever keeps the {layer.name} policy can {change}"
         if rule.verdict is Verdict.DENY:
             reason += f"; {remedy}"
     return Say(
