@@ -93,6 +93,9 @@ class Index:
     def slots_of(self, server_ids: Iterable[str]) -> frozenset[int]:
         return frozenset[int]().union(*(self._shares[name].slots for name in server_ids if name in self._shares))
 
+    def holds(self, term: str) -> bool:
+        return term in self._postings
+
     def slots_by_key(self) -> dict[tuple[str, str], int]:
         return {indexed.key: slot for slot, indexed in enumerate(self._indexed) if indexed is not None}
 

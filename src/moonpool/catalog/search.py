@@ -1,9 +1,9 @@
 """From questions to ranked tools.
 
-One question is ranked in five steps: BM25F with synonyms, over the question and over its sentences; similarity of
-vectors mixed in, where there are any (`moonpool.catalog.dense`); a bonus for tools whose whole name the question says;
-a bonus for the servers that answer best over several tools; same names on several servers folded into one. Several
-questions are ranked apart and answered in turn, so that each gets its best tools among the first.
+One question is ranked in five steps: BM25F with synonyms and near words, over the question and over its sentences;
+similarity of vectors mixed in, where there are any (`moonpool.catalog.dense`); a bonus for tools whose whole name the
+question says; a bonus for the servers that answer best over several tools; same names on several servers folded into
+one. Several questions are ranked apart and answered in turn, so that each gets its best tools among the first.
 
 INVARIANT: equal scores are ordered by server and tool name, never by the order in which servers came.
 """
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from moonpool.catalog.neighbours import NEIGHBOUR_WEIGHT, NEIGHBOURS_MAX, QUESTION_TERMS_MAX, neighbours
 from moonpool.catalog.synonyms import SYNONYM_WEIGHT, synonyms
 from moonpool.catalog.text import sentences, terms
 
@@ -104,7 +105,10 @@ class _WordScores:
 
     @classmethod
     def of(cls, index: Index, query: str) -> _WordScores:
-        whole, *parts = index.scores([weigh(query), *map(weigh, sentences(query))])
+        asked = [weigh(query), *map(weigh, sentences(query))]
+        if len(set(terms(query))) <= QUESTION_TERMS_MAX:
+            asked = [with_neighbours(weighted, index) for weighted in asked]
+        whole, *parts = index.scores(asked)
         return cls(whole, parts)
 
     def at(self, slots: Sequence[int]) -> list[float]:
@@ -119,8 +123,9 @@ class _WordScores:
         """Those of `slots` that can be among the best `CANDIDATES`; the others' sentences need no look.
 
         INVARIANT: a sentence earns no slot more than the whole question does, since it has no other terms and none
-        with a higher weight. So what a slot earns as a whole bounds its mixed score from above, and the worst mixed
-        score of any `CANDIDATES` slots bounds the last of the best from below.
+        with a higher weight; near words are given to all of them or to none. So what a slot earns as a whole bounds
+        its mixed score from above, and the worst mixed score of any `CANDIDATES` slots bounds the last of the best
+        from below.
         """
         if not self.parts or len(slots) <= CANDIDATES:
             return slots
@@ -150,6 +155,16 @@ def weigh(query: str) -> dict[str, float]:
         for neighbour in synonyms(term):
             weighted.setdefault(neighbour, SYNONYM_WEIGHT)
     return weighted
+
+
+def with_neighbours(weighted: dict[str, float], index: Index) -> dict[str, float]:
+    """The same terms and, for each of the question's own, those near it that the index holds."""
+    widened = dict(weighted)
+    for term in (term for term, weight in weighted.items() if weight >= 1):
+        held = (near for near in neighbours(term) if index.holds(near))
+        for near in islice(held, NEIGHBOURS_MAX):
+            widened.setdefault(near, NEIGHBOUR_WEIGHT)
+    return widened
 
 
 def _best(slots: list[int], values: list[float], count: int) -> list[_Scored]:
