@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,8 @@ from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.entries import CatalogEntry, Hit
 from moonpool.catalog.render import hit_line
 from moonpool.catalog.tokens import count_tokens, definition_text
+from moonpool.faces.mcp.definitions import TOOLS, model_view
+from moonpool.faces.mcp.instructions import instructions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +28,21 @@ if TYPE_CHECKING:
 
 BUDGET: Final = 0.70
 """Stubs, as a share of the tokens of `tools/list` (issue 5)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaceCost:
+    """What a model pays for the MCP face before it asks anything."""
+
+    definitions: int  # of the three tools
+    instructions: int  # of the handshake, which names the servers of the catalog
+
+
+def face_cost(catalog: Catalog) -> FaceCost:
+    return FaceCost(
+        definitions=sum(count_tokens(_minified(model_view(tool))) for tool in TOOLS),
+        instructions=count_tokens(instructions(catalog.servers())),
+    )
 
 
 def forms(catalog: Catalog) -> dict[str, Callable[[ToolDefinition], str]]:
@@ -83,14 +101,17 @@ def main(arguments: list[str] | None = None) -> int:
         for server, counts in found["stub"].items()
     }
     tools = sum(map(len, lists.values()))
+    face = face_cost(Catalog(manifest_of(lists)))
     if options.json:
-        print(json.dumps({"tools": tools, "servers": len(lists), "forms": totals, "stub_share": stubs}))
+        said = {"tools": tools, "servers": len(lists), "forms": totals, "stub_share": stubs, "face": asdict(face)}
+        print(json.dumps(said))
         return 0
     print(f"{tools} tools of {len(lists)} servers; tokens: o200k\n")
     print(f"{'form':24}{'total':>10}{'median':>8}{'of JSON':>9}")
     for form, one in totals.items():
         print(f"{form:24}{one['total']:10.0f}{one['median']:8.0f}{one['share']:9.3f}")
-    print(f"\nstubs: {totals['stub']['share']:.3f} of the JSON's tokens, budget {BUDGET:.2f}")
+    print(f"\nthe MCP face: {face.definitions} for its three tools, {face.instructions} for its instructions")
+    print(f"stubs: {totals['stub']['share']:.3f} of the JSON's tokens, budget {BUDGET:.2f}")
     for server, share in sorted(stubs.items(), key=lambda item: -item[1]):
         print(f"  {server:30}{len(lists[server]):5} tools{share:8.3f}")
     return 0

@@ -69,8 +69,9 @@ def print_tables(run: Run, collections: list[Collection], scale: list[dict[str, 
             f" {one.coverage_as_shown:.3f} with the face's default limit)\n"
             f"{name}: {one.discovery_tokens:.0f} discovery tokens per task (p90 {one.discovery_tokens_p90:.0f}),"
             f" {one.discovery_tokens_one_call:.0f} with all searches in one call"
-            f" ({FIXED_TOKENS} of them fixed; the face's own definitions are {one.face_tokens});"
-            f" all definitions upfront: {one.upfront_tokens}"
+            f" ({FIXED_TOKENS} of them fixed, as the study counts); all definitions upfront: {one.upfront_tokens}\n"
+            f"{name}: {one.discovery_tokens_all_in:.0f} all in: with the {one.face_tokens} of the face's own three"
+            f" definitions and the {one.instructions_tokens} of its handshake instead"
         )
     for row in scale:
         print(

@@ -7,20 +7,20 @@ Coverage: of a task's gold tools, the share named within so many lines when all 
 answered in turn. Discovery: tokens of one search call per query with as many lines as the MCP face gives (beside it: of
 one call with all queries, where a tool is shown once), and of the definitions (stubs) of the tools that the task's run
 really executed, each once, plus `FIXED_TOKENS` for three short definitions of our own, as the study counts that the
-goal comes from. What the MCP face's definitions really cost is printed beside it.
+goal comes from. All in: the same with what a model really pays instead, `face_cost` (bench.tokens): the MCP face's
+three definitions and the instructions of its handshake with these servers.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.tokens import face_cost
 from moonpool.catalog.catalog import QUERIES_MAX, QUERY_CHARS_MAX
 from moonpool.catalog.render import ALSO_MAX, hit_lines
 from moonpool.catalog.tokens import DefinitionCosts, count_tokens
 from moonpool.faces.mcp.arguments import LIMIT_DEFAULT
-from moonpool.faces.mcp.definitions import TOOLS, model_view
 
 if TYPE_CHECKING:
     from bench.retrieval.query_sets import Collection, Key
@@ -42,7 +42,9 @@ class Replay:
     discovery_tokens: float
     discovery_tokens_p90: float
     discovery_tokens_one_call: float
-    face_tokens: int  # of the MCP face's own definitions, where `discovery_tokens` holds `FIXED_TOKENS`
+    discovery_tokens_all_in: float  # with `face_tokens` and `instructions_tokens` in place of `FIXED_TOKENS`
+    face_tokens: int  # of the MCP face's own definitions
+    instructions_tokens: int  # of the handshake
     upfront_tokens: int
 
 
@@ -56,6 +58,7 @@ def replay(collection: Collection, catalog: Catalog) -> Replay | None:
     covered = [_coverage(row, [one["query"] for one in searches[row["id"]]], catalog, keys) for row in tasks]
     spent = sorted(_tokens(searches[row["id"]], catalog, keys) for row in tasks)
     at_once = [_tokens(searches[row["id"]], catalog, keys, at_once=True) for row in tasks]
+    face = face_cost(catalog)
     return Replay(
         tasks=len(tasks),
         queries=sum(len(searches[row["id"]]) for row in tasks) / len(tasks),
@@ -69,7 +72,9 @@ def replay(collection: Collection, catalog: Catalog) -> Replay | None:
         discovery_tokens=sum(spent) / len(tasks),
         discovery_tokens_p90=spent[int(0.9 * len(spent))],
         discovery_tokens_one_call=sum(at_once) / len(tasks),
-        face_tokens=sum(count_tokens(json.dumps(model_view(tool), separators=(",", ":"))) for tool in TOOLS),
+        discovery_tokens_all_in=sum(spent) / len(tasks) - FIXED_TOKENS + face.definitions + face.instructions,
+        face_tokens=face.definitions,
+        instructions_tokens=face.instructions,
         upfront_tokens=DefinitionCosts().upfront(collection.manifest.tools()),
     )
 
