@@ -5,11 +5,9 @@ watches the descriptor) or synchronously (the thread polls). Whoever finds bytes
 one lock. So sync calls work inside a running loop, hundreds of async calls run at once, and threads do not get in each
 other's way.
 
-Among waiting threads one is the leader and polls the socket; the others sleep on a lock of their own. A leader that got
-its answer wakes the next. An event descriptor lets another reader, e.g. a loop in another thread, wake the leader.
+Which of several waiting threads polls the socket is `waiters.Turns`. An event descriptor lets another reader, e.g. a
+loop in another thread, wake it. What holds back interrupts meanwhile is `hold`.
 
-INVARIANT: a KeyboardInterrupt never falls between two steps that belong together. While the main thread is inside
-(`Guard`), the signal only leaves a note and wakes the wait; it is raised when the thread leaves, with all in order.
 INVARIANT: used only in the process that made it. After a fork the child shares the socket but not the state; mixing the
 two streams would break both, so every call from another pid fails (`ChannelGoneError`).
 """
@@ -23,94 +21,17 @@ import socket
 import threading
 from typing import Any
 
+from moonpool_guest.hold import Guard, Hold
+from moonpool_guest.waiters import Turns, Waiter
 from moonpool_wire.channel import BlobRefused, Channel, Message
 from moonpool_wire.frames import WireError
 
 _READ_BYTES = 65536  # below malloc's mmap threshold: a larger buffer costs two system calls and page faults per read
-
-
 _LOOK_AGAIN_MS = 100
 
 
 class ChannelGoneError(Exception):
     """The channel cannot be used from here: another process, or the host has closed it."""
-
-
-class Waiter:
-    """One caller's expectation of one message. `message` is set exactly once, or `refused` is."""
-
-    __slots__ = ("done", "future", "loop", "message", "refused", "wake")
-
-    def __init__(self) -> None:
-        self.done = False
-        self.message: Message | None = None
-        self.refused = False
-        self.wake: threading.Lock | None = None
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self.future: asyncio.Future[None] | None = None
-
-
-class Hold:
-    """Holds back KeyboardInterrupt in the main thread while a `with` block runs. Blocks may nest."""
-
-    def __init__(self, event_fd: int) -> None:
-        self._event_fd = event_fd
-        self._main = threading.main_thread().ident
-        self._depth = 0
-        self._noted = False
-        self.sleeping_on: threading.Lock | None = None  # what the main thread waits for, if it is a follower
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether this thread should leave, because an interrupt waits for it."""
-        return self._noted and threading.get_ident() == self._main
-
-    def interrupt(self) -> None:
-        """Called by the signal handler, in the main thread: raise KeyboardInterrupt now or when the block ends."""
-        self._noted = True
-        self.settle()
-        os.eventfd_write(self._event_fd, 1)
-        if self.sleeping_on is not None and self.sleeping_on.locked():
-            self.sleeping_on.release()
-
-    def note(self) -> None:
-        """Called by the signal handler where nothing may be raised: `settle`, or the next block, raises it."""
-        self._noted = True
-
-    def settle(self) -> None:
-        """Raise what was noted, unless the main thread is inside a block."""
-        if self._noted and not self._depth:
-            self._noted = False
-            raise KeyboardInterrupt
-
-    def forget(self) -> None:
-        """The execution that the interrupt was meant for is over."""
-        self._noted = False
-
-    def __enter__(self) -> None:
-        if threading.get_ident() == self._main:
-            self._depth += 1
-
-    def __exit__(self, *_: object) -> None:
-        if threading.get_ident() == self._main:
-            self._depth -= 1
-            self.settle()
-
-
-class Guard:
-    """The channel's lock. Whoever has it is also held."""
-
-    def __init__(self, hold: Hold) -> None:
-        self._hold = hold
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> None:
-        self._hold.__enter__()
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-        self._hold.__exit__()
 
 
 class GuestChannel:
@@ -126,8 +47,7 @@ class GuestChannel:
         self.hold = Hold(self._event_fd)
         self._lock = Guard(self.hold)
         self._waiters: dict[int, Waiter] = {}
-        self._followers: dict[int, Waiter] = {}
-        self._leader: int | None = None  # ident of the thread that polls
+        self._turns = Turns()
         self._loops: dict[asyncio.AbstractEventLoop, int] = {}
         self._control: collections.deque[tuple[dict[str, Any], bytes]] = collections.deque()
         self._control_waiter: Waiter | None = None
@@ -192,19 +112,12 @@ class GuestChannel:
                 self._lead_or_follow(waiter)
 
     def _lead_or_follow(self, waiter: Waiter) -> None:
-        me = threading.get_ident()
-        wake: threading.Lock | None = None
         with self._lock:
             if self._closed:
                 raise ChannelGoneError("the host has closed the channel")
             if waiter.done:
                 return
-            if self._leader in (None, me):
-                self._leader = me
-            else:
-                wake = waiter.wake = threading.Lock()
-                wake.acquire()
-                self._followers[id(waiter)] = waiter
+            wake = self._turns.enter(waiter)
         try:
             if wake is None:
                 self._poll_until(waiter)
@@ -212,12 +125,7 @@ class GuestChannel:
                 self._sleep_until(wake)
         finally:
             with self._lock:
-                waiter.wake = None
-                self._followers.pop(id(waiter), None)
-                if self._leader == me:
-                    self._leader = None
-                if self._leader is None:
-                    self._wake_follower()
+                self._turns.leave(waiter, all_awake=self._closed)
 
     def _sleep_until(self, wake: threading.Lock) -> None:
         if threading.current_thread() is not threading.main_thread():
@@ -238,14 +146,6 @@ class GuestChannel:
                     _drain_event(self._event_fd)
                 else:
                     self._read_and_answer()
-
-    def _wake_follower(self) -> None:
-        """Wake one sleeping thread, which then polls; all of them when the channel is closed."""
-        for follower in self._followers.values():
-            if follower.wake is not None and follower.wake.locked():
-                follower.wake.release()
-                if not self._closed:
-                    return
 
     async def wait_async(self, waiter: Waiter) -> None:
         """Wait in a running loop until `waiter` is done. Raises ChannelGoneError when the host closes the channel."""
@@ -336,8 +236,7 @@ class GuestChannel:
         head: dict[str, Any] = json.loads(event.head)
         waiter = self._waiters.pop(head["id"], None) if "id" in head else None
         if waiter is not None:
-            waiter.refused = isinstance(event, BlobRefused)
-            waiter.message = event if isinstance(event, Message) else None
+            waiter.answer(event)
             self._finish(waiter)
         elif isinstance(event, Message) and "id" not in head:
             self._control.append((head, event.body))
@@ -349,15 +248,7 @@ class GuestChannel:
         self._rouse(waiter)
 
     def _rouse(self, waiter: Waiter) -> None:
-        if waiter.future is not None and waiter.loop is not None:
-            try:
-                waiter.loop.call_soon_threadsafe(_settle, waiter.future)
-            except RuntimeError:
-                pass  # its loop is closed; nobody waits there any more
-        elif waiter.wake is not None:
-            if waiter.wake.locked():
-                waiter.wake.release()
-        else:
+        if not waiter.rouse():
             os.eventfd_write(self._event_fd, 1)
 
     def _close(self) -> None:
@@ -365,7 +256,7 @@ class GuestChannel:
         for waiter in [*self._waiters.values(), *([self._control_waiter] if self._control_waiter else [])]:
             self._rouse(waiter)
         self._waiters.clear()
-        self._wake_follower()
+        self._turns.wake_next(all_awake=True)
         os.eventfd_write(self._event_fd, 1)
 
     def _check(self) -> None:
@@ -385,8 +276,3 @@ def _drain_event(fd: int) -> None:
         os.eventfd_read(fd)
     except BlockingIOError:
         pass  # another thread was faster
-
-
-def _settle(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)

@@ -9,7 +9,8 @@ import itertools
 import json
 from typing import Any
 
-from moonpool_guest.channel import ChannelGoneError, GuestChannel, Waiter
+from moonpool_guest.channel import ChannelGoneError, GuestChannel
+from moonpool_guest.waiters import Waiter
 
 _state: "dict[str, GuestChannel]" = {}
 _ids = itertools.count(1)
