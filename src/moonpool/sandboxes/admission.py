@@ -4,7 +4,7 @@ Places are counted in all and per scope (tenant); callers that find none wait in
 that a tenant with two callers waits for two turns, not for the two hundred callers of its neighbour. The line is
 bounded; when it is full, the scope with the longest part of it loses its newest caller, not whoever comes last.
 
-Pure bookkeeping: `pool` opens, waits and tells callers.
+Pure bookkeeping: `pool` opens, `waiting` waits and tells callers.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 For each kind (scope, image, limits, language) some sandboxes stand ready, between a low and a high mark after recent
 demand (`demand`). A caller who finds none waits for one to be opened: only a few are opened at the same time, because
-more would only slow each other down; scopes take turns (`admission`); line and wait are bounded, and who comes in vain
-gets `BusyError`. There is no release: a used sandbox is discarded by whoever used it, and its place is free when no
-process of it is left. When a caller needs a place, ready ones of other kinds are given up, least recently used first.
+more would only slow each other down; scopes take turns (`admission`); line and wait are bounded (`waiting`), and who
+comes in vain gets `BusyError`. There is no release: a used sandbox is discarded by whoever used it, and its place is
+free when no process of it is left. When a caller needs a place, ready ones of other kinds are given up, least recently
+used first (`stock`).
 
 Every sandbox has one task here, from its opening to its end. Ahead of need a sandbox is opened only when nobody can be
 served, and not in the first moments after code was started: the code goes first.
@@ -22,19 +23,19 @@ from typing import TYPE_CHECKING
 
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.languages import PYTHON
-from moonpool.sandboxes.admission import FairLine, Places
+from moonpool.sandboxes.admission import Places
 from moonpool.sandboxes.preparing import Preparer
 from moonpool.sandboxes.refusals import BusyError, PoolClosedError, Refusals
-from moonpool.sandboxes.shelf import Waiter
 from moonpool.sandboxes.statistics import CountsZygotes, PoolStatistics
 from moonpool.sandboxes.stock import Stock
+from moonpool.sandboxes.waiting import WaitingRoom
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
     from moonpool.sandboxes.pool_limits import PoolLimits
-    from moonpool.sandboxes.shelf import Shelf
+    from moonpool.sandboxes.shelf import Shelf, Waiter
 
 _QUIET_S = 0.01  # the code that was just started goes first; a fork takes 4 ms of the same cores
 _TEND_S = 1.0
@@ -55,12 +56,11 @@ class SandboxPool:
         self._preparer = Preparer(backend, on_opened)
         self._places = Places(alive_max=limits.alive_max, alive_per_scope_max=limits.alive_per_scope_max)
         self._refusals = Refusals(limits, self._places, clock)
-        self._line: FairLine[Waiter] = FairLine()
+        self._waiting = WaitingRoom(limits, self._refusals, on_expired=self._pump)
         self._stock = Stock(ready_high=limits.ready_high)
         self._ahead_max = max(1, limits.opening_max // 4)
         self._opening = 0
         self._lives: set[asyncio.Task[None]] = set()
-        self._leaving: dict[Sandbox, asyncio.Task[object]] = {}  # given up, not gone yet
         self._quiet_until = 0.0
         self._refill_timer: asyncio.TimerHandle | None = None
         self._tend_timer: asyncio.TimerHandle | None = None
@@ -118,33 +118,13 @@ class SandboxPool:
     def _wait_for(self, spec: SandboxSpec, language: str) -> Waiter:
         if self._closed:
             raise PoolClosedError
-        if len(self._line) >= self._limits.waiting_max:
-            self._make_way(spec.scope)
-        now, loop = self._clock(), asyncio.get_running_loop()
+        self._waiting.make_way(spec.scope)
+        now = self._clock()
         shelf = self._stock.shelf(spec, language)
         shelf.demand.note(now)
-        waiter = Waiter(shelf, spec, now, loop.create_future())
-        if not shelf.miss(waiter):
-            self._line.join(spec.scope, waiter)
-        waiter.timer = loop.call_later(self._limits.wait_s_max, self._expire, waiter)
+        waiter = self._waiting.join(shelf, spec, now)
         self._tend_later()
         return waiter
-
-    def _make_way(self, scope: str) -> None:
-        """The line is full: refuse the newest of the scope that fills it, or else the one who comes."""
-        error = self._refusals.line_is_full(len(self._line))
-        loser = self._line.newest_of_longest(scope)
-        if loser is None:
-            raise error
-        self._drop(loser)
-        loser.settle(error)
-
-    def _expire(self, waiter: Waiter) -> None:
-        if waiter in waiter.shelf.covered():
-            return  # its sandbox is being opened, and that has deadlines of its own
-        self._drop(waiter)
-        waiter.settle(self._refusals.waited_in_vain(waiter.shelf.scope, len(self._line)))
-        self._pump()
 
     def _leave(self, waiter: Waiter) -> None:
         """The caller has gone."""
@@ -154,21 +134,8 @@ class SandboxPool:
                 waiter.shelf.in_use -= 1
                 self._hand_over(waiter.shelf, handed.result())
         else:
-            self._drop(waiter)
+            self._waiting.drop(waiter)
         self._pump()
-
-    def _drop(self, waiter: Waiter) -> None:
-        if waiter.timer is not None:
-            waiter.timer.cancel()
-        if waiter in waiter.shelf.waiters:
-            waiter.shelf.waiters.remove(waiter)
-        self._line.leave(waiter.shelf.scope, waiter)
-        self._cover(waiter.shelf)
-
-    def _cover(self, shelf: Shelf) -> None:
-        """Those whom an opening under way will serve need not stand in the line."""
-        for waiter in shelf.covered():
-            self._line.leave(shelf.scope, waiter)
 
     # --- opening
 
@@ -177,7 +144,7 @@ class SandboxPool:
         if self._closed:
             return
         while self._opening < self._limits.opening_max:
-            waiter = self._line.next(self._may_open)
+            waiter = self._waiting.next(self._may_open)
             if waiter is None:
                 self._make_room()
                 self._refill()
@@ -216,11 +183,10 @@ class SandboxPool:
         except Exception as error:
             self._opened_one(shelf)
             shelf.failed(self._clock())
-            waiter = shelf.next_waiter()
+            waiter = self._waiting.take_next(shelf)
             if waiter is not None:
-                self._line.leave(shelf.scope, waiter)
                 waiter.settle(error)
-            self._cover(shelf)
+            self._waiting.cover(shelf)
             self._tend_later()
             if waiter is None and not isinstance(error, MoonpoolError):
                 raise  # a bug that nobody would hear of
@@ -246,22 +212,21 @@ class SandboxPool:
             group = [] if ahead else self._stock.oldest_unused_group(other_than=shelf)
             if not group:
                 raise
-            await asyncio.gather(*(self._give_up(one) for one in group for _ in tuple(one.ready)))
+            await asyncio.gather(*(self._stock.give_up(one) for one in group for _ in tuple(one.ready)))
             return await self._preparer.open(spec)
 
     def _hand_over(self, shelf: Shelf, sandbox: Sandbox) -> None:
         now = self._clock()
-        waiter = shelf.next_waiter()
+        waiter = self._waiting.take_next(shelf)
         if waiter is not None:
-            self._line.leave(shelf.scope, waiter)
             waiter.settle(sandbox)
             shelf.handed_over(now - waiter.since)
             self._on_taken(now)
         else:
             shelf.ready.append(sandbox)
             while shelf.ready and (self._closed or shelf.excess(now) > 0):
-                self._give_up(shelf)
-        self._cover(shelf)
+                self._stock.give_up(shelf)
+        self._waiting.cover(shelf)
 
     def _on_taken(self, now: float) -> None:
         self._refusals.note_served(now)
@@ -271,12 +236,7 @@ class SandboxPool:
         self._tend_later()
 
     def _on_ended(self, shelf: Shelf, sandbox: Sandbox) -> None:
-        if sandbox in self._leaving:
-            del self._leaving[sandbox]
-        elif sandbox in shelf.ready:  # it ended by itself, or was lost with its zygote
-            shelf.ready.remove(sandbox)
-            shelf.discarded()
-        else:
+        if not self._stock.ended_unused(shelf, sandbox):
             shelf.in_use -= 1
 
     # --- ahead of need, and back
@@ -303,22 +263,14 @@ class SandboxPool:
 
     def _make_room(self) -> None:
         """Give up ready ones whose places are waited for."""
-        for scope in self._line.scopes():
-            if len(self._leaving) >= min(len(self._line), self._limits.opening_max):
+        for scope in self._waiting.scopes():
+            if self._stock.leaving >= min(len(self._waiting), self._limits.opening_max):
                 return
             setting = self._places.lacking(scope)
             if setting is not None:
                 shelf = self._stock.oldest_ready(None if setting == "sandboxes_max" else scope)
                 if shelf is not None:
-                    self._give_up(shelf)
-
-    def _give_up(self, shelf: Shelf) -> asyncio.Task[object]:
-        """End the ready one that has stood longest."""
-        sandbox = shelf.ready.popleft()
-        shelf.discarded()
-        closing: asyncio.Task[object] = asyncio.ensure_future(sandbox.close())
-        self._leaving[sandbox] = closing
-        return closing
+                    self._stock.give_up(shelf)
 
     def _tend_later(self) -> None:
         if self._tend_timer is None and not self._closed:
@@ -330,7 +282,7 @@ class SandboxPool:
         now = self._clock()
         for shelf in self._stock:
             while shelf.excess(now) > 0 and shelf.ready:
-                self._give_up(shelf)
+                self._stock.give_up(shelf)
         self._stock.forget_unused(now)
         self._pump()
         if not self._stock.rests(now):
@@ -343,13 +295,12 @@ class SandboxPool:
             if timer is not None:
                 timer.cancel()
         for shelf in self._stock:
-            while (waiter := shelf.next_waiter()) is not None:
-                self._line.leave(shelf.scope, waiter)
+            while (waiter := self._waiting.take_next(shelf)) is not None:
                 waiter.settle(PoolClosedError())
             while shelf.ready:
-                self._give_up(shelf)
-        leaving = tuple(self._leaving.values())
+                self._stock.give_up(shelf)
+        given_up = self._stock.wait_gone()
         for life in self._lives:
             life.cancel()  # one that opens leaves nothing
         await asyncio.gather(*self._lives, return_exceptions=True)
-        await asyncio.gather(*leaving, *self._leaving.values())
+        await asyncio.gather(given_up, self._stock.wait_gone())

@@ -1,11 +1,13 @@
 """All shelves of a pool, and the choices among them: what to open ahead of need, what to give up.
 
 Opening ahead goes to the shelf that lacks most of what it should have. Giving up takes from the shelf that was used
-longest ago. Shelves that nobody has used for a while are forgotten, so their number is bounded by what is in use.
+longest ago; it leaves the shelf at once and is gone a moment later. Shelves that nobody has used for a while are
+forgotten, so their number is bounded by what is in use.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.shelf import Kind, Shelf
@@ -13,7 +15,7 @@ from moonpool.sandboxes.shelf import Kind, Shelf
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from moonpool.sandboxes.base import SandboxSpec
+    from moonpool.sandboxes.base import Sandbox, SandboxSpec
 
 
 class Stock:
@@ -22,6 +24,7 @@ class Stock:
     def __init__(self, *, ready_high: int) -> None:
         self._ready_high = ready_high
         self._shelves: dict[Kind, Shelf] = {}
+        self._leaving: dict[Sandbox, asyncio.Task[object]] = {}  # given up, not gone yet
 
     def __iter__(self) -> Iterator[Shelf]:
         return iter(tuple(self._shelves.values()))
@@ -59,6 +62,33 @@ class Stock:
             group for group in groups.values() if any(shelf.ready for shelf in group) and not any(map(_busy, group))
         ]
         return min(unused, key=lambda group: max(shelf.used_at for shelf in group)) if unused else []
+
+    @property
+    def leaving(self) -> int:
+        """How many were given up whose places are not free yet."""
+        return len(self._leaving)
+
+    def give_up(self, shelf: Shelf) -> asyncio.Task[object]:
+        """End the ready one that has stood longest."""
+        sandbox = shelf.ready.popleft()
+        shelf.discarded()
+        closing: asyncio.Task[object] = asyncio.ensure_future(sandbox.close())
+        self._leaving[sandbox] = closing
+        return closing
+
+    def ended_unused(self, shelf: Shelf, sandbox: Sandbox) -> bool:
+        """A sandbox has ended; whether nobody had it."""
+        if self._leaving.pop(sandbox, None) is not None:
+            return True
+        if sandbox in shelf.ready:  # it ended by itself, or was lost with its zygote
+            shelf.ready.remove(sandbox)
+            shelf.discarded()
+            return True
+        return False
+
+    def wait_gone(self) -> asyncio.Future[list[object]]:
+        """Done when those that leave now are gone."""
+        return asyncio.gather(*self._leaving.values())
 
     def forget_unused(self, now: float) -> None:
         """Drop the shelves that nothing would be lost with."""
