@@ -5,7 +5,7 @@ requests, subscriptions) and the Streamable HTTP transport. Requests go through 
 server's own JSON; see `era`. A request runs in its caller's task from end to end.
 
 INVARIANT: a Link is entered and left by one task, its owner in `supervisor`; everybody may call `request` on it.
-Neighbours: `dialling` makes it, `link_failures` says why a request failed.
+Neighbours: `dialling` makes it, `tool_calls` says how a call goes over it, `link_failures` why a request failed.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 from mcp import ClientSession, MCPError
-from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 from mcp.types import (
-    HEADER_MISMATCH,
     LOG_LEVEL_META_KEY,
     SERVER_INFO_META_KEY,
     LoggingMessageNotification,
@@ -35,13 +33,11 @@ from moonpool.broker.upstreams.era import CLIENT, UnknownRevisionError, discover
 from moonpool.broker.upstreams.http import EXCHANGE, Exchange
 from moonpool.broker.upstreams.link_failures import LinkFailures
 from moonpool.broker.upstreams.listing import ListingPages
-from moonpool.broker.upstreams.offers import SUBSCRIBE, Offers, offered_tools
-from moonpool.broker.upstreams.questions import ROUND_COUNT_MAX
+from moonpool.broker.upstreams.offers import SUBSCRIBE, offered_tools
 from moonpool.broker.upstreams.remarks import Remarks
 from moonpool.broker.upstreams.results import check_encodable, check_result
-from moonpool.broker.upstreams.tasks import REVISION as TASK_REVISION
-from moonpool.broker.upstreams.tasks import TaskCall, offers_tasks, tools_that_require_tasks
-from moonpool.core.manifest import RESERVED_PREFIX, ServerListing
+from moonpool.broker.upstreams.tool_calls import ToolCalls
+from moonpool.core.manifest import ServerListing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -97,10 +93,8 @@ class Link:
         self._questions = questions
         self._about: JsonObject = {}
         self._first_roots: list[JsonValue] = []
-        self._task_tools: frozenset[str] | None = None
-        self._header_maps: dict[str, Any] = {}
         self._remarks = Remarks(spec.config, lambda: self.failures.secrets)
-        self._offers = Offers(spec.config.server_id, self._ask)
+        self._calls = ToolCalls(spec.config, self, questions)
         self.session = ClientSession(dispatcher=dispatcher, message_handler=self._on_message, client_info=CLIENT)
         self._changes = ChangeStream(self.session, spec.subscriptions, spec.on_change)
 
@@ -177,56 +171,9 @@ class Link:
     async def call_tool(self, name: str, arguments: JsonObject) -> JsonObject:
         """The raw CallToolResult, or what a reserved name stands for as one."""
         with self._questions.on_behalf_of(CALL_IN_HAND.get()):
-            return await self._carry_out(name, arguments)
-
-    async def _carry_out(self, name: str, arguments: JsonObject) -> JsonObject:
-        try:
-            if name.startswith(RESERVED_PREFIX):
-                result = await self._offers.call(name, arguments, await self._capabilities())
-            else:
-                result = await self._call(name, arguments)
-        except UpstreamProtocolError as exc:
-            stale = exc.rpc_code == HEADER_MISMATCH and is_modern(self.protocol_version)
-            if not stale or name.startswith(RESERVED_PREFIX):
-                raise
-            await self.list_tools()  # the server refused before it ran anything: our header map is missing or stale
-            result = await self._call(name, arguments)
-        result = check_result(self._config.server_id, name, result)
+            result = check_result(self._config.server_id, name, await self._calls.call(name, arguments))
         if self._process is None:  # lines of a process were parsed strictly; what the SDK parsed was not
             check_encodable(self._config.server_id, name, result)
-        return result
-
-    async def _call(self, name: str, arguments: JsonObject) -> JsonObject:
-        params: JsonObject = {"name": name, "arguments": arguments}
-        if self._config.tasks and await self._requires_task(name):
-            return await TaskCall(self._config.server_id, self._send_plain).result(params)
-        return await self._ask("tools/call", params, doing=name, header_map=self._header_maps.get(name))
-
-    async def _send_plain(self, method: str, params: JsonObject) -> JsonObject:
-        return await self.request(method, params, doing=method)
-
-    async def _requires_task(self, name: str) -> bool:
-        """Whether a tool has to be called as a task. The listing that told may be from the cache: then ask for it."""
-        if self.protocol_version != TASK_REVISION or not offers_tasks(await self._capabilities()):
-            return False
-        if self._task_tools is None:
-            await self.list_tools()
-        return name in (self._task_tools or ())
-
-    async def _ask(self, method: str, params: JsonObject, *, doing: str = "", header_map: Any = None) -> JsonObject:
-        """Send, and send again with the answers as long as the server asks for input that can be given.
-
-        SPEC: the request is repeated as it was, with a new id; its state goes back untouched and to no other request.
-        """
-        more: JsonObject | None = {}
-        result: JsonObject = {}
-        for _ in range(ROUND_COUNT_MAX):
-            result = await self.request(method, {**params, **more}, doing=doing or method, header_map=header_map)
-            if result.get("resultType") != "input_required" or not is_modern(self.protocol_version):
-                break
-            more = await self._questions.input_responses(result, CALL_IN_HAND.get())
-            if more is None:
-                break
         return result
 
     async def list_tools(self) -> ServerListing:
@@ -235,9 +182,7 @@ class Link:
         cursor = pages.add(await self.request("tools/list", {}, doing="tools/list"))
         while cursor is not None:
             cursor = pages.add(await self.request("tools/list", {"cursor": cursor}, doing="tools/list"))
-        if is_modern(self.protocol_version):
-            self._keep_header_maps(pages)
-        self._task_tools = tools_that_require_tasks(pages.tools)
+        self._calls.learn(pages)
         return await self._listing(pages)
 
     async def answers(self, timeout_s: float) -> bool:
@@ -266,9 +211,7 @@ class Link:
 
     async def subscribe(self, uri: str) -> None:
         """Have the server tell when a resource changes. Raises UpstreamError."""
-        if not any(
-            tool.name == SUBSCRIBE for tool in offered_tools(self._config.server_id, await self._capabilities())
-        ):
+        if not any(tool.name == SUBSCRIBE for tool in offered_tools(self._config.server_id, await self.capabilities())):
             problem = "does not offer subscriptions (any more)"
             raise UpstreamProtocolError(self._config.server_id, problem, for_guest=problem)
         if not is_modern(self.protocol_version):
@@ -282,16 +225,7 @@ class Link:
         if not is_modern(self.protocol_version):
             await self.request("resources/unsubscribe", {"uri": uri}, doing="resources/unsubscribe")
 
-    def _keep_header_maps(self, pages: ListingPages) -> None:
-        """SPEC: a 2026-07-28 client must drop tools whose `x-mcp-header` annotations are invalid."""
-        self._header_maps.clear()
-        for tool in pages.tools:
-            if (reason := find_invalid_x_mcp_header(tool.input_schema)) is not None:
-                pages.drop(tool.name, f"invalid x-mcp-header: {said(reason, 200)}")
-            else:
-                self._header_maps[tool.name] = x_mcp_header_map(tool.input_schema)
-
-    async def _capabilities(self) -> JsonValue:
+    async def capabilities(self) -> JsonValue:
         """What the server declared; one whose era was taken on trust is asked now."""
         if not self._about and is_modern(self.protocol_version):
             try:
@@ -301,7 +235,7 @@ class Link:
         return self._about.get("capabilities")
 
     async def _listing(self, pages: ListingPages) -> ServerListing:
-        offered = await self._offers.present(await self._capabilities())
+        offered = await self._calls.offered()
         meta = self._about.get("_meta")
         info = self._about.get("serverInfo") or (meta.get(SERVER_INFO_META_KEY) if isinstance(meta, dict) else None)
         named = info if isinstance(info, dict) else {}
