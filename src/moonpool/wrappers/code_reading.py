@@ -5,7 +5,7 @@ are bounded, and nothing here recurses to a depth of the code's choice. Parsing 
 it in a worker thread.
 What is found is a service to the writer. Nothing is enforced here: the broker decides each call when it comes.
 
-What names mean is `code_names`, where they are bound `code_scopes`, arguments `code_arguments`.
+What an expression means is `code_meanings`, what arguments are `code_arguments`.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from __future__ import annotations
 import ast
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from moonpool.wrappers.code_arguments import Arguments
+from moonpool.wrappers.code_meanings import Ambiguous, Meanings, is_importer, literal
 from moonpool.wrappers.code_names import TREES, Kind, Miss, NameIndex, Target
-from moonpool.wrappers.code_scopes import Imported, Opaque, survey
+from moonpool.wrappers.code_scopes import survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from moonpool.wrappers.code_scopes import Binding, Scope, Survey
+    from moonpool.wrappers.code_scopes import Scope, Survey
 
 NODE_COUNT_MAX: Final = 200_000
 ITEM_COUNT_MAX: Final = 1000
-_DOTS_MAX: Final = 32
-_ALIAS_DEPTH_MAX: Final = 8
 _PARSE_ERRORS: Final = (SyntaxError, ValueError, RecursionError, MemoryError)
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +101,9 @@ def read_code(source: bytes, index: NameIndex, wire_names: Callable[[str, str], 
     return _Reader(survey(tree, node_count_max=NODE_COUNT_MAX), index, wire_names).read()
 
 
-@dataclass(frozen=True, slots=True)
-class _Ambiguous:
-    """A name that is a wrapper in one place and something else in another."""
-
-
-_AMBIGUOUS: Final = _Ambiguous()
-_Meaning: TypeAlias = Target | Miss | _Ambiguous | None
-_Item = TypeVar("_Item")
-
-
 class _Reader:
     def __init__(self, found: Survey, index: NameIndex, wire_names: Callable[[str, str], Mapping[str, str]]) -> None:
-        self._found, self._index, self._wire_names = found, index, wire_names
-        self._known: dict[tuple[int, str], _Meaning] = {}
+        self._found, self._meanings, self._wire_names = found, Meanings(index), wire_names
         self._read = CodeRead()
 
     def read(self) -> CodeRead:
@@ -148,86 +137,26 @@ class _Reader:
             if path != given:
                 text = f"`from {'.'.join(path)} import *` hides which tools are used; import them by name"
                 self._read.uncertain.append(Uncertainty(node.lineno, text))
-            meaning = self._follow(path)
+            meaning = self._meanings.follow(path)
             if isinstance(meaning, Miss):
                 self._read.misses.append(MissRead(node.lineno, meaning))
             else:
                 self._read.imports.append(ImportRead(node.lineno, ".".join(path)))
 
     def _name(self, node: ast.Name | ast.Attribute, scope: Scope) -> None:
-        meaning = self._resolve(node, scope)
+        meaning = self._meanings.of(node, scope)
         if isinstance(meaning, Miss) and isinstance(node, ast.Attribute):
             self._read.misses.append(MissRead(node.lineno, meaning))
         elif isinstance(meaning, Target) and meaning.is_called and id(node) not in self._found.used:
             text = f"{meaning.path} is passed on here; the calls that are made of it cannot be read"
             self._read.uncertain.append(Uncertainty(node.lineno, text))
 
-    def _follow(self, path: tuple[str, ...]) -> Target | Miss | None:
-        meaning: Target | Miss | None = self._index.root(path[0])
-        for part in path[1:]:
-            if not isinstance(meaning, Target):
-                break
-            meaning = self._index.step(meaning, part)
-        return meaning
-
-    def _resolve(self, node: ast.expr, scope: Scope, depth: int = 0) -> _Meaning:
-        """What a dotted name means; a Miss only at the part that misses."""
-        attributes: list[str] = []
-        while isinstance(node, ast.Attribute):
-            attributes.append(node.attr)
-            node = node.value
-            if len(attributes) > _DOTS_MAX:
-                return None
-        if isinstance(node, ast.Name):
-            meaning = self._resolve_name(node.id, scope, depth)
-        elif isinstance(node, ast.Call) and depth < _ALIAS_DEPTH_MAX:
-            meaning = self._resolve_call(node, scope, depth)
-        else:
-            return None
-        for name in reversed(attributes):
-            if not isinstance(meaning, Target):
-                return meaning if isinstance(meaning, _Ambiguous) else None
-            meaning = self._index.step(meaning, name)
-        return meaning
-
-    def _resolve_name(self, name: str, scope: Scope, depth: int) -> _Meaning:
-        found = scope.find(name)
-        if found is None:
-            return None
-        where, bindings = found
-        key = (id(where), name)
-        if key not in self._known:
-            self._known[key] = None  # a name that is made of itself means nothing
-            meanings = {self._meaning(binding, where, depth) for binding in bindings[:64]}
-            ours = {one for one in meanings if isinstance(one, Target)}
-            if not ours:
-                self._known[key] = _AMBIGUOUS if _AMBIGUOUS in meanings else None
-            else:
-                self._known[key] = ours.pop() if len(meanings) == 1 else _AMBIGUOUS
-        return self._known[key]
-
-    def _meaning(self, binding: Binding, scope: Scope, depth: int) -> _Meaning:
-        if isinstance(binding, Opaque) or depth >= _ALIAS_DEPTH_MAX:
-            return None
-        if isinstance(binding, Imported):
-            return self._follow(binding.path)
-        return self._resolve(binding, scope, depth + 1)
-
-    def _resolve_call(self, node: ast.Call, scope: Scope, depth: int) -> _Meaning:
-        """`getattr(module, "tool")` and `importlib.import_module("servers.x")` with literal names."""
-        if isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) >= 2:
-            base, name = self._resolve(node.args[0], scope, depth + 1), _text(node.args[1])
-            return self._index.step(base, name) if isinstance(base, Target) and name is not None else None
-        if _is_importer(node.func, scope) and node.args and (name := _text(node.args[0])) is not None:
-            return self._follow(tuple(name.split(".")))
-        return None
-
     # --- calls
 
     def _call(self, node: ast.Call, scope: Scope) -> None:
         self._look_up(node, scope)
-        meaning = self._resolve(node.func, scope)
-        if isinstance(meaning, _Ambiguous):
+        meaning = self._meanings.of(node.func, scope)
+        if isinstance(meaning, Ambiguous):
             text = "what is called here is a tool or something else, depending on how the code runs"
             self._read.uncertain.append(Uncertainty(node.lineno, text))
         elif not isinstance(meaning, Target):
@@ -246,15 +175,15 @@ class _Reader:
 
     def _look_up(self, node: ast.Call, scope: Scope) -> None:
         """Names that are looked up by text: findings when they miss or are computed."""
-        if _is_importer(node.func, scope) and node.args:
-            name = _text(node.args[0])
-            meaning = self._follow(tuple(name.split("."))) if name is not None else None
+        if is_importer(node.func, scope) and node.args:
+            name = literal(node.args[0])
+            meaning = self._meanings.follow(tuple(name.split("."))) if name is not None else None
             computed = name is None
         elif isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) >= 2:
-            base = self._resolve(node.args[0], scope)
+            base = self._meanings.of(node.args[0], scope)
             if not isinstance(base, Target):
                 return
-            meaning, computed = self._resolve_call(node, scope, 0), _text(node.args[1]) is None
+            meaning, computed = self._meanings.of_call(node, scope), literal(node.args[1]) is None
         else:
             return
         if isinstance(meaning, Miss):
@@ -271,7 +200,7 @@ class _Reader:
             given = {**dict(zip(order, node.args, strict=False)), **given}
             text = f"{meaning.path.rpartition('.')[2]} takes keywords only: server_id=…, name=…, arguments={{…}}"
             arguments.problems.append(text)
-        server_id, tool = (_text(given[one]) if one in given else None for one in ("server_id", "name"))
+        server_id, tool = (literal(given[one]) if one in given else None for one in ("server_id", "name"))
         if server_id is None or tool is None:
             text = (
                 f"{meaning.path.rpartition('.')[2]} is called with a computed server or tool; only the run shows which"
@@ -301,33 +230,13 @@ class _Reader:
     def _object(self, arguments: Arguments, node: ast.expr, names: Mapping[str, str], scope: Scope) -> None:
         """The one positional argument: a dict, a record class called with keywords, or something unread."""
         if isinstance(node, ast.Call) and not node.args:
-            meaning = self._resolve(node.func, scope)
+            meaning = self._meanings.of(node.func, scope)
             plain = isinstance(node.func, ast.Name) and node.func.id == "dict" and scope.find("dict") is None
             if plain or (isinstance(meaning, Target) and meaning.kind is Kind.RECORD):
                 is_model = isinstance(meaning, Target) and meaning.path.startswith("mcptools.")
                 arguments.put_keywords(node.keywords, names if is_model else {})
                 return
         arguments.put_object(node)
-
-
-def _is_importer(node: ast.expr, scope: Scope) -> bool:
-    """`importlib.import_module`, `import_module` imported from it, or `__import__`."""
-    if isinstance(node, ast.Attribute) and node.attr == "import_module" and isinstance(node.value, ast.Name):
-        return _stands_for(node.value.id, ("importlib",), scope)
-    if not isinstance(node, ast.Name):
-        return False
-    if node.id == "__import__":
-        return scope.find(node.id) is None
-    return _stands_for(node.id, ("importlib", "import_module"), scope)
-
-
-def _stands_for(name: str, path: tuple[str, ...], scope: Scope) -> bool:
-    found = scope.find(name)
-    return found is not None and any(isinstance(one, Imported) and one.path == path for one in found[1])
-
-
-def _text(node: ast.expr) -> str | None:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def _place(node: ast.expr) -> tuple[int, int]:
