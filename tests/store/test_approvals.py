@@ -308,7 +308,7 @@ def test_the_beginning_of_an_id_is_enough_if_it_names_one(store: ApprovalStore, 
 
 
 def test_a_store_that_is_locked_says_so(store: ApprovalStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moonpool.store.approvals._BUSY_S", 0.01)
+    monkeypatch.setattr("moonpool.store.approvals_file._BUSY_S", 0.01)
     store.put(asked())
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

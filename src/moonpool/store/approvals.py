@@ -4,17 +4,13 @@ INVARIANT: a request leaves `waiting` once, in one transaction that looks at its
 its answer is taken once. So of two people who answer at the same time one is told that he was late.
 SECURITY: the file lies in the private folder, which no sandbox is shown. Answers name request and arguments digest.
 
-One connection per store, opened at first use, guarded by a lock. `clock` is the time of day, which processes
-share.
+The file itself is `approvals_file`. `clock` is the time of day, which processes share.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
-import threading
 import time
-from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,37 +24,19 @@ from moonpool.core.approvals import (
     StandingAnswer,
 )
 from moonpool.core.policy import Condition, Glob
-from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
+from moonpool.store.approvals_file import ApprovalsFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    import sqlite3
+    from collections.abc import Callable
     from pathlib import Path
 
-SCHEMA_VERSION: Final = 1
 WAITING_MAX: Final = 256
 STANDING_MAX: Final = 1000
 _KEPT_S: Final = 7 * 86_400.0  # requests that are over
 _TEXT_CHARS_MAX: Final = 8000
-_BUSY_S: Final = 5.0
 _EXPIRY_SLACK_S: Final = 1.0
-_OPEN_ATTEMPT_COUNT: Final = 50
 
-_SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS request (
-    request_id TEXT PRIMARY KEY, run_id TEXT NOT NULL, session_id TEXT NOT NULL, principal TEXT NOT NULL,
-    server_id TEXT NOT NULL, tool_name TEXT NOT NULL, tool_digest TEXT NOT NULL, arguments TEXT NOT NULL,
-    arguments_digest TEXT NOT NULL, reason TEXT NOT NULL, rule_id TEXT NOT NULL, human_only INTEGER NOT NULL,
-    asked_at REAL NOT NULL, expires_at REAL NOT NULL, owner TEXT NOT NULL, state TEXT NOT NULL,
-    approver TEXT NOT NULL, note TEXT NOT NULL, answered_at REAL, taken_at REAL
-);
-CREATE INDEX IF NOT EXISTS request_by_state ON request (state);
-CREATE TABLE IF NOT EXISTS standing (
-    answer_id TEXT PRIMARY KEY, principal TEXT NOT NULL, server_id TEXT NOT NULL, tool_name TEXT NOT NULL,
-    tool_digest TEXT NOT NULL, conditions TEXT NOT NULL, human_only INTEGER NOT NULL, given_by TEXT NOT NULL,
-    given_at REAL NOT NULL, expires_at REAL NOT NULL, request_id TEXT NOT NULL
-);
-CREATE INDEX IF NOT EXISTS standing_by_tool ON standing (principal, server_id, tool_name);
-"""
 _REQUEST: Final = tuple(field.name for field in fields(QueuedRequest))
 _STANDING: Final = (
     "answer_id", "principal", "server_id", "tool_name", "tool_digest", "conditions", "human_only", "given_by",
@@ -78,13 +56,11 @@ class ApprovalStore:
     def __init__(
         self, path: Path, *, is_gone: Callable[[str], bool | None], clock: Callable[[], float] = time.time
     ) -> None:
-        self.path = path
+        self.path, self._file = path, ApprovalsFile(path)
         self._is_gone, self._clock = is_gone, clock
-        self._lock = threading.Lock()
-        self._opened: sqlite3.Connection | None = None
 
     def put(self, request: QueuedRequest) -> None:
-        with self._writing() as connection:
+        with self._file.writing() as connection:
             now = self._clock()
             self._sweep(connection, now)
             connection.execute(
@@ -100,13 +76,13 @@ class ApprovalStore:
             )
 
     def take(self, request_id: str, arguments_digest: str) -> QueueAnswer | None:
-        with self._reading() as connection:
+        with self._file.reading() as connection:
             row = connection.execute(
                 "SELECT state, expires_at FROM request WHERE request_id = ?", (request_id,)
             ).fetchone()
         if row is not None and row[0] == QueueState.WAITING and self._clock() < row[1]:
             return None
-        with self._writing() as connection:
+        with self._file.writing() as connection:
             self._sweep(connection, self._clock())
             found = connection.execute(
                 "UPDATE request SET taken_at = ? WHERE request_id = ? AND arguments_digest = ? AND taken_at IS NULL "
@@ -119,7 +95,7 @@ class ApprovalStore:
         return QueueAnswer(state=QueueState(found[0]), arguments_digest=found[1], approver=found[2], note=found[3])
 
     def withdraw(self, request_id: str) -> None:
-        with self._writing() as connection:
+        with self._file.writing() as connection:
             now = self._clock()
             self._sweep(connection, now)
             connection.execute(  # who waits gives up at the expiry; clocks and threads differ a little
@@ -144,7 +120,7 @@ class ApprovalStore:
         `record` puts the standing answer on record; when it raises, nothing was answered.
         """
         state = QueueState.APPROVED if approved else QueueState.DENIED
-        with self._writing() as connection:
+        with self._file.writing() as connection:
             now = self._clock()
             self._sweep(connection, now)
             changed = connection.execute(
@@ -164,13 +140,13 @@ class ApprovalStore:
 
     def keep_standing(self, standing: StandingAnswer, record: Callable[[], None] = _nothing) -> None:
         """Keep an answer that was given to a request elsewhere. When `record` raises, it does not stand."""
-        with self._writing() as connection:
+        with self._file.writing() as connection:
             self._keep(connection, standing, self._clock())
             record()
 
     def requests(self, *, waiting_only: bool) -> list[QueuedRequest]:
         """Requests, oldest first."""
-        with self._writing() as connection:
+        with self._file.writing() as connection:
             self._sweep(connection, self._clock())
             where, values = (" WHERE state = ?", (QueueState.WAITING,)) if waiting_only else ("", ())
             rows = connection.execute(f"{_SELECT_REQUESTS}{where} ORDER BY asked_at, request_id", values).fetchall()
@@ -178,14 +154,14 @@ class ApprovalStore:
 
     def standing(self) -> list[StandingAnswer]:
         """Every standing answer in force, oldest first."""
-        with self._reading() as connection:
+        with self._file.reading() as connection:
             rows = connection.execute(f"{_SELECT_STANDING} WHERE expires_at > ? ORDER BY given_at", (self._clock(),))
             return [self._standing(row) for row in rows.fetchall()]
 
     def standing_for(self, principal: str, server_id: str, tool_name: str) -> list[StandingAnswer]:
-        if self._opened is None and not self.path.exists():
+        if not self._file.exists():
             return []  # most installations have none; nothing is made for looking
-        with self._reading() as connection:
+        with self._file.reading() as connection:
             rows = connection.execute(
                 f"{_SELECT_STANDING} WHERE principal = ? AND server_id = ? AND tool_name = ? AND expires_at > ? "
                 "ORDER BY given_at",
@@ -195,17 +171,14 @@ class ApprovalStore:
 
     def remove_standing(self, answer_id: str, record: Callable[[], None] = _nothing) -> bool:
         """End a standing answer; False when there is none of this id. When `record` raises, it still stands."""
-        with self._writing() as connection:
+        with self._file.writing() as connection:
             found = connection.execute("DELETE FROM standing WHERE answer_id = ?", (answer_id,)).rowcount > 0
             if found:
                 record()
         return found
 
     def close(self) -> None:
-        with self._lock:
-            if self._opened is not None:
-                self._opened.close()
-            self._opened = None
+        self._file.close()
 
     def _sweep(self, connection: sqlite3.Connection, now: float) -> None:
         """Requests that are too old have expired; those whose process is gone are abandoned, answered or not."""
@@ -250,69 +223,6 @@ class ApprovalStore:
             ) from exc
         members |= {"where": where, "human_only": bool(members["human_only"])}
         return StandingAnswer(**members)
-
-    @contextmanager
-    def _reading(self) -> Generator[sqlite3.Connection]:
-        with self._lock:
-            try:
-                yield self._connection()
-            except sqlite3.Error as exc:
-                raise self._error(exc) from exc
-
-    @contextmanager
-    def _writing(self) -> Generator[sqlite3.Connection]:
-        with self._reading() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-
-    def _connection(self) -> sqlite3.Connection:
-        if self._opened is None:
-            try:
-                private_folder(self.path.parent)
-                create_private_file(self.path)
-            except (OSError, StoreFolderError) as exc:
-                raise ApprovalQueueError(f"the queue of approvals {self.path} cannot be opened: {exc}") from exc
-            opened = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_S, check_same_thread=False)
-            try:
-                self._prepare(opened)
-            except BaseException:
-                opened.close()
-                raise
-            self._opened = opened
-        return self._opened
-
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        for attempt in range(_OPEN_ATTEMPT_COUNT):  # switching to WAL does not wait for another process that does so
-            try:
-                connection.execute("PRAGMA journal_mode=WAL")
-                break
-            except sqlite3.OperationalError:
-                if attempt == _OPEN_ATTEMPT_COUNT - 1:
-                    raise
-                time.sleep(0.02)
-        if connection.execute("PRAGMA user_version").fetchone()[0] > SCHEMA_VERSION:
-            raise ApprovalQueueError(
-                f"the queue of approvals {self.path} was written by a newer Moonpool; use that one"
-            )
-        connection.executescript(f"BEGIN IMMEDIATE;\n{_SCHEMA}\nPRAGMA user_version={SCHEMA_VERSION};\nCOMMIT;")
-
-    def _error(self, cause: sqlite3.Error) -> ApprovalQueueError:
-        text = str(cause)
-        if "locked" in text or "busy" in text:
-            remedy = "is locked by another process; wait until it is done, and try again"
-        elif "full" in text:
-            remedy = "cannot grow because the disk is full; free some space and try again"
-        elif "malformed" in text or "not a database" in text:
-            remedy = "is damaged; remove it, Moonpool then starts a new one"
-        else:
-            remedy = f"cannot be used: {text}"
-        return ApprovalQueueError(f"the queue of approvals {self.path} {remedy}")
 
 
 def _request(row: tuple[Any, ...]) -> QueuedRequest:
