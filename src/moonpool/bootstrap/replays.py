@@ -19,8 +19,9 @@ from moonpool.environments.resolve import resolve_environment
 from moonpool.runtime.engine_sockets import refuse_shown
 from moonpool.runtime.process_marks import own_mark
 from moonpool.runtime.recording import RECORDED_SETTINGS
-from moonpool.runtime.replay import Replayer, ReplayImpossibleError, ReplayParts, ReplayRequest
+from moonpool.runtime.replay import Replayer, ReplayImpossibleError, ReplayRequest
 from moonpool.runtime.replay_source import load_source
+from moonpool.runtime.replay_stage import ReplayParts
 from moonpool.runtime.run_folder import run_folder
 from moonpool.store.journal import open_journal
 from moonpool.store.paths import journal_path

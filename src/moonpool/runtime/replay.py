@@ -3,7 +3,7 @@
 The code runs as it ran: in the same environment, with the same hash seed, clock and randomness (Python), after the
 executions that came before it in its sandbox. Its tool calls are answered by `moonpool.runtime.replay_road`. Edited
 code runs against the recorded results; another policy's denials take the place of results.
-`moonpool.bootstrap.replays` puts the parts together; the report is `moonpool.runtime.replay_report`.
+`moonpool.bootstrap.replays` puts the parts together (`replay_stage`); the report is `replay_report`.
 
 INVARIANT: a replay reaches no upstream, credential or approver: none is made for it. It is on record as a replay, and
 makes no recording.
@@ -16,41 +16,29 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from moonpool.broker.context import CallContext
 from moonpool.broker.spending import SessionMemory
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.languages import PYTHON
-from moonpool.runtime.file_records import TransferRecorder
-from moonpool.runtime.files import FileLimits, SessionFiles
 from moonpool.runtime.replay_report import Comparison, ReplayEnd, ReplayReport, compare_envelopes
 from moonpool.runtime.replay_road import ReplayRoad
 from moonpool.runtime.replay_source import read_object
+from moonpool.runtime.replay_stage import ReplayParts, put_again, replay_ticket
 from moonpool.runtime.runs import CodeRequest, Run
-from moonpool.runtime.ticket import RunFacts, Ticket
 from moonpool.runtime.tools import ToolSnapshot, show, tree_digest, write_tree
 from moonpool.runtime.what_if import WhatIf, decide_again
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
-    from pathlib import Path
-    from typing import NoReturn
-
-    from moonpool.broker.approval import ApprovalRequest
-    from moonpool.broker.redaction import Redactor
-    from moonpool.core.audit import Journal
     from moonpool.core.envelope import Envelope
-    from moonpool.core.policy import CallFacts, Layer
-    from moonpool.core.recordings import RecordedInput, Recording
+    from moonpool.core.policy import Layer
+    from moonpool.core.recordings import Recording
     from moonpool.runtime.plans import Plans
     from moonpool.runtime.recording import Recorder
     from moonpool.runtime.replay_source import Recorded, ReplaySource
     from moonpool.runtime.surroundings import Road
-    from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
-    from moonpool.settings import Settings
+    from moonpool.sandboxes.base import Sandbox
 
 STOP_AFTER_S: Final = 0.5
 """How long code may go on after it made a call that the record does not have."""
@@ -63,21 +51,6 @@ class ReplayRequest:
     run_id: str
     code: bytes | None = None
     policy: Layer | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplayParts:
-    """What a replay needs of the process: the `Surroundings` of its runs, and a backend."""
-
-    settings: Settings
-    backend: SandboxBackend
-    journal: Journal
-    redactor: Redactor
-    artifacts: Path
-    sandbox_spec: SandboxSpec
-    process: str
-    principal: str
-    trees: Path  # an empty folder that sandboxes may read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +94,7 @@ class Replayer:
         snapshot = await self._snapshot(recorded)
         await show(sandbox, snapshot)
         for one in header.inputs:
-            await self._put(sandbox, one)
+            await put_again(self._parts, self._session_id, sandbox, one)
         runs: list[Run] = []
         road = ReplayRoad(
             recording,
@@ -138,7 +111,13 @@ class Replayer:
             replay_of=header.run_id,
             tape=tape or None,
         )
-        run = Run(_Surroundings(**vars(self._parts), road=road), self._ticket(), self._session_id, code, self._memory)
+        run = Run(
+            _Surroundings(**vars(self._parts), road=road),
+            replay_ticket(self._parts.principal),
+            self._session_id,
+            code,
+            self._memory,
+        )
         runs.append(run)
         envelope = await run.on(sandbox, lambda: snapshot, final=header.final)
         return self._report(recording, run, road, envelope, edited=edited is not None)
@@ -210,51 +189,6 @@ class Replayer:
             await asyncio.to_thread(write_tree, folder, recorded.manifest, shared.missing)
         return ToolSnapshot(manifest=recorded.manifest, tree=folder, digest=digest, missing=shared.missing)
 
-    async def _put(self, sandbox: Sandbox, one: RecordedInput) -> None:
-        settings = self._parts.settings
-        limits = FileLimits(
-            file_bytes_max=settings.file_bytes_max,
-            disk_bytes_max=settings.disk_bytes_max,
-            timeout_s=settings.transfer_timeout_s,
-        )
-        recorder = TransferRecorder(
-            journal=self._parts.journal,
-            redactor=self._parts.redactor,
-            principal=self._parts.principal,
-            session_id=self._session_id,
-        )
-        files = SessionFiles(_AtRest(sandbox), limits, recorder)
-        if one.missing:
-            return
-        if one.what == "file":
-            await files.put(one.path, _bytes_of(one.content), mode=one.mode, replace=one.replace)
-        elif one.what == "archive":
-            form = "zip" if one.form == "zip" else "tar"
-            await files.unpack(one.path, _bytes_of(one.content), form=form, replace=one.replace)
-        elif one.what == "folder":
-            await files.make_folder(one.path)
-        else:
-            await files.delete(one.path, recursive=one.recursive)
-        sandbox.detach()
-
-    def _ticket(self) -> Ticket:
-        principal = self._parts.principal
-
-        def make_context(facts: RunFacts) -> CallContext:
-            return CallContext(
-                run_id=facts.run_id,
-                trace_id=facts.trace_id,
-                principal=principal,
-                session_id=facts.session_id,
-                code_digest=facts.code_digest,
-                language=facts.language,
-                manifest=lambda: facts.snapshot().manifest,
-                desk=_NoDesk(),
-                clock=lambda: facts.deadline.running_s,
-            )
-
-        return Ticket(principal=principal, make_context=make_context)
-
 
 def _plan_made_by(recording: Recording) -> str:
     """The plan of a dry run; empty for any other execution."""
@@ -273,30 +207,6 @@ def _stop_soon(runs: list[Run]) -> None:
 def _interrupt(runs: list[Run]) -> None:
     for run in runs:
         run.interrupt(at_once=False)
-
-
-async def _bytes_of(content: bytes) -> AsyncIterator[bytes]:
-    if content:
-        yield content
-
-
-@dataclass(frozen=True, slots=True)
-class _AtRest:
-    """The sandbox of a replay between executions, as a `FileSession`."""
-
-    sandbox: Sandbox
-
-    @asynccontextmanager
-    async def at_rest(self, *, afresh: bool) -> AsyncGenerator[Sandbox]:
-        del afresh
-        yield self.sandbox
-
-
-class _NoDesk:
-    """INVARIANT: a replay asks nobody."""
-
-    async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> NoReturn:
-        raise AssertionError(f"a replay asked for an approval of {request.server_id}.{request.tool_name} ({facts})")
 
 
 class ReplayImpossibleError(MoonpoolError):

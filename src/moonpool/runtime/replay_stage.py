@@ -1,0 +1,115 @@
+"""The stage of a replay: what it needs of the process, the files that were put before the code, and its ticket.
+
+INVARIANT: a replay asks nobody, and is on record under the principal who replays.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from moonpool.broker.context import CallContext
+from moonpool.runtime.file_records import TransferRecorder
+from moonpool.runtime.files import FileLimits, SessionFiles
+from moonpool.runtime.ticket import RunFacts, Ticket
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+    from pathlib import Path
+    from typing import NoReturn
+
+    from moonpool.broker.approval import ApprovalRequest
+    from moonpool.broker.redaction import Redactor
+    from moonpool.core.audit import Journal
+    from moonpool.core.policy import CallFacts
+    from moonpool.core.recordings import RecordedInput
+    from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
+    from moonpool.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayParts:
+    """What a replay needs of the process: the `Surroundings` of its runs, and a backend."""
+
+    settings: Settings
+    backend: SandboxBackend
+    journal: Journal
+    redactor: Redactor
+    artifacts: Path
+    sandbox_spec: SandboxSpec
+    process: str
+    principal: str
+    trees: Path  # an empty folder that sandboxes may read
+
+
+async def put_again(parts: ReplayParts, session_id: str, sandbox: Sandbox, one: RecordedInput) -> None:
+    """Put a file or folder that was put before the code; nothing where its content was not kept."""
+    settings = parts.settings
+    limits = FileLimits(
+        file_bytes_max=settings.file_bytes_max,
+        disk_bytes_max=settings.disk_bytes_max,
+        timeout_s=settings.transfer_timeout_s,
+    )
+    recorder = TransferRecorder(
+        journal=parts.journal,
+        redactor=parts.redactor,
+        principal=parts.principal,
+        session_id=session_id,
+    )
+    files = SessionFiles(_AtRest(sandbox), limits, recorder)
+    if one.missing:
+        return
+    if one.what == "file":
+        await files.put(one.path, _bytes_of(one.content), mode=one.mode, replace=one.replace)
+    elif one.what == "archive":
+        form = "zip" if one.form == "zip" else "tar"
+        await files.unpack(one.path, _bytes_of(one.content), form=form, replace=one.replace)
+    elif one.what == "folder":
+        await files.make_folder(one.path)
+    else:
+        await files.delete(one.path, recursive=one.recursive)
+    sandbox.detach()
+
+
+def replay_ticket(principal: str) -> Ticket:
+    """The ticket of every replayed execution."""
+
+    def make_context(facts: RunFacts) -> CallContext:
+        return CallContext(
+            run_id=facts.run_id,
+            trace_id=facts.trace_id,
+            principal=principal,
+            session_id=facts.session_id,
+            code_digest=facts.code_digest,
+            language=facts.language,
+            manifest=lambda: facts.snapshot().manifest,
+            desk=_NoDesk(),
+            clock=lambda: facts.deadline.running_s,
+        )
+
+    return Ticket(principal=principal, make_context=make_context)
+
+
+async def _bytes_of(content: bytes) -> AsyncIterator[bytes]:
+    if content:
+        yield content
+
+
+@dataclass(frozen=True, slots=True)
+class _AtRest:
+    """The sandbox of a replay between executions, as a `FileSession`."""
+
+    sandbox: Sandbox
+
+    @asynccontextmanager
+    async def at_rest(self, *, afresh: bool) -> AsyncGenerator[Sandbox]:
+        del afresh
+        yield self.sandbox
+
+
+class _NoDesk:
+    """INVARIANT: a replay asks nobody."""
+
+    async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> NoReturn:
+        raise AssertionError(f"a replay asked for an approval of {request.server_id}.{request.tool_name} ({facts})")
