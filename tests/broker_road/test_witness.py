@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from broker_road.test_road import Bench
 from moonpool.broker.redaction import Redactor
 from moonpool.broker.road import ToolRoad
+
+if TYPE_CHECKING:
+    from moonpool.broker.witness import CallSeen
 
 pytestmark = pytest.mark.anyio
 
@@ -20,8 +24,9 @@ class Listener:
         self.bench, self.error = bench, error
         self.told: list[tuple[str, str, dict[str, Any]]] = []
 
-    def saw(self, principal: str, tool: Any, **call: Any) -> None:
-        self.told.append((principal, tool.name, {**call, "records": len(self.bench.outcomes)}))
+    def saw(self, call: CallSeen) -> None:
+        told = {field.name: getattr(call, field.name) for field in fields(call)}
+        self.told.append((call.principal, call.tool.name, {**told, "records": len(self.bench.outcomes)}))
         if self.error is not None:
             raise self.error
 

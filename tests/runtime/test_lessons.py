@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from apps import DATA, fixture_server, open_app, run
+from moonpool.broker.witness import CallSeen
 from moonpool.catalog.catalog import Catalog
 from moonpool.core.lessons import Lesson
 from moonpool.core.manifest import ToolDefinition
@@ -48,7 +49,7 @@ def make(kept: Kept, key: str = "k", **options: Any) -> Lessons:
 def show(lessons: Lessons, *, tool: ToolDefinition = TOOL, principal: str = "p", **told: Any) -> None:
     raw: JsonObject = {"structuredContent": told.pop("data", {"a": 1})}
     call = {"arguments": {"q": "x"}, "arguments_bytes": 9, "result_bytes": 9, "private": False, **told}
-    lessons.saw(principal, tool, raw=raw, data_from="structured", **call)
+    lessons.saw(CallSeen(principal=principal, tool=tool, raw=raw, data_from="structured", **call))
 
 
 async def test_a_lesson_belongs_to_its_principal_and_configuration() -> None:

@@ -58,9 +58,6 @@ RULE_KEYS: Final = (
     "id", "verdict", "server", "tool", "annotations", "trusted", "principal", "language", "when", "after", "does",
     "note",
 )  # fmt: skip
-CONDITION_KEYS: Final = (
-    "at", "equals", "in", "glob", "regex", "anywhere", "min", "max", "below", "host_in", "absent",
-)  # fmt: skip
 EXAMPLE_KEYS: Final = (
     "call", "verdict", "rule", "trusted", "annotations", "principal", "language", "after", "used", "note",
 )  # fmt: skip
@@ -219,6 +216,7 @@ _TESTS: Final[Mapping[str, Callable[[Table], ArgumentTest]]] = {
     "absent": _absent,
 }
 """The operators by name; `min` and `max` make one together."""
+CONDITION_KEYS: Final = ("at", *_TESTS, "anywhere", "min", "max")
 
 
 def _example(raw: object, source: str, place: int, rule_ids: set[str]) -> PolicyExample:

@@ -8,6 +8,7 @@ hold data that the session read before (`private`). What it keeps, and for whom,
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -19,21 +20,24 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSeen:
+    """One call that worked."""
+
+    principal: str
+    tool: ToolDefinition
+    arguments: JsonObject
+    arguments_bytes: int
+    raw: JsonObject
+    result_bytes: int
+    data_from: DataFrom
+    private: bool
+
+
 class Witness(Protocol):
     """Hears of calls that worked, after their record. Must return at once."""
 
-    def saw(  # noqa: PLR0913  what one call is
-        self,
-        principal: str,
-        tool: ToolDefinition,
-        *,
-        arguments: JsonObject,
-        arguments_bytes: int,
-        raw: JsonObject,
-        result_bytes: int,
-        data_from: DataFrom,
-        private: bool,
-    ) -> None: ...
+    def saw(self, call: CallSeen) -> None: ...
 
 
 def tell(witness: Witness, passage: Passage) -> None:
@@ -42,9 +46,9 @@ def tell(witness: Witness, passage: Passage) -> None:
     if passage.rehearsed or arrival is None or arrival.raw is None or arrival.data_from is None:
         return  # SECURITY: what a rehearsal answers, no server said
     try:
-        witness.saw(
-            passage.session.principal,
-            passage.resolved,
+        seen = CallSeen(
+            principal=passage.session.principal,
+            tool=passage.resolved,
             arguments=passage.spec.arguments,
             arguments_bytes=len(passage.arguments_json),
             raw=arrival.raw,
@@ -52,5 +56,6 @@ def tell(witness: Witness, passage: Passage) -> None:
             data_from=arrival.data_from,
             private=bool(passage.session.memory.taken_in),
         )
+        witness.saw(seen)
     except Exception as error:  # noqa: BLE001  a bug of ours; the call itself went well
         _log.error("a call was not learned from: %s", type(error).__name__)

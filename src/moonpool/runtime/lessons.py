@@ -17,8 +17,8 @@ import asyncio
 import json
 import logging
 from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from moonpool.core.json import digest_json
 from moonpool.core.lessons import EXAMPLES_MAX, Lesson
@@ -26,6 +26,7 @@ from moonpool.core.lessons import EXAMPLES_MAX, Lesson
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from moonpool.broker.witness import CallSeen
     from moonpool.core.calls import DataFrom
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.manifest import ToolDefinition
@@ -49,15 +50,12 @@ class LessonKeeper(Protocol):
     def save(self, key: str, news: Mapping[str, Lesson]) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sight:
+class _Sight(NamedTuple):
     """One call that worked, as it waits to be looked at."""
 
     book: str
-    tool: ToolDefinition
-    arguments: JsonObject | None  # None: not to be kept
-    raw: JsonObject
-    data_from: DataFrom
+    call: CallSeen
+    has_arguments: bool  # others may not be kept
 
 
 class Lessons:
@@ -80,33 +78,24 @@ class Lessons:
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
-    def saw(  # noqa: PLR0913  what one call is
-        self,
-        principal: str,
-        tool: ToolDefinition,
-        *,
-        arguments: JsonObject,
-        arguments_bytes: int,
-        raw: JsonObject,
-        result_bytes: int,
-        data_from: DataFrom,
-        private: bool,
-    ) -> None:
+    def saw(self, call: CallSeen) -> None:
         """One call worked. Returns at once; `private` arguments are not kept."""
-        if not self._enabled or result_bytes > RESULT_BYTES_MAX or len(self._waiting) >= WAITING_MAX:
+        if not self._enabled or call.result_bytes > RESULT_BYTES_MAX or len(self._waiting) >= WAITING_MAX:
             return
-        counted = (principal, tool.server_id, tool.digest)
+        tool = call.tool
+        counted = (call.principal, tool.server_id, tool.digest)
         count = self._counts.get(counted, 0) + 1
         if len(self._counts) >= COUNTED_MAX:
             self._counts.clear()
         self._counts[counted] = count
         if count > LOOKED_AT_MAX or (count > ALL_OF_FIRST and count & (count - 1)):
             return
-        shown = self._examples and not private and arguments_bytes <= ARGUMENTS_BYTES_MAX
-        if (tool.output_schema is not None and not shown) or (book := self._book(principal, tool.server_id)) is None:
+        shown = self._examples and not call.private and call.arguments_bytes <= ARGUMENTS_BYTES_MAX
+        book = self._book(call.principal, tool.server_id)
+        if (tool.output_schema is not None and not shown) or book is None:
             return
-        kept = arguments if shown else None
-        self._waiting.append(_Sight(book=book, tool=tool, arguments=kept, raw=raw, data_from=data_from))
+        kept = call if shown else replace(call, arguments={})  # what is not kept does not wait in memory either
+        self._waiting.append(_Sight(book, kept, has_arguments=shown))
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._learn())
 
@@ -152,22 +141,23 @@ class Lessons:
     def _take(self, batch: list[_Sight]) -> None:
         changed: dict[str, dict[str, Lesson]] = {}
         for sight in batch:
-            known = self._books.get(sight.book)
+            tool, known = sight.call.tool, self._books.get(sight.book)
             if known is None:
                 known = self._books.setdefault(sight.book, self._keeper.load(sight.book))
-            before = known.get(sight.tool.digest, Lesson())
+            before = known.get(tool.digest, Lesson())
             lesson = self._looked_at(sight, before)
             if lesson != before:
-                known[sight.tool.digest] = changed.setdefault(sight.book, {})[sight.tool.digest] = lesson
+                known[tool.digest] = changed.setdefault(sight.book, {})[tool.digest] = lesson
         for book, news in changed.items():
             self._keeper.save(book, news)
 
     def _looked_at(self, sight: _Sight, lesson: Lesson) -> Lesson:
-        if sight.arguments is not None and len(lesson.examples) < EXAMPLES_MAX:
-            lesson = lesson.with_example(self._redact(sight.arguments))
-        if sight.tool.output_schema is not None or lesson.results >= LOOKED_AT_MAX:
+        call = sight.call
+        if sight.has_arguments and len(lesson.examples) < EXAMPLES_MAX:
+            lesson = lesson.with_example(self._redact(call.arguments))
+        if call.tool.output_schema is not None or lesson.results >= LOOKED_AT_MAX:
             return lesson
-        found, data = _data(sight.raw, sight.data_from)
+        found, data = _data(call.raw, call.data_from)
         return lesson.with_result(data) if found else lesson
 
     def _book(self, principal: str, server_id: str) -> str | None:

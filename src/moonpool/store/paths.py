@@ -24,44 +24,48 @@ def data_dir(uid: int, environ: Mapping[str, str]) -> Path:
 
 
 def journal_path(data: Path) -> Path:
-    return data / "private" / "audit.sqlite3"
+    return _private(data, "audit.sqlite3")
 
 
 def manifest_dir(data: Path) -> Path:
-    return data / "private" / "manifests"
+    return _private(data, "manifests")
 
 
 def acceptance_dir(data: Path) -> Path:
-    return data / "private" / "accepted"
+    return _private(data, "accepted")
 
 
 def keys_dir(data: Path) -> Path:
-    return data / "private" / "keys"
+    return _private(data, "keys")
 
 
 def lessons_dir(data: Path) -> Path:
-    return data / "private" / "lessons"
+    return _private(data, "lessons")
 
 
 def approvals_path(data: Path) -> Path:
-    return data / "private" / "approvals.sqlite3"
+    return _private(data, "approvals.sqlite3")
 
 
 def plans_path(data: Path) -> Path:
-    return data / "private" / "plans.sqlite3"
+    return _private(data, "plans.sqlite3")
 
 
 def models_dir(data: Path) -> Path:
-    return data / "private" / "models"
+    return _private(data, "models")
 
 
 def secrets_dir(data: Path) -> Path:
-    return data / "private" / "secrets"
+    return _private(data, "secrets")
 
 
 def outcomes_dir(data: Path) -> Path:
-    return data / "private" / "outcomes"
+    return _private(data, "outcomes")
 
 
 def recordings_path(data: Path) -> Path:
-    return data / "private" / "recordings.sqlite3"
+    return _private(data, "recordings.sqlite3")
+
+
+def _private(data: Path, name: str) -> Path:
+    return data / "private" / name
