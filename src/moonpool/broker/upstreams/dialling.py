@@ -20,6 +20,7 @@ from moonpool.broker.upstreams.link import Link
 from moonpool.broker.upstreams.process import ServerProcess, open_process
 from moonpool.broker.upstreams.questions import Questions
 from moonpool.broker.upstreams.sse import open_legacy_sse
+from moonpool.broker.upstreams.standing import StandingStream
 from moonpool.broker.upstreams.stdio import LineReader, LineWriter
 from moonpool.broker.upstreams.streams import EndOfMessages, WatchedReader
 
@@ -98,6 +99,7 @@ class _Dial:
     async def _enter(self, stack: AsyncExitStack) -> Link:
         spec, config = self._spec, self._spec.config
         process: ServerProcess | None = None
+        standing = StandingStream(on_gap=spec.may_have_missed)
         reader: EndOfMessages
         writer: Any
         if self._kind == "stdio":
@@ -107,10 +109,12 @@ class _Dial:
         elif self._kind == "sse":
             reader, writer = await stack.enter_async_context(open_legacy_sse(config, self.exchange, spec.credentials))
         else:
-            inner, writer = await stack.enter_async_context(open_streamable_http(config, spec.credentials))
+            opened = open_streamable_http(config, spec.credentials, standing)
+            inner, writer = await stack.enter_async_context(opened)
             reader = WatchedReader(inner)
         questions = Questions(config, spec.handlers, spec.folders)
         link = Link(spec, reader, AskingDispatcher(reader, writer, questions), process, questions)
+        link.deaf = standing.lost
         await stack.enter_async_context(link.session)
         return link
 

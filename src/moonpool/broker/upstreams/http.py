@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from moonpool.broker.config import ServerConfig
     from moonpool.broker.oauth.credentials import Credentials
+    from moonpool.broker.upstreams.standing import StandingStream
 
 CONNECT_S: Final = 10.0
 _NO_SUCH_TRANSPORT: Final = frozenset({400, 404, 405})
@@ -108,11 +109,19 @@ EXCHANGE: ContextVar[Exchange | None] = ContextVar("moonpool_upstream_exchange",
 class ContainedClient(httpx2.AsyncClient):
     """An HTTP client whose `send` never raises for a broken connection and never buffers more than the cap."""
 
-    def __init__(self, *, credentials: Credentials | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *, credentials: Credentials | None = None, standing: StandingStream | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
-        self._credentials = credentials
+        self._credentials, self._standing = credentials, standing
 
     async def send(self, request: httpx2.Request, **kwargs: Any) -> httpx2.Response:
+        response = await self._send_contained(request, **kwargs)
+        if self._standing is not None:
+            self._standing.note(request, response)
+        return response
+
+    async def _send_contained(self, request: httpx2.Request, **kwargs: Any) -> httpx2.Response:
         exchange = EXCHANGE.get() or Exchange()
         try:
             response = await self._send_with_credential(request, **kwargs)
@@ -174,11 +183,14 @@ async def _buffered(response: httpx2.Response, exchange: Exchange) -> httpx2.Res
     return httpx2.Response(response.status_code, headers=headers, content=bytes(body), request=response.request)
 
 
-def contained_client(config: ServerConfig, credentials: Credentials | None) -> ContainedClient:
+def contained_client(
+    config: ServerConfig, credentials: Credentials | None, standing: StandingStream | None = None
+) -> ContainedClient:
     """No read timeout: every request has its caller's own time limit, and listen streams are silent for hours."""
     own = any(name.lower() == "authorization" for name in config.headers)
     return ContainedClient(
         credentials=None if own else credentials,
+        standing=standing,
         headers={"user-agent": "moonpool", **config.headers},
         timeout=httpx2.Timeout(CONNECT_S, read=None),
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=config.concurrency_max + 4),
@@ -187,13 +199,13 @@ def contained_client(config: ServerConfig, credentials: Credentials | None) -> C
 
 @asynccontextmanager
 async def open_streamable_http(
-    config: ServerConfig, credentials: Credentials | None = None
+    config: ServerConfig, credentials: Credentials | None = None, standing: StandingStream | None = None
 ) -> AsyncGenerator[tuple[Any, Any]]:
     """The stream pair of one Streamable HTTP connection; nothing is sent before the first message."""
     from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415  a second; only for HTTP upstreams
 
     async with (
-        contained_client(config, credentials) as client,
+        contained_client(config, credentials, standing) as client,
         streamable_http_client(config.url, http_client=client, max_sse_event_size=RESULT_BYTES_MAX) as streams,
     ):
         yield streams

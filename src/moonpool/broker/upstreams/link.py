@@ -68,6 +68,11 @@ class LinkSpec:
     handlers: QuestionHandlers
     credentials: Credentials | None = None
 
+    def may_have_missed(self) -> None:
+        """News of anything that is subscribed to may have been lost."""
+        for uri in self.subscriptions.uris:
+            self.on_change("resource", uri)
+
 
 class Link:
     """A negotiated connection."""
@@ -81,6 +86,7 @@ class Link:
         questions: Questions,
     ) -> None:
         self.ended = reader.ended
+        self.deaf = anyio.Event()  # it answers calls, but hears no news any more
         self.suspect = False  # a request ran into its time limit; ask for a sign of life before the next one
         self.knows_roots = False  # the server may ask for roots
         self.blamed = False  # its end was counted as a failure

@@ -10,6 +10,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
+
 from moonpool.broker.upstreams.base import UpstreamError, UpstreamProtocolError
 from moonpool.broker.upstreams.callers import caller
 from moonpool.broker.upstreams.offers import SUBSCRIBE, UNSUBSCRIBE, WAIT
@@ -28,6 +30,7 @@ WAIT_S_DEFAULT: Final = 30.0
 _OF_THE_LIMIT: Final = 0.9
 """How much of a call's time limit a wait may use: its answer has to arrive."""
 UNSUBSCRIBE_S: Final = 10.0
+LOOK_AGAIN_S: Final = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -70,6 +73,16 @@ class Observing:
             except UpstreamError:
                 return  # the connection is gone again
             heard("resource", uri)
+
+    async def leave_when_deaf(self, link: Link, in_use: Callable[[], bool]) -> None:
+        """End a connection that hears no news any more, once somebody waits for some and no call would be lost.
+
+        The supervisor then connects anew, because somebody waits.
+        """
+        await link.deaf.wait()
+        while in_use() or not self.subscriptions.uris:  # noqa: ASYNC110  one connection a second, and only a deaf one
+            await anyio.sleep(LOOK_AGAIN_S)
+        link.ended.set()
 
     async def end(self, uris: tuple[str, ...]) -> None:
         """Tell the server that nobody wants these any more, as far as it can be told."""

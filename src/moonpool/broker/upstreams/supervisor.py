@@ -279,6 +279,7 @@ class SupervisedUpstream:
                         tasks.start_soon(self._observing.establish, link, self._heard)
                     self._was_connected = True
                     tasks.start_soon(link.follow_roots)
+                    tasks.start_soon(self._observing.leave_when_deaf, link, lambda: self._in_flight > 0)
                     await self._keep(link)
                     tasks.cancel_scope.cancel()
 

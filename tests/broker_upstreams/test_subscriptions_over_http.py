@@ -1,0 +1,129 @@
+"""Resources that are subscribed to at a server of the SDK over loopback HTTP, in both eras."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from broker_upstreams.peers import HttpServer, upstream
+from moonpool.broker.upstreams.callers import calling_as
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator
+
+    from moonpool.broker.upstreams import Upstream
+
+pytestmark = pytest.mark.anyio
+OLDER, MODERN = ("/stateful", "2025-11-25"), ("/stateful", "2026-07-28")
+WAYS = pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(OLDER, id="2025-11-25"),
+        pytest.param(MODERN, id="2026-07-28"),
+        pytest.param(("/mcp", "2026-07-28"), id="2026-07-28 and replies as JSON"),
+        pytest.param(("/sse", "2025-11-25"), id="2025-11-25 over SSE"),
+    ],
+)
+
+
+@pytest.fixture
+def board() -> Iterator[HttpServer]:
+    server = HttpServer("noticeboard.py")
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@asynccontextmanager
+async def connected(board: HttpServer, way: tuple[str, str]) -> AsyncGenerator[Upstream]:
+    path, era = way
+    with anyio.fail_after(40):
+        async with upstream({"url": board.url(path)}, known_eras={"srv": era}) as srv:
+            assert (await srv.list_tools()).protocol_version == era
+            yield srv
+
+
+async def data(srv: Upstream, tool: str, /, *, by: str = "session", **arguments: Any) -> Any:
+    with calling_as(by):
+        return (await srv.call_tool(tool, arguments, timeout_s=20)).get("structuredContent")
+
+
+async def change(srv: Upstream, uri: str = "w://a") -> None:
+    await data(srv, "change", uri=uri, text="new")
+
+
+@pytest.mark.req("D-013", "D-014")
+@WAYS
+async def test_a_change_reaches_every_session_that_subscribed_and_no_other(
+    way: tuple[str, str], board: HttpServer
+) -> None:
+    async with connected(board, way) as srv:
+        for by, uri in (("one", "w://a"), ("two", "w://a"), ("two", "w://b"), ("three", "w://c")):
+            await data(srv, "mcp:resources/subscribe", by=by, uri=uri)
+        await change(srv)
+        told = [await data(srv, "mcp:resources/wait", by=by) for by in ("one", "two")]
+        after = await data(srv, "mcp:resources/read", uri="w://a")
+        nothing = await data(srv, "mcp:resources/wait", by="three", within_s=0)
+    assert told == [{"changed": ["w://a"]}] * 2
+    assert nothing == {"changed": []}
+    assert after["contents"][0]["text"] == "new"
+
+
+@pytest.mark.req("D-013")
+@WAYS
+async def test_the_server_hears_when_nobody_wants_an_address_any_more(way: tuple[str, str], board: HttpServer) -> None:
+    async with connected(board, way) as srv:
+        for uri in ("w://a", "w://b"):
+            await data(srv, "mcp:resources/subscribe", uri=uri)
+        await data(srv, "mcp:resources/unsubscribe", uri="w://a")
+        while (await data(srv, "told"))["uris"] != ["w://b"]:
+            await anyio.lowlevel.checkpoint()
+        srv.forget_caller("session")
+        while (await data(srv, "told"))["uris"]:
+            await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.req("D-017")
+@WAYS
+async def test_a_subscription_outlives_the_server_process(way: tuple[str, str], board: HttpServer) -> None:
+    async with connected(board, way) as srv:
+        await data(srv, "mcp:resources/subscribe", uri="w://a")
+        board.kill()
+        board.start()
+        missed = await data(srv, "mcp:resources/wait")
+        while "w://a" not in (await data(srv, "told"))["uris"]:
+            await anyio.lowlevel.checkpoint()
+        await data(srv, "mcp:resources/wait", within_s=0)
+        await change(srv)
+        told = await data(srv, "mcp:resources/wait")
+    assert missed == told == {"changed": ["w://a"]}
+
+
+@pytest.mark.req("D-017")
+@pytest.mark.parametrize("in_good_order", [True, False])
+async def test_a_stream_that_a_modern_server_ends_is_opened_again(in_good_order: bool, board: HttpServer) -> None:
+    async with connected(board, MODERN) as srv:
+        await data(srv, "mcp:resources/subscribe", uri="w://a")
+        before = await data(srv, "told")
+        await data(srv, "hang_up", in_good_order=in_good_order)
+        missed = await data(srv, "mcp:resources/wait")
+        while (now := await data(srv, "told"))["listened"] == before["listened"] or not now["uris"]:
+            await anyio.lowlevel.checkpoint()
+        await change(srv)
+        told = await data(srv, "mcp:resources/wait")
+    assert missed == told == {"changed": ["w://a"]}
+
+
+@pytest.mark.req("D-017")
+async def test_a_stream_that_an_older_server_ends_may_have_missed_something(board: HttpServer) -> None:
+    async with connected(board, OLDER) as srv:
+        await data(srv, "mcp:resources/subscribe", uri="w://a")
+        await data(srv, "hang_up")
+        missed = await data(srv, "mcp:resources/wait")
+        await change(srv)
+        told = await data(srv, "mcp:resources/wait")
+    assert missed == told == {"changed": ["w://a"]}
