@@ -15,9 +15,14 @@ from moonpool.broker.config import ServerConfig
 from moonpool.broker.context import CallContext
 from moonpool.broker.question_records import UNSHOWN_PER_MINUTE_MAX
 from moonpool.broker.redaction import Redactor
-from moonpool.broker.relay import Relay
+from moonpool.broker.relay import OF_ALL_PER_MINUTE_MAX, PER_MINUTE_MAX, Relay
 from moonpool.broker.upstreams.forms import url_problem
-from moonpool.broker.upstreams.questions import QuestionRefusedError, Questions
+from moonpool.broker.upstreams.questions import (
+    OPEN_COUNT_MAX,
+    OPEN_OF_ONE_MAX,
+    QuestionRefusedError,
+    Questions,
+)
 from moonpool.broker.upstreams.root_folders import RootFolders
 from moonpool.core.audit import verify_rows
 from moonpool.core.audit_records import QuestionRecord
@@ -63,12 +68,12 @@ class Person:
         return self.answer
 
 
-def call(person: Person | None, run_id: str = "run_1", *rules: Rule) -> CallInHand:
+def call(person: Person | None, run_id: str = "run_1", *rules: Rule, principal: str = "local:a") -> CallInHand:
     layer = Layer(name=LayerName.ORGANISATION, rules=rules)
     context = CallContext(
         run_id=run_id,
         trace_id="t",
-        principal="local:a",
+        principal=principal,
         session_id="s",
         code_digest="sha256:0",
         manifest=lambda: Manifest(servers=()),
@@ -351,6 +356,66 @@ async def test_what_cannot_be_recorded_is_not_answered() -> None:
     answer = await recorded.ask("elicitation/create", FORM, call(Person({"action": "accept"})))
 
     assert (type(answer), answer.code) == (QuestionRefusedError, -32603)
+
+
+async def refused_of(asked: Questions, person: Person, principal: str, count: int) -> int:
+    """Have the server ask `count` questions about calls of `principal`; how many were refused."""
+    refused = 0
+    for _ in range(count):
+        try:
+            await asked.answer("elicitation/create", FORM, call(person, f"run_{principal}", principal=principal))
+        except QuestionRefusedError:
+            refused += 1
+    return refused
+
+
+@pytest.mark.req("D-040", "D-046")
+async def test_questions_to_one_principal_do_not_use_up_those_to_another() -> None:
+    asked, person = questions(), Person({"action": "decline"})
+
+    assert await refused_of(asked, person, "a", PER_MINUTE_MAX + 3) == 3
+    assert await refused_of(asked, person, "b", PER_MINUTE_MAX) == 0
+    assert len(person.asked) == 2 * PER_MINUTE_MAX
+
+
+@pytest.mark.req("D-040", "D-046")
+async def test_questions_to_all_principals_together_are_bounded_too() -> None:
+    asked, person = questions(), Person({"action": "decline"})
+    everybody = [f"p{number}" for number in range(OF_ALL_PER_MINUTE_MAX // PER_MINUTE_MAX)]
+    refused = [await refused_of(asked, person, principal, PER_MINUTE_MAX) for principal in everybody]
+
+    assert sum(refused) == 0
+    assert await refused_of(asked, person, "one more", 1) == 1
+
+
+async def test_who_does_not_answer_keeps_nobody_else_from_being_asked() -> None:
+    asked, silent, person = questions(), Person(None), Person({"action": "decline"})
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        waiting = [
+            group.create_task(asked.answer("elicitation/create", FORM, call(silent, principal="silent")))
+            for _ in range(OPEN_OF_ONE_MAX)
+        ]
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(QuestionRefusedError, match="8 questions are open already"):
+            await asked.answer("elicitation/create", FORM, call(silent, principal="silent"))
+        other = await asked.answer("elicitation/create", FORM, call(person, principal="other"))
+        for one in waiting:
+            one.cancel()
+    assert other == {"action": "decline"}
+
+
+async def test_open_questions_of_one_server_are_bounded_in_all() -> None:
+    asked, silent = questions(), Person(None)
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        waiting = [
+            group.create_task(asked.answer("elicitation/create", FORM, call(silent, principal=f"p{number}")))
+            for number in range(OPEN_COUNT_MAX)
+        ]
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(QuestionRefusedError, match="open already"):
+            await asked.answer("elicitation/create", FORM, call(silent, principal="one more"))
+        for one in waiting:
+            one.cancel()
 
 
 async def test_a_server_cannot_fill_the_journal_with_questions_that_nobody_sees() -> None:

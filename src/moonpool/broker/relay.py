@@ -54,6 +54,9 @@ _log = logging.getLogger(__name__)
 
 ELICIT: Final = "elicitation/create"
 PER_MINUTE_MAX: Final = 10
+"""Questions of one server to one principal."""
+OF_ALL_PER_MINUTE_MAX: Final = 60
+"""Questions of one server to all principals."""
 MESSAGE_CHARS_MAX: Final = 2_000
 _SHOWN_CHARS_MAX: Final = 4_000
 _NO: Final[JsonObject] = {"action": "decline"}
@@ -73,7 +76,7 @@ class Relay:
         """A question that nobody answers within `expiry_s` is cancelled."""
         self._redactor, self._expiry_s, self._clock = redactor, expiry_s, clock
         self._records = QuestionRecorder(journal, clock=clock)
-        self._asked: dict[str, deque[float]] = defaultdict(deque)
+        self._asked: dict[str, deque[tuple[float, str]]] = defaultdict(deque)  # when, and of whose call
 
     def handlers_for(self, server: ServerConfig) -> QuestionHandlers:
         """What is answered for `server`, and so declared to it: what its configuration names."""
@@ -104,7 +107,7 @@ class Relay:
         if note.decision.verdict is Verdict.DENY:
             note.why = "policy"
             return _NO
-        self._count(server_id, note)
+        self._count(server_id, calls[0], note)
         asked = self._form(server_id, calls[0], params)
         if asked is None:
             note.why = "it holds a secret"
@@ -138,7 +141,7 @@ class Relay:
             note.why = "policy"
             raise QuestionRefusedError("policy does not allow sampling")
         asked = asked_of(self._redactor.json_object(params, Tally()))
-        self._count(server_id, note)
+        self._count(server_id, calls[0], note)
         by_rule = decision.verdict in {Verdict.ASK, Verdict.HUMAN_ONLY} and decision.rule_id != DEFAULT_RULE_ID
         reviewed = reviewed or by_rule
         if reviewed:
@@ -227,15 +230,18 @@ class Relay:
         )
         return decide(context.policy.without_budgets, facts)
 
-    def _count(self, server_id: str, note: QuestionNote) -> None:
-        """Raises QuestionRefusedError when this server asks too often (D-040, D-046)."""
-        now, asked = self._clock(), self._asked[server_id]
-        while asked and now - asked[0] >= 60:
+    def _count(self, server_id: str, call: CallInHand, note: QuestionNote) -> None:
+        """Raises QuestionRefusedError when this server asks too often (D-040, D-046).
+
+        One principal's calls cannot use up the questions of another's.
+        """
+        now, asked, principal = self._clock(), self._asked[server_id], call.context.principal
+        while asked and now - asked[0][0] >= 60:
             asked.popleft()
-        if len(asked) >= PER_MINUTE_MAX:
+        if sum(whose == principal for _, whose in asked) >= PER_MINUTE_MAX or len(asked) >= OF_ALL_PER_MINUTE_MAX:
             note.why = "too many"
             raise QuestionRefusedError(f"more than {PER_MINUTE_MAX} questions in a minute", code=INTERNAL)
-        asked.append(now)
+        asked.append((now, principal))
 
     def _form(self, server_id: str, call: CallInHand, params: JsonObject) -> JsonObject | None:
         """The form as it is shown, named after who asks; None when a known secret stands in its fields."""

@@ -12,6 +12,7 @@ is checked against the form before it leaves. Handlers get the server's id: what
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -33,7 +34,10 @@ INVALID_PARAMS: Final = -32602
 INTERNAL: Final = -32603
 REJECTED: Final = -1
 """The spec's own example for a person who says no to a sampling request (D-039)."""
-OPEN_COUNT_MAX: Final = 8
+OPEN_COUNT_MAX: Final = 32
+"""Questions of one connection that wait for an answer."""
+OPEN_OF_ONE_MAX: Final = 8
+"""Those about one principal's calls, so that who does not answer stands in nobody else's way."""
 ROUND_COUNT_MAX: Final = 8
 _INPUT_COUNT_MAX: Final = 16
 
@@ -74,7 +78,7 @@ class Questions:
         self._config = config
         self._folders = folders
         self._handlers = handlers
-        self._open = 0
+        self._open: Counter[str] = Counter()  # by principal
         self._calls: list[CallInHand] = []  # under way
         self._answers: dict[str, _Answer] = {}
         if handlers.elicit is not None:
@@ -117,10 +121,13 @@ class Questions:
         if handler is None:
             reason = f"this client does not answer {said(method, 80)}"
             raise QuestionRefusedError("Method not found", code=METHOD_NOT_FOUND, data={"reason": reason})
-        if self._open >= OPEN_COUNT_MAX:
-            raise QuestionRefusedError(f"{OPEN_COUNT_MAX} questions are open already", code=INTERNAL)
-        self._open += 1
-        token = ASKED_FOR.set(tuple(self._calls) if call is None else (call,))
+        calls = tuple(self._calls) if call is None else (call,)
+        whose = {one.context.principal for one in calls}
+        principal = whose.pop() if len(whose) == 1 else ""
+        if self._open[principal] >= OPEN_OF_ONE_MAX or self._open.total() >= OPEN_COUNT_MAX:
+            raise QuestionRefusedError(f"{OPEN_OF_ONE_MAX} questions are open already", code=INTERNAL)
+        self._open[principal] += 1
+        token = ASKED_FOR.set(calls)
         try:
             return await handler(dict(params or {}))
         except QuestionRefusedError:
@@ -129,7 +136,8 @@ class Questions:
             raise QuestionRefusedError("the client failed to answer", code=INTERNAL) from exc
         finally:
             ASKED_FOR.reset(token)
-            self._open -= 1
+            self._open[principal] -= 1
+            self._open += Counter()  # forget who has none
 
     def _answer_to(self, method: str) -> _Answer | None:
         if method == "roots/list":  # there may be roots at one time and none at another
