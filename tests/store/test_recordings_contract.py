@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import sqlite3
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,7 @@ from moonpool.core.recordings import (
     RunEnd,
     RunHeader,
     SharedPart,
+    fair_share,
 )
 from moonpool.store.fake import MemoryRecordings
 from moonpool.store.recordings import RecordingWriter
@@ -60,14 +62,24 @@ def header(run_id: str, code: str = "x = 1", *, position: int = 0) -> RunHeader:
     )
 
 
-def ref(run_id: str, position: int = 0) -> RecordingRef:
+def ref(run_id: str, position: int = 0, principal: str = "local:me") -> RecordingRef:
     return RecordingRef(
-        run_id=run_id, at="2026-11-21T00:00:00Z", session_id="s", sandbox_id="box", position=position, bytes=0
+        run_id=run_id,
+        at="2026-11-21T00:00:00Z",
+        principal=principal,
+        session_id="s",
+        sandbox_id="box",
+        position=position,
+        bytes=0,
     )
 
 
-def begin(keeper: Recordings, run_id: str, code: str = "x = 1", *, position: int = 0) -> None:
-    keeper.begin(ref(run_id, position), ("d", lambda: SHARED), lambda: header(run_id, code, position=position))
+def begin(
+    keeper: Recordings, run_id: str, code: str = "x = 1", *, position: int = 0, principal: str = "local:me"
+) -> None:
+    keeper.begin(
+        ref(run_id, position, principal), ("d", lambda: SHARED), lambda: header(run_id, code, position=position)
+    )
 
 
 def call(seq: int) -> RecordedCall:
@@ -230,6 +242,59 @@ def test_large_recordings_make_room_before_they_are_many(tmp_path: Path) -> None
     kept = reader(tmp_path).newest(100)
     assert kept[0].run_id == "run_59"
     assert sum(one.bytes for one in kept) <= 100_000 + 100_000 // 8 + 10 * 10_500
+
+
+def test_who_has_most_makes_room_with_his_oldest(tmp_path: Path) -> None:
+    with writing(tmp_path) as writer:
+        begin(writer, "run_a0", "#" * 10_000, principal="a")
+        for number in range(9):
+            begin(writer, f"run_b{number}", "#" * 10_000, principal="b")
+        begin(writer, "run_c0", "#" * 10_000, principal="c")
+    file = reader(tmp_path)
+    file.tidy(days=7, bytes_max=65_000)
+    assert sorted((one.principal, one.run_id) for one in file.newest(20)) == [
+        ("a", "run_a0"), *(("b", f"run_b{number}") for number in range(5, 9)), ("c", "run_c0"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sizes", "room", "share"),
+    [
+        pytest.param([], 10, math.inf, id="nobody"),
+        pytest.param([3, 7], 10, math.inf, id="it fits"),
+        pytest.param([20], 10, 10, id="alone"),
+        pytest.param([20, 30], 10, 5, id="equal parts"),
+        pytest.param([1, 2, 30], 10, 7, id="what the small leave is for the large"),
+        pytest.param([3, 4, 4], 10, 3.5, id="hardly too much"),
+    ],
+)
+def test_a_fair_share_takes_from_those_who_have_most(sizes: list[int], room: int, share: float) -> None:
+    assert fair_share(sizes, room) == share
+
+
+def test_a_recording_that_goes_while_it_is_written_leaves_nothing(tmp_path: Path) -> None:
+    with writing(tmp_path, bytes_max=1_000) as writer:
+        begin(writer, "run_1", "#" * 10_000)
+        come_so_far(writer, "run_1")
+        writer.add("run_1", lambda: call(1))  # in another batch, before which it had to make room
+        writer.add("run_1", lambda: reply(1))
+    with closing(sqlite3.connect(tmp_path / "private" / "r.sqlite3")) as connection:
+        kept = connection.execute("SELECT run_id FROM run UNION ALL SELECT run_id FROM part").fetchall()
+    assert kept == []
+
+
+def test_a_file_of_before_tells_nobody_apart_and_is_read(tmp_path: Path) -> None:
+    with writing(tmp_path) as writer:
+        begin(writer, "run_1")
+    with closing(sqlite3.connect(tmp_path / "private" / "r.sqlite3")) as connection:
+        connection.executescript(
+            "DROP INDEX run_by_principal; ALTER TABLE run DROP COLUMN principal; PRAGMA user_version=1"
+        )
+    with writing(tmp_path) as writer:
+        begin(writer, "run_2", principal="a")
+    found = reader(tmp_path)
+    assert [(one.run_id, one.principal) for one in found.newest(9)] == [("run_2", "a"), ("run_1", "")]
+    assert found.load("run_1").header.principal == "local:me"
 
 
 def test_only_the_owner_may_read_it(tmp_path: Path) -> None:

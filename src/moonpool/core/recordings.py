@@ -13,13 +13,14 @@ The adapter is `moonpool.store.recordings`, its twin in memory `moonpool.store.f
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from moonpool.core.errors import Fault, MoonpoolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 RUN_BYTES_MAX: Final = 16 * 1024**2
 """One execution's recording; of a larger one nothing but the reason is kept."""
@@ -146,11 +147,26 @@ class RecordingRef:
 
     run_id: str
     at: str
+    principal: str  # whose room it takes
     session_id: str
     sandbox_id: str
     position: int
     bytes: int
     problem: str = ""  # why it cannot be replayed
+
+
+def fair_share(sizes: Iterable[int], room: int) -> float:
+    """How much each may have so that all fit: what is asked for, as far as nobody with more has to give way.
+
+    Who has less than his share keeps everything; what he leaves is for the others.
+    """
+    rising = sorted(sizes)
+    for place, size in enumerate(rising):
+        others = len(rising) - place
+        if size * others > room:
+            return room / others
+        room -= size
+    return math.inf
 
 
 class Recordings(Protocol):

@@ -92,6 +92,7 @@ class Recorder:
         ref = RecordingRef(
             run_id=start.run_id,
             at=at,
+            principal=start.context.principal,
             session_id=start.session_id,
             sandbox_id=start.sandbox_id,
             position=start.position,

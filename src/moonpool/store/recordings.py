@@ -150,7 +150,11 @@ class RecordingWriter:
                 self._lost.discard(item.run_id)
                 raise NotReplayable("parts of its recording were lost, because more came than could be written")
             part = _made(item.make)
-            self._count(state, file.add_part(item.run_id, state.number, part))
+            size = file.add_part(item.run_id, state.number, part)
+            if not size:  # somebody removed the recording, or it made room for others
+                del self._open[item.run_id]
+                return
+            self._count(state, size)
         except NotReplayable as why:
             self._give_up(file, item.run_id, str(why))
         else:

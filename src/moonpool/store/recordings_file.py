@@ -26,6 +26,7 @@ from moonpool.core.recordings import (
     RunEnd,
     RunHeader,
     SharedPart,
+    fair_share,
 )
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
 from moonpool.store.sealing import SecretStoreError, Unsealable
@@ -37,11 +38,11 @@ if TYPE_CHECKING:
     from moonpool.core.recordings import Part
     from moonpool.store.sealing import Sealer
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 PART_KINDS: Final = {RunHeader: 0, RecordedCall: 1, RecordedReply: 2, RunEnd: 3}
 _DAY_S: Final = 86_400.0
 _OLDEST_AT_ONCE: Final = 64
-_RUN_COLUMNS: Final = "run_id, at, session_id, sandbox_id, position, bytes, problem"
+_RUN_COLUMNS: Final = "run_id, at, principal, session_id, sandbox_id, position, bytes, problem"
 _T = TypeVar("_T")
 encode = msgspec.msgpack.Encoder().encode
 
@@ -49,10 +50,11 @@ _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS run (
     run_id TEXT PRIMARY KEY, at TEXT NOT NULL, written_s REAL NOT NULL, session_id TEXT NOT NULL,
     sandbox_id TEXT NOT NULL, position INTEGER NOT NULL, bytes INTEGER NOT NULL, shared TEXT NOT NULL,
-    problem TEXT NOT NULL
+    problem TEXT NOT NULL, principal TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS run_by_sandbox ON run (sandbox_id, position);
 CREATE INDEX IF NOT EXISTS run_by_time ON run (written_s);
+CREATE INDEX IF NOT EXISTS run_by_principal ON run (principal, written_s);
 CREATE TABLE IF NOT EXISTS part (run_id TEXT NOT NULL, number INTEGER NOT NULL, kind INTEGER NOT NULL,
     body BLOB NOT NULL, PRIMARY KEY (run_id, number));
 CREATE TABLE IF NOT EXISTS shared (digest TEXT PRIMARY KEY, body BLOB NOT NULL);
@@ -82,9 +84,15 @@ class RecordingsFile:
         one.execute("PRAGMA journal_mode=WAL")
         one.execute("PRAGMA synchronous=NORMAL")
         one.execute("PRAGMA secure_delete=ON")  # what is removed is not to be found in the file
-        if one.execute("PRAGMA user_version").fetchone()[0] > SCHEMA_VERSION:
-            raise RecordingError(f"recordings {self.path} were written by a newer Moonpool; use that one")
-        one.executescript(f"BEGIN IMMEDIATE;\n{_SCHEMA}\nPRAGMA user_version={SCHEMA_VERSION};\nCOMMIT;")
+        with self.transaction():
+            version = one.execute("PRAGMA user_version").fetchone()[0]
+            if version > SCHEMA_VERSION:
+                raise RecordingError(f"recordings {self.path} were written by a newer Moonpool; use that one")
+            if version == 1:  # it told nobody's recordings apart
+                one.execute("ALTER TABLE run ADD COLUMN principal TEXT NOT NULL DEFAULT ''")
+            for statement in _SCHEMA.split(";")[:-1]:
+                one.execute(statement)
+            one.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
     def close(self) -> None:
         self._connection.close()
@@ -111,14 +119,17 @@ class RecordingsFile:
         self._connection.execute("INSERT OR IGNORE INTO shared VALUES (?, ?)", (digest, body))
 
     def add_run(self, ref: RecordingRef, shared: str) -> None:
-        row = (ref.run_id, ref.at, time.time(), ref.session_id, ref.sandbox_id, ref.position, 0, shared, "")
-        self._connection.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        where = (ref.session_id, ref.sandbox_id, ref.position)
+        row = (ref.run_id, ref.at, time.time(), *where, 0, shared, "", ref.principal)
+        self._connection.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def add_part(self, run_id: str, number: int, part: Part | RunHeader) -> int:
-        """How many bytes it takes."""
+        """How many bytes it takes; none where the recording was removed while it was written."""
         body = self._sealer.seal(encode(part), f"{run_id}/{number}")
+        known = self._connection.execute("UPDATE run SET bytes = bytes + ? WHERE run_id = ?", (len(body), run_id))
+        if not known.rowcount:
+            return 0
         self._connection.execute("INSERT INTO part VALUES (?, ?, ?, ?)", (run_id, number, PART_KINDS[type(part)], body))
-        self._connection.execute("UPDATE run SET bytes = bytes + ? WHERE run_id = ?", (len(body), run_id))
         return len(body)
 
     def give_up(self, run_id: str, problem: str) -> None:
@@ -127,27 +138,34 @@ class RecordingsFile:
         self._connection.execute("UPDATE run SET problem = ?, bytes = 0 WHERE run_id = ?", (problem, run_id))
 
     def tidy(self, *, days: float, bytes_max: int) -> None:
-        """Remove what is too old, then the oldest until the rest fits. In its own transactions."""
+        """Remove what is too old, then the oldest of those who have most until the rest fits. In transactions."""
         one = self._connection
         with self.transaction():
             old = "SELECT run_id FROM run WHERE written_s < ?"
             gone = [row[0] for row in one.execute(old, (time.time() - days * _DAY_S,))]
             self._drop(gone)
-        while (one.execute("SELECT total(bytes) FROM run").fetchone()[0]) > bytes_max:
-            with self.transaction():
-                oldest = one.execute("SELECT run_id, bytes FROM run ORDER BY written_s LIMIT ?", (_OLDEST_AT_ONCE,))
-                rows = oldest.fetchall()
-                excess = one.execute("SELECT total(bytes) FROM run").fetchone()[0] - bytes_max
-                gone = list[str]()
-                for run_id, size in rows:
-                    if excess <= 0:
-                        break
-                    gone.append(run_id)
-                    excess -= size
-                self._drop(gone)
+        sizes = dict[str, int](one.execute("SELECT principal, sum(bytes) FROM run GROUP BY principal").fetchall())
+        share = fair_share(sizes.values(), bytes_max)
+        for principal in (one for one, size in sizes.items() if size > share):
+            while self._shrink(principal, share):
+                pass
         with self.transaction():
             one.execute("DELETE FROM shared WHERE digest NOT IN (SELECT shared FROM run)")
         one.execute("PRAGMA incremental_vacuum").fetchall()
+
+    def _shrink(self, principal: str, share: float) -> bool:
+        """Remove some of the oldest of one principal who has more than `share`; whether he still may have."""
+        one, gone = self._connection, list[str]()
+        with self.transaction():  # another process may do the same
+            total = one.execute("SELECT total(bytes) FROM run WHERE principal = ?", (principal,)).fetchone()[0]
+            oldest = "SELECT run_id, bytes FROM run WHERE principal = ? ORDER BY written_s LIMIT ?"
+            for run_id, size in one.execute(oldest, (principal, _OLDEST_AT_ONCE)).fetchall():
+                if total <= share:
+                    break
+                gone.append(run_id)
+                total -= size
+            self._drop(gone)
+        return bool(gone) and total > share
 
     def _drop(self, run_ids: list[str]) -> None:
         self._connection.executemany("DELETE FROM part WHERE run_id = ?", ((one,) for one in run_ids))
@@ -250,11 +268,12 @@ class RecordingsFile:
             raise RecordingError(f"recordings {self.path} cannot be used: {error}") from None
 
 
-def _ref(row: tuple[str, str, str, str, int, int, str]) -> RecordingRef:
-    run_id, at, session_id, sandbox_id, position, size, problem = row
+def _ref(row: tuple[str, str, str, str, str, int, int, str]) -> RecordingRef:
+    run_id, at, principal, session_id, sandbox_id, position, size, problem = row
     return RecordingRef(
         run_id=run_id,
         at=at,
+        principal=principal,
         session_id=session_id,
         sandbox_id=sandbox_id,
         position=position,
