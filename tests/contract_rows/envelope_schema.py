@@ -21,6 +21,7 @@ _METRICS: dict[str, Any] = {
         "duration_ms": _COUNT,
         "dry_run": {"const": True},
         "plan_id": {"type": "string", "pattern": "^plan_[0-9a-f]{32}$"},
+        "task_ids": {"type": "array", "minItems": 1, "items": {"type": "string", "maxLength": 256}},
         "limits_hit": {"type": "array", "minItems": 1, "items": {"enum": ["cpu", "memory", "processes"]}},
     },
     "additionalProperties": _COUNT,

@@ -18,6 +18,8 @@ from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from moonpool.core.envelope import Envelope
 
 pytestmark = pytest.mark.anyio
@@ -45,6 +47,28 @@ async def test_every_ending_gives_an_envelope_of_the_schema(
     encoded = json.loads(json.dumps(envelope.to_json()))
     validator_for(ENVELOPE_SCHEMA).validate(encoded)
     assert (envelope.error.type if envelope.error else None) == error_type
+
+
+@pytest.mark.req("H-069")
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        pytest.param({"tasks": True}, ["task-1", "task-1"], id="switched on"),
+        pytest.param({}, None, id="off unless switched on"),
+    ],
+)
+async def test_the_envelope_names_the_tasks_that_servers_made(
+    block: dict[str, Any], expected: list[str] | None, tmp_path: Path
+) -> None:
+    server = fixture_server("tasks.py", str(tmp_path / "log"), allow=["*"], **block)
+    code = "import servers.s as s\nresult = [(await s.research()).ok for _ in 'ab'] + [(await s.plain()).ok]"
+    async with open_app({"s": server}) as app:
+        with anyio.fail_after(30):
+            envelope = await run(app, code)
+    encoded = json.loads(json.dumps(envelope.to_json()))
+    validator_for(ENVELOPE_SCHEMA).validate(encoded)
+    assert encoded["result"]["metrics"].get("task_ids") == expected
+    assert envelope.data == [expected is not None, expected is not None, True]
 
 
 @pytest.mark.req("H-025")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from moonpool.core.errors import MoonpoolError
     from moonpool.core.manifest import Manifest, ToolDefinition
 
+TASK_IDS_MAX: Final = 16
+"""Tasks that one envelope names; each call's own is in the journal."""
 _SEVERITY: Final = (
     ApprovalState.NOT_REQUIRED,
     ApprovalState.APPROVED,
@@ -109,6 +111,7 @@ class CallContext:
     parking: Callable[[], AbstractContextManager[None]] = nullcontext  # the execution's clock stands still inside
     pending: int = 0  # approvals that wait for an answer now
     ended: bool = False
+    task_ids: list[str] = field(default_factory=list[str])  # of calls that servers carried out as tasks; the first few
     low_budgets: list[str] = field(default_factory=list[str])  # that calls of this execution took to 80 %
     slots: asyncio.Semaphore = field(init=False)
     turns: asyncio.Semaphore = field(init=False)  # to ask for approval
@@ -135,6 +138,11 @@ class CallContext:
     def approval_state(self) -> ApprovalState:
         """The execution's state for its envelope: PENDING while a question is open, else the gravest answer (H-034)."""
         return ApprovalState.PENDING if self.pending else self.settled
+
+    def note_task(self, task_id: str) -> None:
+        """A server carried a call out as this task (H-069)."""
+        if task_id and len(self.task_ids) < TASK_IDS_MAX:
+            self.task_ids.append(task_id)
 
     def settle(self, state: ApprovalState) -> None:
         self.settled = max(self.settled, state, key=_SEVERITY.index)

@@ -58,6 +58,8 @@ class CallRecorder:
         assert not passage.recorded, "a call is recorded once"
         passage.recorded = True
         spec, session, decision, arrival = passage.spec, passage.session, passage.decision, passage.arrival
+        task_id = self._name(passage.task_id)
+        session.note_task(task_id)
         record = CallOutcomeRecord(
             run_id=session.run_id,
             trace_id=session.trace_id,
@@ -83,7 +85,7 @@ class CallRecorder:
             warnings=tuple(self._name(warning) for warning in passage.all_warnings),
             taken_in=passage.taken_in,
             rehearsed=passage.rehearsed,
-            task_id=self._name(passage.task_id),
+            task_id=task_id,
             upstream_ms=passage.upstream_ms,
             asked_ms=passage.asked_ms,
         )

@@ -69,6 +69,8 @@ class RunRecords:
             calls["budgets_low"] = list(context.low_budgets)
         if context is not None and context.changing:
             calls["changing_calls"] = context.changing
+        if context is not None and context.task_ids:
+            calls["task_ids"] = list(context.task_ids)
         return Envelope(
             run_id=self.run_id,
             trace_id=self.trace_id,
