@@ -6,10 +6,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import httpx2
 import pytest
 
 from broker_upstreams.peers import HttpServer, upstream
 from moonpool.broker.upstreams.callers import calling_as
+from moonpool.broker.upstreams.standing import StandingStream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
@@ -127,3 +129,29 @@ async def test_a_stream_that_an_older_server_ends_may_have_missed_something(boar
         await change(srv)
         told = await data(srv, "mcp:resources/wait")
     assert missed == told == {"changed": ["w://a"]}
+
+
+REPLAYED = {"last-event-id": "7"}
+
+
+@pytest.mark.parametrize(
+    ("requests", "gaps", "lost"),
+    [
+        pytest.param([("GET", 405, {})], 0, False, id="a server without such a stream"),
+        pytest.param([("GET", 200, {})], 0, False, id="opened"),
+        pytest.param([("GET", 200, {}), ("POST", 500, {})], 0, False, id="a call that fails"),
+        pytest.param([("GET", 200, {}), ("GET", 200, {})], 1, False, id="opened again"),
+        pytest.param([("GET", 200, {}), ("GET", 200, REPLAYED)], 0, False, id="opened again where it ended"),
+        pytest.param([("GET", 200, {}), ("GET", 404, {})], 0, True, id="the session is unknown"),
+        pytest.param([("GET", 200, {}), ("GET", 503, {})], 0, True, id="the server is gone"),
+    ],
+)
+async def test_what_the_requests_for_a_standing_stream_say(
+    requests: list[tuple[str, int, dict[str, str]]], gaps: int, lost: bool
+) -> None:
+    missed: list[None] = []
+    stream = StandingStream(on_gap=lambda: missed.append(None))
+    for method, status, headers in requests:
+        request = httpx2.Request(method, "http://h/mcp", headers={"mcp-session-id": "s", **headers})
+        stream.note(request, httpx2.Response(status, request=request))
+    assert (len(missed), stream.lost.is_set()) == (gaps, lost)
