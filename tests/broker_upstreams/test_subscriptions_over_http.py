@@ -31,13 +31,29 @@ WAYS = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def board() -> Iterator[HttpServer]:
     server = HttpServer("noticeboard.py")
     try:
         yield server
     finally:
         server.kill()
+
+
+@pytest.fixture
+def own_board() -> Iterator[HttpServer]:
+    """One that the test may kill and start again."""
+    server = HttpServer("noticeboard.py")
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture
+def uris(request: pytest.FixtureRequest) -> list[str]:
+    """Addresses that no other test uses."""
+    return [f"w://{abs(hash(request.node.name))}/{name}" for name in "abc"]
 
 
 @asynccontextmanager
@@ -54,81 +70,84 @@ async def data(srv: Upstream, tool: str, /, *, by: str = "session", **arguments:
         return (await srv.call_tool(tool, arguments, timeout_s=20)).get("structuredContent")
 
 
-async def change(srv: Upstream, uri: str = "w://a") -> None:
+async def change(srv: Upstream, uri: str) -> None:
     await data(srv, "change", uri=uri, text="new")
+
+
+async def subscribed(srv: Upstream) -> set[str]:
+    return {*(await data(srv, "told"))["uris"]}
 
 
 @pytest.mark.req("D-013", "D-014")
 @WAYS
-async def test_a_change_reaches_every_session_that_subscribed_and_no_other(
-    way: tuple[str, str], board: HttpServer
+async def test_a_change_reaches_who_subscribed_until_nobody_wants_it(
+    way: tuple[str, str], board: HttpServer, uris: list[str]
 ) -> None:
+    a, b, c = uris
     async with connected(board, way) as srv:
-        for by, uri in (("one", "w://a"), ("two", "w://a"), ("two", "w://b"), ("three", "w://c")):
+        for by, uri in (("one", a), ("two", a), ("two", b), ("three", c)):
             await data(srv, "mcp:resources/subscribe", by=by, uri=uri)
-        await change(srv)
+        await change(srv, a)
         told = [await data(srv, "mcp:resources/wait", by=by) for by in ("one", "two")]
-        after = await data(srv, "mcp:resources/read", uri="w://a")
+        after = await data(srv, "mcp:resources/read", uri=a)
         nothing = await data(srv, "mcp:resources/wait", by="three", within_s=0)
-    assert told == [{"changed": ["w://a"]}] * 2
+        await data(srv, "mcp:resources/unsubscribe", by="one", uri=a)
+        for by in ("two", "three"):
+            srv.forget_caller(by)
+        while not (await subscribed(srv)).isdisjoint(uris):
+            await anyio.lowlevel.checkpoint()
+    assert told == [{"changed": [a]}] * 2
     assert nothing == {"changed": []}
     assert after["contents"][0]["text"] == "new"
 
 
-@pytest.mark.req("D-013")
-@WAYS
-async def test_the_server_hears_when_nobody_wants_an_address_any_more(way: tuple[str, str], board: HttpServer) -> None:
-    async with connected(board, way) as srv:
-        for uri in ("w://a", "w://b"):
-            await data(srv, "mcp:resources/subscribe", uri=uri)
-        await data(srv, "mcp:resources/unsubscribe", uri="w://a")
-        while (await data(srv, "told"))["uris"] != ["w://b"]:
-            await anyio.lowlevel.checkpoint()
-        srv.forget_caller("session")
-        while (await data(srv, "told"))["uris"]:
-            await anyio.lowlevel.checkpoint()
-
-
 @pytest.mark.req("D-017")
-@WAYS
-async def test_a_subscription_outlives_the_server_process(way: tuple[str, str], board: HttpServer) -> None:
-    async with connected(board, way) as srv:
-        await data(srv, "mcp:resources/subscribe", uri="w://a")
-        board.kill()
-        board.start()
+@pytest.mark.parametrize("way", [pytest.param(OLDER, id="2025-11-25"), pytest.param(MODERN, id="2026-07-28")])
+async def test_a_subscription_outlives_the_server_process(
+    way: tuple[str, str], own_board: HttpServer, uris: list[str]
+) -> None:
+    a = uris[0]
+    async with connected(own_board, way) as srv:
+        await data(srv, "mcp:resources/subscribe", uri=a)
+        own_board.kill()
+        own_board.start()
         missed = await data(srv, "mcp:resources/wait")
-        while "w://a" not in (await data(srv, "told"))["uris"]:
+        while a not in await subscribed(srv):
             await anyio.lowlevel.checkpoint()
         await data(srv, "mcp:resources/wait", within_s=0)
-        await change(srv)
+        await change(srv, a)
         told = await data(srv, "mcp:resources/wait")
-    assert missed == told == {"changed": ["w://a"]}
+    assert missed == told == {"changed": [a]}
 
 
 @pytest.mark.req("D-017")
 @pytest.mark.parametrize("in_good_order", [True, False])
-async def test_a_stream_that_a_modern_server_ends_is_opened_again(in_good_order: bool, board: HttpServer) -> None:
+async def test_a_stream_that_a_modern_server_ends_is_opened_again(
+    in_good_order: bool, board: HttpServer, uris: list[str]
+) -> None:
+    a = uris[0]
     async with connected(board, MODERN) as srv:
-        await data(srv, "mcp:resources/subscribe", uri="w://a")
+        await data(srv, "mcp:resources/subscribe", uri=a)
         before = await data(srv, "told")
         await data(srv, "hang_up", in_good_order=in_good_order)
         missed = await data(srv, "mcp:resources/wait")
-        while (now := await data(srv, "told"))["listened"] == before["listened"] or not now["uris"]:
+        while (now := await data(srv, "told"))["listened"] == before["listened"] or a not in now["uris"]:
             await anyio.lowlevel.checkpoint()
-        await change(srv)
+        await change(srv, a)
         told = await data(srv, "mcp:resources/wait")
-    assert missed == told == {"changed": ["w://a"]}
+    assert missed == told == {"changed": [a]}
 
 
 @pytest.mark.req("D-017")
-async def test_a_stream_that_an_older_server_ends_may_have_missed_something(board: HttpServer) -> None:
+async def test_a_stream_that_an_older_server_ends_may_have_missed_something(board: HttpServer, uris: list[str]) -> None:
+    a = uris[0]
     async with connected(board, OLDER) as srv:
-        await data(srv, "mcp:resources/subscribe", uri="w://a")
+        await data(srv, "mcp:resources/subscribe", uri=a)
         await data(srv, "hang_up")
         missed = await data(srv, "mcp:resources/wait")
-        await change(srv)
+        await change(srv, a)
         told = await data(srv, "mcp:resources/wait")
-    assert missed == told == {"changed": ["w://a"]}
+    assert missed == told == {"changed": [a]}
 
 
 REPLAYED = {"last-event-id": "7"}
