@@ -11,7 +11,7 @@ from bench.retrieval.query_sets import DataError, load_collections
 from bench.retrieval.report import as_json, print_tables
 from bench.retrieval.run import run
 from bench.retrieval.scale import SIZES, measure_apart
-from bench.retrieval.vectors import CatalogMaker
+from bench.retrieval.vectors import CatalogMaker, have_model
 from moonpool.embeddings.errors import DenseUnavailableError
 
 
@@ -25,6 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         collections = load_collections(options.data)
+        have_model(options.dense)
         found = run(collections, CatalogMaker(options.dense), peers=not options.no_peers)
     except (DataError, DenseUnavailableError, OSError) as error:
         parser.error(str(error))

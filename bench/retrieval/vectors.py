@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from moonpool.bootstrap import data_folder, vector_maker
+from moonpool.bootstrap import data_folder, make_model, vector_maker
 from moonpool.catalog.catalog import Catalog
+from moonpool.embeddings.errors import DenseUnavailableError
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
     from bench.retrieval.query_sets import Collection
+
+
+def have_model(dense: str) -> None:
+    """Make the model that was asked for by name, where the data folder has none. Raises DenseUnavailableError."""
+    settings = Settings.load(os.environ, dense=dense)
+    data = data_folder(settings, os.environ)
+    maker, kind = vector_maker(settings, data), settings.dense_kind
+    if maker is None or kind is None:
+        return
+    try:
+        maker.open()
+    except DenseUnavailableError:
+        sys.stderr.write(f"fetching the weights and making the model {kind!r}, once; this takes a few minutes\n")
+        make_model(kind, data, os.environ)
 
 
 @dataclass(slots=True)
