@@ -1,5 +1,5 @@
 #!/bin/sh
-# Set up .venv for LEVEL: `examples` (run the demo) or `dev` (that, and tests and linters).
+# Set up .venv for LEVEL: `examples` (run the demo) or `dev` (that, and tests, linters and the extra `dense`).
 # Prints nothing and changes nothing when .venv already holds what the locks say.
 set -eu
 cd "$(dirname "$0")/.."
@@ -67,7 +67,10 @@ uv_install() {
     "$venv/bin/python" src/moonpool/environments/package_index.py \
         "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" "$@"
 }
-uv_install --require-hashes --build-constraints requirements/build.txt --requirement "requirements/$level.txt" || fail "uv could not install requirements/$level.txt"
+# With `dev` comes the extra `dense`, so that none of its tests is skipped. Its models are built by a command, never here.
+set -- --requirement "requirements/$level.txt"
+[ "$level" != dev ] || set -- "$@" --requirement requirements/dense.txt
+uv_install --require-hashes --build-constraints requirements/build.txt "$@" || fail "uv could not install: $*"
 uv_install --no-deps --build-constraints requirements/build.txt --editable . || fail "uv could not install this package"
 
 # TypeScript, with which tests check generated types. Where there is no npm, the one in a locked package runs.

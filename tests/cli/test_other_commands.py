@@ -38,7 +38,7 @@ COMMANDS = (
     "environments",
     "version",
 )
-HEAVY = ("pydantic", "mcp", "msgspec", "asyncio", "rich", "jsonschema_rs", "re2", "anyio", "httpx2", "sqlite3")
+HEAVY = ("pydantic", "mcp", "msgspec", "asyncio", "rich", "jsonschema_rs", "re2", "anyio", "httpx2", "sqlite3", "numpy")
 
 
 def test_help_names_every_command_and_imports_nothing_heavy(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ import moonpool.cli.main
 try:
     moonpool.cli.main.main()
 finally:
-    print([name for name in ("mcp", "httpx2", "rich") if name in sys.modules], file=sys.stderr)
+    print([name for name in ("mcp", "httpx2", "rich", "numpy") if name in sys.modules], file=sys.stderr)
 """
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -126,6 +126,19 @@ def test_a_search_without_the_vectors_that_are_wanted_says_why(tmp_path: Path, s
     assert ended.exit_code == 0
     assert b"servers.sheets.get_all_rows" in ended.stdout
     assert "search goes by words alone: there is no model 'static'" in ended.stderr
+
+
+def test_making_a_model_without_the_extra_names_it_and_fetches_nothing(tmp_path: Path) -> None:
+    missing = tmp_path / "packages" / "onnxruntime.py"
+    missing.parent.mkdir()
+    missing.write_text("raise ImportError", encoding="utf-8")
+
+    ended = moonpool(tmp_path, "catalog", "build-model", PYTHONPATH=str(missing.parent))
+
+    assert ended.sentence == (
+        "vector search needs the package onnxruntime: "
+        "install it with `pip install 'moonpool[dense]'`, or set MOONPOOL_DENSE=none [dense_unavailable]"
+    )
 
 
 def test_a_definition_is_shown_in_the_form_that_is_wanted(tmp_path: Path, sheets: Path) -> None:

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.parametrize("package", ["numpy", "onnxruntime"])
 def test_without_the_extra_nothing_is_fetched_and_the_remedy_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
-    monkeypatch.setitem(sys.modules, "numpy", None)
-    with pytest.raises(DenseUnavailableError, match=r"pip install 'moonpool\[dense\]'"):
+    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
+    with pytest.raises(DenseUnavailableError, match=rf"needs the package {package}: .*pip install 'moonpool\[dense\]'"):
         make_model("minilm", tmp_path, {})
     assert list(tmp_path.iterdir()) == []
 

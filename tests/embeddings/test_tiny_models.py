@@ -1,8 +1,9 @@
-"""Both models and the cache of vectors, with weights made here. Needs the extra `dense`."""
+"""Both models and the cache of vectors, with weights made here. `make setup` installs the extra that they need."""
 
 from __future__ import annotations
 
 import hashlib
+import sys
 from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from moonpool.bootstrap.models import VectorMaker
 from moonpool.catalog.catalog import Catalog
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.embeddings import minilm, minilm_graph, models, static_table, weights
+from moonpool.embeddings.arrays import numpy
 from moonpool.embeddings.errors import DenseUnavailableError
 from moonpool.embeddings.vectors import ToolVectors, VectorCache
 from moonpool.embeddings.wordpiece import CLS, SEP, WordPiece
@@ -21,8 +23,7 @@ from moonpool.embeddings.wordpiece import CLS, SEP, WordPiece
 if TYPE_CHECKING:
     from pathlib import Path
 
-np: Any = pytest.importorskip("numpy")
-pytest.importorskip("onnxruntime")
+np: Any = numpy()
 
 PIECES = WordPiece(tiny.VOCABULARY)
 
@@ -114,6 +115,15 @@ def test_the_table_gives_pieces_back_and_nothing_for_no_pieces(built: Path) -> N
 
     assert both == pytest.approx(rain, abs=1e-6)
     assert not none.any()
+
+
+@pytest.mark.parametrize(("kind", "package"), [("static", "numpy"), ("minilm", "numpy"), ("minilm", "onnxruntime")])
+def test_a_model_without_the_extra_names_the_remedy(
+    built: Path, monkeypatch: pytest.MonkeyPatch, kind: models.DenseKind, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed any more
+    with pytest.raises(DenseUnavailableError, match=rf"needs the package {package}: .*set MOONPOOL_DENSE=none"):
+        VectorMaker(kind, built).cached(keys("send_mail"))
 
 
 def test_a_table_of_another_version_is_refused() -> None:

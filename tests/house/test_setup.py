@@ -63,6 +63,24 @@ def test_a_second_setup_does_nothing(checkout: Path, tmp_path: Path) -> None:
     assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
 
 
+@pytest.mark.parametrize(
+    ("level", "locks"),
+    [("examples", ["requirements/examples.txt"]), ("dev", ["requirements/dev.txt", "requirements/dense.txt"])],
+)
+def test_vectors_are_installed_for_tests_only(checkout: Path, tmp_path: Path, level: str, locks: list[str]) -> None:
+    path = tools(tmp_path, *BASICS, "sed", "mkdir", "cp")
+    program(tmp_path / "bin", "bwrap", "echo bubblewrap 0.8.0")
+    program(checkout / ".venv" / "bin", "python", 'echo "$*" >>calls')
+
+    done = run(["sh", ".ci/setup.sh", level], checkout, path)
+
+    calls = (checkout / "calls").read_text(encoding="utf-8")
+    hashed = [line.split() for line in calls.splitlines() if "uv pip install" in line and "--require-hashes" in line]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [[word for word in line if word.endswith(".txt")][1:] for line in hashed] == [locks]  # after build.txt
+    assert "weights" not in calls
+
+
 def test_a_python_without_venv_names_the_package(checkout: Path, tmp_path: Path) -> None:
     path = tools(tmp_path, *BASICS)
     program(tmp_path / "bin", "bwrap", "echo bubblewrap 0.8.0")

@@ -10,6 +10,7 @@ import typer
 
 from moonpool.bootstrap import make_model
 from moonpool.cli.config_choice import data_folder
+from moonpool.embeddings.arrays import need_extra
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def build(kind: DenseKind) -> None:
-    """Make it, then say how to use it."""
+    """Make it, then say how to use it. Raises DenseUnavailableError, before it says that it begins."""
+    need_extra()
     sys.stderr.write(f"moonpool: fetching the weights and making the model {kind!r}; this takes a few minutes\n")
     size = make_model(kind, data_folder(Settings.load(os.environ)), os.environ)
     typer.echo(f"{kind}: {size / 1_000_000:.1f} MB, ready; use it with MOONPOOL_DENSE={kind}")
