@@ -133,6 +133,10 @@ class Settings:
 
     learn: str = "on"
     """What calls that worked teach about tools: `on` (result types and examples), `types`, or `off`."""
+
+    catalog: str = "tools"
+    """Where clients of the MCP face find tools: by `tools` of ours, or in `code`, with `execute_code` alone."""
+
     dense: str = "none"
     """Vectors in the search for tools: `none`, `static` (a table, 8 MB) or `minilm` (a network, 23 MB)."""
 
@@ -214,6 +218,7 @@ _CHOICES = {
     "limits": ("auto", "cgroup2", "cgroup1", "rlimits"),
     "drift": ("pause", "report"),
     "learn": ("on", "types", "off"),
+    "catalog": ("tools", "code"),
     "dense": ("none", "static", "minilm"),
     "record": ("on", "off"),
     "redact_patterns": ("on", "off"),

@@ -38,7 +38,7 @@ def test_the_manifest_is_as_rich_as_fits(count: int, about: str, level: Level, w
 
     assert shown.level is level
     assert len(shown.text) <= 1_000
-    assert ("more: search_tools finds them" not in shown.text) is whole
+    assert ("more: a search finds them" not in shown.text) is whole
     assert ("Keeps books" in shown.text) is (level is Level.LINES)
 
 

@@ -65,7 +65,7 @@ def fitting(lines: Sequence[str], chars_max: int) -> str:
         kept.append(line)
         room -= len(line) + 1
     left_out = len(lines) - len(kept)
-    return "\n".join([*kept, *([f"and {left_out} more: search_tools finds them"] if left_out else [])])
+    return "\n".join([*kept, *([f"and {left_out} more: a search finds them"] if left_out else [])])
 
 
 def definitions_if_few(

@@ -26,11 +26,18 @@ def mcp(
     approve: Annotated[
         Approve, typer.Option(help="When policy says ask: the client's user, yes, no, or the queue.")
     ] = Approve.ASK,
+    catalog: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the client finds tools: by tools of ours, or in code (execute_code alone).",
+            metavar="tools|code",
+        ),
+    ] = None,
     backend: Annotated[str | None, typer.Option(help="Sandbox: zygote or bubblewrap.", metavar="NAME")] = None,
 ) -> None:
-    """Serve MCP on standard input and output: three tools in front of all configured servers."""
+    """Serve MCP on standard input and output: three tools (or one) in front of all configured servers."""
     import asyncio
 
     from moonpool.cli.mcp_service import serve_stdio
 
-    asyncio.run(serve_stdio(config, policy, env, backend, approve))
+    asyncio.run(serve_stdio(config, approve, policy=policy, environment=env, backend=backend, catalog=catalog))

@@ -23,12 +23,10 @@ if TYPE_CHECKING:
     from moonpool.broker.approval import Approver
 
 
-async def serve_stdio(
-    config_path: Path | None, policy: Path | None, environment: str | None, backend: str | None, choice: Approve
-) -> None:
-    """Serve one client until it leaves. Raises MoonpoolError before anything was written to it."""
+async def serve_stdio(config_path: Path | None, choice: Approve, **overrides: Path | str | None) -> None:
+    """Serve one client until it leaves; `overrides` are settings. Raises MoonpoolError before anything was written."""
     wire = claim_stdio()  # first, so that no upstream and no sandbox ever holds the client's descriptors
-    settings = Settings.load(os.environ, environment=environment, backend=backend, policy=policy)
+    settings = Settings.load(os.environ, **overrides)
     config = read_config(config_path)
     eliciting = ElicitingApprover(_report) if choice is Approve.ASK else None
     with stderr_progress() as progress:

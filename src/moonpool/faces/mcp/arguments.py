@@ -1,4 +1,4 @@
-"""Arguments of our own three tools: from JSON to frozen requests, or to a sentence that says what to write (X-02).
+"""Arguments of our own tools: from JSON to frozen requests, or to a sentence that says what to write (X-02).
 
 The schemas of `definitions` are checked by the same validator as upstream tools', so messages read alike: the problem,
 near names, the valid parameters. One string where a list of strings is wanted counts as a list of one.

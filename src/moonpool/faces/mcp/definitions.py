@@ -1,4 +1,4 @@
-"""The three tools as a model sees them, and the prompt `code_mode`.
+"""The three tools as a model sees them, and the prompt `code_mode`; both also for clients with `execute_code` alone.
 
 They are the whole price of Moonpool in a model's context, so every word counts: together at most 600 o200k tokens, and
 the same with one upstream tool as with two hundred (H-052). A test counts them.
@@ -59,16 +59,28 @@ _DEFINE: Final[JsonObject] = {
     ),
     "annotations": {"readOnlyHint": True},
 }
-_EXECUTE: Final[JsonObject] = {
-    "name": EXECUTE,
-    "description": (
-        "Run Python 3 (or Node, Bash) in a sandbox without network. Tools are async functions:\n"
+_FINDING: Final = (
+    "Find tools in code first, print what you need:\n"
+    "from client.catalog import search, definition\n"
+    'for hit in search(["github list open issues"]): print(hit)\n'
+    'print(definition("servers.<server>.<tool>"))\n'
+)
+
+
+def _run_description(finding: str) -> str:
+    return (
+        f"Run Python 3 (or Node, Bash) in a sandbox without network. {finding}Tools are async functions:\n"
         "import servers.<server> as s\n"
         "r = await s.<tool>(<parameter>=...)\n"
         "A call returns {ok, data, error}; other keys and len() reach into data. "
         "Set `result` to JSON: it comes back as `data`; what you print comes back too. "
         "Loop, filter and combine here, keep big data inside, return summaries. Files go to /workspace."
-    ),
+    )
+
+
+_EXECUTE: Final[JsonObject] = {
+    "name": EXECUTE,
+    "description": _run_description(""),
     "inputSchema": _object(
         "code",
         {
@@ -92,22 +104,35 @@ _EXECUTE: Final[JsonObject] = {
 }
 
 TOOLS: Final[tuple[JsonObject, ...]] = (_SEARCH, _DEFINE, _EXECUTE)
+CODE_ALONE: Final[JsonObject] = {**_EXECUTE, "description": _run_description(_FINDING)}
 DEFINITIONS: Final = {
     str(raw["name"]): ToolDefinition(server_id="moonpool", name=str(raw["name"]), raw=raw) for raw in TOOLS
 }
 
 PROMPT_NAME: Final = "code_mode"
 PROMPT_DESCRIPTION: Final = "Work in code mode: find tools, write code that calls them, return summaries"
-PROMPT_TEXT: Final = """\
+
+
+def _prompt(disclosing: str) -> str:
+    return f"""\
 You solve tasks by writing Python code that runs in a sandbox.
 
 Rules:
 - Do not call MCP tools directly; call them from code through the wrappers in `servers.<module>`.
-- Disclose tools progressively: 1) `search_tools` with short queries; 2) `get_tool_definition` when you need \
-parameters or results; 3) `execute_code`.
+- Disclose tools progressively: {disclosing}.
 - Hand over exactly one JSON value: set `result`. What you print is a log, not the result.
 - Keep large intermediate data inside the sandbox; return only summaries and aggregates.
 """
+
+
+PROMPT_TEXT: Final = _prompt(
+    "1) `search_tools` with short queries; 2) `get_tool_definition` when you need parameters or results; "
+    "3) `execute_code`"
+)
+CODE_ALONE_PROMPT_TEXT: Final = _prompt(
+    "in code, `from client.catalog import search, definition`: 1) `search` with short queries; 2) `definition` when "
+    "you need parameters or results; 3) call them"
+)
 
 
 def model_view(tool: JsonObject) -> dict[str, JsonValue]:

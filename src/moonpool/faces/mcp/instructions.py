@@ -16,24 +16,28 @@ if TYPE_CHECKING:
     from moonpool.catalog.entries import ServerSummary
 
 CHARS_MAX: Final = 1500
-_HOW: Final = (
-    "Moonpool runs Python that you write in a sandbox whose only way out is calling tools of MCP servers. "
-    "Find tools with search_tools, read get_tool_definition where a line is not enough, then write one execute_code "
-    "that calls them, loops, filters, and sets `result` to a small JSON summary."
+_WHAT: Final = "Moonpool runs Python that you write in a sandbox whose only way out is calling tools of MCP servers. "
+_WRITE: Final = (
+    "then write one execute_code that calls them, loops, filters, and sets `result` to a small JSON summary."
+)
+HOW: Final = f"{_WHAT}Find tools with search_tools, read get_tool_definition where a line is not enough, {_WRITE}"
+HOW_CODE_ALONE: Final = (
+    f"{_WHAT}Find tools in code: `from client.catalog import search, definition`, print search([...]), "
+    f"and definition(path) where a line is not enough; {_WRITE}"
 )
 _SERVERS: Final = "Modules that code can import:"
 _UNLISTED_CHARS_MAX: Final = 300
 _NONE: Final = "No server is configured: code runs, but has no tools."
 
 
-def instructions(servers: Sequence[ServerSummary], missing: Collection[str] = ()) -> str:
+def instructions(servers: Sequence[ServerSummary], missing: Collection[str] = (), *, how: str = HOW) -> str:
     """The text for these servers. `missing` are configured, but their tools are not known (yet)."""
     unlisted = _unlisted(sorted(missing)) if missing else ""
     if not servers:
-        return fitting([_HOW, unlisted or _NONE], CHARS_MAX)
-    around = "\n".join(part for part in (_HOW, _SERVERS, unlisted) if part)
+        return fitting([how, unlisted or _NONE], CHARS_MAX)
+    around = "\n".join(part for part in (how, _SERVERS, unlisted) if part)
     shown = manifest_of(servers, CHARS_MAX - len(around) - 1)
-    return "\n".join(part for part in (_HOW, _SERVERS, shown.text, unlisted) if part)
+    return "\n".join(part for part in (how, _SERVERS, shown.text, unlisted) if part)
 
 
 def _unlisted(names: Sequence[str]) -> str:

@@ -28,7 +28,6 @@ from moonpool.faces.mcp.definitions import (
     EXECUTE,
     PROMPT_DESCRIPTION,
     PROMPT_NAME,
-    PROMPT_TEXT,
 )
 from moonpool.faces.mcp.input_rounds import SEALED_FROM, abilities, input_required, sender
 from moonpool.faces.mcp.progress import OutputProgress
@@ -36,7 +35,7 @@ from moonpool.faces.mcp.tools import Caller, InputNeeded
 from moonpool.runtime.request_state import RequestStateError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
@@ -94,10 +93,11 @@ class _Handlers:
     async def call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        if params.name not in DEFINITIONS:
-            near = near_names([params.name], list(DEFINITIONS))
-            hint = f"did you mean {near[0]}?" if near else "upstream tools are called from code; use execute_code"
-            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {one_line(params.name, 100)}; {hint}")
+        names = self._tools.offer.names
+        if params.name not in names:
+            raise MCPError(
+                types.INVALID_PARAMS, f"Unknown tool: {one_line(params.name, 100)}; {_hint(params.name, names)}"
+            )
         modern = ctx.protocol_version >= SEALED_FROM
         async with AsyncExitStack() as stack:
             observer = None
@@ -130,7 +130,7 @@ class _Handlers:
             raise MCPError(
                 types.INVALID_PARAMS, f"Unknown prompt: {one_line(params.name, 100)}; there is {PROMPT_NAME}"
             )
-        message = types.PromptMessage(role="user", content=types.TextContent(text=PROMPT_TEXT))
+        message = types.PromptMessage(role="user", content=types.TextContent(text=self._tools.offer.prompt))
         return types.GetPromptResult(description=PROMPT_DESCRIPTION, messages=[message])
 
     def _asker(self, ctx: Context, call: ParkedCall) -> Respondent:
@@ -181,6 +181,15 @@ def _tool_result(answer: Answer, version: str) -> types.CallToolResult:
         structured_content=structured,
         _meta=answer.meta,
     )
+
+
+def _hint(name: str, offered: Sequence[str]) -> str:
+    """What to do instead of calling a tool that is not offered."""
+    if name in DEFINITIONS:
+        return f"here code finds tools, with client.catalog; use {EXECUTE}"
+    if near := near_names([name], offered):
+        return f"did you mean {near[0]}?"
+    return f"upstream tools are called from code; use {EXECUTE}"
 
 
 def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:

@@ -1,4 +1,4 @@
-"""The three tools: each decodes its arguments, makes one call into catalog or runtime, and encodes the answer.
+"""The tools: each decodes its arguments, makes one call into catalog or runtime, and encodes the answer.
 
 Refusals are tool errors, which a model can read and act on (2025-11-25; X-02): bad arguments, an unknown server or tool
 with its near names, code that is too large. Anything else that goes wrong is a bug and leaves as -32603.
@@ -19,9 +19,10 @@ from moonpool.core.json import digest_json
 from moonpool.faces.mcp.answers import Answer, execution_answer, problem_answer, text_answer
 from moonpool.faces.mcp.arguments import DefinitionRequest, ExecuteRequest, SearchRequest, read_arguments
 from moonpool.faces.mcp.catalogs import CurrentCatalog
-from moonpool.faces.mcp.definitions import DEFINITIONS, EXECUTE, TOOLS
+from moonpool.faces.mcp.definitions import EXECUTE, SEARCH
 from moonpool.faces.mcp.disclosure import Disclosure
 from moonpool.faces.mcp.instructions import instructions
+from moonpool.faces.mcp.offer import OFFERS
 from moonpool.faces.mcp.previews import Previews
 from moonpool.faces.mcp.sessions import FaceSessions
 from moonpool.runtime.parked import ParkedCalls
@@ -98,6 +99,7 @@ class CodeTools:
         self._bindings = bindings
         self._ticket = bindings.ticket(app.ticket)
         settings = app.settings
+        self.offer = OFFERS[settings.catalog]
         self._calls = ParkedCalls(
             owner=app.ticket.principal,
             kept_s=settings.approval_expiry_s + OUTCOME_KEPT_S,
@@ -107,7 +109,8 @@ class CodeTools:
         self._runtime, self._toolbox, self._lessons = app.runtime, app.toolbox, app.lessons
         self._told_definitions = False
         self.disclosure = Disclosure(app.runtime.journal, app.ticket.principal)
-        self._catalog = CurrentCatalog(app.toolbox, app.vectors)
+        searched = SEARCH in self.offer.names
+        self._catalog = CurrentCatalog(app.toolbox, app.vectors if searched else None)
         self._previews = Previews(app.toolbox, code_bytes_max=settings.code_bytes_max)
         self._sessions = FaceSessions(app.runtime, idle_s=app.settings.session_idle_s)
 
@@ -132,8 +135,8 @@ class CodeTools:
         await self._calls.wait_spared()
 
     async def call(self, name: str, arguments: Mapping[str, JsonValue], caller: Caller) -> Answer | InputNeeded:
-        """Call one of the three tools. Raises RequestStateError."""
-        assert name in DEFINITIONS
+        """Call one of the tools that are offered. Raises RequestStateError."""
+        assert name in self.offer.names
         try:
             match read_arguments(name, arguments):
                 case SearchRequest() as search:
@@ -150,16 +153,16 @@ class CodeTools:
     async def instructions(self) -> str:
         """The handshake's text; lists every server's tools first, so it may take as long as the slowest server."""
         catalog = await self._current()
-        return self._told(instructions(catalog.servers(), self._missing(catalog)))
+        return self._told(instructions(catalog.servers(), self._missing(catalog), how=self.offer.how))
 
     def instructions_now(self) -> str:
         """The same without asking any server."""
-        return self._told(instructions((), self._toolbox.server_ids))
+        return self._told(instructions((), self._toolbox.server_ids, how=self.offer.how))
 
     def list_tools(self) -> list[JsonObject]:
         """The tools of this face."""
-        self.disclosure.listed(TOOLS)
-        return list(TOOLS)
+        self.disclosure.listed(self.offer.tools)
+        return list(self.offer.tools)
 
     def _told(self, text: str) -> str:
         self.disclosure.showed("manifest", text, once=True)
