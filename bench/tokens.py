@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.groups.wrapper_trees import TOOL_LISTS, load_lists, manifest_of
+from bench.groups.wrapper_trees import TOOL_LISTS, ListError, load_lists, manifest_of
 from bench.sampling import median
 from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.entries import CatalogEntry, Hit
@@ -91,9 +91,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--toollists", type=Path, default=TOOL_LISTS, metavar="DIR")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
-    lists = {name: tools for name, tools in load_lists(options.toollists).items() if tools}
-    if not lists:
-        parser.error(f"no tools in {options.toollists}/*.json")
+    try:
+        lists = {name: tools for name, tools in load_lists(options.toollists).items() if tools}
+    except ListError as error:
+        parser.error(str(error))
     found = measure(lists)
     totals = summary(found)
     stubs = {

@@ -14,11 +14,12 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bench.peers.company import ECHO
 from bench.peers.venvs import PeerMissingError
 from bench.sampling import Case, median, percentile, take_turns, with_skipped
+from moonpool.catalog.tokens import count_tokens
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.wrappers.stubs import render_stub
 from moonpool.wrappers.tree import render_tree
@@ -33,15 +34,38 @@ _TIMES = 4
 _ECHO_TOOLS = 2
 
 
+class ListError(Exception):
+    """The folder cannot be measured; the text names the file."""
+
+
 def load_lists(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Raw tools by server."""
-    lists: dict[str, list[dict[str, Any]]] = {}
-    for path in sorted(folder.glob("*.json")):
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(found, list):
-            found = found.get("result", found)["tools"]
-        lists[path.stem] = found
+    """Raw tools by server. Raises ListError."""
+    lists = {path.stem: _read_list(path) for path in sorted(folder.glob("*.json"))}
+    if not any(lists.values()):
+        raise ListError(f"no tools in {folder}/*.json" if lists else f"no *.json below {folder}")
     return lists
+
+
+def _read_list(path: Path) -> list[dict[str, Any]]:
+    try:
+        found: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError, OSError) as error:
+        raise ListError(f"{path}: no JSON: {error}") from None
+    for member in ("result", "tools"):
+        if isinstance(found, dict):
+            found = cast("dict[str, Any]", found).get(member, found if member == "result" else None)
+    if not isinstance(found, list):
+        raise ListError(f"{path}: neither an array of tools nor an object with one as 'tools'")
+    tools = cast("list[Any]", found)
+    seen: set[str] = set()
+    for place, tool in enumerate(tools):
+        name = cast("dict[str, Any]", tool).get("name") if isinstance(tool, dict) else None
+        if not isinstance(name, str) or not name:
+            raise ListError(f"{path}: tool {place} of the list has no name")
+        if name in seen:
+            raise ListError(f"{path}: the list has two tools called {name!r}")
+        seen.add(name)
+    return tools
 
 
 def manifest_of(lists: dict[str, list[dict[str, Any]]], times: int = 1) -> Manifest:
@@ -115,15 +139,25 @@ async def _add_ipybox(cases: list[Case], world: World | None, lists: dict[str, l
     return {}
 
 
+def _token_share(manifest: Manifest) -> dict[str, float]:
+    """Stubs beside `tools/list`, in o200k tokens; other forms: `python -m bench.tokens`."""
+    names = render_tree(manifest).names
+    tools = list(manifest.tools())
+    whole = sum(count_tokens(json.dumps(tool.raw, ensure_ascii=False, separators=(",", ":"))) for tool in tools)
+    stubs = sum(count_tokens(render_stub(tool, names=names)) for tool in tools)
+    return {"json_tokens": whole, "stub_tokens": stubs, "stub_share": round(stubs / whole, 3)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.wrappers", description="Time wrappers of tool lists.")
     parser.add_argument("--toollists", type=Path, default=TOOL_LISTS, metavar="DIR")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
-    lists = load_lists(options.toollists)
-    if not lists:
-        parser.error(f"no *.json below {options.toollists}")
+    try:
+        lists = load_lists(options.toollists)
+    except ListError as error:
+        parser.error(str(error))
     from bench.sizes import TINY  # noqa: PLC0415
 
     measured = asyncio.run(measure(None, replace(TINY, slow_rounds=options.rounds), options.toollists))
@@ -134,6 +168,7 @@ def main() -> None:
         "ms_p95": round(percentile(measured.samples("wrappers.x1"), 0.95), 1),
         "ms_min": round(min(measured.samples("wrappers.x1")), 1),
         "linear": round(median(measured.samples("wrappers.linear")), 3),
+        **_token_share(manifest_of(lists)),
     }
     if options.json:
         print(json.dumps(found))

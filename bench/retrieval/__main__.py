@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from bench.retrieval.query_sets import DataError, load_collections
+from bench.retrieval.query_sets import DataError, left_out, load_collections
 from bench.retrieval.report import as_json, print_tables
 from bench.retrieval.run import run
 from bench.retrieval.scale import SIZES, measure_apart
@@ -25,6 +25,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         collections = load_collections(options.data)
+        for path in left_out(options.data):
+            print(f"left out: {path} has questions, but no tools.jsonl", file=sys.stderr)
         have_model(options.dense)
         found = run(collections, CatalogMaker(options.dense), peers=not options.no_peers)
     except (DataError, DenseUnavailableError, OSError) as error:

@@ -46,9 +46,16 @@ def means(scores: Sequence[dict[str, float]]) -> dict[str, float]:
     return {name: math.fsum(one[name] for one in scores) / len(scores) for name in METRICS}
 
 
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """95 % confidence interval of the mean, by bootstrap with a fixed seed."""
-    chance = random.Random(20261121)  # noqa: S311  the same interval every time
-    count = len(values)
-    drawn = sorted(math.fsum(chance.choices(values, k=count)) / count for _ in range(_RESAMPLES))
-    return drawn[int(0.025 * _RESAMPLES)], drawn[int(0.975 * _RESAMPLES) - 1]
+def intervals(scores: Sequence[dict[str, float]]) -> dict[str, tuple[float, float]]:
+    """95 % confidence interval of every metric's mean over the questions, by bootstrap with a fixed seed."""
+    chance = random.Random(20261121)  # noqa: S311  the same intervals every time
+    rows = [tuple(one[name] for name in METRICS) for one in scores]
+    drawn = [
+        [sum(column) / len(rows) for column in zip(*chance.choices(rows, k=len(rows)), strict=True)]
+        for _ in range(_RESAMPLES)
+    ]
+    ordered = [sorted(column) for column in zip(*drawn, strict=True)]
+    return {
+        name: (column[int(0.025 * _RESAMPLES)], column[int(0.975 * _RESAMPLES) - 1])
+        for name, column in zip(METRICS, ordered, strict=True)
+    }

@@ -14,12 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Sequence, Sized
     from pathlib import Path
 
     from moonpool.core.json import JsonObject
@@ -69,25 +69,37 @@ class Collection:
 
 def load_collections(folder: Path) -> list[Collection]:
     """Every sub-folder with tools, in alphabetical order. Raises DataError."""
+    if not folder.is_dir():
+        raise DataError(f"{folder} is no folder")
+    if (folder / "tools.jsonl").is_file():
+        raise DataError(f"{folder} is one catalog itself; name the folder above it")
     found = [_load(path.parent) for path in sorted(folder.glob("*/tools.jsonl"))]
     if not found:
         raise DataError(f"{folder} holds no sub-folder with a tools.jsonl")
+    if not any(one.sets for one in found):
+        raise DataError(f"no question below {folder} has gold, that is, names the tools it is after")
     return found
 
 
+def left_out(folder: Path) -> list[Path]:
+    """Sub-folders that hold questions, but no tools to find."""
+    asking = {path.parent for name in FILES for path in folder.glob(f"*/{name}.jsonl")}
+    return sorted(path for path in asking if not (path / "tools.jsonl").is_file())
+
+
 def _load(folder: Path) -> Collection:
-    manifest = _manifest(_rows(folder / "tools.jsonl"))
+    manifest = _manifest(_rows(folder / "tools.jsonl"), f"{folder}/tools.jsonl")
     keys = {f"{tool.server_id}/{tool.name}": tool.key for tool in manifest.tools()}
     rows = {name: _rows(path) for name in FILES if (path := folder / f"{name}.jsonl").is_file()}
     sets: list[QuerySet] = []
     kinds: list[QuerySet] = []
     for name, found in rows.items():
         label = f"{folder.name}/{name}" if name != "tasks" else folder.name
-        asked = [_question(row, f"{folder.name}/{name}.jsonl:{number}", keys) for number, row in enumerate(found, 1)]
+        asked = [_question(row, f"{folder}/{name}.jsonl, row {number}", keys) for number, row in enumerate(found, 1)]
         by_kind: dict[str, list[Question]] = {}
         for question in asked:
             by_kind.setdefault(question.kind, []).append(question)
-        parts = [_query_set(f"{label}:{kind}" if kind else label, part) for kind, part in sorted(by_kind.items())]
+        parts = [_query_set(_part_name(label, kind, by_kind), part) for kind, part in sorted(by_kind.items())]
         kinds.extend(parts)
         sets.extend(parts if _same_gold(by_kind) else [_query_set(label, asked)])
     return Collection(
@@ -97,6 +109,11 @@ def _load(folder: Path) -> Collection:
         kinds=tuple(one for one in kinds if one.questions),
         rows=rows,
     )
+
+
+def _part_name(label: str, kind: str, kinds: Sized) -> str:
+    """Rows without a kind beside others with one are a kind, too; a file without any is one set."""
+    return label if len(kinds) == 1 and not kind else f"{label}:{kind or 'none'}"
 
 
 def _same_gold(by_kind: dict[str, list[Question]]) -> bool:
@@ -118,12 +135,16 @@ def _query_set(name: str, asked: Sequence[Question]) -> QuerySet:
 
 def _rows(path: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")  # not splitlines: JSON may hold other ends of lines
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: no UTF-8: {error.reason} at byte {error.start}") from None
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
             row: Any = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{path}:{number}: no JSON: {error}") from None
         if not isinstance(row, dict):
             raise DataError(f"{path}:{number}: a row must be an object")
@@ -131,10 +152,13 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _manifest(rows: list[dict[str, Any]]) -> Manifest:
+def _manifest(rows: list[dict[str, Any]], place: str) -> Manifest:
     about: dict[str, dict[str, Any]] = {}
     tools: dict[str, dict[str, ToolDefinition]] = {}
-    for row in rows:
+    for number, row in enumerate(rows, 1):
+        for member in ("server", "name"):
+            if not (isinstance(row.get(member), str) and row[member]):
+                raise DataError(f"{place}, row {number}: not a tool: {member!r} must be a text")
         server_id = row["server"]
         about.setdefault(server_id, row)
         raw: JsonObject = {key: value for key, value in row.items() if key not in _OF_THE_SERVER}
@@ -145,8 +169,8 @@ def _manifest(rows: list[dict[str, Any]]) -> Manifest:
         servers=tuple(
             ServerListing(
                 server_id=server_id,
-                title=about[server_id].get("server_title") or "",
-                description=about[server_id].get("server_description") or "",
+                title=_text(about[server_id].get("server_title")),
+                description=_text(about[server_id].get("server_description")),
                 tools=tuple(found.values()),
             )
             for server_id, found in tools.items()
@@ -155,14 +179,37 @@ def _manifest(rows: list[dict[str, Any]]) -> Manifest:
 
 
 def _question(row: dict[str, Any], place: str, keys: dict[str, Key]) -> Question:
-    groups = row.get("gold_any") or [[one] for one in row.get("gold") or []]
-    try:
-        return Question(
-            question_id=str(row.get("id", place)),
-            kind=row.get("kind") or "",
-            text=row["query"],
-            gold=tuple(frozenset(keys.get(one, ("", one)) for one in group) for group in groups if group),
-            row=row,
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{place}: not a question: {error!r}") from None
+    kind = row.get("kind")
+    if not isinstance(row.get("query"), str):
+        raise DataError(f"{place}: not a question: 'query' must be a text")
+    if isinstance(kind, dict | list):
+        raise DataError(f"{place}: not a question: 'kind' must be a word")
+    return Question(
+        question_id=str(row.get("id", place)),
+        kind="" if kind is None else str(kind),
+        text=row["query"],
+        gold=tuple(frozenset(keys.get(one, ("", one)) for one in group) for group in gold_groups(row, place)),
+        row=row,
+    )
+
+
+def gold_groups(row: dict[str, Any], place: str = "") -> list[list[str]]:
+    """The groups of tools of which one each has to be found; none where the row has no gold. Raises DataError."""
+    groups: Any = row.get("gold_any") or [[one] for one in _list(row, "gold", place)]
+    if not isinstance(groups, list) or not all(
+        isinstance(group, list) and all(isinstance(one, str) for one in cast("list[Any]", group))
+        for group in cast("list[Any]", groups)
+    ):
+        raise DataError(f"{place}: 'gold' must be a list of texts and 'gold_any' a list of such lists")
+    return [group for group in cast("list[list[str]]", groups) if group]
+
+
+def _list(row: dict[str, Any], member: str, place: str) -> list[Any]:
+    found: Any = row.get(member) or []
+    if not isinstance(found, list):
+        raise DataError(f"{place}: {member!r} must be a list")
+    return cast("list[Any]", found)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from bench.retrieval.metrics import METRICS, interval, means
+from bench.retrieval.metrics import METRICS, intervals, means
 from bench.retrieval.run import OURS
 from bench.retrieval.sessions import FIXED_TOKENS
 
@@ -20,7 +20,12 @@ def as_json(run: Run, collections: list[Collection], scale: list[dict[str, Any]]
     counts = {part.name: part for one in collections for part in (*one.sets, *one.kinds)}
     return {
         "sets": {
-            name: {**_rounded(means(found)), "n": len(found), "skipped": counts[name].skipped}
+            name: {
+                **_rounded(means(found)),
+                "n": len(found),
+                "skipped": counts[name].skipped,
+                "interval_95": _rounded_pairs(intervals(found)),
+            }
             for name, found in ours.sets.items()
         },
         "macro": _rounded(ours.macro()),
@@ -28,7 +33,10 @@ def as_json(run: Run, collections: list[Collection], scale: list[dict[str, Any]]
         "macro_by_kind": _rounded(ours.macro(by_kind=True)),
         "systems": {
             name: {
-                "sets": {key: _rounded(means(found)) for key, found in scores.sets.items()},
+                "sets": {
+                    key: {**_rounded(means(found)), "interval_95": _rounded_pairs(intervals(found))}
+                    for key, found in scores.sets.items()
+                },
                 "macro": _rounded(scores.macro()),
                 "macro_by_kind": _rounded(scores.macro(by_kind=True)),
             }
@@ -48,7 +56,7 @@ def print_tables(run: Run, collections: list[Collection], scale: list[dict[str, 
     print("query sets (95 % interval of R@5)\n")
     print(f"{'set':{width}}{'n':>5}{'no gold':>9}{'capped':>8}  " + "".join(f"{name:>9}" for name in METRICS))
     for name, found in ours.sets.items():
-        low, high = interval([one["R@5"] for one in found])
+        low, high = intervals(found)["R@5"]
         part = parts[name]
         counts = f"{len(found):5}{part.skipped:9}{part.capped:8}"
         print(f"{name:{width}}{counts}  {_cells(means(found))}  [{low:.3f}, {high:.3f}]")
@@ -83,6 +91,10 @@ def print_tables(run: Run, collections: list[Collection], scale: list[dict[str, 
 
 def _cells(values: dict[str, float]) -> str:
     return "".join(f"{values[name]:9.3f}" for name in METRICS)
+
+
+def _rounded_pairs(values: dict[str, tuple[float, float]]) -> dict[str, list[float]]:
+    return {name: [round(one, 4) for one in pair] for name, pair in values.items()}
 
 
 def _rounded(values: dict[str, float]) -> dict[str, float]:

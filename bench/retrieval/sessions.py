@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.retrieval.query_sets import gold_groups
 from bench.tokens import face_cost
 from moonpool.catalog.catalog import QUERIES_MAX, QUERY_CHARS_MAX
 from moonpool.catalog.render import ALSO_MAX, hit_lines
@@ -51,20 +52,20 @@ class Replay:
 def replay(collection: Collection, catalog: Catalog) -> Replay | None:
     """None where the collection logs no searches of agents."""
     searches = _searches(collection)
-    tasks = [row for row in collection.rows.get("tasks", []) if row.get("id") in searches]
+    tasks = [row for row in collection.rows.get("tasks", []) if str(row.get("id")) in searches]
     if not tasks:
         return None
     keys = {f"{tool.server_id}/{tool.name}": tool.key for tool in collection.manifest.tools()}
-    covered = [_coverage(row, [one["query"] for one in searches[row["id"]]], catalog, keys) for row in tasks]
-    spent = sorted(_tokens(searches[row["id"]], catalog, keys) for row in tasks)
-    at_once = [_tokens(searches[row["id"]], catalog, keys, at_once=True) for row in tasks]
+    covered = [_coverage(row, [one["query"] for one in searches[str(row["id"])]], catalog, keys) for row in tasks]
+    spent = sorted(_tokens(searches[str(row["id"])], catalog, keys) for row in tasks)
+    at_once = [_tokens(searches[str(row["id"])], catalog, keys, at_once=True) for row in tasks]
     face = face_cost(catalog)
     return Replay(
         tasks=len(tasks),
-        queries=sum(len(searches[row["id"]]) for row in tasks) / len(tasks),
+        queries=sum(len(searches[str(row["id"])]) for row in tasks) / len(tasks),
         coverage=sum(covered) / len(tasks),
         coverage_as_shown=sum(
-            _coverage(row, [one["query"] for one in searches[row["id"]]], catalog, keys, limit=LIMIT_DEFAULT)
+            _coverage(row, [one["query"] for one in searches[str(row["id"])]], catalog, keys, limit=LIMIT_DEFAULT)
             for row in tasks
         )
         / len(tasks),
@@ -93,7 +94,7 @@ def _coverage(
     asked = [query[:QUERY_CHARS_MAX] for query in dict.fromkeys(queries)][:QUERIES_MAX]
     hits = catalog.search(asked, limit=limit, detail="name")[:SHOWN]
     shown = {catalog.find_path(path).key for hit in hits for path in (hit.path, *hit.also[:ALSO_MAX])}
-    groups = task.get("gold_any") or [[one] for one in task.get("gold") or []]
+    groups = gold_groups(task)
     return sum(any(keys.get(one) in shown for one in group) for group in groups) / max(1, len(groups))
 
 
@@ -101,5 +102,7 @@ def _tokens(searches: list[dict[str, Any]], catalog: Catalog, keys: dict[str, Ke
     queries = [row["query"][:QUERY_CHARS_MAX] for row in searches]
     calls = [queries[:QUERIES_MAX]] if at_once else [[query] for query in queries]
     spent = FIXED_TOKENS + sum(count_tokens(hit_lines(catalog.search(call, limit=LIMIT_DEFAULT))) for call in calls)
-    executed = dict.fromkeys(keys[one] for row in searches for one in row.get("executed") or [] if one in keys)
+    executed = dict.fromkeys(
+        keys[one] for row in searches for one in map(str, row.get("executed") or []) if one in keys
+    )
     return spent + sum(count_tokens(catalog.definition(*key)) for key in executed)

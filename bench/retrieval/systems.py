@@ -38,6 +38,8 @@ class OurSearch:
         self.catalog = catalog
 
     def rank(self, query: str, depth: int = DEPTH) -> list[Line]:
+        if not query.strip():
+            return []  # the catalog refuses it
         hits = self.catalog.search(query[:_QUERY_CHARS_MAX], limit=depth, detail="name")
         return [self._line(hit.path, hit.also) for hit in hits]
 

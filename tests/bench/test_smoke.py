@@ -87,3 +87,4 @@ def test_the_wrappers_benchmark_runs_alone_on_any_folder_of_lists(tmp_path: Path
     found = json.loads(ended.stdout)
     assert (found["tools"], found["servers"]) == (3, 2)
     assert found["ms_min"] <= found["ms_p50"] <= found["ms_p95"]
+    assert 0 < found["stub_tokens"] < found["json_tokens"]
