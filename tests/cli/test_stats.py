@@ -13,6 +13,8 @@ from moonpool.catalog.tokens import count_tokens, definition_text
 from moonpool.core.exposition import prometheus_text
 from moonpool.core.json import JsonObject
 from moonpool.core.measures import SPANS, measure
+from moonpool.faces.mcp.definitions import TOOLS
+from moonpool.faces.mcp.disclosure import own_tools_text
 from waiting import until
 
 if TYPE_CHECKING:
@@ -82,7 +84,8 @@ async def test_recorded_executions_are_reported_with_all_spans(tmp_path: Path) -
     assert found["sandbox_overhead"]["per_execution"]["p95_ms"] > 0
     now = found["tokens"]["configuration"]
     assert now["upfront"] == upfront
-    assert now["saved"] == upfront - now["manifest"]
+    assert now["own_tools"] == count_tokens(own_tools_text(TOOLS))
+    assert now["saved"] == upfront - now["manifest"] - now["own_tools"]  # with so few tools less than nothing
 
 
 @pytest.mark.req("H-085")
@@ -102,6 +105,12 @@ async def test_a_changed_list_is_timed_from_notice_to_new_wrappers(tmp_path: Pat
     drift = found["drift_detection"]
     assert drift["to_new_wrappers"]["count"] == drift["unseen_at_most"]["count"] == 1
     assert drift["to_new_wrappers"]["p95_ms"] > 0
+
+
+def test_with_nothing_to_count_there_is_no_empty_table(tmp_path: Path) -> None:
+    ended = moonpool(tmp_path, "stats", "tokens", MOONPOOL_DATA_DIR=str(tmp_path / "new"))
+    assert (ended.exit_code, ended.stdout) == (0, b"")
+    assert "nothing to count" in ended.stderr
 
 
 def test_tokens_alone_and_prometheus_come_from_the_same_command(tmp_path: Path) -> None:

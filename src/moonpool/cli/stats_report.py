@@ -13,7 +13,9 @@ from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.tables import print_table
 from moonpool.cli.tool_catalog import load_snapshot
 from moonpool.core.exposition import prometheus_text
+from moonpool.faces.mcp.disclosure import own_tools_text
 from moonpool.faces.mcp.instructions import instructions
+from moonpool.faces.mcp.offer import OFFERS
 from moonpool.runtime.stats import Baseline, read_measures, token_baseline
 from moonpool.settings import Settings
 from moonpool.store.paths import journal_path
@@ -70,26 +72,30 @@ def _baseline(path: Path | None) -> Baseline | None:
     snapshot = load_snapshot(config, refresh=False)
     for problem in snapshot.problems.values():
         typer.echo(f"moonpool: {problem}; its tools are not counted", err=True)
-    shown = instructions(Catalog(snapshot.manifest).servers(), snapshot.missing)
-    return token_baseline(snapshot.manifest, shown)
+    offer = OFFERS[Settings.load(os.environ).catalog]
+    shown = instructions(Catalog(snapshot.manifest).servers(), snapshot.missing, how=offer.how)
+    return token_baseline(snapshot.manifest, shown=shown, own_tools=own_tools_text(offer.tools))
 
 
 def _show_tokens(baseline: Baseline | None, sessions: ShownTokens) -> None:
     rows: list[tuple[str, ...]] = []
     if baseline is not None:
         rows.append((f"now, {baseline.tools} tools: all upfront", f"{baseline.upfront:,}", ""))
-        rows.append(_row("now: manifest instead", baseline.manifest, baseline.upfront))
+        rows.append(_row("now: unasked instead", baseline.instead, baseline.upfront))
+        rows += [("  manifest", f"{baseline.manifest:,}", ""), ("  own tools", f"{baseline.own_tools:,}", "")]
     else:
         typer.echo("moonpool: no servers are configured, so there is nothing to count now", err=True)
     if sessions.connections:
-        rows.append((f"{sessions.connections} connections: all upfront", f"{sessions.upfront:,}", ""))
+        word = "connection" if sessions.connections == 1 else "connections"
+        rows.append((f"{sessions.connections} {word}: all upfront", f"{sessions.upfront:,}", ""))
         rows.append(_row("shown instead", sessions.shown, sessions.upfront))
         rows += [(f"  {kind.replace('_', ' ')}", f"{tokens:,}", "") for kind, tokens in sessions.by_kind]
         if sessions.executions:
             rows.append(("on demand per execution", f"{sessions.on_demand / sessions.executions:,.0f}", ""))
     else:
         typer.echo("moonpool: no connection of a model is on record yet", err=True)
-    print_table(("tokens (o200k)", "", "saved"), rows)
+    if rows:
+        print_table(("tokens (o200k)", "count", "saved"), rows)
 
 
 def _row(name: str, shown: int, upfront: int) -> tuple[str, ...]:

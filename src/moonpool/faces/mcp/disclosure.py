@@ -30,6 +30,12 @@ _log = logging.getLogger(__name__)
 _CLOSE_S: Final = 2.0
 
 
+def own_tools_text(tools: Sequence[JsonObject]) -> str:
+    """Our own definitions as a model's API takes them, which is what is counted."""
+    shown = [{key: tool[key] for key in ("name", "description", "inputSchema")} for tool in tools]
+    return "\n".join(json.dumps(one, separators=(",", ":")) for one in shown)
+
+
 class Disclosure:
     """Adds up one connection. Used on one event loop."""
 
@@ -54,8 +60,7 @@ class Disclosure:
 
     def listed(self, tools: Sequence[JsonObject]) -> None:
         """The client was given our own definitions."""
-        shown = [{key: tool[key] for key in ("name", "description", "inputSchema")} for tool in tools]
-        self.showed("own_tools", "\n".join(json.dumps(one, separators=(",", ":")) for one in shown), once=True)
+        self.showed("own_tools", own_tools_text(tools), once=True)
 
     def know(self, manifest: Manifest) -> None:
         """These are the tools behind this connection now."""
