@@ -105,6 +105,7 @@ def test_many_namesakes_are_counted() -> None:
 
 def test_no_hit_says_what_to_do(published_catalog: Catalog) -> None:
     assert hit_lines(published_catalog.search("zyxw")) == NO_HITS
+    assert "leave out a filter" in hit_lines(published_catalog.search("zyxw", server="time"), narrowed=True)
 
 
 def test_manifest_names_servers_with_counts() -> None:

@@ -100,6 +100,15 @@ def test_pattern_narrows_but_does_not_rank() -> None:
     assert paths(catalog, "weather forecast", pattern=r"^W\.SET_") == ["servers.w.set_forecast"]
 
 
+@pytest.mark.parametrize(
+    "pattern", ["^set_(forecast|rain)$", r"^w\.set_forecast$", r"^servers\.w\.set_forecast$", r"to store\.$"]
+)
+def test_a_pattern_may_name_the_ends_of_a_name_a_path_or_a_description(pattern: str) -> None:
+    catalog = catalog_of(listing("w", WEATHER, {"name": "set_forecast", "description": "Weather forecast to store."}))
+
+    assert paths(catalog, "weather forecast", pattern=pattern) == ["servers.w.set_forecast"]
+
+
 def test_words_that_nobody_uses_find_nothing(published_catalog: Catalog) -> None:
     assert published_catalog.search("zyxw the of") == ()
 

@@ -45,6 +45,7 @@ class _Filter:
 
     index: Index
     manifest: Manifest
+    path: Callable[[ToolDefinition], str]
     slots: frozenset[int] | None
     matches: Callable[[str], bool] | None
     only: ToolFilter | None
@@ -59,7 +60,11 @@ class _Filter:
             return False
         if self.matches is None:
             return True
-        return tool is not None and self.matches(f"{tool.server_id}.{tool.name}\n{tool.title}\n{tool.description}")
+        return tool is not None and any(map(self.matches, self._texts(tool)))
+
+    def _texts(self, tool: ToolDefinition) -> tuple[str, ...]:
+        """What a pattern may find, each by itself, so that `^` and `$` mean the ends of a name."""
+        return (tool.name, f"{tool.server_id}.{tool.name}", self.path(tool), tool.title, tool.description)
 
 
 @dataclass(slots=True)
@@ -231,7 +236,9 @@ class Catalog:
             names = [server] if isinstance(server, str) else list(server)
             slots = self._index.slots_of([self._server_id(name) for name in names])
         matches = compile_pattern(pattern) if pattern is not None else None
-        return _Filter(index=self._index, manifest=self.manifest, slots=slots, matches=matches, only=only)
+        return _Filter(
+            index=self._index, manifest=self.manifest, path=self.path, slots=slots, matches=matches, only=only
+        )
 
     def _server_id(self, name: str) -> str:
         server_id = self._names.server_id(name)

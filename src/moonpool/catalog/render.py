@@ -23,6 +23,7 @@ HIT_CHARS_MAX: Final = 64  # of what a hit's line says about its tool: enough to
 NAME_CHARS_MAX: Final = 200
 ALSO_MAX: Final = 4
 NO_HITS: Final = "No tool fits. Try other words: 3 to 6 that say what the tool should do."
+NO_HITS_NARROWED: Final = "No tool fits the words and what narrows them. Try other words, or leave out a filter."
 _READ_CHARS_MAX: Final = 4_000  # a first sentence that starts later than this is none
 
 _ESCAPE: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?", re.DOTALL)
@@ -57,8 +58,9 @@ def hit_line(hit: Hit) -> str:
     return line
 
 
-def hit_lines(hits: Iterable[Hit]) -> str:
-    return "\n".join(hit_line(hit) for hit in hits) or NO_HITS
+def hit_lines(hits: Iterable[Hit], *, narrowed: bool = False) -> str:
+    """One line per hit, or what to try; `narrowed` when there was a filter."""
+    return "\n".join(hit_line(hit) for hit in hits) or (NO_HITS_NARROWED if narrowed else NO_HITS)
 
 
 def manifest_lines(servers: Sequence[ServerSummary], *, about: bool = True) -> str:

@@ -124,10 +124,10 @@ def print_tools(catalog: Catalog, server: str | None, *, as_json: bool) -> None:
             _print(one_line(f"{path} — {first_sentence(entry.description)}", LINE_CHARS_MAX))
 
 
-def print_hits(hits: Sequence[Hit], *, as_json: bool) -> None:
-    """One line per hit."""
+def print_hits(hits: Sequence[Hit], *, as_json: bool, narrowed: bool) -> None:
+    """One line per hit; `narrowed` when there was a filter."""
     if not as_json:
-        _print(hit_lines(hits))
+        _print(hit_lines(hits, narrowed=narrowed))
         return
     for hit in hits:
         _print_json(hit.to_json())

@@ -58,7 +58,8 @@ def search(  # noqa: PLR0913  options of a command
         typer.Option(help="Only tools that the policy labels so, e.g. sends_out; repeatable.", metavar="LABEL"),
     ] = None,
     match: Annotated[
-        str | None, typer.Option(help="Only tools whose name or text this regular expression finds.", metavar="REGEX")
+        str | None,
+        typer.Option(help="Only tools in whose name or text this regular expression finds something.", metavar="REGEX"),
     ] = None,
     detail: Annotated[Literal["name", "name+description"], typer.Option(help="What is shown.")] = "name+description",
     json: Json = False,
@@ -73,7 +74,7 @@ def search(  # noqa: PLR0913  options of a command
         hits = found.catalog.search(
             queries, server=server or None, pattern=match, detail=detail, limit=limit, only=only
         )
-        print_hits(hits, as_json=json)
+        print_hits(hits, as_json=json, narrowed=bool(server or match or only))
     sys.exit(found.exit_code)
 
 

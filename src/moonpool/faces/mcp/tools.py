@@ -181,7 +181,7 @@ class CodeTools:
         catalog = await self._current()
         only = only_tools(read_only=request.read_only)
         hits = catalog.search(request.queries, server=request.server, limit=request.limit, only=only)
-        lines = [hit_lines(hits)]
+        lines = [hit_lines(hits, narrowed=bool(request.server or only))]
         if few := await self._definitions_once(catalog):
             lines.append(f"\nAll definitions, because there are few tools:\n\n{few}")
         if missing := self._missing(catalog):
