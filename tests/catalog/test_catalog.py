@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from catalog.builders import catalog_of, listing
+from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.errors import CatalogQueryError, NotInCatalogError
-
-if TYPE_CHECKING:
-    from moonpool.catalog.catalog import Catalog
-    from moonpool.core.manifest import Manifest
+from moonpool.core.manifest import Manifest
 
 TIME = listing("my-time", {"name": "get-current.time", "title": "Clock"}, {"name": "convert_time"})
 
@@ -104,6 +100,17 @@ def test_unknown_names_are_answered_with_near_ones(path: str, message: str) -> N
 def test_a_path_without_a_tool_is_refused(path: str) -> None:
     with pytest.raises(CatalogQueryError, match=r"names no tool: write it as server\.tool"):
         catalog_of(TIME).find_path(path)
+
+
+def test_a_catalog_that_follows_answers_like_a_new_one_and_leaves_the_old_as_it_was(published: Manifest) -> None:
+    old, changed = Catalog(published), Manifest(servers=(*published.servers[2:], listing("new", {"name": "list_it"})))
+    asked = ["list files", "commit", "key of a database"]
+    before = old.search(asked)
+    followed = old.followed(changed)
+
+    assert followed.search(asked) == Catalog(changed).search(asked)
+    assert followed.list() == Catalog(changed).list()
+    assert old.search(asked) == before
 
 
 def test_an_empty_catalog_answers() -> None:

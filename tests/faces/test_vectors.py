@@ -1,4 +1,4 @@
-"""A session never waits for vectors."""
+"""A session never waits for vectors, and reads only what changed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import anyio
 import pytest
 
+from moonpool.catalog.documents import tool_document
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.embeddings.errors import DenseUnavailableError
 from moonpool.faces.mcp.catalogs import CurrentCatalog
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from moonpool.catalog.dense import Similarity
+    from moonpool.catalog.documents import Document
     from moonpool.runtime.tools import Toolbox
 
 TOOL = ToolDefinition(server_id="sky", name="forecast", raw={"name": "forecast", "description": "Weather"})
@@ -53,7 +55,10 @@ class SlowVectors:
 
 class OneSnapshot:
     def __init__(self) -> None:
-        self._snapshot = ToolSnapshot(manifest=MANIFEST, tree=Path("unused"), digest=MANIFEST.digest)
+        self.show(MANIFEST)
+
+    def show(self, manifest: Manifest) -> None:
+        self._snapshot = ToolSnapshot(manifest=manifest, tree=Path("unused"), digest=manifest.digest)
 
     async def snapshot(self) -> ToolSnapshot:
         return self._snapshot
@@ -79,6 +84,33 @@ async def _becomes_dense() -> None:
         assert (await catalogs.get()) is catalog
         assert catalog.has_similarity
         await catalogs.close()
+
+
+def test_a_changed_server_is_indexed_and_the_others_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counting(tool: ToolDefinition, server: ServerListing) -> Document:
+        read.append(tool.name)
+        return tool_document(tool, server)
+
+    monkeypatch.setattr("moonpool.catalog.catalog.tool_document", counting)
+    asyncio.run(_follows(read))
+
+
+async def _follows(read: list[str]) -> None:
+    toolbox = OneSnapshot()
+    catalogs = CurrentCatalog(cast("Toolbox", toolbox))
+    with anyio.fail_after(10):
+        before = await catalogs.get()
+        tide = ToolDefinition(server_id="sea", name="tide", raw={"name": "tide"})
+        toolbox.show(Manifest(servers=(*MANIFEST.servers, ServerListing(server_id="sea", tools=(tide,)))))
+        after = await catalogs.get()
+        await catalogs.close()
+
+    assert read == ["forecast", "tide"]
+    assert [len(one.list()) for one in (before, after)] == [1, 2]
+    assert [hit.path for hit in after.search("tide")] == ["servers.sea.tide"]
+    assert before.search("tide") == ()
 
 
 def test_closing_ends_the_embedding() -> None:

@@ -19,6 +19,7 @@ from moonpool.catalog.names import PACKAGE, GuestNames
 from moonpool.catalog.patterns import compile_pattern
 from moonpool.catalog.render import NAME_CHARS_MAX, one_line
 from moonpool.catalog.search import answer_in_turn, by_sentence, rank
+from moonpool.core.manifest import Manifest
 from moonpool.wrappers.stubs import render_stub
 from moonpool.wrappers.typescript_stubs import render_typescript_stub
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from moonpool.catalog.filters import ToolFilter
     from moonpool.core.json import JsonObject
     from moonpool.core.lessons import Lesson
-    from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
+    from moonpool.core.manifest import ServerListing, ToolDefinition
 
 QUERIES_MAX: Final = 10
 QUERY_CHARS_MAX: Final = 4_000
@@ -104,6 +105,13 @@ class Catalog:
             self._index.replace(name, [tool_document(tool, server) for tool in server.tools] if server else ())
         self.manifest, self._servers, self._names = manifest, servers, GuestNames(manifest)
         return tuple(sorted(changed))
+
+    def followed(self, manifest: Manifest) -> Catalog:
+        """A catalog of `manifest` that read only what changed; this one stays as it is. It begins without vectors."""
+        other = Catalog(Manifest())
+        other._index, other._servers = self._index.copied(), dict(self._servers)
+        other.update(manifest)
+        return other
 
     def servers(self) -> tuple[ServerSummary, ...]:
         """One summary per server, in the manifest's order."""

@@ -77,6 +77,13 @@ class Index:
         self._shares: dict[str, _Share] = {}
         self._rarities: dict[str, float] = {}  # of this moment's documents
 
+    def copied(self) -> Index:
+        """One of its own that holds the same; changing either does not change the other."""
+        copy = Index(self._tuning)
+        copy._postings = {term: _Postings(one.slots[:], one.fits[:]) for term, one in self._postings.items()}
+        copy._indexed, copy._free, copy._shares = list(self._indexed), list(self._free), dict(self._shares)
+        return copy
+
     def __len__(self) -> int:
         return len(self._indexed) - len(self._free)
 

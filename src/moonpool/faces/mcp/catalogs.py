@@ -31,7 +31,7 @@ class Vectors(Protocol):
 
 
 class CurrentCatalog:
-    """Follows a toolbox; a new snapshot is indexed when somebody asks."""
+    """Follows a toolbox; what is new in a snapshot is indexed when somebody asks."""
 
     def __init__(self, toolbox: Toolbox, vectors: Vectors | None = None) -> None:
         self._toolbox = toolbox
@@ -65,7 +65,8 @@ class CurrentCatalog:
     async def _load(self) -> Catalog:
         snapshot = await self._toolbox.snapshot()
         if self._catalog is None or self._snapshot is not snapshot:
-            self._catalog = await asyncio.to_thread(Catalog, snapshot.manifest)
+            make = Catalog if self._catalog is None else self._catalog.followed  # who holds the old one may go on
+            self._catalog = await asyncio.to_thread(make, snapshot.manifest)
             self._snapshot = snapshot
             self._embed_soon(self._catalog)
         return self._catalog
