@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -107,6 +110,27 @@ def test_a_pattern_may_name_the_ends_of_a_name_a_path_or_a_description(pattern: 
     catalog = catalog_of(listing("w", WEATHER, {"name": "set_forecast", "description": "Weather forecast to store."}))
 
     assert paths(catalog, "weather forecast", pattern=pattern) == ["servers.w.set_forecast"]
+
+
+def test_every_process_answers_the_same() -> None:
+    code = """
+from catalog.builders import published_manifest
+from moonpool.catalog.catalog import Catalog
+asked = ["open issues of a repository", "Read the file. Then store its rows."]
+hits = Catalog(published_manifest()).search(asked, limit=20)
+print([(hit.path, hit.score, hit.also) for hit in hits])
+"""
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONPATH": str(Path(__file__).parents[1]), "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(said) == 1
+    assert b"servers." in said.pop()
 
 
 def test_words_that_nobody_uses_find_nothing(published_catalog: Catalog) -> None:

@@ -105,6 +105,13 @@ def test_tools_lists_servers_and_names_those_that_are_missing(tmp_path: Path, sh
     assert ended.stderr.endswith("its tools are missing\n")
 
 
+def test_a_tool_that_says_nothing_of_itself_is_listed_by_its_path(tmp_path: Path) -> None:
+    (tmp_path / "tools.json").write_text('[{"name": "a"}, {"name": "b", "title": "Bee"}]', encoding="utf-8")
+    entry = {"command": sys.executable, "args": [str(SERVERS / "recorder.py"), str(tmp_path / "tools.json")]}
+    listed = moonpool(tmp_path, "tools", "list", "box", "--config", write_config(tmp_path, {"box": entry}))
+    assert listed.stdout.decode().splitlines() == ["servers.box.a", "servers.box.b — Bee"]
+
+
 @pytest.mark.req("H-049")
 def test_tools_are_searched_and_shown(tmp_path: Path, sheets: Path) -> None:
     hits = moonpool(tmp_path, "tools", "search", "rows of a sheet", "--config", sheets, "--limit", "2", "--json")

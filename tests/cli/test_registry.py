@@ -172,6 +172,7 @@ def test_nothing_is_written_without_a_yes_and_all_is_shown(tmp_path: Path) -> No
     remote = moonpool(tmp_path, "registry", "add", "server.json", *options)
     servers = json.loads(target.read_text(encoding="utf-8"))["mcpServers"]
     assert (added.exit_code, remote.exit_code) == (0, 0)
+    assert f"moonpool tools list weather --config {target}\n" in added.stderr
     assert json.loads(added.stdout)["mcpServers"]["weather"] == servers["weather"]
     assert servers["weather"]["env"] == {"WEATHER_KEY": "${WEATHER_KEY}", "WEATHER_MODE": "fast"}
     assert set(servers) == {"weather", "r"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,7 +44,8 @@ def add_server(
         typer.echo("moonpool: nothing was written" + ("" if sys.stdin.isatty() else "; --yes writes it"), err=True)
         return 1
     write_servers(target, existing, [FoundServer(server_id=server_id, entry=found.entry, source=source)])
-    typer.echo(f"wrote {server_id} to {target}; its tools: moonpool tools list {server_id}", err=True)
+    where = f" --config {shlex.quote(str(to))}" if to else ""
+    typer.echo(f"wrote {server_id} to {target}; its tools: moonpool tools list {server_id}{where}", err=True)
     return 0
 
 

@@ -121,7 +121,8 @@ def print_tools(catalog: Catalog, server: str | None, *, as_json: bool) -> None:
     else:
         for entry in catalog.list(server):
             path = catalog.path(catalog.find(server, entry.tool_name))
-            _print(one_line(f"{path} — {first_sentence(entry.description)}", LINE_CHARS_MAX))
+            about = first_sentence(entry.description) or entry.title
+            _print(one_line(f"{path} — {about}" if about else path, LINE_CHARS_MAX))
 
 
 def print_hits(hits: Sequence[Hit], *, as_json: bool, narrowed: bool) -> None:
