@@ -43,6 +43,10 @@ def lessons_dir(data: Path) -> Path:
     return _private(data, "lessons")
 
 
+def library_dir(data: Path) -> Path:
+    return data / "private" / "library"
+
+
 def approvals_path(data: Path) -> Path:
     return _private(data, "approvals.sqlite3")
 

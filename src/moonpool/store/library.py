@@ -1,0 +1,217 @@
+"""Saved actions and skills on disk: one private file per entry, replaced whole.
+
+`actions/<name>.json` and `skills/<name>.json` below one folder. A file that is damaged, too large, a link or somebody
+else's loses its own entry only, and says so. Several processes may change the folder; each change is made under a lock.
+Blocking: call from a worker thread.
+
+SECURITY: only a person's command writes here; no sandbox sees the folder, and no face has a use case that writes it.
+What is read is typed again, and its digest compared: a file that was changed by other means is not used.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import stat
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from moonpool.core.errors import InputError
+from moonpool.core.library import (
+    BYTES_MAX,
+    ENTRIES_MAX,
+    KINDS,
+    LIBRARY_BYTES_MAX,
+    ROOTS,
+    LibrarySource,
+    check_name,
+    clash,
+)
+from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder, replace_private_file
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+    from moonpool.core.json import JsonValue
+    from moonpool.core.library import Kind
+
+FORMAT: Final = 1
+FILE_BYTES_MAX: Final = BYTES_MAX["skill"] * 4 // 3 + 128 * 1024
+_ENDING: Final = ".json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryProblem:
+    """Why one entry is not there."""
+
+    kind: Kind
+    name: str  # as its file is called; not checked
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name[:100]!r} is left out: {self.text}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryFiles:
+    """What is kept, by kind and name, and what could not be read."""
+
+    sources: tuple[LibrarySource, ...] = ()
+    problems: tuple[LibraryProblem, ...] = ()
+
+
+class LibraryStore:
+    """Sources below one private folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def load(self) -> LibraryFiles:
+        """All that can be read; at most `ENTRIES_MAX` of each kind and `LIBRARY_BYTES_MAX` in all."""
+        sources: list[LibrarySource] = []
+        problems: list[LibraryProblem] = []
+        size = 0
+        for kind in KINDS:
+            names = self._names(kind)
+            for place, name in enumerate(names):
+                source = self._read(kind, name)
+                if isinstance(source, LibrarySource):
+                    reason = clash(kind, name, [one.name for one in sources if one.kind == kind])
+                    if place >= ENTRIES_MAX:
+                        reason = f"there are more than {ENTRIES_MAX}; remove some"
+                    elif size + source.size > LIBRARY_BYTES_MAX:
+                        reason = f"the library is larger than {LIBRARY_BYTES_MAX:,} bytes; remove something"
+                else:
+                    reason = source
+                if reason or isinstance(source, str):
+                    problems.append(LibraryProblem(kind=kind, name=name, text=reason))
+                    continue
+                size += source.size
+                sources.append(source)
+        return LibraryFiles(sources=tuple(sources), problems=tuple(problems))
+
+    def find(self, kind: Kind, name: str) -> LibrarySource | None:
+        """One entry, or None. Raises InputError for a name that cannot be one, and when it is there but damaged."""
+        check_name(kind, name)
+        found = self._read(kind, name)
+        if isinstance(found, str):
+            if not os.path.lexists(self._path(kind, name)):
+                return None
+            raise InputError(f"{kind} {name!r} cannot be read: {found}")
+        return found
+
+    def save(self, source: LibrarySource, *, replace: bool = False) -> LibrarySource | None:
+        """Keep `source`; return what it replaced.
+
+        Raises InputError when the name is taken, clashes or the library is full, and StoreFolderError.
+        """
+        with self._locked():
+            kept = self.load()
+            same_kind = [one for one in kept.sources if one.kind == source.kind]
+            path = self._path(source.kind, source.name)
+            before = next((one for one in same_kind if one.name == source.name), None)
+            if not replace and os.path.lexists(path):
+                raise InputError(f"{source.kind} {source.name!r} is there already; --replace puts this in its place")
+            if reason := clash(source.kind, source.name, [one.name for one in same_kind]):
+                raise InputError(f"{source.kind} {source.name!r} cannot be kept: {reason}; choose another name")
+            if before is None and len(self._names(source.kind)) >= ENTRIES_MAX:
+                raise InputError(f"there are {ENTRIES_MAX} {ROOTS[source.kind]} already; remove one first")
+            size = sum(one.size for one in kept.sources if one is not before)
+            if size + source.size > LIBRARY_BYTES_MAX:
+                raise InputError(
+                    f"the library would be larger than {LIBRARY_BYTES_MAX:,} bytes; remove something first"
+                )
+            stored: dict[str, JsonValue] = {"format": FORMAT, **source.to_json()}
+            replace_private_file(path, json.dumps(stored, separators=(",", ":")).encode())
+        return before
+
+    def remove(self, kind: Kind, name: str) -> LibrarySource | None:
+        """Forget an entry, also a damaged one, of which nothing is returned.
+
+        Raises InputError when there is none, and StoreFolderError.
+        """
+        check_name(kind, name)
+        with self._locked():
+            found = self._read(kind, name)
+            try:
+                self._path(kind, name).unlink()
+            except FileNotFoundError:
+                raise InputError(f"there is no {kind} {name!r}; `moonpool {ROOTS[kind]} list` shows all") from None
+        return found if isinstance(found, LibrarySource) else None
+
+    def stamp(self) -> tuple[tuple[str, int, int, int], ...]:
+        """Changes whenever an entry does. A few hundred `stat` calls at most."""
+        found: list[tuple[str, int, int, int]] = []
+        for kind in KINDS:
+            try:
+                with os.scandir(self._folder / ROOTS[kind]) as entries:
+                    for entry in entries:
+                        state = entry.stat(follow_symlinks=False)
+                        found.append((f"{kind}/{entry.name}", state.st_mtime_ns, state.st_ino, state.st_size))
+            except OSError:
+                continue
+        return tuple(sorted(found))
+
+    def _names(self, kind: Kind) -> list[str]:
+        try:
+            found = [path.name for path in (self._folder / ROOTS[kind]).iterdir()]
+        except OSError:
+            return []
+        return sorted(name.removesuffix(_ENDING) for name in found if name.endswith(_ENDING) and name[0] != ".")
+
+    def _read(self, kind: Kind, name: str) -> LibrarySource | str:
+        """The entry, or why it cannot be used."""
+        try:
+            stored: JsonValue = json.loads(_read_own_file(self._folder / ROOTS[kind] / f"{name}{_ENDING}"))
+            if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+                return f"its file is of another format; save it again (`moonpool {ROOTS[kind]}`)"
+            source = LibrarySource.from_json(stored)
+        except OSError as error:
+            return f"its file cannot be read ({error.strerror or error})"
+        except (InputError, ValueError, RecursionError) as error:
+            reason = "not JSON" if isinstance(error, json.JSONDecodeError | UnicodeDecodeError) else str(error)
+            return f"its file is damaged ({reason}); save it again or remove it"
+        if (source.kind, source.name) != (kind, name):
+            return "its file holds an entry of another name; save it again or remove it"
+        return source
+
+    def _path(self, kind: Kind, name: str) -> Path:
+        return self._folder / ROOTS[kind] / f"{check_name(kind, name)}{_ENDING}"
+
+    @contextmanager
+    def _locked(self) -> Generator[None]:
+        """Hold the folder's lock; the kernel lets go of it when the process dies. Raises StoreFolderError."""
+        try:
+            private_folder(self._folder)
+            for kind in KINDS:
+                private_folder(self._folder / ROOTS[kind])
+            lock = self._folder / ".lock"
+            create_private_file(lock)
+            handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError as error:
+            raise StoreFolderError(f"{self._folder} cannot be locked: {error.strerror or error}") from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        except OSError as error:
+            raise StoreFolderError(f"{self._folder} cannot be changed: {error.strerror or error}") from error
+        finally:
+            os.close(handle)
+
+
+def _read_own_file(path: Path) -> bytes:
+    """A regular file of ours, capped. Raises OSError and ValueError.
+
+    SECURITY: no link is followed, and a pipe put there by hand does not block.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as file:
+        state = os.fstat(file.fileno())
+        if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid():
+            raise ValueError("it is no file of this user")
+        if state.st_size > FILE_BYTES_MAX:
+            raise ValueError(f"larger than {FILE_BYTES_MAX:,} bytes")
+        return file.read(FILE_BYTES_MAX + 1)
