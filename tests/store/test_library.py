@@ -49,7 +49,7 @@ def test_what_is_saved_is_found_again_by_kind_and_name(tmp_path: Path) -> None:
 def test_folders_and_files_are_for_their_owner_only(tmp_path: Path) -> None:
     LibraryStore(tmp_path / "library").save(action("a"))
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "library").rglob("*")}
-    assert modes == {".lock": 0o600, "actions": 0o700, "skills": 0o700, "a.json": 0o600}
+    assert modes == {".changes": 0o600, "actions": 0o700, "skills": 0o700, "a.json": 0o600}
 
 
 def test_a_name_that_is_taken_is_replaced_only_on_demand(tmp_path: Path) -> None:

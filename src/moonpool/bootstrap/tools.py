@@ -14,11 +14,13 @@ from moonpool.broker.listed_secrets import without_secrets
 from moonpool.broker.redaction import Redactor, Tally
 from moonpool.runtime.drift import DriftWatch
 from moonpool.runtime.lessons import Lessons
+from moonpool.runtime.library import LibraryShelf
 from moonpool.runtime.tools import Toolbox
 from moonpool.store.acceptances import AcceptanceStore
 from moonpool.store.lessons import LessonStore
+from moonpool.store.library import LibraryStore
 from moonpool.store.manifests import CachedListing, ManifestCache
-from moonpool.store.paths import acceptance_dir, journal_path, lessons_dir, manifest_dir
+from moonpool.store.paths import acceptance_dir, journal_path, lessons_dir, library_dir, manifest_dir
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -175,6 +177,9 @@ async def open_toolbox(  # noqa: PLR0913  parts of the composition
         ),
         shows_instructions=shown.__contains__,
         cleaned=lambda listing: without_secrets(listing, known),
+        shelf=LibraryShelf(
+            LibraryStore(library_dir(data)), holds_secret=lambda content: known.data(content, Tally()) != content
+        ),
     )
     boxes.append(toolbox)
     stack.push_async_callback(toolbox.close)

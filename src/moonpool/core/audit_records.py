@@ -1,9 +1,10 @@
 """Records of the audit trail, a frozen type per kind. Pure.
 
 Every execution leaves a start and an end record, every tool call one outcome record, and every call that may change
-something an intent record before it leaves (H-058); every transfer of a file, every change of a tool, every question of
-a server that may be passed on, every standing answer and every connection of a model leaves one. Records hold digests,
-sizes and names, never values: no argument, no result, no secret. How they are kept and chained: `moonpool.core.audit`.
+something an intent record before it leaves (H-058); every transfer of a file, every change of a tool or of the library,
+every question of a server that may be passed on, every standing answer and every connection of a model leaves one.
+Records hold digests, sizes and names, never values: no argument, no result, no secret. How they are kept and chained:
+`moonpool.core.audit`.
 """
 
 from __future__ import annotations
@@ -244,6 +245,21 @@ class DisclosureRecord:
     shown: Mapping[str, int]  # what was shown instead, by kind
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryRecord:
+    """A saved action or skill was kept, replaced or removed. `run_id` names the record."""
+
+    kind: ClassVar[str] = "library"
+    run_id: str
+    at: str
+    principal: str
+    action: str  # `saved`, `replaced` or `removed`
+    entry: str  # as code and catalog name it: actions.github.top_commits
+    before_digest: str  # of what was there; empty when nothing was, or it was damaged
+    after_digest: str  # empty when it was removed
+    from_run: str  # the execution whose code it is, if it was taken from one
+
+
 AuditRecord: TypeAlias = (
     ExecutionStartRecord
     | CallIntentRecord
@@ -256,4 +272,5 @@ AuditRecord: TypeAlias = (
     | DriftRecord
     | ToolUpdateRecord
     | DisclosureRecord
+    | LibraryRecord
 )

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.json import JsonObject, JsonValue, digest_json
+from moonpool.core.library import Library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -117,9 +118,10 @@ class ServerListing:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """The frozen list of tools that one session may use."""
+    """The frozen list of tools that one session may use, and the saved actions and skills that stand beside them."""
 
     servers: tuple[ServerListing, ...] = ()
+    library: Library = field(default_factory=Library)
     held: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str], compare=False)
     """Tools that may not be called until an operator accepts what changed, and the sentence that says so."""
     _by_key: dict[tuple[str, str], ToolDefinition] = field(init=False, repr=False, compare=False)
@@ -141,11 +143,11 @@ class Manifest:
 
     @cached_property
     def digest(self) -> str:
-        """Changes when, and only when, a server, a tool or any member of a definition changes."""
+        """Changes when, and only when, a server, a tool, any member of a definition or the library changes."""
         servers: dict[str, JsonValue] = {
             server.server_id: {tool.name: tool.digest for tool in server.tools} for server in self.servers
         }
-        return digest_json(servers)
+        return digest_json([servers, self.library.digest] if self.library else servers)
 
 
 def _text(value: JsonValue) -> str:

@@ -90,6 +90,7 @@ class SharedPart:
     trusted: tuple[str, ...] = ()  # servers
     rules: tuple[tuple[str, str, str, str], ...] = ()  # of the `moonpool` blocks: id, verdict, server glob, tool glob
     labels: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()  # server glob, returns, does
+    library: bytes = b""  # `Library.to_json`; empty without entries
 
 
 @dataclass(frozen=True, kw_only=True)

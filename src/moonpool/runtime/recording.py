@@ -108,6 +108,10 @@ class Recorder:
         texts = [*part.servers, *(why.encode("utf-8", "replace") for _, _, why in part.held)]
         if any(self._redactor.data(text, Counter()) != text for text in texts):
             raise NotReplayable("a server's list of tools holds what is redacted, e.g. a secret")
+        for entry in start.tools.manifest.library.entries:
+            texts = [entry.description.encode(), entry.definition.encode(), *entry.files.values()]
+            if any(self._redactor.data(text, Counter()) != text for text in texts):
+                raise NotReplayable(f"{entry.path} holds what is redacted, e.g. a secret")
         return part
 
     def _header(self, start: RunStart, at: str, shared: str) -> RunHeader:
@@ -159,6 +163,7 @@ def _shared_part(start: RunStart) -> SharedPart:
         labels=tuple(
             (label.server, tuple(label.returns), tuple(label.does)) for layer in layers for label in layer.labels
         ),
+        library=_encode(manifest.library.to_json()) if manifest.library else b"",
     )
 
 

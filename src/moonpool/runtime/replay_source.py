@@ -12,7 +12,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from moonpool.core.errors import InputError
 from moonpool.core.json import JsonObject, JsonValue, digest_bytes, digest_json
+from moonpool.core.library import Library
 from moonpool.core.manifest import Manifest, ServerListing
 from moonpool.core.recordings import RecordingError
 from moonpool.store.journal_file import read_rows
@@ -149,9 +151,11 @@ def read_object(text: bytes, run_id: str) -> JsonObject:
 def _manifest(shared: SharedPart, run_id: str) -> Manifest:
     try:
         servers = tuple(ServerListing.from_json(read_object(text, run_id)) for text in shared.servers)
-    except ValueError:
+        library = Library.from_json(json.loads(shared.library)) if shared.library else Library()
+    except (ValueError, RecursionError, InputError):
         _changed(run_id, "its tools")
-    return Manifest(servers=servers, held={(server, tool): why for server, tool, why in shared.held})
+    held = {(server, tool): why for server, tool, why in shared.held}
+    return Manifest(servers=servers, held=held, library=library)
 
 
 def _changed(run_id: str, what: str) -> NoReturn:

@@ -191,6 +191,7 @@ class Session:
         run = self._run = Run(self._runtime, self._ticket, self.session_id, request, self._memory)
         snapshot: ToolSnapshot | None = None
         try:
+            await self._runtime.toolbox.recheck_library()
             if request.plan is not None:
                 ready = await run.opening(self._ready_under_plan(request, request.plan, run))
             elif request.language == PYTHON:

@@ -3,7 +3,8 @@
 A server's listing comes from the disk cache while it is fresh, so that a start connects to nothing; else the server is
 asked, all servers at once. A server that cannot be reached loses its own tools only: its package is there and says so
 on import. When a server says that its list changed, or a cached one is used for the first time, it is asked again, and
-everybody who follows the toolbox gets the new snapshot.
+everybody who follows the toolbox gets the new snapshot. The library (saved actions, skills) stands beside the tools;
+whether somebody changed it is looked at before each use of a snapshot.
 
 INVARIANT: a snapshot never changes; a changed list makes another one. Trees are addressed by digest and written once.
 """
@@ -25,6 +26,7 @@ from moonpool.core.json import digest_json
 from moonpool.core.manifest import Manifest, ServerListing
 from moonpool.runtime.changes import Changes
 from moonpool.runtime.drift import check_shown, choose
+from moonpool.runtime.library import ShownLibrary
 from moonpool.runtime.updates import UpdateClock
 from moonpool.sandboxes.base import SandboxStartError
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from moonpool.broker.upstreams.base import Upstream, UpstreamSource
     from moonpool.core.drift import ToolDiff
     from moonpool.runtime.drift import DriftWatch
+    from moonpool.runtime.library import LibraryShelf
     from moonpool.sandboxes.base import Sandbox
 
 _log = logging.getLogger(__name__)
@@ -68,6 +71,7 @@ class ToolSnapshot:
     problems: Mapping[str, str] = field(default_factory=dict[str, str])  # server id -> why its tools are missing
     changes: tuple[ToolDiff, ...] = ()  # dangerous ones that nobody has accepted
     missing: tuple[str, ...] = ()  # servers without a listing: their packages say so
+    library_problems: tuple[str, ...] = ()  # a sentence for each saved action or skill that is left out
 
 
 async def show(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:
@@ -95,9 +99,10 @@ class Toolbox:
         watch: DriftWatch,
         shows_instructions: Callable[[str], bool] = lambda _: True,
         cleaned: Callable[[ServerListing], ServerListing] = lambda listing: listing,
+        shelf: LibraryShelf | None = None,
     ) -> None:
         """`cleaned` takes the servers' secrets out of what they say of themselves."""
-        self._cleaned = cleaned
+        self._cleaned, self._shelf = cleaned, shelf
         self._watch = watch
         self._keys, self._upstreams, self._cache, self._trees = dict(keys), upstreams, cache, trees
         self._ttl_s = ttl_s
@@ -121,6 +126,7 @@ class Toolbox:
     async def snapshot(self) -> ToolSnapshot:
         """The current snapshot; the first call loads every listing."""
         if self._snapshot is not None:
+            await self.recheck_library()
             return self._snapshot
         async with self._loading:
             if self._snapshot is None:
@@ -188,6 +194,18 @@ class Toolbox:
         """Look whether changed tools were accepted meanwhile, here or by another process."""
         if await self._watch.has_moved():
             await self._renew()
+
+    async def recheck_library(self) -> None:
+        """Look whether saved actions or skills changed meanwhile, here or by another process.
+
+        A changed library that cannot be shown leaves what was shown before, and says so.
+        """
+        if self._snapshot is None or self._shelf is None or not self._shelf.has_moved():
+            return
+        try:
+            await self._renew()
+        except OSError as error:
+            _log.error("the changed library cannot be shown: %s", error)
 
     async def refresh_every(self, seconds: float) -> NoReturn:
         """Ask all servers again and again, so that a change that no server tells is found too (H-091)."""
@@ -262,7 +280,9 @@ class Toolbox:
 
     async def _make_snapshot(self) -> ToolSnapshot:
         state = await self._watch.review({one: self._listings[one] for one in self._keys if one in self._listings})
-        manifest = Manifest(servers=tuple(self._shown(one) for one in state.listings.values()), held=state.held)
+        kept = await asyncio.to_thread(self._shelf.read) if self._shelf is not None else ShownLibrary()
+        servers = tuple(self._shown(one) for one in state.listings.values())
+        manifest = Manifest(servers=servers, held=state.held, library=kept.library)
         missing = sorted(set(self._keys) - set(self._listings))
         digest = tree_digest(manifest, missing)
         tree = self._trees / digest.removeprefix("sha256:")[:32]
@@ -276,6 +296,7 @@ class Toolbox:
             problems={server_id: str(error) for server_id, error in self._problems.items()},
             changes=state.open,
             missing=tuple(missing),
+            library_problems=kept.problems,
         )
 
     def _shown(self, listing: ServerListing) -> ServerListing:

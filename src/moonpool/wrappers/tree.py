@@ -1,4 +1,4 @@
-"""Manifest -> the files of all wrapper trees, and `index.json`, which lists the tools for programs.
+"""Manifest -> the files of all wrapper trees and of the library, and `index.json`, which lists the tools for programs.
 
 INVARIANT: pure and deterministic; the same manifest gives the same bytes. One bad tool never loses the others: a
 definition that cannot be read or rendered gets an untyped wrapper and a warning (H-040).
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from moonpool.core.json import digest_json
+from moonpool.core.json import digest_bytes, digest_json
 from moonpool.wrappers import mcptools_tree, node_tree, servers_tree
 from moonpool.wrappers.index_pages import render_index, render_root_index
+from moonpool.wrappers.library_tree import render_library
 from moonpool.wrappers.names import TreeNames, name_manifest
 from moonpool.wrappers.node_client import CLIENT_FILES
 from moonpool.wrappers.reading import BEATEN, read_shape
@@ -25,6 +26,7 @@ from moonpool.wrappers.tool_index import ToolIndex
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from moonpool.core.json import JsonObject
     from moonpool.core.manifest import Manifest, ToolDefinition
     from moonpool.wrappers.ir import ToolShape
     from moonpool.wrappers.names import ServerNames, ToolNames
@@ -54,7 +56,7 @@ class WrapperTree:
 
 
 def render_tree(manifest: Manifest) -> WrapperTree:
-    """Render `servers/` (Python and Node) and `mcptools/` for every tool of the manifest."""
+    """Render `servers/` (Python and Node) and `mcptools/` for every tool of the manifest, and its library."""
     names = name_manifest(manifest)
     files = _common_files(names)
     warnings: list[TreeWarning] = []
@@ -74,9 +76,12 @@ def render_tree(manifest: Manifest) -> WrapperTree:
     files["index.json"] = index.text()
     files["servers/INDEX.md"] = render_root_index(by_server)
     encoded = {path: files[path].encode() for path in sorted(files)}
+    kept = render_library(manifest.library)
+    assert kept.keys().isdisjoint(encoded), "the library has roots of its own"
+    texts: JsonObject = {path: text.decode() for path, text in encoded.items()}
     return WrapperTree(
-        files=MappingProxyType(encoded),
-        digest=digest_json({path: text.decode() for path, text in encoded.items()}),
+        files=MappingProxyType({**encoded, **kept}),
+        digest=digest_json({**texts, **{path: digest_bytes(content) for path, content in kept.items()}}),
         names=names,
         warnings=tuple(warnings),
     )

@@ -34,6 +34,7 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 _IMPORT_ROOTS = ("/wrappers/current", "/workspace")
+_LIBRARY = ("actions", "skills")
 _RUNTIME_VARIABLES = {"MOONPOOL_NODE": "node", "MOONPOOL_NODE_TOOLS": "node tools", "MOONPOOL_BASH": "bash"}
 _runtimes: "dict[str, str]" = {}  # paths inside the sandbox, by language
 
@@ -196,12 +197,26 @@ class Kernel:
         """Import wrappers afresh when the host has published another tree (the tools changed)."""
         if manifest != self._manifest:
             first, self._manifest = self._manifest is None, manifest
+            _link_library()
             for path in [p for p in sys.path_importer_cache if p.startswith(_IMPORT_ROOTS)]:
                 del sys.path_importer_cache[path]
             if first:
                 return  # nothing of it was imported yet; looking at every name would touch a page for each
-            for name in [n for n in sys.modules if n.partition(".")[0] in ("servers", "mcptools")]:
+            for name in [n for n in sys.modules if n.partition(".")[0] in ("servers", "mcptools", *_LIBRARY)]:
                 del sys.modules[name]
+
+
+def _link_library() -> None:
+    """Let code find saved actions and skills in its folder, where it has nothing of that name and there are some."""
+    for name in _LIBRARY:
+        place, link = f"{_IMPORT_ROOTS[0]}/{name}", f"{_IMPORT_ROOTS[1]}/{name}"
+        try:
+            if os.path.isdir(place):
+                os.symlink(place, link)
+            elif os.readlink(link) == place:
+                os.unlink(link)
+        except OSError:
+            pass  # the code has a file or folder there, or never had any of these
 
 
 def _on_unraisable(what: "sys.UnraisableHookArgs") -> None:

@@ -74,8 +74,12 @@ if names:
         program="""
 for folder in ("/tmp", "/dev/shm", "/home/user", "/workspace"):
     seen(folder)
-    if extra := sorted(set(os.listdir(folder)) - {"servers", "mcptools"}):
+    roots = {"servers", "mcptools", "actions", "skills"} if folder == "/workspace" else set()
+    if extra := sorted(set(os.listdir(folder)) - roots):
         note(f"{folder} holds {extra[:5]}")
+    for name in roots & set(os.listdir(folder)):
+        if os.readlink(f"{folder}/{name}") != f"/wrappers/current/{name}":
+            note(f"{folder}/{name} is no link to the wrappers")
 attempt("terminal", lambda: os.open("/dev/pts/0", os.O_RDWR | os.O_NOCTTY), "ENOENT")
 """,
         fresh=True,

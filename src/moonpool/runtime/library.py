@@ -1,0 +1,171 @@
+"""The library at work: what of it is shown, and the use cases by which a person changes it.
+
+`LibraryShelf` follows the store: an entry that is saved in one process is there for the next execution of every other.
+An entry that cannot be read loses only itself; the operator is told once.
+
+SECURITY: nothing that a sandbox or a model's client can reach writes here. What a model wrote comes back in later
+executions only when a person keeps it by a command, and every change is on record with its digest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Protocol
+
+from moonpool.core.actions import read_action
+from moonpool.core.audit_records import LibraryRecord, time_stamp
+from moonpool.core.errors import InputError
+from moonpool.core.library import ROOTS, Library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from moonpool.core.audit import Journal
+    from moonpool.core.library import Kind, LibraryEntry, LibrarySource
+
+_log = logging.getLogger(__name__)
+
+READERS: Final[Mapping[Kind, Callable[[LibrarySource], LibraryEntry]]] = {"action": read_action}
+"""What makes an entry of a source. Raises InputError."""
+
+
+class KeptFiles(Protocol):
+    """See `moonpool.store.library.LibraryFiles`."""
+
+    @property
+    def sources(self) -> Sequence[LibrarySource]: ...
+    @property
+    def problems(self) -> Sequence[object]: ...
+
+
+class LibraryKeeper(Protocol):
+    """Keeps sources (`moonpool.store.library.LibraryStore`). Blocking; `stamp` only for some microseconds."""
+
+    def load(self) -> KeptFiles: ...
+    def find(self, kind: Kind, name: str, /) -> LibrarySource | None: ...
+    def save(self, source: LibrarySource, /, *, replace: bool = False) -> LibrarySource | None: ...
+    def remove(self, kind: Kind, name: str, /) -> LibrarySource | None: ...
+    def stamp(self) -> object: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownLibrary:
+    """What is shown, and a sentence for every entry that is not."""
+
+    library: Library = field(default_factory=Library)
+    problems: tuple[str, ...] = ()
+
+
+class LibraryShelf:
+    """The library as one process shows it."""
+
+    def __init__(self, keeper: LibraryKeeper, *, holds_secret: Callable[[bytes], bool] = lambda _: False) -> None:
+        """`holds_secret` says of a file's content that it must not reach a sandbox."""
+        self._keeper, self._holds_secret = keeper, holds_secret
+        self._stamp: object = None
+        self._entries: dict[str, LibraryEntry | str] = {}  # digest of a source -> what was made of it
+        self._told: frozenset[str] = frozenset()
+
+    def has_moved(self) -> bool:
+        """Whether the store changed since `read`. Three `stat` calls."""
+        return self._keeper.stamp() != self._stamp
+
+    def read(self) -> ShownLibrary:
+        """All entries that can be read. Blocking. What cannot is logged, once."""
+        self._stamp = self._keeper.stamp()  # before the files: a change meanwhile shows in the next look
+        kept = self._keeper.load()
+        problems = [str(problem) for problem in kept.problems]
+        known, self._entries = self._entries, {}
+        entries: list[LibraryEntry] = []
+        for source in kept.sources:
+            made = known.get(source.digest) or self._entry_of(source)
+            self._entries[source.digest] = made
+            if isinstance(made, str):
+                problems.append(made)
+            else:
+                entries.append(made)
+        library = _library_of(entries, problems)
+        for problem in set(problems) - self._told:
+            _log.warning("%s", problem)
+        self._told = frozenset(problems)
+        return ShownLibrary(library=library, problems=tuple(problems))
+
+    def _entry_of(self, source: LibrarySource) -> LibraryEntry | str:
+        if any(map(self._holds_secret, source.files.values())) or self._holds_secret(source.description.encode()):
+            return f"{source.kind} {source.name!r} is left out: it holds a secret of the configuration; save it without"
+        try:
+            return entry_of(source)
+        except InputError as error:
+            return f"{source.kind} {source.name!r} is left out: {error}"
+
+
+class LibraryChanges:
+    """Saving and removing, with a record of each."""
+
+    def __init__(self, keeper: LibraryKeeper, journal: Journal, principal: str) -> None:
+        self._keeper, self._journal, self._principal = keeper, journal, principal
+
+    async def save(self, source: LibrarySource, *, replace: bool = False) -> LibraryEntry:
+        """Keep `source`, and put it on record. Raises InputError, StoreFolderError and JournalError."""
+        entry = entry_of(source)
+        before = await asyncio.to_thread(self._keeper.save, source, replace=replace)
+        try:
+            await self._record("replaced" if before else "saved", entry.path, source, before)
+        except BaseException:  # INVARIANT: nothing is in the library that is not on record
+            if before is None:
+                await asyncio.to_thread(self._keeper.remove, source.kind, source.name)
+            else:
+                await asyncio.to_thread(self._keeper.save, before, replace=True)
+            raise
+        return entry
+
+    async def remove(self, kind: Kind, name: str) -> None:
+        """Forget an entry, and put that on record. Raises InputError, StoreFolderError and JournalError."""
+        before = await asyncio.to_thread(self._keeper.remove, kind, name)
+        try:
+            await self._record("removed", f"{ROOTS[kind]}.{name}", None, before)
+        except BaseException:
+            if before is not None:
+                await asyncio.to_thread(self._keeper.save, before)
+            raise
+
+    async def _record(self, action: str, entry: str, after: LibrarySource | None, before: LibrarySource | None) -> None:
+        record = LibraryRecord(
+            run_id=f"library_{uuid.uuid4().hex}",
+            at=time_stamp(datetime.now(UTC)),
+            principal=self._principal,
+            action=action,
+            entry=entry,
+            before_digest=before.digest if before else "",
+            after_digest=after.digest if after else "",
+            from_run=after.run_id if after else "",
+        )
+        await self._journal.record(record)
+
+
+def entry_of(source: LibrarySource) -> LibraryEntry:
+    """What is shown of `source`. Raises InputError."""
+    reader = READERS.get(source.kind)
+    if reader is None:
+        raise InputError(f"this version of Moonpool cannot show a {source.kind}")
+    return reader(source)
+
+
+def _library_of(entries: Sequence[LibraryEntry], problems: list[str]) -> Library:
+    """A library of all that can stand together."""
+    try:
+        return Library(entries=tuple(entries))
+    except InputError:
+        kept: list[LibraryEntry] = []
+        for entry in entries:
+            try:
+                Library(entries=(*kept, entry))
+            except InputError as error:
+                problems.append(f"{entry.path} is left out: {error}")
+            else:
+                kept.append(entry)
+        return Library(entries=tuple(kept))
