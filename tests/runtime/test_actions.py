@@ -336,3 +336,29 @@ async def test_nothing_changes_that_cannot_be_put_on_record(tmp_path: Path) -> N
     with pytest.raises(JournalError):
         await changes.remove("action", "one")
     assert (await aside(store.load)).sources == (action("one", constant(1)),)
+
+
+@pytest.mark.req("I-103")
+async def test_code_finds_and_reads_actions_without_their_implementation(data: Path, store: LibraryStore) -> None:
+    await aside(store.save, action("texts.shout", SHOUT))
+    code = """
+from client.catalog import definition, search
+hits = search("shout a text")
+narrowed = [search("shout text", server="actions"), search("shout text", server="echo"),
+            search("shout text", read_only=True), search("text", server="actions", limit=1)]
+result = [hits[0], hits[0].path, hits[0].server, hits[0].tool, definition(hits[0].path),
+          [[hit.server for hit in one] for one in narrowed]]
+"""
+    async with opened(data) as app:
+        envelope = await run(app, code)
+    assert envelope.ok, envelope.error
+    assert isinstance(envelope.data, list)
+    *hit, stub, narrowed = envelope.data
+    assert hit == ["actions.texts.shout — action: Shout a text", "actions.texts.shout", "actions", "texts.shout"]
+    assert str(stub).startswith("from actions.texts.shout import run\n")
+    assert "echo" not in str(stub)
+    assert isinstance(narrowed, list)
+    assert narrowed[0] == narrowed[3] == ["actions"]
+    assert isinstance(narrowed[1], list)
+    assert isinstance(narrowed[2], list)
+    assert "actions" not in [*narrowed[1], *narrowed[2]]

@@ -11,14 +11,17 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, overload
 
 from moonpool.catalog.dense import mixed
-from moonpool.catalog.documents import tool_document
+from moonpool.catalog.documents import KEPT_MARK, tool_document
 from moonpool.catalog.entries import CatalogEntry, Detail, Hit, ServerSummary
 from moonpool.catalog.errors import CatalogQueryError, NotInCatalogError
+from moonpool.catalog.filters import SlotFilter
 from moonpool.catalog.index import Index
 from moonpool.catalog.names import PACKAGE, GuestNames
 from moonpool.catalog.patterns import compile_pattern
 from moonpool.catalog.render import NAME_CHARS_MAX, one_line
 from moonpool.catalog.search import answer_in_turn, by_sentence, rank
+from moonpool.catalog.shelf import GROUPS, as_tool, entry_json, find_by_path, group_document, kind_of, library_line
+from moonpool.core.library import KINDS, ROOTS, Library
 from moonpool.core.manifest import Manifest
 from moonpool.wrappers.stubs import render_stub
 from moonpool.wrappers.typescript_stubs import render_typescript_stub
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from moonpool.catalog.filters import ToolFilter
     from moonpool.core.json import JsonObject
     from moonpool.core.lessons import Lesson
+    from moonpool.core.library import LibraryEntry
     from moonpool.core.manifest import ServerListing, ToolDefinition
 
 QUERIES_MAX: Final = 10
@@ -40,42 +44,18 @@ PATH_CHARS_MAX: Final = 1_000
 Form: TypeAlias = Literal["stub", "typescript", "json"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Filter:
-    """Which slots a search may answer with. `slots` None: all servers."""
-
-    index: Index
-    manifest: Manifest
-    path: Callable[[ToolDefinition], str]
-    slots: frozenset[int] | None
-    matches: Callable[[str], bool] | None
-    only: ToolFilter | None
-
-    def __call__(self, slot: int) -> bool:
-        if self.slots is not None and slot not in self.slots:
-            return False
-        if self.matches is None and self.only is None:
-            return True
-        tool = self.manifest.find(*self.index.at(slot).key)
-        if tool is not None and self.only is not None and not self.only(tool):
-            return False
-        if self.matches is None:
-            return True
-        return tool is not None and any(map(self.matches, self._texts(tool)))
-
-    def _texts(self, tool: ToolDefinition) -> tuple[str, ...]:
-        """What a pattern may find, each by itself, so that `^` and `$` mean the ends of a name."""
-        return (tool.name, f"{tool.server_id}.{tool.name}", self.path(tool), tool.title, tool.description)
-
-
 @dataclass(slots=True)
 class Catalog:
-    """All tools of one manifest. `update` follows a new manifest and re-reads only the servers that changed."""
+    """All tools of one manifest, and its library. `update` follows a new one and re-reads only what changed."""
 
     manifest: Manifest
     _index: Index = field(init=False, default_factory=Index)
     _servers: dict[str, ServerListing] = field(init=False, default_factory=dict[str, "ServerListing"])
     _names: GuestNames = field(init=False)
+    _library: Library = field(init=False, default_factory=Library)
+    _kept: dict[tuple[str, str], ToolDefinition] = field(
+        init=False, default_factory=dict[tuple[str, str], "ToolDefinition"]
+    )
     _similarity: Similarity | None = field(init=False, default=None)
     _similarity_slots: list[int] = field(init=False, default_factory=list[int])
 
@@ -104,14 +84,24 @@ class Catalog:
             server = servers.get(name)
             self._index.replace(name, [tool_document(tool, server) for tool in server.tools] if server else ())
         self.manifest, self._servers, self._names = manifest, servers, GuestNames(manifest)
+        self._update_library(manifest.library)
         return tuple(sorted(changed))
 
     def followed(self, manifest: Manifest) -> Catalog:
         """A catalog of `manifest` that read only what changed; this one stays as it is. It begins without vectors."""
         other = Catalog(Manifest())
         other._index, other._servers = self._index.copied(), dict(self._servers)
+        other._library, other._kept = self._library, self._kept
         other.update(manifest)
         return other
+
+    def _update_library(self, library: Library) -> None:
+        if library.digest == self._library.digest:
+            return
+        for kind in KINDS:
+            self._index.replace(GROUPS[kind], [group_document(entry) for entry in library.of(kind)])
+        self._kept = {(GROUPS[entry.kind], entry.name): as_tool(entry) for entry in library.entries}
+        self._library = library
 
     def servers(self) -> tuple[ServerSummary, ...]:
         """One summary per server, in the manifest's order."""
@@ -143,7 +133,8 @@ class Catalog:
         """Answer each question with at most `limit` tools, in turn; no more than `LIMIT_MAX` in all.
 
         `server`, `pattern` (a regular expression over names and texts) and `only` (`moonpool.catalog.filters`) only
-        narrow; ranking decides the order.
+        narrow; ranking decides the order. Saved actions and skills are answers too, of the servers `actions` and
+        `skills`, so to speak.
         """
         asked = _checked_queries(queries)
         _check_limit(limit)
@@ -195,6 +186,18 @@ class Catalog:
             raise self._unknown_tool(server_id, name)
         return tool
 
+    def find_kept(self, path: str) -> LibraryEntry | None:
+        """The saved action or skill that `path` names, as a hit's line shows it; None when it names none."""
+        return find_by_path(self._library, path[:PATH_CHARS_MAX])
+
+    def kept_definition(self, entry: LibraryEntry, as_: Form = "stub") -> str | JsonObject:
+        """How an action is called, or what a skill says. INVARIANT: no code of an action's body (I-103)."""
+        return entry_json(entry) if as_ == "json" else entry.definition
+
+    def library_line(self) -> str:
+        """How many saved actions and skills there are, for whoever reads the list of servers; empty without any."""
+        return library_line(self._library)
+
     def find_path(self, path: str) -> ToolDefinition:
         """One tool by what a hit's line shows, or by `server.tool`. Raises NotInCatalogError."""
         if len(path) > PATH_CHARS_MAX:
@@ -205,6 +208,7 @@ class Catalog:
                 return tool
         if read:
             raise self._unknown_tool(*read[0])
+        self._refuse_unknown_entry(path)
         server, dot, name = path.removeprefix(PACKAGE).partition(".")
         if not dot:
             raise CatalogQueryError(f"{one_line(path)!r} names no tool: write it as server.tool")
@@ -212,6 +216,8 @@ class Catalog:
 
     def path(self, tool: ToolDefinition) -> str:
         """How code in a sandbox names `tool`: `servers.time.get_current_time`."""
+        if kind_of(tool.server_id) is not None:
+            return f"{tool.server_id.removeprefix(KEPT_MARK)}.{tool.name}"
         return self._names.path(tool.server_id, tool.name)
 
     def _mix(self) -> Callable[[str, list[float]], list[float]]:
@@ -221,32 +227,54 @@ class Catalog:
 
         def mix(query: str, words: list[float]) -> list[float]:
             similar = by_sentence(query, lambda text: list(similarity.to_tools(text)))
-            by_tool = mixed([words[slot] for slot in slots], similar, similarity)
-            scores = [0.0] * len(words)
-            for slot, score in zip(slots, by_tool, strict=True):
+            of_tools = [words[slot] for slot in slots]
+            scores = self._kept_scores(words, best=max(of_tools, default=0.0))
+            for slot, score in zip(slots, mixed(of_tools, similar, similarity), strict=True):
                 scores[slot] = score
             return scores
 
         return mix
 
+    def _kept_scores(self, words: list[float], *, best: float) -> list[float]:
+        """Entries have no vectors: what their words earn, on the scale of mixed scores, where the best tool has 1."""
+        scores = [0.0] * len(words)
+        slots = self._index.slots_of(GROUPS.values())
+        top = best or max((words[slot] for slot in slots), default=0.0)
+        for slot in slots if top > 0 else ():
+            scores[slot] = min(1.0, words[slot] / top)
+        return scores
+
     def _tool(self, key: tuple[str, str]) -> ToolDefinition:
-        tool = self.manifest.find(*key)
+        tool = self._kept.get(key) or self.manifest.find(*key)
         assert tool is not None, f"the index holds {key}, the manifest does not"
         return tool
 
     def _filter(
         self, server: str | Sequence[str] | None, pattern: str | None, only: ToolFilter | None
-    ) -> _Filter | None:
+    ) -> SlotFilter | None:
         if server is None and pattern is None and only is None:
             return None
         slots: frozenset[int] | None = None
         if server is not None:
             names = [server] if isinstance(server, str) else list(server)
-            slots = self._index.slots_of([self._server_id(name) for name in names])
+            slots = self._index.slots_of([one for name in names for one in self._groups(name)])
         matches = compile_pattern(pattern) if pattern is not None else None
-        return _Filter(
-            index=self._index, manifest=self.manifest, path=self.path, slots=slots, matches=matches, only=only
-        )
+        return SlotFilter(index=self._index, find=self._tool, path=self.path, slots=slots, matches=matches, only=only)
+
+    def _groups(self, name: str) -> list[str]:
+        """What a filter by `name` lets in: a server, or all of a kind; both where a server is called so."""
+        kept = [GROUPS[kind] for kind in KINDS if ROOTS[kind] == name and self._library.of(kind)]
+        server = self._names.server_id(name) if kept else self._server_id(name)
+        return [*kept, *([server] if server is not None else [])]
+
+    def _refuse_unknown_entry(self, path: str) -> None:
+        root, _, name = path.partition(".")
+        for kind in KINDS:
+            if ROOTS[kind] == root and (names := [entry.name for entry in self._library.of(kind)]):
+                near = tuple(get_close_matches(name[:NAME_CHARS_MAX], names, n=3, cutoff=0.5))
+                shown = ", ".join(near or names[:10])
+                word = "near names" if near else "there are"
+                raise NotInCatalogError(f"no {kind} {one_line(name)!r} is kept here; {word}: {shown}", near=near)
 
     def _server_id(self, name: str) -> str:
         server_id = self._names.server_id(name)

@@ -3,8 +3,8 @@
 Everything read here is a server's own text. SECURITY: sizes, counts and depths are capped, types are checked; a
 definition with nonsense in it is indexed by what is left.
 
-The index itself (`moonpool.catalog.index`) takes documents, not tools, so that other things a model can call (saved
-actions, skills) can stand in it beside tools.
+The index itself (`moonpool.catalog.index`) takes documents, not tools: saved actions and skills stand in it beside
+tools (`moonpool.catalog.shelf`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 FIELD_CHARS_MAX: Final = 8_000
 PARAMETERS_MAX: Final = 400
+KEPT_MARK: Final = "\0"
+"""How the groups begin that hold what a person kept (actions, skills). No server's id does."""
 SCHEMA_DEPTH_MAX: Final = 5
 
 
@@ -33,6 +35,9 @@ class Fields(NamedTuple):
     server_description: str
     parameter_names: str
     parameter_descriptions: str
+
+    def clipped(self) -> Fields:
+        return Fields(*(text[:FIELD_CHARS_MAX] for text in self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +55,7 @@ class Document:
 
 def tool_document(tool: ToolDefinition, server: ServerListing) -> Document:
     """Collect the searchable text of `tool`, its server's included."""
-    names: list[str] = []
-    descriptions: list[str] = []
-    for name, description in _parameters(tool.raw.get("inputSchema"), depth=0):
-        names.append(name)
-        descriptions.append(description)
-        if len(names) >= PARAMETERS_MAX:
-            break
+    names, descriptions = parameter_texts(tool.raw.get("inputSchema"))
     about = (server.name if server.name != server.server_id else "", server.title)
     texts = Fields(
         name=tool.name,
@@ -64,12 +63,22 @@ def tool_document(tool: ToolDefinition, server: ServerListing) -> Document:
         description=tool.description,
         server=" ".join((server.server_id, *(text for text in about if text))),
         server_description=" ".join(text for text in (server.description, server.instructions) if text),
-        parameter_names=" ".join(names),
-        parameter_descriptions=" ".join(descriptions),
+        parameter_names=names,
+        parameter_descriptions=descriptions,
     )
-    return Document(
-        server_id=tool.server_id, name=tool.name, fields=Fields(*(text[:FIELD_CHARS_MAX] for text in texts))
-    )
+    return Document(server_id=tool.server_id, name=tool.name, fields=texts.clipped())
+
+
+def parameter_texts(schema: JsonValue) -> tuple[str, str]:
+    """The names of all parameters, and their descriptions."""
+    names: list[str] = []
+    descriptions: list[str] = []
+    for name, description in _parameters(schema, depth=0):
+        names.append(name)
+        descriptions.append(description)
+        if len(names) >= PARAMETERS_MAX:
+            break
+    return " ".join(names), " ".join(descriptions)
 
 
 def _annotated_title(tool: ToolDefinition) -> str:

@@ -9,8 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from moonpool.catalog.shelf import kind_of
+from moonpool.core.library import ROOTS
+
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
+    from moonpool.core.library import Kind
     from moonpool.core.manifest import ToolDefinition
 
 Detail: TypeAlias = Literal["name", "name+description"]
@@ -18,20 +22,25 @@ Detail: TypeAlias = Literal["name", "name+description"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogEntry:
-    """One tool as a list shows it."""
+    """One tool as a list shows it, or what stands beside tools."""
 
     server_id: str
     tool_name: str
     title: str = ""
     description: str = ""
+    kind: Kind | None = None  # of what a person kept; None: a tool
 
     @classmethod
     def of(cls, tool: ToolDefinition, *, detail: Detail = "name+description") -> CatalogEntry:
-        entry = cls(server_id=tool.server_id, tool_name=tool.name)
+        kind = kind_of(tool.server_id)
+        server_id = tool.server_id if kind is None else ROOTS[kind]
+        entry = cls(server_id=server_id, tool_name=tool.name, kind=kind)
         return entry if detail == "name" else replace(entry, title=tool.title, description=tool.description)
 
     def to_json(self) -> JsonObject:
         entry: JsonObject = {"serverId": self.server_id, "toolName": self.tool_name}
+        if self.kind:
+            entry["kind"] = self.kind
         if self.title:
             entry["title"] = self.title
         if self.description:

@@ -6,19 +6,52 @@ decided by `core.policy`, which believes them of trusted servers only. Labels ar
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from moonpool.catalog.documents import KEPT_MARK
 from moonpool.catalog.errors import CatalogQueryError
+from moonpool.catalog.shelf import kind_of
 from moonpool.core.policy.labels import DOES, RETURNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from moonpool.catalog.index import Index
     from moonpool.core.manifest import ToolDefinition
 
 ToolFilter: TypeAlias = "Callable[[ToolDefinition], bool]"
 LABELS: Final = (*RETURNS, *DOES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotFilter:
+    """Which slots of an index a search may answer with. `slots` None: all."""
+
+    index: Index
+    find: Callable[[tuple[str, str]], ToolDefinition]
+    path: Callable[[ToolDefinition], str]
+    slots: frozenset[int] | None
+    matches: Callable[[str], bool] | None
+    only: ToolFilter | None
+
+    def __call__(self, slot: int) -> bool:
+        if self.slots is not None and slot not in self.slots:
+            return False
+        if self.matches is None and self.only is None:
+            return True
+        tool = self.find(self.index.at(slot).key)
+        if self.only is not None and not self.only(tool):
+            return False
+        if self.matches is None:
+            return True
+        return any(map(self.matches, self._texts(tool)))
+
+    def _texts(self, tool: ToolDefinition) -> tuple[str, ...]:
+        """What a pattern may find, each by itself, so that `^` and `$` mean the ends of a name."""
+        name = f"{tool.server_id.removeprefix(KEPT_MARK)}.{tool.name}"
+        return (tool.name, name, self.path(tool), tool.title, tool.description)
 
 
 def only_tools(
@@ -38,6 +71,8 @@ def only_tools(
         return None
 
     def admits(tool: ToolDefinition) -> bool:
+        if wanted and kind_of(tool.server_id) is not None:
+            return False  # the policy labels tools only
         if read_only and tool.annotations.get("readOnlyHint") is not True:
             return False
         return not wanted or (labels_of is not None and wanted <= frozenset(labels_of(tool)))

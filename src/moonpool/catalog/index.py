@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
+from moonpool.catalog.documents import KEPT_MARK
 from moonpool.catalog.text import terms
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class Index:
                 server_id=server_id,
                 name=document.name,
                 name_terms=frozenset(read(document.fields.name)),
-                bare_name="".join(filter(str.isalnum, document.name.casefold())),
+                bare_name=_bare_name(document),
             )
             slots.add(slot)
             server_terms.update(self._post(slot, _fits(document.fields, self._tuning, read)))
@@ -174,6 +175,13 @@ class Index:
             kept = _without(self._postings.pop(term), share.slots)
             if kept.slots:
                 self._postings[term] = kept
+
+
+def _bare_name(document: Document) -> str:
+    """What a person kept has no namesakes: it is not the same as a tool of that name."""
+    if document.server_id.startswith(KEPT_MARK):
+        return f"{document.server_id}.{document.name}"
+    return "".join(filter(str.isalnum, document.name.casefold()))
 
 
 def _add(postings: _Postings, places: list[tuple[list[float], float]]) -> None:

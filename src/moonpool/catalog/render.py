@@ -49,6 +49,8 @@ def first_sentence(text: str, chars_max: int = LINE_CHARS_MAX) -> str:
 def hit_line(hit: Hit) -> str:
     """One line for one hit. Without a description the title stands in, if there is one."""
     line, about = one_line(hit.path), _first_words(first_sentence(hit.entry.description) or one_line(hit.entry.title))
+    if hit.entry.kind:
+        about = f"{hit.entry.kind}: {about}" if about else hit.entry.kind
     if about:
         line = f"{line} — {about}"
     if hit.also:

@@ -5,7 +5,8 @@ similarity of vectors mixed in, where there are any (`moonpool.catalog.dense`); 
 question says; a bonus for the servers that answer best over several tools; same names on several servers folded into
 one. Several questions are ranked apart and answered in turn, so that each gets its best tools among the first.
 
-INVARIANT: equal scores are ordered by server and tool name, never by the order in which servers came.
+INVARIANT: equal scores are ordered by server and tool name, never by the order in which servers came; what a person
+kept (actions, then skills) comes before tools (I-099).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from moonpool.catalog.documents import KEPT_MARK
 from moonpool.catalog.neighbours import NEIGHBOUR_WEIGHT, NEIGHBOURS_MAX, QUESTION_TERMS_MAX, neighbours
 from moonpool.catalog.synonyms import SYNONYM_WEIGHT, synonyms
 from moonpool.catalog.text import sentences, terms
@@ -185,13 +187,18 @@ def _with_bonuses(index: Index, weighted: dict[str, float], found: list[_Scored]
         for slot, score in found
     ]
     by_server: dict[str, list[float]] = {}
+    kept: list[_Scored] = []  # an action or skill speaks for itself, as a server would whose tools are all as good
     for slot, score in named:
-        by_server.setdefault(index.at(slot).server_id, []).append(score)
+        if (server_id := index.at(slot).server_id).startswith(KEPT_MARK):
+            kept.append(_Scored(slot, score * (1 + bonus_share * SERVER_BONUS)))
+        else:
+            by_server.setdefault(server_id, []).append(score)
     bonus = {
         server_id: bonus_share * SERVER_BONUS * math.fsum(sorted(scores, reverse=True)[:SERVER_BEST]) / SERVER_BEST
         for server_id, scores in by_server.items()
     }
-    return [_Scored(slot, score + bonus[index.at(slot).server_id]) for slot, score in named]
+    tools = [(slot, score, index.at(slot).server_id) for slot, score in named]
+    return [*kept, *(_Scored(slot, score + bonus[one]) for slot, score, one in tools if one in bonus)]
 
 
 def _spoken_share(name_terms: frozenset[str], weighted: dict[str, float], index: Index) -> float:

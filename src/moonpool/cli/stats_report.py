@@ -73,7 +73,8 @@ def _baseline(path: Path | None) -> Baseline | None:
     for problem in snapshot.problems.values():
         typer.echo(f"moonpool: {problem}; its tools are not counted", err=True)
     offer = OFFERS[Settings.load(os.environ).catalog]
-    shown = instructions(Catalog(snapshot.manifest).servers(), snapshot.missing, how=offer.how)
+    catalog = Catalog(snapshot.manifest)
+    shown = instructions(catalog.servers(), snapshot.missing, catalog.library_line(), how=offer.how)
     return token_baseline(snapshot.manifest, shown=shown, own_tools=own_tools_text(offer.tools))
 
 

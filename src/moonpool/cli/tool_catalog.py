@@ -90,6 +90,8 @@ def open_catalog(path: Path | None, *, refresh: bool) -> Generator[FoundTools]:
     snapshot = load_snapshot(config, refresh=refresh)
     for problem in snapshot.problems.values():
         sys.stderr.write(f"moonpool: {problem}; its tools are missing\n")
+    for problem in snapshot.library_problems:
+        sys.stderr.write(f"moonpool: {one_line(problem, 4 * LINE_CHARS_MAX)}\n")
     for server_id, name in sorted(snapshot.manifest.held):
         paused = one_line(f"{server_id}.{name} is paused, because its server changed it", LINE_CHARS_MAX)
         sys.stderr.write(f"moonpool: {paused}; see `moonpool tools drift`\n")
@@ -118,6 +120,7 @@ def print_tools(catalog: Catalog, server: str | None, *, as_json: bool) -> None:
             _print_json(entry.to_json())
     elif server is None:
         _print(manifest_lines(catalog.servers()))
+        _print(catalog.library_line())
     else:
         for entry in catalog.list(server):
             path = catalog.path(catalog.find(server, entry.tool_name))
@@ -136,12 +139,16 @@ def print_hits(hits: Sequence[Hit], *, as_json: bool, narrowed: bool) -> None:
 
 def print_definition(found: FoundTools, path: str, form: Form) -> None:
     """The stub, or the raw definition."""
-    tool = found.catalog.find_path(path)
-    if form == "json":
-        _print(json.dumps(tool.raw, indent=2))
+    if (entry := found.catalog.find_kept(path)) is not None:
+        definition = found.catalog.kept_definition(entry, form)
     else:
-        stub = found.catalog.definition(*tool.key, form, lesson=found.lesson(tool))
-        _print("".join(char if char == "\n" or char.isprintable() else "?" for char in stub))
+        tool = found.catalog.find_path(path)
+        lesson = None if form == "json" else found.lesson(tool)
+        definition = found.catalog.definition(*tool.key, form, lesson=lesson)
+    if isinstance(definition, str):
+        _print("".join(char if char == "\n" or char.isprintable() else "?" for char in definition))
+    else:
+        _print(json.dumps(definition, indent=2))
 
 
 def _print_json(members: JsonObject) -> None:

@@ -30,14 +30,19 @@ _UNLISTED_CHARS_MAX: Final = 300
 _NONE: Final = "No server is configured: code runs, but has no tools."
 
 
-def instructions(servers: Sequence[ServerSummary], missing: Collection[str] = (), *, how: str = HOW) -> str:
-    """The text for these servers. `missing` are configured, but their tools are not known (yet)."""
+def instructions(
+    servers: Sequence[ServerSummary], missing: Collection[str] = (), library: str = "", *, how: str = HOW
+) -> str:
+    """The text for these servers. `missing` are configured, but their tools are not known (yet).
+
+    `library` is the line on saved actions and skills.
+    """
     unlisted = _unlisted(sorted(missing)) if missing else ""
     if not servers:
-        return fitting([how, unlisted or _NONE], CHARS_MAX)
-    around = "\n".join(part for part in (how, _SERVERS, unlisted) if part)
+        return fitting([part for part in (how, library, unlisted or _NONE) if part], CHARS_MAX)
+    around = "\n".join(part for part in (how, _SERVERS, library, unlisted) if part)
     shown = manifest_of(servers, CHARS_MAX - len(around) - 1)
-    return "\n".join(part for part in (how, _SERVERS, shown.text, unlisted) if part)
+    return "\n".join(part for part in (how, _SERVERS, shown.text, library, unlisted) if part)
 
 
 def _unlisted(names: Sequence[str]) -> str:

@@ -153,7 +153,8 @@ class CodeTools:
     async def instructions(self) -> str:
         """The handshake's text; lists every server's tools first, so it may take as long as the slowest server."""
         catalog = await self._current()
-        return self._told(instructions(catalog.servers(), self._missing(catalog), how=self.offer.how))
+        library = catalog.library_line()
+        return self._told(instructions(catalog.servers(), self._missing(catalog), library, how=self.offer.how))
 
     def instructions_now(self) -> str:
         """The same without asking any server."""
@@ -243,6 +244,9 @@ class CodeTools:
         found: list[str | JsonObject] = []
         refused: list[MoonpoolError] = []
         for path in request.paths:
+            if (entry := catalog.find_kept(path)) is not None:
+                found.append(catalog.kept_definition(entry, request.form))
+                continue
             try:
                 tool = catalog.find_path(path)
             except MoonpoolError as error:

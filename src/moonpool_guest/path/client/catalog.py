@@ -5,6 +5,7 @@
         print(hit)                   # servers.github.list_pull_requests — List pull requests in a repository
     print(definition(hit.path))      # the signature, what parameters mean, the result
 
+Saved actions (`actions.github.top_commits`) and skills (`skills.pdf-forms`) are found and read in the same way.
 Reads the files that the host shows beside the wrappers: a search calls nobody and costs no tool call. Ranking is a
 plain BM25 over names, first sentences and parameters; the host's own search reads whole descriptions and knows more.
 """
@@ -32,8 +33,8 @@ class Hit(str):
     """One line on a tool: its path and what it does. A text, so that it prints and goes into `result` as it is."""
 
     __slots__ = ("about", "path", "server", "tool")
-    path: str  # servers.<module>.<function>
-    server: str  # the server's own id
+    path: str  # servers.<module>.<function>, actions.<category>.<name> or skills.<name>
+    server: str  # the server's own id; actions or skills
     tool: str  # the tool's own name
     about: str
 
@@ -45,6 +46,8 @@ class _Tools:
         with open(os.path.join(root, "index.json"), encoding="utf-8") as file:
             servers: list[dict[str, Any]] = json.load(file)["servers"]
         self.tools = [(server, tool) for server in servers for tool in server["tools"]]
+        self.kept = _kept(root)
+        self.tools[:0] = [(_group(entry), entry) for entry in self.kept.values()]  # before tools that fit equally
         self.postings: dict[str, dict[int, float]] = {}
         for slot, (server, tool) in enumerate(self.tools):
             for word, weight in _weighted(server, tool).items():
@@ -66,7 +69,11 @@ class _Tools:
 
     def hit(self, slot: int) -> Hit:
         server, tool = self.tools[slot]
-        path, about = f"servers.{server['module']}.{tool['python']}", tool["summary"].removesuffix(".")
+        path, about = tool.get("path", ""), tool["summary"].removesuffix(".")
+        if path:
+            about = f"{tool['kind']}: {about}"
+        else:
+            path = f"servers.{server['module']}.{tool['python']}"
         hit = Hit(f"{path} — {about}" if about else path)
         hit.path, hit.server, hit.tool, hit.about = path, server["id"], tool["name"], about
         return hit
@@ -97,8 +104,12 @@ def search(
 
 def definition(path: str) -> str:
     """How code calls the tool that `path` names (`servers.time.convert_time` or `server.tool`), and what it gives."""
+    if (entry := _tools().kept.get(path)) is not None:
+        return entry["definition"]
     name = path.removeprefix("servers.")
     for server, tool in _tools().tools:
+        if "path" in tool:
+            continue
         for called in (server["id"], server["module"]):
             if name.startswith(f"{called}.") and name[len(called) + 1 :] in (
                 tool["name"],
@@ -109,6 +120,22 @@ def definition(path: str) -> str:
     near = search(path.replace(".", " "), limit=3) if path.strip(". ") else []
     hint = f"; near: {', '.join(hit.path for hit in near)}" if near else ""
     raise LookupError(f"no tool {path[:200]!r} in this session{hint}")
+
+
+def _kept(root: str) -> dict[str, dict[str, Any]]:
+    """Saved actions and skills by path. There is no file where there are none."""
+    try:
+        with open(os.path.join(root, "library.json"), encoding="utf-8") as file:
+            entries: list[dict[str, Any]] = json.load(file)["entries"]
+    except FileNotFoundError:
+        return {}
+    return {entry["path"]: {**entry, "readOnly": entry["kind"] == "skill"} for entry in entries}
+
+
+def _group(entry: dict[str, Any]) -> dict[str, Any]:
+    """What stands for the server of an entry."""
+    root = entry["path"].partition(".")[0]
+    return {"id": root, "module": root, "title": entry["name"].rpartition(".")[0]}
 
 
 def _stub(module: str, tool: str) -> str:
