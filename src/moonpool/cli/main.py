@@ -10,6 +10,7 @@ import os
 import sys
 
 from moonpool.cli import (
+    actions,
     approvals,
     audit,
     catalog,
@@ -44,6 +45,7 @@ app.command(name="run")(run.run)
 app.command(name="preview")(preview.preview)
 app.add_typer(tools.app, name="tools")
 app.add_typer(catalog.app, name="catalog")
+app.add_typer(actions.app, name="actions")
 app.command(name="mcp")(mcp.mcp)
 app.command(name="init")(init.init)
 app.add_typer(registry.app, name="registry")

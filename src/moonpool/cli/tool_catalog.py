@@ -90,8 +90,6 @@ def open_catalog(path: Path | None, *, refresh: bool) -> Generator[FoundTools]:
     snapshot = load_snapshot(config, refresh=refresh)
     for problem in snapshot.problems.values():
         sys.stderr.write(f"moonpool: {problem}; its tools are missing\n")
-    for problem in snapshot.library_problems:
-        sys.stderr.write(f"moonpool: {one_line(problem, 4 * LINE_CHARS_MAX)}\n")
     for server_id, name in sorted(snapshot.manifest.held):
         paused = one_line(f"{server_id}.{name} is paused, because its server changed it", LINE_CHARS_MAX)
         sys.stderr.write(f"moonpool: {paused}; see `moonpool tools drift`\n")

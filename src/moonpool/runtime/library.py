@@ -63,9 +63,15 @@ class ShownLibrary:
 class LibraryShelf:
     """The library as one process shows it."""
 
-    def __init__(self, keeper: LibraryKeeper, *, holds_secret: Callable[[bytes], bool] = lambda _: False) -> None:
-        """`holds_secret` says of a file's content that it must not reach a sandbox."""
-        self._keeper, self._holds_secret = keeper, holds_secret
+    def __init__(
+        self,
+        keeper: LibraryKeeper,
+        *,
+        holds_secret: Callable[[bytes], bool] = lambda _: False,
+        tell: Callable[[str], None] = lambda text: _log.warning("%s", text),
+    ) -> None:
+        """`holds_secret` says of a file's content that it must not reach a sandbox; `tell` hears of problems, once."""
+        self._keeper, self._holds_secret, self._tell = keeper, holds_secret, tell
         self._stamp: object = None
         self._entries: dict[str, LibraryEntry | str] = {}  # digest of a source -> what was made of it
         self._told: frozenset[str] = frozenset()
@@ -75,7 +81,7 @@ class LibraryShelf:
         return self._keeper.stamp() != self._stamp
 
     def read(self) -> ShownLibrary:
-        """All entries that can be read. Blocking. What cannot is logged, once."""
+        """All entries that can be read. Blocking. What cannot is told, once."""
         self._stamp = self._keeper.stamp()  # before the files: a change meanwhile shows in the next look
         kept = self._keeper.load()
         problems = [str(problem) for problem in kept.problems]
@@ -89,8 +95,9 @@ class LibraryShelf:
             else:
                 entries.append(made)
         library = _library_of(entries, problems)
-        for problem in set(problems) - self._told:
-            _log.warning("%s", problem)
+        for problem in problems:
+            if problem not in self._told:
+                self._tell(problem)
         self._told = frozenset(problems)
         return ShownLibrary(library=library, problems=tuple(problems))
 
@@ -106,12 +113,27 @@ class LibraryShelf:
 class LibraryChanges:
     """Saving and removing, with a record of each."""
 
-    def __init__(self, keeper: LibraryKeeper, journal: Journal, principal: str) -> None:
+    def __init__(
+        self,
+        keeper: LibraryKeeper,
+        journal: Journal,
+        principal: str,
+        *,
+        holds_secret: Callable[[bytes], bool] = lambda _: False,
+    ) -> None:
         self._keeper, self._journal, self._principal = keeper, journal, principal
+        self._holds_secret = holds_secret
 
     async def save(self, source: LibrarySource, *, replace: bool = False) -> LibraryEntry:
         """Keep `source`, and put it on record. Raises InputError, StoreFolderError and JournalError."""
         entry = entry_of(source)
+        for path, content in (*source.files.items(), ("description", source.description.encode())):
+            if self._holds_secret(content):
+                where = f" ({path})" if len(source.files) > 1 else ""
+                raise InputError(
+                    f"{source.kind} {source.name!r}{where} holds a secret or what looks like one; take it out, and let "
+                    "a tool's server use it"
+                )
         before = await asyncio.to_thread(self._keeper.save, source, replace=replace)
         try:
             await self._record("replaced" if before else "saved", entry.path, source, before)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from moonpool.core.errors import InputError
 from moonpool.core.json import JsonObject, JsonValue, digest_bytes, digest_json
+from moonpool.core.languages import PYTHON
 from moonpool.core.library import Library
 from moonpool.core.manifest import Manifest, ServerListing
 from moonpool.core.recordings import RecordingError
@@ -67,6 +68,17 @@ def load_source(reader: RecordingReader, journal: Path, run_id: str) -> ReplaySo
             )
         before.append(_load(reader, journal, ref.run_id))
     return ReplaySource(target=target, before=tuple(before))
+
+
+def code_that_worked(reader: RecordingReader, journal: Path, run_id: str) -> bytes:
+    """The Python code of an execution that ended well. Blocking. Raises RecordingError, JournalError, InputError."""
+    recording = _load(reader, journal, run_id).recording
+    if recording.header.language != PYTHON:
+        raise InputError(f"{run_id} ran {recording.header.language} code; only Python can be imported")
+    result = read_object(recording.end.envelope, run_id).get("result") if recording.end is not None else None
+    if not isinstance(result, dict) or result.get("ok") is not True:
+        raise InputError(f"{run_id} did not end well, so its code is not known to work; correct it and run it again")
+    return recording.header.code.encode()
 
 
 def _load(reader: RecordingReader, journal: Path, run_id: str) -> Recorded:

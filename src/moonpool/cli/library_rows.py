@@ -1,0 +1,40 @@
+"""What the commands for saved actions and for skills share."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING, TypeVar
+
+from moonpool.bootstrap.library import open_library_changes
+from moonpool.cli.config_choice import read_config
+from moonpool.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from moonpool.runtime.library import LibraryChanges
+
+_T = TypeVar("_T")
+
+
+def change(config: Path | None, work: Callable[[LibraryChanges], Awaitable[_T]]) -> _T:
+    """Change the library, on record."""
+
+    async def changed() -> _T:
+        async with open_library_changes(Settings.load(os.environ), read_config(config), os.environ) as changes:
+            return await work(changes)
+
+    return asyncio.run(changed())
+
+
+def problem_on_stderr(problem: str) -> None:
+    """Say that an entry cannot be used."""
+    sys.stderr.write(f"moonpool: {printed(problem)}\n")
+
+
+def printed(text: str) -> str:
+    """Text of several lines without what a terminal would act on."""
+    return "".join(char if char == "\n" or char.isprintable() else "?" for char in text)
