@@ -56,7 +56,7 @@ def print_actions(*, as_json: bool) -> None:
         for entry in actions:
             typer.echo(json.dumps(_members(entry, runs.get(entry.name, ""))))
     elif actions:
-        rows = ((entry.name, entry.description, entry.digest, runs.get(entry.name, "")) for entry in actions)
+        rows = ((entry.name, entry.description, entry.digest[:19], runs.get(entry.name, "")) for entry in actions)
         print_table(("action", "what it does", "digest", "from"), rows)
     else:
         typer.echo("no action is saved; `moonpool actions save NAME --from RUN_ID` saves one", err=True)

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from moonpool.bootstrap.library import library_store
 from moonpool.broker.phrases import printable
 from moonpool.cli.code_source import read_code
 from moonpool.cli.config_choice import read_config
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
+from moonpool.cli.library_rows import problem_on_stderr
 from moonpool.cli.tool_catalog import load_snapshot
 from moonpool.core.errors import InputError
 from moonpool.core.languages import PYTHON
 from moonpool.core.manifest import Manifest
+from moonpool.runtime.library import LibraryShelf
 from moonpool.runtime.preview import SOURCE_BYTES_MAX, missing_servers, preview_code
 from moonpool.settings import Settings
 
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from moonpool.runtime.preview import Preview, PreviewedCall
+    from moonpool.runtime.preview import Finding, Preview, PreviewedCall
 
 
 def print_preview(
@@ -37,11 +40,16 @@ def print_preview(
     settings = Settings.load(os.environ)
     source = read_code(file, inline, language, bytes_max=min(settings.code_bytes_max, SOURCE_BYTES_MAX))
     manifest, missing = Manifest(), tuple[str, ...]()
-    if source.language == PYTHON and (chosen := read_config(config)) is not None:
-        snapshot = load_snapshot(chosen, refresh=refresh)
-        manifest, missing = snapshot.manifest, missing_servers(snapshot)
-        for problem in snapshot.problems.values():
-            sys.stderr.write(f"moonpool: {printable(problem)}\n")
+    if source.language == PYTHON:
+        chosen = read_config(config)
+        if chosen is None:
+            library = LibraryShelf(library_store(settings, os.environ), tell=problem_on_stderr).read().library
+            manifest = Manifest(library=library)
+        else:
+            snapshot = load_snapshot(chosen, refresh=refresh)
+            manifest, missing = snapshot.manifest, missing_servers(snapshot)
+            for problem in snapshot.problems.values():
+                sys.stderr.write(f"moonpool: {printable(problem)}\n")
     preview = preview_code(source.code, manifest, language=source.language, missing=missing)
     if preview.not_read:
         raise InputError(preview.not_read)
@@ -53,12 +61,16 @@ def _lines(preview: Preview) -> Iterator[str]:
     yield f"imports ({len(preview.imports)})"
     yield from (f"  line {one.line}: {printable(one.path)}" for one in preview.imports)
     yield f"calls ({len(preview.calls)})"
-    yield from (f"  line {one.line}: {_one_line(_call(one))}" for one in preview.calls)
+    yield from (f"  {_place(one)}: {_one_line(_call(one))}" for one in preview.calls)
     yield f"findings ({len(preview.findings)})"
     for one in preview.findings:
-        yield f"  line {one.line}: {one.certainty}: {one.kind}: {_one_line(one.message)}"
+        yield f"  {_place(one)}: {one.certainty}: {one.kind}: {_one_line(one.message)}"
     if preview.left_out:
         yield f"and {preview.left_out} more that are not listed"
+
+
+def _place(one: PreviewedCall | Finding) -> str:
+    return f"{one.within} line {one.line}" if one.within else f"line {one.line}"
 
 
 def _call(call: PreviewedCall) -> str:

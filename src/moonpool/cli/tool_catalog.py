@@ -144,7 +144,7 @@ def print_definition(found: FoundTools, path: str, form: Form) -> None:
         lesson = None if form == "json" else found.lesson(tool)
         definition = found.catalog.definition(*tool.key, form, lesson=lesson)
     if isinstance(definition, str):
-        _print("".join(char if char == "\n" or char.isprintable() else "?" for char in definition))
+        _print("".join(char if char == "\n" or char.isprintable() else "?" for char in definition.rstrip("\n")))
     else:
         _print(json.dumps(definition, indent=2))
 

@@ -1,8 +1,8 @@
 """What code would do, read off its text: wrappers it imports, tools it calls, and what is certain to be refused.
 
 A use case for every face. It runs nothing and asks nobody; the gate decides each call when it comes, so a preview
-without findings promises nothing. Only Python is read: there is no parser of ours for Node and Bash, and patterns would
-tell stories.
+without findings promises nothing. Saved actions that the code uses are read with it, since their calls are the code's.
+Only Python is read: there is no parser of ours for Node and Bash, and patterns would tell stories.
 
 The sentences are those of a refused call (`broker.phrases`, `broker.validation`), with one example call each.
 SECURITY: the code and the servers' schemas are hostile; both are bounded. Takes up to some seconds for the largest code
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 SOURCE_BYTES_MAX: Final = 1_000_000
 _NEAR_NAMES_MAX: Final = 20
 _CHECKED_CALLS_MAX: Final = 200
+CALLS_LISTED_MAX: Final = 1000
+ACTIONS_READ_MAX: Final = 50
 _VALUE_CHARS_MAX: Final = 60
 
 
@@ -53,11 +56,13 @@ class Certainty(StrEnum):
 class Finding:
     line: int
     certainty: Certainty
-    kind: str  # SyntaxError, UnknownServer, UnknownTool, ToolPaused, ValidationError, Unreachable, Computed
+    kind: str  # SyntaxError, UnknownServer, UnknownTool, UnknownAction, ToolPaused, ValidationError, Unreachable...
     message: str
+    within: str = ""  # the saved action whose line it is; empty: the code itself
 
     def to_json(self) -> JsonObject:
-        return {"line": self.line, "certainty": self.certainty, "kind": self.kind, "message": self.message}
+        found: JsonObject = {"line": self.line, "certainty": self.certainty, "kind": self.kind, "message": self.message}
+        return {**found, "within": self.within} if self.within else found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +72,17 @@ class PreviewedCall:
     tool: str
     arguments: tuple[tuple[str, str], ...]  # name and literal as JSON, or an ellipsis where it is computed
     complete: bool  # whether every argument's name is known
+    within: str = ""  # the saved action that makes it; empty: the code itself
 
     def to_json(self) -> JsonObject:
-        return {
+        call: JsonObject = {
             "line": self.line,
             "server": self.server_id,
             "tool": self.tool,
             "arguments": dict(self.arguments),
             "complete": self.complete,
         }
+        return {**call, "within": self.within} if self.within else call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +141,11 @@ class _Previewer:
     def __init__(self, manifest: Manifest, missing: Collection[str]) -> None:
         self._manifest, self._names = manifest, name_manifest(manifest)
         modules = name_server_modules([*self._names.servers, *missing])
-        self._index = NameIndex(self._names, {modules[one]: one for one in missing})
+        self._actions = {entry.name: entry for entry in manifest.library.of("action")}
+        self._index = NameIndex(self._names, {modules[one]: one for one in missing}, frozenset(self._actions))
+        self._within = ""
+        self._calls: list[PreviewedCall] = []
+        self._checked = 0
         self._missing = frozenset(missing)
         self._checks = SchemaChecks()
         self._shapes: dict[tuple[str, str], ToolShape] = {}
@@ -150,27 +161,60 @@ class _Previewer:
         except TooManyNodesError:
             return Preview(language=PYTHON, not_read="the code is too large to be previewed; the run decides each call")
         self._judge(read)
+        left_out = read.left_out + self._follow(read)
         return Preview(
             language=PYTHON,
             imports=tuple(read.imports),
-            calls=tuple(_shown(call) for call in read.calls),
-            findings=tuple(sorted(self._findings, key=lambda one: one.line)),
-            left_out=read.left_out,
+            calls=tuple(self._calls),
+            findings=tuple(sorted(self._findings, key=lambda one: (one.within, one.line))),
+            left_out=left_out,
         )
+
+    def _follow(self, first: CodeRead) -> int:
+        """Read the saved actions that the code uses, and those that they use; how much was left out in them."""
+        seen = dict.fromkeys(first.actions)
+        waiting, left_out = list(first.actions.items()), 0
+        for place, (name, line) in enumerate(waiting):  # which grows
+            if place >= ACTIONS_READ_MAX:
+                self._within = ""
+                self._uncertain(line, f"{ACTIONS_READ_MAX} saved actions are read; what further ones call is not shown")
+                break
+            entry = self._actions[name]
+            self._within = entry.path
+            try:
+                read = read_code(entry.files[f"{name.replace('.', '/')}.py"], self._index, self._wire_names)
+            except (UnreadableCodeError, TooManyNodesError):
+                self._uncertain(1, f"{entry.path} cannot be read; what it calls only the run shows")
+                continue
+            self._judge(read)
+            left_out += read.left_out
+            news = [(one, at) for one, at in read.actions.items() if one not in seen]
+            waiting += news
+            seen.update(dict.fromkeys(one for one, _ in news))
+        return left_out
 
     def _judge(self, read: CodeRead) -> None:
         for item in read.misses:
             self._miss(item.line, item.miss)
-        for call in read.calls[:_CHECKED_CALLS_MAX]:
-            self._call(call)
-        if len(read.calls) > _CHECKED_CALLS_MAX:
-            line = read.calls[_CHECKED_CALLS_MAX].line
-            self._uncertain(line, f"from here on calls are listed, but not checked; {_CHECKED_CALLS_MAX} are")
+        for call in read.calls:
+            self._checked += 1
+            if self._checked <= _CHECKED_CALLS_MAX:
+                self._call(call)
+            elif self._checked == _CHECKED_CALLS_MAX + 1:
+                text = f"from here on calls are listed, but not checked; {_CHECKED_CALLS_MAX} are"
+                self._uncertain(call.line, text)
+        room = CALLS_LISTED_MAX - len(self._calls)
+        self._calls += (_shown(call, self._within) for call in read.calls[:room])
+        read.left_out += max(0, len(read.calls) - room)
         for item in read.uncertain:
             self._uncertain(item.line, item.text)
 
     def _miss(self, line: int, miss: Miss) -> None:
-        if miss.unreachable:
+        if miss.is_action:
+            near = get_close_matches(miss.path, [f"actions.{name}" for name in self._actions], n=3, cutoff=0.5)
+            hint = f"near names: {', '.join(near)}" if near else "`search_tools` finds those that there are"
+            self._error(line, "UnknownAction", f"there is no saved action {clip(miss.path, 200)!r}; {hint}")
+        elif miss.unreachable:
             self._unreachable(line, miss.server_id)
         elif not miss.server_id:
             self._error(line, "UnknownServer", self._unknown_server(miss.name))
@@ -222,13 +266,17 @@ class _Previewer:
 
     def _unreachable(self, line: int, server_id: str) -> None:
         text = f"server {server_id!r} is configured, but its tools could not be listed"
-        self._findings.append(Finding(line=line, certainty=Certainty.ERROR, kind="Unreachable", message=text))
+        self._error(line, "Unreachable", text)
 
     def _error(self, line: int, kind: str, message: str) -> None:
-        self._findings.append(Finding(line=line, certainty=Certainty.ERROR, kind=kind, message=message))
+        self._find(line, Certainty.ERROR, kind, message)
 
     def _uncertain(self, line: int, message: str) -> None:
-        self._findings.append(Finding(line=line, certainty=Certainty.UNCERTAIN, kind="Computed", message=message))
+        self._find(line, Certainty.UNCERTAIN, "Computed", message)
+
+    def _find(self, line: int, certainty: Certainty, kind: str, message: str) -> None:
+        found = Finding(line=line, certainty=certainty, kind=kind, message=message, within=self._within)
+        self._findings.append(found)
 
     def _shape(self, tool: ToolDefinition) -> ToolShape:
         if tool.key not in self._shapes:
@@ -249,7 +297,7 @@ def _has_patterns(schema: JsonValue) -> bool:
     return isinstance(schema, dict) and "patternProperties" in schema
 
 
-def _shown(call: CallRead) -> PreviewedCall:
+def _shown(call: CallRead, within: str) -> PreviewedCall:
     given = call.arguments
     hidden = {path[0] for path in (*given.unread, *given.open) if path}
     shown = tuple(
@@ -257,5 +305,10 @@ def _shown(call: CallRead) -> PreviewedCall:
         for name, value in given.values.items()
     )
     return PreviewedCall(
-        line=call.line, server_id=call.server_id, tool=call.tool, arguments=shown, complete=() not in given.open
+        line=call.line,
+        server_id=call.server_id,
+        tool=call.tool,
+        arguments=shown,
+        complete=() not in given.open,
+        within=within,
     )

@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from moonpool.wrappers.code_names import Miss, NameIndex, Target
+from moonpool.wrappers.code_names import ACTIONS, Kind, Miss, NameIndex, Target
 from moonpool.wrappers.code_scopes import Imported, Opaque
 
 if TYPE_CHECKING:
@@ -35,19 +35,27 @@ class Meanings:
     def __init__(self, index: NameIndex) -> None:
         self._index = index
         self._known: dict[tuple[int, str], Meaning] = {}
+        self.actions: dict[str, int] = {}  # saved actions that came up so far, by name, with a line that uses each
 
-    def follow(self, path: tuple[str, ...]) -> Target | Miss | None:
+    def follow(self, path: tuple[str, ...], line: int = 1) -> Target | Miss | None:
         """What a dotted path of imports means."""
         meaning: Target | Miss | None = self._index.root(path[0])
         for part in path[1:]:
             if not isinstance(meaning, Target):
                 break
-            meaning = self._index.step(meaning, part)
+            meaning = self._step(meaning, part, line)
+        return meaning
+
+    def _step(self, at: Target, name: str, line: int) -> Target | Miss | None:
+        meaning = self._index.step(at, name)
+        if isinstance(meaning, Target) and meaning.kind is Kind.ACTION:
+            self.actions.setdefault(meaning.path.removeprefix(f"{ACTIONS}."), line)
         return meaning
 
     def of(self, node: ast.expr, scope: Scope, depth: int = 0) -> Meaning:
         """What a dotted name means; a Miss only at the part that misses."""
         attributes: list[str] = []
+        line = node.lineno
         while isinstance(node, ast.Attribute):
             attributes.append(node.attr)
             node = node.value
@@ -62,7 +70,7 @@ class Meanings:
         for name in reversed(attributes):
             if not isinstance(meaning, Target):
                 return meaning if isinstance(meaning, Ambiguous) else None
-            meaning = self._index.step(meaning, name)
+            meaning = self._step(meaning, name, line)
         return meaning
 
     def _resolve_name(self, name: str, scope: Scope, depth: int) -> Meaning:
@@ -92,9 +100,9 @@ class Meanings:
         """`getattr(module, "tool")` and `importlib.import_module("servers.x")` with literal names."""
         if isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) >= 2:
             base, name = self.of(node.args[0], scope, depth + 1), literal(node.args[1])
-            return self._index.step(base, name) if isinstance(base, Target) and name is not None else None
+            return self._step(base, name, node.lineno) if isinstance(base, Target) and name is not None else None
         if is_importer(node.func, scope) and node.args and (name := literal(node.args[0])) is not None:
-            return self.follow(tuple(name.split(".")))
+            return self.follow(tuple(name.split(".")), node.lineno)
         return None
 
 

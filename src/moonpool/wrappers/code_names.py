@@ -16,19 +16,22 @@ if TYPE_CHECKING:
     from moonpool.wrappers.names import ServerNames, ToolNames, TreeNames
 
 TREES: Final = ("servers", "mcptools")
+ACTIONS: Final = "actions"
 _GENERIC: Final = frozenset({"call_tool", "call_tool_sync", "run_tool", "run_tool_sync"})
 
 
 class Kind(Enum):
     """What a name stands for."""
 
-    ROOT = auto()  # servers, mcptools, client
+    ROOT = auto()  # servers, mcptools, client, actions
     SERVER = auto()
     TOOL = auto()  # servers.x.tool, the function and at the same time the module; mcptools.x.tool, a module only
     RUN = auto()  # mcptools.x.tool.run
     RECORD = auto()  # a class whose instances are arguments
     CLIENT = auto()  # client.mcp_client
     GENERIC = auto()  # call_tool and its like
+    CATEGORY = auto()  # actions.github
+    ACTION = auto()  # actions.github.top_commits, a module
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class Miss:
     name: str
     server_id: str = ""  # empty: it was to be a server
     unreachable: bool = False  # a configured server whose tools are not known
+    is_action: bool = False  # it was to be a saved action or a category
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ class NameIndex:
 
     names: TreeNames
     missing: Mapping[str, str] = field(default_factory=dict[str, str])  # module -> id of an unreachable server
+    actions: frozenset[str] = frozenset()  # names of saved actions; without any, `actions` is none of our business
     _servers: dict[str, _Server] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -76,7 +81,11 @@ class NameIndex:
 
     def root(self, name: str) -> Target | None:
         """What `import NAME` binds, if it is ours."""
-        return Target(Kind.ROOT, name) if name in {*TREES, "client"} else None
+        return Target(Kind.ROOT, name) if self.has_tree(name) or name == "client" else None
+
+    def has_tree(self, name: str) -> bool:
+        """Whether there is a wrapper tree of this name."""
+        return name in TREES or (name == ACTIONS and bool(self.actions))
 
     def step(self, at: Target, name: str) -> Target | Miss | None:
         """The attribute or submodule `name`; None for what is none of our business."""
@@ -84,6 +93,8 @@ class NameIndex:
         match at.kind:
             case Kind.ROOT if at.path == "client":
                 return Target(Kind.CLIENT, path) if name == "mcp_client" else None
+            case Kind.ROOT | Kind.CATEGORY if at.path.partition(".")[0] == ACTIONS:
+                return self._action(path, name)
             case Kind.ROOT:
                 return self._server(path, name)
             case Kind.CLIENT:
@@ -94,6 +105,14 @@ class NameIndex:
                 return self._member(at, path, name)
             case _:
                 return None
+
+    def _action(self, path: str, name: str) -> Target | Miss | None:
+        full = path.removeprefix(f"{ACTIONS}.")
+        if full in self.actions:
+            return Target(Kind.ACTION, path)
+        if any(one.startswith(f"{full}.") for one in self.actions):
+            return Target(Kind.CATEGORY, path)
+        return None if name.startswith("__") else Miss(path, name, is_action=True)
 
     def _server(self, path: str, name: str) -> Target | Miss | None:
         if (server := self._servers.get(name)) is not None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from moonpool.wrappers.code_arguments import Arguments
 from moonpool.wrappers.code_meanings import Ambiguous, Meanings, is_importer, literal
-from moonpool.wrappers.code_names import TREES, Kind, Miss, NameIndex, Target
+from moonpool.wrappers.code_names import Kind, Miss, NameIndex, Target
 from moonpool.wrappers.code_scopes import survey
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class CodeRead:
     calls: list[CallRead] = field(default_factory=list[CallRead])
     misses: list[MissRead] = field(default_factory=list[MissRead])
     uncertain: list[Uncertainty] = field(default_factory=list[Uncertainty])
+    actions: dict[str, int] = field(default_factory=dict[str, int])  # saved actions by name, with a line that uses it
     left_out: int = 0  # items beyond `ITEM_COUNT_MAX` of a kind
 
 
@@ -103,8 +104,9 @@ def read_code(source: bytes, index: NameIndex, wire_names: Callable[[str, str], 
 
 class _Reader:
     def __init__(self, found: Survey, index: NameIndex, wire_names: Callable[[str, str], Mapping[str, str]]) -> None:
-        self._found, self._meanings, self._wire_names = found, Meanings(index), wire_names
-        self._read = CodeRead()
+        self._found, self._index, self._wire_names = found, index, wire_names
+        self._meanings = Meanings(index)
+        self._read = CodeRead(actions=self._meanings.actions)
 
     def read(self) -> CodeRead:
         for node in sorted(self._found.imports, key=lambda one: one.lineno):
@@ -131,13 +133,13 @@ class _Reader:
         else:
             paths = [tuple(alias.name.split(".")) for alias in node.names]
         for given in paths:
-            if given[0] not in TREES:
+            if not self._index.has_tree(given[0]):
                 continue
             path = given[:-1] if given[-1] == "*" else given
             if path != given:
                 text = f"`from {'.'.join(path)} import *` hides which tools are used; import them by name"
                 self._read.uncertain.append(Uncertainty(node.lineno, text))
-            meaning = self._meanings.follow(path)
+            meaning = self._meanings.follow(path, node.lineno)
             if isinstance(meaning, Miss):
                 self._read.misses.append(MissRead(node.lineno, meaning))
             else:
@@ -177,7 +179,7 @@ class _Reader:
         """Names that are looked up by text: findings when they miss or are computed."""
         if is_importer(node.func, scope) and node.args:
             name = literal(node.args[0])
-            meaning = self._meanings.follow(tuple(name.split("."))) if name is not None else None
+            meaning = self._meanings.follow(tuple(name.split(".")), node.lineno) if name is not None else None
             computed = name is None
         elif isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) >= 2:
             base = self._meanings.of(node.args[0], scope)
