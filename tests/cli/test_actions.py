@@ -66,7 +66,10 @@ def test_the_walk_through_of_the_page(data: Path, tmp_path: Path) -> None:
     first, second = json.loads(told["moonpool run week.py"])["result"]["data"]
     assert "T00:00" in first
     assert "T20:30" in second
-    assert re.search(r"actions\.time\.meeting saved by \S+ from run_", told["moonpool audit show"])
+    records = [json.loads(one) for one in command(data, "audit", "show", "--json").stdout.decode().splitlines()]
+    changes = [(one["action"], one["entry"], one["from_run"][:4]) for one in records if one["kind"] == "library"]
+    assert changes == [("saved", "actions.time.meeting", "run_"), ("removed", "actions.time.meeting", "")]
+    assert "actions.time.meeting" in told["moonpool audit show"]
     assert "convert_time" in told["moonpool actions show time.meeting --code"]
 
 

@@ -26,7 +26,7 @@ from moonpool.core.recordings import RecordingError
 from moonpool.runtime.library import LibraryChanges
 from moonpool.runtime.replay import ReplayRequest
 from moonpool.runtime.replay_report import ReplayEnd
-from moonpool.runtime.replay_source import load_source
+from moonpool.runtime.replay_source import code_that_worked, load_source
 from moonpool.runtime.runs import CodeRequest
 from moonpool.settings import Settings
 from moonpool.store.fake import MemoryJournal
@@ -287,6 +287,52 @@ async def test_a_changed_library_in_a_recording_is_refused(data: Path, store: Li
             await aside(load_source, OneRecording(changed), journal_path(data), envelope.run_id)
     source = await aside(load_source, OneRecording(kept), journal_path(data), envelope.run_id)
     assert [one.path for one in source.target.manifest.library.entries] == ["actions.one"]
+
+
+async def test_only_code_that_ran_and_worked_is_taken_from_a_recording(data: Path) -> None:
+    async with opened(data) as app:
+        good = await run(app, "def run():\n    'One.'\n    return 1\nresult = run()")
+        bad = await run(app, "def run():\n    'One.'\n    return 1\nresult = run() / 0")
+        bash = await run(app, "echo hello", language="bash")
+
+    def code_of(run_id: str, reader: Any = None) -> bytes:
+        with open_recordings(Settings.load({}, data_dir=data), os.environ) as recordings:
+            return code_that_worked(reader or recordings, journal_path(data), run_id)
+
+    def recording() -> Recording:
+        with open_recordings(Settings.load({}, data_dir=data), os.environ) as recordings:
+            return recordings.load(good.run_id)
+
+    assert (await aside(code_of, good.run_id)).startswith(b"def run():")
+    kept = await aside(recording)
+    changed = replace(kept, header=replace(kept.header, code=kept.header.code.replace("return 1", "return 2")))
+    with pytest.raises(RecordingError, match="its code is not what the audit journal says"):
+        await aside(code_of, good.run_id, OneRecording(changed))
+    with pytest.raises(InputError, match="did not end well"):
+        await aside(code_of, bad.run_id)
+    with pytest.raises(InputError, match="only Python can be imported"):
+        await aside(code_of, bash.run_id)
+    with pytest.raises(RecordingError, match="there is no execution"):
+        await aside(code_of, "run_" + "0" * 32)
+
+
+async def test_a_library_that_cannot_be_shown_is_tried_again(
+    data: Path, store: LibraryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    code = b"import importlib.util\nresult = importlib.util.find_spec('actions') is not None"
+    async with opened(data) as app:
+        session = app.runtime.session(app.ticket)
+        seen = [await session.execute(CodeRequest(code=code))]
+        await aside(store.save, action("one", constant(1)))
+        with monkeypatch.context() as patch:
+            patch.setattr("moonpool.runtime.tools.write_tree", fail)
+            seen.append(await session.execute(CodeRequest(code=code)))
+        seen.append(await session.execute(CodeRequest(code=code)))
+    assert [envelope.data for envelope in seen] == [False, False, True]
+    assert "the changed library cannot be shown: the disk is full" in caplog.text
 
 
 class OneRecording:

@@ -80,6 +80,10 @@ class LibraryShelf:
         """Whether the store changed since `read`. Three `stat` calls."""
         return self._keeper.stamp() != self._stamp
 
+    def forget(self) -> None:
+        """What was read could not be shown: look again next time."""
+        self._stamp = None
+
     def read(self) -> ShownLibrary:
         """All entries that can be read. Blocking. What cannot is told, once."""
         self._stamp = self._keeper.stamp()  # before the files: a change meanwhile shows in the next look

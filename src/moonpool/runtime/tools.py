@@ -205,6 +205,7 @@ class Toolbox:
         try:
             await self._renew()
         except OSError as error:
+            self._shelf.forget()
             _log.error("the changed library cannot be shown: %s", error)
 
     async def refresh_every(self, seconds: float) -> NoReturn:

@@ -69,6 +69,10 @@ class LibraryStore:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._looked_at = [
+            (str(folder / _CHANGES), "st_size"),
+            *((str(folder / ROOTS[kind]), "st_mtime_ns") for kind in KINDS),
+        ]
 
     def load(self) -> LibraryFiles:
         """All that can be read; at most `ENTRIES_MAX` of each kind and `LIBRARY_BYTES_MAX` in all."""
@@ -145,10 +149,7 @@ class LibraryStore:
 
     def stamp(self) -> tuple[int, ...]:
         """Changes whenever the library does. Three `stat` calls: cheap enough to be asked before every execution."""
-        return (
-            _state_of(self._folder / _CHANGES, "st_size"),
-            *(_state_of(self._folder / ROOTS[kind], "st_mtime_ns") for kind in KINDS),
-        )
+        return tuple(_state_of(path, member) for path, member in self._looked_at)
 
     def _names(self, kind: Kind) -> list[str]:
         try:
@@ -198,9 +199,9 @@ class LibraryStore:
             os.close(handle)
 
 
-def _state_of(path: Path, member: str) -> int:
+def _state_of(path: str, member: str) -> int:
     try:
-        return int(getattr(path.stat(), member))
+        return int(getattr(os.stat(path), member))  # noqa: PTH116  a quarter of the time, before every execution
     except OSError:
         return -1
 
