@@ -196,6 +196,7 @@ def test_an_updated_catalog_answers_like_a_new_one(
     updated.update(manifest(second))
     for query in ("newest commits", "pdf form"):
         assert updated.search(query) == Catalog(manifest(second)).search(query)
+        assert Catalog(manifest(first)).followed(manifest(second)).search(query) == updated.search(query)
 
 
 class Even:
