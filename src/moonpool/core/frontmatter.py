@@ -120,7 +120,7 @@ class _Reader:
                 raise self.fault(line, "it is indented, but belongs to nothing above it")
             match = _KEY.match(line.text)
             if match is None:
-                raise self.fault(line, f"{line.text[:60]!a} is not `key: value`")
+                raise self.fault(line, f"{line.text[:60]!r} is not `key: value`")
             end = at
             while end < len(lines) and _belongs(lines[end]):
                 end += 1
@@ -180,7 +180,7 @@ class _Reader:
                 continue
             match = _KEY.match(line.text.lstrip(" "))
             if match is None or line.indent < lines[0].indent:
-                raise self.fault(line, f"{line.text.strip()[:60]!a} is not `key: value`")
+                raise self.fault(line, f"{line.text.strip()[:60]!r} is not `key: value`")
             key, said = match[1].strip("\"'"), (match[2] or "").strip(" ")
             if key in members:
                 raise self.fault(line, f"`{key}` is there twice; leave one")

@@ -1,0 +1,3 @@
+#!/bin/sh
+# Number of positions of an invoice as CSV.
+tail -n +2 "$1" | wc -l
