@@ -20,6 +20,7 @@ from moonpool.core.actions import read_action
 from moonpool.core.audit_records import LibraryRecord, time_stamp
 from moonpool.core.errors import InputError
 from moonpool.core.library import ROOTS, Library
+from moonpool.core.skills import read_skill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-READERS: Final[Mapping[Kind, Callable[[LibrarySource], LibraryEntry]]] = {"action": read_action}
+READERS: Final[Mapping[Kind, Callable[[LibrarySource], LibraryEntry]]] = {
+    "action": read_action,
+    "skill": read_skill,
+}
 """What makes an entry of a source. Raises InputError."""
 
 

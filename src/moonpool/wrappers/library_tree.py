@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from moonpool.core.library import KINDS, ROOTS
 from moonpool.wrappers.leaves import clip
 from moonpool.wrappers.quoting import docstring, one_line, quote
+from moonpool.wrappers.skills_tree import render_packages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,6 +43,7 @@ def render_library(library: Library) -> dict[str, bytes]:
             files[f"{ROOTS[kind]}/INDEX.md"] = "\n".join([_HEADS[kind], "", *lines, ""]).encode()
     if actions := library.of("action"):
         files.update({path: text.encode() for path, text in _packages(actions)})
+    files.update(render_packages(library.of("skill")))
     if library:
         listed: list[JsonValue] = [_listed(entry) for entry in library.entries]
         files["library.json"] = json.dumps({"version": 1, "entries": listed}, separators=(",", ":")).encode()

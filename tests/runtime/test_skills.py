@@ -1,0 +1,176 @@
+"""Skills from a sandbox's side: their files are read, their scripts imported and run, and none of it can be changed."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from apps import DATA, fresh_data, open_app, run
+from moonpool.core.skills import skill_source
+from moonpool.runtime.runs import CodeRequest
+from moonpool.store.library import LibraryStore
+from moonpool.store.paths import library_dir
+from moonpool.store.skill_folder import read_skill_folder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from moonpool.bootstrap import App
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+PUBLISHED = Path(__file__).parent.parent / "data" / "skills" / "invoice-check"
+FILES = read_skill_folder(PUBLISHED).files
+FOLDER = "/wrappers/current/skills/invoice-check"
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def store() -> LibraryStore:
+    data = DATA / "with-skills"
+    shutil.rmtree(data, ignore_errors=True)
+    kept = LibraryStore(library_dir(fresh_data(data)))
+    kept.save(skill_source(FILES, place="invoice-check"))
+    return kept
+
+
+@pytest.fixture(scope="module")
+async def app(store: LibraryStore) -> AsyncGenerator[App]:
+    async with open_app(data_dir=DATA / "with-skills") as opened:
+        yield opened
+
+
+async def test_code_reads_every_file_of_a_skill_as_it_is(app: App) -> None:
+    code = f"""
+import asyncio
+import hashlib, os
+root, found = "{FOLDER}", {{}}
+for folder, _, names in os.walk(root):
+    for name in names:
+        path = os.path.join(folder, name)
+        found[os.path.relpath(path, root)] = hashlib.sha256(open(path, "rb").read()).hexdigest()
+result = [found, open("skills/invoice-check/assets/logo.png", "rb").read(4).hex()]
+"""
+    envelope = await run(app, code)
+    assert envelope.ok, envelope.error
+    digests = {path: hashlib.sha256(content).hexdigest() for path, content in FILES.items()}
+    assert envelope.data == [digests, "89504e47"]
+
+
+async def test_scripts_are_imported_and_find_the_files_beside_them(app: App) -> None:
+    code = """
+from skills.invoice_check.scripts.check_totals import check
+import skills
+rows = [{"id": "1", "net": "100", "gross": "119"}, {"id": "2", "net": "100", "gross": "120.50"}]
+about = skills.invoice_check.__doc__
+off = {name: str(by) for name, by in check(rows, country="DE").items()}
+result = {"off": off, "dir": skills.__all__, "about": about,
+          "folder": skills.invoice_check.FOLDER}
+"""
+    envelope = await run(app, code)
+    assert envelope.ok, envelope.error
+    found = envelope.data
+    assert isinstance(found, dict)
+    assert found["off"] == {"2": "1.50"}
+    assert found["dir"] == ["invoice_check"]
+    assert "SKILL.md there says how to use it" in found["about"]
+    assert found["folder"] == FOLDER
+
+
+async def test_bash_reads_and_runs_what_is_there(app: App) -> None:
+    code = f"head -2 skills/INDEX.md; sh {FOLDER}/scripts/count-rows.sh {FOLDER}/assets/template.csv; ls skills"
+    envelope = await run(app, code, language="bash")
+    assert envelope.ok, envelope.error
+    assert envelope.extras["stdout"].split()[-4:] == ["2", "INDEX.md", "__init__.py", "invoice-check"]
+
+
+async def test_node_reads_what_is_there(app: App) -> None:
+    code = f"""
+const fs = require("fs")
+result = [fs.readFileSync("{FOLDER}/references/tax-rates.md", "utf8").includes("| DE | 19 |"),
+          fs.readFileSync("{FOLDER}/assets/logo.png").length]
+"""
+    envelope = await run(app, code, language="node")
+    assert envelope.ok, envelope.error
+    assert envelope.data == [True, len(FILES["assets/logo.png"])]
+
+
+async def test_no_code_can_change_a_skill(app: App, store: LibraryStore) -> None:
+    code = f"""
+import os, shutil
+root, done = "{FOLDER}", []
+attempts = {{
+    "write": lambda: open(root + "/SKILL.md", "a"),
+    "create": lambda: open(root + "/new.md", "w"),
+    "create beside": lambda: open("/wrappers/current/skills/new.py", "w"),
+    "remove": lambda: os.remove(root + "/SKILL.md"),
+    "rename": lambda: os.rename(root, root + "-2"),
+    "mode": lambda: os.chmod(root + "/scripts/count-rows.sh", 0o755),
+    "time": lambda: os.utime(root + "/SKILL.md"),
+    "through the link": lambda: open("skills/invoice-check/SKILL.md", "a"),
+    "link": lambda: os.link(root + "/SKILL.md", root + "/second"),
+    "run": lambda: os.execv(root + "/scripts/count-rows.sh", ["x"]),
+}}
+for name, attempt in attempts.items():
+    try:
+        attempt()
+        done.append(name)
+    except OSError:
+        pass
+result = done
+"""
+    before = await asyncio.to_thread(store.load)
+    envelope = await run(app, code)
+    assert envelope.ok, envelope.error
+    assert envelope.data == []
+    assert await asyncio.to_thread(store.load) == before
+
+
+async def test_no_file_of_a_skill_can_be_executed_by_its_name(app: App) -> None:
+    code = f"""
+import os, stat
+found = [os.stat(os.path.join(folder, name)) for folder, _, names in os.walk("{FOLDER}") for name in names]
+result = sorted({{oct(stat.S_IMODE(state.st_mode)) for state in found}})
+"""
+    envelope = await run(app, code)
+    assert envelope.data == ["0o644"]
+
+
+async def test_a_live_session_sees_a_replaced_skill_and_misses_a_removed_one(app: App, store: LibraryStore) -> None:
+    use = b"from skills.numbers.scripts.number import value\nresult = value"
+    head = b"---\nname: numbers\ndescription: Numbers.\n---\n"
+    session = app.runtime.session(app.ticket)
+
+    async def keep(value: int) -> None:
+        files = {"SKILL.md": head, "scripts/number.py": f"value = {value}\n".encode()}
+        await asyncio.to_thread(store.save, skill_source(files, place="numbers"), replace=True)
+
+    async def answer() -> object:
+        envelope = await session.execute(CodeRequest(code=use))
+        return envelope.data if envelope.error is None else envelope.error.type
+
+    try:
+        assert await answer() == "ModuleNotFoundError"
+        await keep(1)
+        assert await answer() == 1
+        await keep(2)
+        assert await answer() == 2
+        await asyncio.to_thread(store.remove, "skill", "numbers")
+        assert await answer() == "ModuleNotFoundError"
+    finally:
+        await session.close()
+
+
+async def test_without_skills_there_is_nothing_of_them() -> None:
+    async with open_app() as bare:
+        code = "import os\nresult = [os.path.lexists(path) for path in ('skills', '/wrappers/current/skills')]"
+        envelope = await run(bare, code)
+    assert envelope.data == [False, False]
