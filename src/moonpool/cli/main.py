@@ -29,6 +29,7 @@ from moonpool.cli import (
     run,
     secrets,
     session,
+    skills,
     stats,
     tools,
     version,
@@ -60,6 +61,7 @@ app.add_typer(receipt.app, name="receipt")
 app.command(name="replay")(replay.replay)
 app.add_typer(recordings.app, name="recordings")
 app.add_typer(session.app, name="session")
+app.add_typer(skills.app, name="skills")
 app.command(name="stats")(stats.stats)
 app.add_typer(environments.app, name="environments")
 app.command(name="version")(version.version)

@@ -1,0 +1,125 @@
+"""`moonpool skills`: a folder is kept, listed, shown, replaced and forgotten, and each change is on record."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from moonpool.cli.skill_reports import add_folder, print_skill, print_skills, remove_skill
+from moonpool.core.errors import InputError
+from moonpool.core.skills import skill_source
+from moonpool.store.journal_file import read_rows
+from moonpool.store.library import LibraryStore
+from moonpool.store.paths import journal_path, library_dir
+from moonpool.store.skill_folder import read_skill_folder
+
+PUBLISHED = Path(__file__).parent.parent / "data" / "skills" / "invoice-check"
+
+
+def skills(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, as a person starts it."""
+    program = "from moonpool.cli.main import main; main()"
+    environ = {**os.environ, "MOONPOOL_DATA_DIR": str(data), "COLUMNS": "200"}
+    command = [sys.executable, "-c", program, "skills", *arguments]
+    return subprocess.run(command, env=environ, capture_output=True, check=False, encoding="utf-8")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "mine"
+    place.mkdir()
+    text = '---\nname: forms\ndescription: "Fill forms\\e[31m."\nmetadata:\n  license: "x\\u202e"\n---\nText \x1b[2J.\n'
+    (place / "SKILL.md").write_text(text, encoding="utf-8")
+    (place / ".env").touch()
+    return place
+
+
+def keep(data: Path, folder: Path) -> None:
+    LibraryStore(library_dir(data)).save(skill_source(read_skill_folder(folder).files, place=str(folder)))
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The data folder of commands that are run in this process."""
+    monkeypatch.setenv("MOONPOOL_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    return tmp_path / "data"
+
+
+def test_a_folder_is_kept_listed_shown_and_forgotten(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    added = skills(data, "add", str(PUBLISHED))
+    again = skills(data, "add", str(PUBLISHED))
+    print_skills(as_json=False)
+    assert "Check supplier invoices: adds up positions" in capsys.readouterr().out
+    print_skill("invoice-check", as_json=False)
+    shown = capsys.readouterr().out
+    add_folder(PUBLISHED, replace=True, config=None, as_json=True)
+    report = json.loads(capsys.readouterr().out)
+    assert remove_skill("invoice-check") == 0
+
+    assert added.stdout.startswith("kept skills.invoice-check: 8 files, sha256:")
+    assert again.returncode == 2
+    assert "is there already; --replace puts this in its place" in again.stderr
+    assert "wants these tools (grants nothing): Bash(python3:*) Read" in shown
+    assert "# Checking invoices" in shown
+    digest = report["digest"]
+    assert (report["path"], report["files"], report["leftOut"]) == ("skills.invoice-check", 8, [])
+    bodies = [json.loads(row.body) for row in read_rows(journal_path(data))]
+    told = [(one["kind"], one["action"], one["entry"], one["before_digest"], one["after_digest"]) for one in bodies]
+    assert told == [
+        ("library", "saved", "skills.invoice-check", "", digest),
+        ("library", "replaced", "skills.invoice-check", digest, digest),
+        ("library", "removed", "skills.invoice-check", digest, ""),
+    ]
+
+
+def test_what_an_author_wrote_does_not_act_on_the_terminal(
+    data: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_folder(folder, replace=False, config=None, as_json=False)
+    assert capsys.readouterr().err == "moonpool: left out: .env\n"
+    print_skill("forms", as_json=False)
+    shown = capsys.readouterr().out
+    assert "metadata: license = x\\u202e" in shown
+    assert "Text \\x1b[2J." in shown
+    assert all(char.isprintable() or char == "\n" for char in shown)
+    print_skill("forms", as_json=True)
+    members = json.loads(capsys.readouterr().out)
+    assert (members["name"], members["allowedTools"], list(members["files"])) == ("forms", [], ["SKILL.md"])
+
+
+def test_a_folder_that_cannot_be_kept_changes_nothing(data: Path, folder: Path) -> None:
+    (folder / "link").symlink_to("/etc/passwd")
+    with pytest.raises(InputError, match="'link': it is a symbolic link; put what it leads to in its place"):
+        add_folder(folder, replace=False, config=None, as_json=False)
+    assert list(read_rows(journal_path(data))) == []
+    assert LibraryStore(library_dir(data)).load().sources == ()
+
+
+def test_a_damaged_skill_is_named_and_the_others_are_listed(
+    data: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep(data, folder)
+    keep(data, PUBLISHED)
+    (data / "private/library/skills/forms.json").write_text("{", encoding="utf-8")
+    print_skills(as_json=True)
+    told = capsys.readouterr()
+    assert [json.loads(line)["name"] for line in told.out.splitlines()] == ["invoice-check"]
+    assert "skill 'forms' is left out: its file is damaged (not JSON)" in told.err
+    with pytest.raises(InputError, match="cannot be read"):
+        print_skill("forms", as_json=False)
+    assert remove_skill("forms") == 0
+
+
+def test_none_is_said_and_an_unknown_one_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    print_skills(as_json=False)
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", "moonpool: no skills; `moonpool skills add FOLDER` keeps one\n")
+    for command in (lambda: print_skill("forms", as_json=True), lambda: remove_skill("forms")):
+        with pytest.raises(InputError, match="there is no skill 'forms'; `moonpool skills list` shows all"):
+            command()
