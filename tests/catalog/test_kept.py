@@ -150,6 +150,20 @@ def test_a_server_of_that_name_alone_is_found_as_ever() -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("skills.pdf-forms", "pdf-forms"),
+        ("skills.pdf_forms", "pdf-forms"),
+        ("skills._3d", "3d"),
+        ("skills.pdf_form", None),
+    ],
+)
+def test_a_skill_is_read_by_its_name_and_by_that_of_its_module(path: str, name: str | None) -> None:
+    found = catalog_of(skill(), skill("3d")).find_kept(path)
+    assert (found.name if found else None) == name
+
+
+@pytest.mark.parametrize(
     ("path", "message"),
     [
         ("actions.github.top_commit", "no action 'github.top_commit' is kept here; near names: github.top_commits"),

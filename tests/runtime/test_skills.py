@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
+import anyio
 import pytest
 
 from apps import DATA, fresh_data, open_app, run
+from moonpool.bootstrap import replay_run
 from moonpool.core.skills import skill_source
+from moonpool.runtime.replay import ReplayRequest
+from moonpool.runtime.replay_report import ReplayEnd
 from moonpool.runtime.runs import CodeRequest
 from moonpool.store.library import LibraryStore
 from moonpool.store.paths import library_dir
@@ -167,6 +172,50 @@ async def test_a_live_session_sees_a_replaced_skill_and_misses_a_removed_one(app
         assert await answer() == "ModuleNotFoundError"
     finally:
         await session.close()
+
+
+async def test_code_finds_a_skill_by_its_description_and_reads_it_on_demand(app: App) -> None:
+    code = """
+from client.catalog import definition, search
+hit = search("compare tax rates of supplier invoices")[0]
+result = [hit, hit.server, definition(hit.path) == definition("skills.invoice_check"), definition(hit.path)]
+"""
+    envelope = await run(app, code)
+    assert envelope.ok, envelope.error
+    line, server, same, text = cast("list[Any]", envelope.data)
+    assert line.startswith("skills.invoice-check — skill: Check supplier invoices")
+    assert "round before the last step" not in line
+    assert (server, same) == ("skills", True)
+    assert text.startswith(f"skill invoice-check: its files are in {FOLDER}")
+    assert text.endswith("- round before the last step")
+
+
+async def test_a_replay_reads_the_skill_of_then(store: LibraryStore) -> None:
+    files = {"SKILL.md": b"---\nname: then\ndescription: d\n---\n", "a.bin": b"\0\xffthen"}
+    await asyncio.to_thread(store.save, skill_source(files, place="then"))
+    async with open_app(data_dir=DATA / "with-skills") as opened:
+        envelope = await run(opened, "result = open('/wrappers/current/skills/then/a.bin', 'rb').read().hex()")
+    await asyncio.to_thread(store.remove, "skill", "then")
+    assert envelope.data == files["a.bin"].hex()
+    with anyio.fail_after(60):
+        report = await replay_run(opened.settings, ReplayRequest(run_id=envelope.run_id), environ=os.environ)
+    assert (report.end, report.notes) == (ReplayEnd.COMPLETE, ())
+
+
+async def test_a_skill_with_a_secret_of_the_configuration_in_any_file_is_left_out(store: LibraryStore) -> None:
+    secret = "canary-4711-of-the-configuration"
+    files = {"SKILL.md": b"---\nname: leaky\ndescription: d\n---\n", "assets/a.bin": b"\0\xff" + secret.encode()}
+    await asyncio.to_thread(store.save, skill_source(files, place="leaky"))
+    server = {"command": "/bin/false", "env": {"TOKEN": secret}}  # it is enough that it is configured
+    try:
+        async with open_app({"echo": server}, data_dir=DATA / "with-skills") as opened:
+            envelope = await run(opened, "import os\nresult = sorted(os.listdir('skills'))")
+            (problem,) = (await opened.toolbox.snapshot()).library_problems
+    finally:
+        await asyncio.to_thread(store.remove, "skill", "leaky")
+    assert envelope.data == [".modules", "INDEX.md", "__init__.py", "invoice-check"]
+    assert problem.startswith("skill 'leaky' is left out: it holds a secret")
+    assert secret not in problem
 
 
 async def test_without_skills_there_is_nothing_of_them() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from moonpool.catalog.documents import KEPT_MARK, Document, Fields, parameter_texts
 from moonpool.core.library import KINDS, ROOTS
 from moonpool.core.manifest import ToolDefinition
+from moonpool.core.skills import module_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,9 +55,13 @@ def kind_of(group: str) -> Kind | None:
 
 
 def find_by_path(library: Library, path: str) -> LibraryEntry | None:
-    """What `actions.github.top_commits` or `skills.pdf-forms` names."""
+    """What `actions.github.top_commits` or `skills.pdf-forms` names; a skill also by its module, `skills.pdf_forms`."""
     root, _, name = path.partition(".")
-    return next((entry for kind in KINDS if ROOTS[kind] == root and (entry := library.find(kind, name))), None)
+    if root == ROOTS["skill"]:
+        return library.find("skill", name) or next(
+            (entry for entry in library.of("skill") if module_name(entry.name) == name), None
+        )
+    return library.find("action", name) if root == ROOTS["action"] else None
 
 
 def entry_json(entry: LibraryEntry) -> JsonObject:

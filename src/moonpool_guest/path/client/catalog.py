@@ -104,7 +104,8 @@ def search(
 
 def definition(path: str) -> str:
     """How code calls the tool that `path` names (`servers.time.convert_time` or `server.tool`), and what it gives."""
-    if (entry := _tools().kept.get(path)) is not None:
+    kept = _tools().kept
+    if (entry := kept.get(path) or kept.get(path.replace("_", "-"))) is not None:
         return entry["definition"]
     name = path.removeprefix("servers.")
     for server, tool in _tools().tools:
