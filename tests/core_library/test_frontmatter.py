@@ -66,6 +66,24 @@ def test_keys_that_nobody_asked_for_may_hold_anything() -> None:
     assert read(head) == {"name": "a"}
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param('metadata: {"tool":{"requires":{"bins":["a"]}}}', id="JSON on one line"),
+        pytest.param('metadata:\n  {\n    "tool": {"requires": []},\n  }', id="JSON below the key"),
+        pytest.param('metadata: {\n  "tool": 1\n}', id="JSON that closes at the margin"),
+        pytest.param("metadata: [\n  a,\n]", id="a list over lines"),
+        pytest.param("metadata: *a", id="an alias"),
+        pytest.param("metadata:\n  a: b\n  a: c", id="a member twice"),
+    ],
+)
+def test_under_a_key_that_may_be_read_what_cannot_be_is_no_value(written: str) -> None:
+    text = f"---\n{written}\nname: a\n---\n"
+    found = read_frontmatter(text, source="SKILL.md", wanted=frozenset({"name"}), optional=frozenset({"metadata"}))
+    assert found.values in ({"name": "a"}, {"name": "a", "metadata": ["a"]})
+    assert found.keys == ("metadata", "name")
+
+
 def test_nothing_is_no_value() -> None:
     assert read("name:\ndescription: ~\nlicense: null\n# a comment\n") == {}
 

@@ -2,8 +2,9 @@
 
 Read are texts (plain, quoted, `|` and `>` blocks), flat lists and flat mappings of texts. A plain text may hold `: `,
 which YAML forbids and many published skills do; it means itself. Everything that could mean something else to another
-reader (anchors, tags, aliases, nested flow, tabs as indentation) is refused, with its line, where it stands in a key
-that is read; what stands below any other key is passed over. No key stands there twice.
+reader (anchors, tags, aliases, flow, tabs as indentation) is refused, with its line, where it stands under a key that
+must be read; under a key that may be, it is no value, and below any other key it is passed over. No key stands there
+twice.
 
 SECURITY: whoever wrote the text is not trusted. Nothing is built from it but texts, lists and dictionaries of texts,
 each of them no longer than what was given.
@@ -60,8 +61,13 @@ class Frontmatter:
     body: str
 
 
-def read_frontmatter(text: str, *, source: str, wanted: frozenset[str]) -> Frontmatter:
-    """Split `text` into head and body and read the head. Line ends are LF afterwards. Raises InputError."""
+def read_frontmatter(
+    text: str, *, source: str, wanted: frozenset[str], optional: frozenset[str] = frozenset()
+) -> Frontmatter:
+    """Split `text` into head and body and read the head. Line ends are LF afterwards.
+
+    Raises InputError; not for what cannot be read under an `optional` key.
+    """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     first, _, rest = text.partition("\n")
     if first.rstrip(" ") != _FENCE:
@@ -74,7 +80,13 @@ def read_frontmatter(text: str, *, source: str, wanted: frozenset[str]) -> Front
         if key in seen:
             raise reader.fault(line, f"`{key}` stands on line {seen[key]} already; leave one")
         seen[key] = line.number
-        if key in wanted and (value := reader.value(line, said, block)) is not None:
+        try:
+            value = reader.value(line, said, block) if key in wanted or key in optional else None
+        except InputError:
+            if key in wanted:
+                raise
+            continue
+        if value is not None:
             values[key] = value
     return Frontmatter(values, tuple(seen), body)
 
@@ -260,7 +272,7 @@ class _Reader:
 
 def _belongs(line: _Line) -> bool:
     """Whether a line goes on with the key above it."""
-    return line.blank or line.text[0] in " \t" or line.text == "-" or line.text.startswith("- ")
+    return line.blank or line.text[0] in " \t]}" or line.text == "-" or line.text.startswith("- ")
 
 
 def _trimmed(lines: Sequence[_Line]) -> list[_Line]:

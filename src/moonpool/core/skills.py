@@ -42,7 +42,8 @@ TEXTS_MAX: Final = 50  # tools, members of metadata
 GUEST_FOLDER: Final = f"/wrappers/current/{ROOTS['skill']}"
 """Where code in a sandbox finds the folders of all skills."""
 
-_KEYS: Final = frozenset({"name", "description", "license", "compatibility", "allowed-tools", "metadata"})
+_KEYS: Final = frozenset({"name", "description"})
+_OPTIONAL_KEYS: Final = frozenset({"license", "compatibility", "allowed-tools", "metadata"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +99,7 @@ def read_head(files: Mapping[str, bytes], *, place: str) -> SkillHead:
         text = content.decode()
     except UnicodeDecodeError as error:
         raise InputError(f"{source} is not UTF-8 (byte {error.start:,}); save it as UTF-8") from None
-    found = read_frontmatter(text, source=source, wanted=_KEYS)
+    found = read_frontmatter(text, source=source, wanted=_KEYS, optional=_OPTIONAL_KEYS)
     name = _required(found.values, found.keys, "name", source)
     check_name("skill", name)
     return SkillHead(
