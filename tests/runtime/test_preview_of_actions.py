@@ -91,7 +91,7 @@ def test_without_actions_the_name_is_the_codes_own() -> None:
 
 
 def test_what_is_read_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ACTIONS_READ_MAX", 2)
+    monkeypatch.setattr(module, "KEPT_READ_MAX", 2)
     found = preview("import actions\n" + "".join(f"actions.a{n}\n" for n in range(3)), a0=TELL, a1=TELL, a2=TELL)
     assert [one.within for one in found.calls] == ["actions.a0", "actions.a1"]
     assert any("further ones" in one.message for one in found.findings)

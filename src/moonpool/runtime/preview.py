@@ -1,7 +1,8 @@
 """What code would do, read off its text: wrappers it imports, tools it calls, and what is certain to be refused.
 
 A use case for every face. It runs nothing and asks nobody; the gate decides each call when it comes, so a preview
-without findings promises nothing. Saved actions that the code uses are read with it, since their calls are the code's.
+without findings promises nothing. Saved actions and modules of skills that the code uses are read with it, since their
+calls are the code's.
 Only Python is read: there is no parser of ours for Node and Bash, and patterns would tell stories.
 
 The sentences are those of a refused call (`broker.phrases`, `broker.validation`), with one example call each.
@@ -22,6 +23,7 @@ from moonpool.broker.validation import SchemaChecks, Unread
 from moonpool.core.errors import InputError
 from moonpool.core.languages import PYTHON
 from moonpool.core.naming import name_server_modules
+from moonpool.core.skills import importable, module_name
 from moonpool.wrappers.code_names import NameIndex
 from moonpool.wrappers.code_reading import CodeRead, UnreadableCodeError, read_code
 from moonpool.wrappers.code_scopes import TooManyNodesError
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.core.library import Library
     from moonpool.core.manifest import Manifest, ToolDefinition
     from moonpool.runtime.tools import ToolSnapshot
     from moonpool.wrappers.code_names import Miss
@@ -43,7 +46,7 @@ SOURCE_BYTES_MAX: Final = 1_000_000
 _NEAR_NAMES_MAX: Final = 20
 _CHECKED_CALLS_MAX: Final = 200
 CALLS_LISTED_MAX: Final = 1000
-ACTIONS_READ_MAX: Final = 50
+KEPT_READ_MAX: Final = 50
 _VALUE_CHARS_MAX: Final = 60
 
 
@@ -58,7 +61,7 @@ class Finding:
     certainty: Certainty
     kind: str  # SyntaxError, UnknownServer, UnknownTool, UnknownAction, ToolPaused, ValidationError, Unreachable...
     message: str
-    within: str = ""  # the saved action whose line it is; empty: the code itself
+    within: str = ""  # the saved action or module of a skill whose line it is; empty: the code itself
 
     def to_json(self) -> JsonObject:
         found: JsonObject = {"line": self.line, "certainty": self.certainty, "kind": self.kind, "message": self.message}
@@ -72,7 +75,7 @@ class PreviewedCall:
     tool: str
     arguments: tuple[tuple[str, str], ...]  # name and literal as JSON, or an ellipsis where it is computed
     complete: bool  # whether every argument's name is known
-    within: str = ""  # the saved action that makes it; empty: the code itself
+    within: str = ""  # the saved action or module of a skill that makes it; empty: the code itself
 
     def to_json(self) -> JsonObject:
         call: JsonObject = {
@@ -141,8 +144,14 @@ class _Previewer:
     def __init__(self, manifest: Manifest, missing: Collection[str]) -> None:
         self._manifest, self._names = manifest, name_manifest(manifest)
         modules = name_server_modules([*self._names.servers, *missing])
-        self._actions = {entry.name: entry for entry in manifest.library.of("action")}
-        self._index = NameIndex(self._names, {modules[one]: one for one in missing}, frozenset(self._actions))
+        self._actions = [entry.name for entry in manifest.library.of("action")]
+        self._kept = _modules(manifest.library)
+        self._index = NameIndex(
+            self._names,
+            {modules[one]: one for one in missing},
+            actions=frozenset(self._actions),
+            skills=frozenset(one.removeprefix("skills.") for one in self._kept if one.startswith("skills.")),
+        )
         self._within = ""
         self._calls: list[PreviewedCall] = []
         self._checked = 0
@@ -171,24 +180,26 @@ class _Previewer:
         )
 
     def _follow(self, first: CodeRead) -> int:
-        """Read the saved actions that the code uses, and those that they use; how much was left out in them."""
-        seen = dict.fromkeys(first.actions)
-        waiting, left_out = list(first.actions.items()), 0
+        """Read what the code uses of the library, and what that uses of it; how much was left out there."""
+        seen = dict.fromkeys(first.kept)
+        waiting, left_out = list(first.kept.items()), 0
         for place, (name, line) in enumerate(waiting):  # which grows
-            if place >= ACTIONS_READ_MAX:
+            if place >= KEPT_READ_MAX:
                 self._within = ""
-                self._uncertain(line, f"{ACTIONS_READ_MAX} saved actions are read; what further ones call is not shown")
+                text = (
+                    f"{KEPT_READ_MAX} saved actions and modules of skills are read; what further ones call is not shown"
+                )
+                self._uncertain(line, text)
                 break
-            entry = self._actions[name]
-            self._within = entry.path
+            self._within = name
             try:
-                read = read_code(entry.files[f"{name.replace('.', '/')}.py"], self._index, self._wire_names)
+                read = read_code(self._kept[name], self._index, self._wire_names, module=name)
             except (UnreadableCodeError, TooManyNodesError):
-                self._uncertain(1, f"{entry.path} cannot be read; what it calls only the run shows")
+                self._uncertain(1, f"{name} cannot be read; what it calls only the run shows")
                 continue
             self._judge(read)
             left_out += read.left_out
-            news = [(one, at) for one, at in read.actions.items() if one not in seen]
+            news = [(one, at) for one, at in read.kept.items() if one not in seen]
             waiting += news
             seen.update(dict.fromkeys(one for one, _ in news))
         return left_out
@@ -291,6 +302,16 @@ class _Previewer:
     def _example(self, tool: ToolDefinition) -> str:
         server, names = self._names.find(tool.server_id, tool.name)
         return example_call(tool, self._shape(tool), server, names, language=PYTHON)
+
+
+def _modules(library: Library) -> dict[str, bytes]:
+    """Code of the library by the name that an import leads to."""
+    code = {entry.path: entry.files[f"{entry.name.replace('.', '/')}.py"] for entry in library.of("action")}
+    for skill in library.of("skill"):
+        paths = {path.removeprefix(f"{skill.name}/"): content for path, content in skill.files.items()}
+        package = f"skills.{module_name(skill.name)}"
+        code.update({f"{package}.{one}": paths[f"{one.replace('.', '/')}.py"] for one in importable(paths)})
+    return code
 
 
 def _has_patterns(schema: JsonValue) -> bool:

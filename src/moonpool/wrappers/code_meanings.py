@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from moonpool.wrappers.code_names import ACTIONS, Kind, Miss, NameIndex, Target
+from moonpool.wrappers.code_names import Kind, Miss, NameIndex, Target
 from moonpool.wrappers.code_scopes import Imported, Opaque
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Meanings:
     def __init__(self, index: NameIndex) -> None:
         self._index = index
         self._known: dict[tuple[int, str], Meaning] = {}
-        self.actions: dict[str, int] = {}  # saved actions that came up so far, by name, with a line that uses each
+        self.kept: dict[str, int] = {}  # modules of the library that came up so far, with a line that uses each
 
     def follow(self, path: tuple[str, ...], line: int = 1) -> Target | Miss | None:
         """What a dotted path of imports means."""
@@ -48,8 +48,8 @@ class Meanings:
 
     def _step(self, at: Target, name: str, line: int) -> Target | Miss | None:
         meaning = self._index.step(at, name)
-        if isinstance(meaning, Target) and meaning.kind is Kind.ACTION:
-            self.actions.setdefault(meaning.path.removeprefix(f"{ACTIONS}."), line)
+        if isinstance(meaning, Target) and meaning.kind is Kind.KEPT:
+            self.kept.setdefault(meaning.path, line)
         return meaning
 
     def of(self, node: ast.expr, scope: Scope, depth: int = 0) -> Meaning:

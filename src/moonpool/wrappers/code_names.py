@@ -17,21 +17,22 @@ if TYPE_CHECKING:
 
 TREES: Final = ("servers", "mcptools")
 ACTIONS: Final = "actions"
+SKILLS: Final = "skills"
 _GENERIC: Final = frozenset({"call_tool", "call_tool_sync", "run_tool", "run_tool_sync"})
 
 
 class Kind(Enum):
     """What a name stands for."""
 
-    ROOT = auto()  # servers, mcptools, client, actions
+    ROOT = auto()  # servers, mcptools, client, actions, skills
     SERVER = auto()
     TOOL = auto()  # servers.x.tool, the function and at the same time the module; mcptools.x.tool, a module only
     RUN = auto()  # mcptools.x.tool.run
     RECORD = auto()  # a class whose instances are arguments
     CLIENT = auto()  # client.mcp_client
     GENERIC = auto()  # call_tool and its like
-    CATEGORY = auto()  # actions.github
-    ACTION = auto()  # actions.github.top_commits, a module
+    CATEGORY = auto()  # actions.github, skills.pdf_forms.scripts
+    KEPT = auto()  # a module: actions.github.top_commits, skills.pdf_forms.scripts.fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,16 @@ class NameIndex:
     names: TreeNames
     missing: Mapping[str, str] = field(default_factory=dict[str, str])  # module -> id of an unreachable server
     actions: frozenset[str] = frozenset()  # names of saved actions; without any, `actions` is none of our business
+    skills: frozenset[str] = frozenset()  # modules of skills, below `skills`
     _servers: dict[str, _Server] = field(init=False)
+    _library: frozenset[str] = field(init=False)  # what may be imported, in full
+    _packages: frozenset[str] = field(init=False)  # and what is above it
 
     def __post_init__(self) -> None:
+        named = [(ACTIONS, one) for one in self.actions] + [(SKILLS, one) for one in self.skills]
+        self._library = frozenset(f"{root}.{one}" for root, one in named)
+        parts = [path.split(".") for path in self._library]
+        self._packages = frozenset(".".join(one[:end]) for one in parts for end in range(1, len(one)))
         self._servers = {server.module: _index(server) for server in self.names.servers.values()}
 
     def root(self, name: str) -> Target | None:
@@ -85,7 +93,7 @@ class NameIndex:
 
     def has_tree(self, name: str) -> bool:
         """Whether there is a wrapper tree of this name."""
-        return name in TREES or (name == ACTIONS and bool(self.actions))
+        return name in TREES or (name == ACTIONS and bool(self.actions)) or (name == SKILLS and bool(self.skills))
 
     def step(self, at: Target, name: str) -> Target | Miss | None:
         """The attribute or submodule `name`; None for what is none of our business."""
@@ -95,6 +103,8 @@ class NameIndex:
                 return Target(Kind.CLIENT, path) if name == "mcp_client" else None
             case Kind.ROOT | Kind.CATEGORY if at.path.partition(".")[0] == ACTIONS:
                 return self._action(path, name)
+            case Kind.ROOT | Kind.CATEGORY if at.path.partition(".")[0] == SKILLS:
+                return self._kept(path)
             case Kind.ROOT:
                 return self._server(path, name)
             case Kind.CLIENT:
@@ -107,12 +117,12 @@ class NameIndex:
                 return None
 
     def _action(self, path: str, name: str) -> Target | Miss | None:
-        full = path.removeprefix(f"{ACTIONS}.")
-        if full in self.actions:
-            return Target(Kind.ACTION, path)
-        if any(one.startswith(f"{full}.") for one in self.actions):
-            return Target(Kind.CATEGORY, path)
-        return None if name.startswith("__") else Miss(path, name, is_action=True)
+        return self._kept(path) or (None if name.startswith("__") else Miss(path, name, is_action=True))
+
+    def _kept(self, path: str) -> Target | None:
+        if path in self._library:
+            return Target(Kind.KEPT, path)
+        return Target(Kind.CATEGORY, path) if path in self._packages else None
 
     def _server(self, path: str, name: str) -> Target | Miss | None:
         if (server := self._servers.get(name)) is not None:

@@ -72,7 +72,7 @@ class CodeRead:
     calls: list[CallRead] = field(default_factory=list[CallRead])
     misses: list[MissRead] = field(default_factory=list[MissRead])
     uncertain: list[Uncertainty] = field(default_factory=list[Uncertainty])
-    actions: dict[str, int] = field(default_factory=dict[str, int])  # saved actions by name, with a line that uses it
+    kept: dict[str, int] = field(default_factory=dict[str, int])  # modules of the library, with a line that uses each
     left_out: int = 0  # items beyond `ITEM_COUNT_MAX` of a kind
 
 
@@ -86,8 +86,10 @@ class UnreadableCodeError(Exception):
         self.type, self.line = type(error).__name__, line or 1
 
 
-def read_code(source: bytes, index: NameIndex, wire_names: Callable[[str, str], Mapping[str, str]]) -> CodeRead:
-    """Read Python `source`. `wire_names` gives a tool's parameters by identifier.
+def read_code(
+    source: bytes, index: NameIndex, wire_names: Callable[[str, str], Mapping[str, str]], *, module: str = ""
+) -> CodeRead:
+    """Read Python `source`. `wire_names` gives a tool's parameters by identifier, `module` is its name if it has one.
 
     Raises UnreadableCodeError for code that does not parse, TooManyNodesError.
     """
@@ -99,14 +101,24 @@ def read_code(source: bytes, index: NameIndex, wire_names: Callable[[str, str], 
     except _PARSE_ERRORS as error:
         raise UnreadableCodeError(error) from None
     assert isinstance(tree, ast.Module)
+    if module:
+        _make_absolute(tree, module.split("."))
     return _Reader(survey(tree, node_count_max=NODE_COUNT_MAX), index, wire_names).read()
+
+
+def _make_absolute(tree: ast.Module, module: list[str]) -> None:
+    """Write `from . import x` as the import it is in this module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and 0 < node.level < len(module):
+            above = module[: -node.level]
+            node.module, node.level = ".".join([*above, node.module] if node.module else above), 0
 
 
 class _Reader:
     def __init__(self, found: Survey, index: NameIndex, wire_names: Callable[[str, str], Mapping[str, str]]) -> None:
         self._found, self._index, self._wire_names = found, index, wire_names
         self._meanings = Meanings(index)
-        self._read = CodeRead(actions=self._meanings.actions)
+        self._read = CodeRead(kept=self._meanings.kept)
 
     def read(self) -> CodeRead:
         for node in sorted(self._found.imports, key=lambda one: one.lineno):
