@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from moonpool.cli.skill_reports import add_folder, print_skill, print_skills, remove_skill
-from moonpool.core.errors import InputError
+from moonpool.core.errors import ConfigError, InputError
 from moonpool.core.skills import skill_source
 from moonpool.store.journal_file import read_rows
 from moonpool.store.library import LibraryStore
@@ -114,6 +114,27 @@ def test_a_damaged_skill_is_named_and_the_others_are_listed(
     with pytest.raises(InputError, match="cannot be read"):
         print_skill("forms", as_json=False)
     assert remove_skill("forms") == 0
+
+
+def test_a_configuration_that_cannot_be_read_keeps_nothing_from_being_removed(
+    data: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(data, folder)
+    monkeypatch.chdir(folder)
+    (folder / "moonpool.json").write_text("{", encoding="utf-8")
+    with pytest.raises(ConfigError):
+        add_folder(folder, replace=True, config=None, as_json=False)
+    assert remove_skill("forms") == 0
+
+
+def test_what_looks_like_a_secret_is_refused_with_its_file(data: Path, folder: Path) -> None:
+    (folder / "notes.md").write_text(
+        "-----BEGIN " + "PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEF\n", encoding="utf-8"
+    )
+    (folder / "other.md").write_text("password: of the example", encoding="utf-8")
+    with pytest.raises(InputError, match=r"skill 'forms' \(notes.md\) holds a secret or what looks like one"):
+        add_folder(folder, replace=False, config=None, as_json=False)
+    assert LibraryStore(library_dir(data)).load().sources == ()
 
 
 def test_none_is_said_and_an_unknown_one_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,7 +78,7 @@ def show_action(name: str, *, code: bool, as_json: bool) -> None:
 
 def remove_action(name: str) -> None:
     """Raises InputError."""
-    change(None, lambda changes: changes.remove("action", name))
+    change(None, lambda changes: changes.remove("action", name), keeps_something=False)
     typer.echo(f"actions.{name} is removed")
 
 

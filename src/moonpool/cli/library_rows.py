@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-def change(config: Path | None, work: Callable[[LibraryChanges], Awaitable[_T]]) -> _T:
-    """Change the library, on record."""
+def change(config: Path | None, work: Callable[[LibraryChanges], Awaitable[_T]], *, keeps_something: bool = True) -> _T:
+    """Change the library, on record. The configuration's secrets matter only where something is kept."""
 
     async def changed() -> _T:
-        async with open_library_changes(Settings.load(os.environ), read_config(config), os.environ) as changes:
+        servers = read_config(config) if keeps_something else None
+        async with open_library_changes(Settings.load(os.environ), servers, os.environ) as changes:
             return await work(changes)
 
     return asyncio.run(changed())

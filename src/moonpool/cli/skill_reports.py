@@ -113,7 +113,7 @@ def remove_skill(name: str) -> int:
     """Raises InputError, StoreFolderError, JournalError."""
     from moonpool.cli.library_rows import change
 
-    change(None, lambda changes: changes.remove("skill", name))
+    change(None, lambda changes: changes.remove("skill", name), keeps_something=False)
     typer.echo(f"skills.{name} is removed")
     return EXIT_OK
 
