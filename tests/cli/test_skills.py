@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,15 +19,16 @@ from moonpool.store.library import LibraryStore
 from moonpool.store.paths import journal_path, library_dir
 from moonpool.store.skill_folder import read_skill_folder
 
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "keep-actions-and-skills.md"
 PUBLISHED = Path(__file__).parent.parent / "data" / "skills" / "invoice-check"
 
 
-def skills(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def skills(data: Path, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, as a person starts it."""
     program = "from moonpool.cli.main import main; main()"
     environ = {**os.environ, "MOONPOOL_DATA_DIR": str(data), "COLUMNS": "200"}
     command = [sys.executable, "-c", program, "skills", *arguments]
-    return subprocess.run(command, env=environ, capture_output=True, check=False, encoding="utf-8")
+    return subprocess.run(command, env=environ, cwd=folder, capture_output=True, check=False, encoding="utf-8")
 
 
 @pytest.fixture
@@ -51,24 +53,25 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
-def test_a_folder_is_kept_listed_shown_and_forgotten(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    added = skills(data, "add", str(PUBLISHED))
-    again = skills(data, "add", str(PUBLISHED))
-    print_skills(as_json=False)
-    assert "Check supplier invoices: adds up positions" in capsys.readouterr().out
-    print_skill("invoice-check", as_json=False)
-    shown = capsys.readouterr().out
-    add_folder(PUBLISHED, replace=True, config=None, as_json=True)
-    report = json.loads(capsys.readouterr().out)
-    assert remove_skill("invoice-check") == 0
+def test_the_commands_of_the_page_keep_list_show_replace_and_forget(data: Path, tmp_path: Path) -> None:
+    """Every command of the section, in its order."""
+    shutil.copytree(PUBLISHED, tmp_path / "invoice-check")
+    section = PAGE.read_text(encoding="utf-8").partition("## Skills")[2]
+    block = section.partition("```sh\n")[2].partition("```")[0]
+    told: list[str] = []
+    for line in block.splitlines():
+        done = skills(data, *line.split()[2:], folder=tmp_path)
+        assert (done.returncode, done.stderr) == (0, ""), line
+        told.append(done.stdout)
 
-    assert added.stdout.startswith("kept skills.invoice-check: 8 files, sha256:")
-    assert again.returncode == 2
-    assert "is there already; --replace puts this in its place" in again.stderr
+    added, listed, shown, replaced, removed = told
+    assert added.startswith("kept skills.invoice-check: 8 files, sha256:")
+    assert "Check supplier invoices: adds up positions" in listed
     assert "wants these tools (grants nothing): Bash(python3:*) Read" in shown
     assert "# Checking invoices" in shown
-    digest = report["digest"]
-    assert (report["path"], report["files"], report["leftOut"]) == ("skills.invoice-check", 8, [])
+    assert replaced == added
+    assert removed == "skills.invoice-check is removed\n"
+    digest = added.split()[-1]
     bodies = [json.loads(row.body) for row in read_rows(journal_path(data))]
     told = [(one["kind"], one["action"], one["entry"], one["before_digest"], one["after_digest"]) for one in bodies]
     assert told == [
@@ -76,6 +79,23 @@ def test_a_folder_is_kept_listed_shown_and_forgotten(data: Path, capsys: pytest.
         ("library", "replaced", "skills.invoice-check", digest, digest),
         ("library", "removed", "skills.invoice-check", digest, ""),
     ]
+
+
+def test_a_name_that_is_taken_is_replaced_only_when_that_is_said(
+    data: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep(data, folder)
+    with pytest.raises(InputError, match="is there already; --replace puts this in its place"):
+        add_folder(folder, replace=False, config=None, as_json=False)
+    add_folder(folder, replace=True, config=None, as_json=True)
+    report = json.loads(capsys.readouterr().out)
+    assert (report["path"], report["files"], report["leftOut"]) == ("skills.forms", 1, [".env"])
+
+
+def test_the_example_of_the_page_is_a_skill() -> None:
+    section = PAGE.read_text(encoding="utf-8").partition("## Skills")[2]
+    example = section.partition("```markdown\n")[2].partition("```")[0]
+    assert skill_source({"SKILL.md": example.encode()}, place="page").name == "invoice-check"
 
 
 def test_what_an_author_wrote_does_not_act_on_the_terminal(

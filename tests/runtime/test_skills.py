@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 PUBLISHED = Path(__file__).parent.parent / "data" / "skills" / "invoice-check"
+PAGE = (Path(__file__).parents[2] / "docs/how-to/keep-actions-and-skills.md").read_text(encoding="utf-8")
 FILES = read_skill_folder(PUBLISHED).files
 FOLDER = "/wrappers/current/skills/invoice-check"
 
@@ -88,6 +89,14 @@ result = {"off": off, "dir": skills.__all__, "about": about,
     assert found["dir"] == ["invoice_check"]
     assert "SKILL.md there says how to use it" in found["about"]
     assert found["folder"] == FOLDER
+
+
+async def test_the_code_of_the_page_runs(app: App) -> None:
+    section = PAGE.partition("## Skills")[2]
+    code = section.partition("```python\n")[2].partition("```")[0]
+    envelope = await run(app, f"{code}\nresult = [rates.count('|'), callable(check)]")
+    assert envelope.ok, envelope.error
+    assert envelope.data == [20, True]
 
 
 async def test_bash_reads_and_runs_what_is_there(app: App) -> None:
