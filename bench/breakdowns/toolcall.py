@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from moonpool.bootstrap import App
 
 _ROAD = "moonpool.broker.road:ToolRoad"
+_RESOLVING = "moonpool.broker.resolving:Resolving"
 _CALLS_OF = "moonpool.runtime.calls_of_execution"
 _OURS = f"{_CALLS_OF}:CallsOfExecution"
 STEPS: Final[Mapping[str, tuple[Spot, ...]]] = {
@@ -23,8 +24,8 @@ STEPS: Final[Mapping[str, tuple[Spot, ...]]] = {
     "channel: message decoded into a frozen type": (Spot("moonpool.sandboxes.link:decode_guest"),),
     "call admitted, task made": (Spot(f"{_OURS}.start"),),
     "arguments decoded within bounds": (Spot(f"{_CALLS_OF}:parse_arguments"),),
-    "resolve": (Spot(f"{_ROAD}._resolve"),),
-    "validate against the schema, digest": (Spot(f"{_ROAD}._validate"),),
+    "resolve": (Spot(f"{_RESOLVING}.resolve"),),
+    "validate against the schema, digest": (Spot(f"{_RESOLVING}.validate"),),
     "decide: policy": (Spot(f"{_ROAD}._decide"),),
     "approve: standing answers, else a question": (Spot(f"{_ROAD}._approve"),),
     "intent on disk": (Spot(f"{_ROAD}._leave_intent"),),

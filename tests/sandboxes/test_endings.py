@@ -189,14 +189,21 @@ async def test_when_the_undertaker_is_killed_its_walls_die_and_the_next_start_wo
 async def test_an_undertaker_that_is_killed_while_a_wall_starts_leaves_no_process(
     name: str, image: ImageSpec, graveyard: Graveyard, state_dir: Path
 ) -> None:
-    for _ in range(TIMES):
+    refused = 0
+    for _ in range(10 * TIMES):
         backend, opening, undertaker, _ = await wall_in_start(name, state_dir, image)
         os.kill(undertaker, signal.SIGKILL)
-        with anyio.fail_after(20), pytest.raises(SandboxStartError):
-            await opening
+        with anyio.fail_after(20):
+            (end,) = await asyncio.gather(opening, return_exceptions=True)
+        if isinstance(end, BaseException):  # else the start was faster than the kill; then too nothing may stay
+            assert isinstance(end, SandboxStartError)
+            refused += 1
         await graveyard_holds_only(graveyard, set())
         await backend.close()
         await graveyard.is_empty_soon()
+        if refused == TIMES:
+            return
+    pytest.fail(f"the kill came in the middle of a start {refused} times only")
 
 
 async def test_when_host_and_undertaker_are_killed_at_once_the_next_start_removes_the_rest(
