@@ -153,3 +153,34 @@ async def test_a_server_that_could_not_be_listed_is_asked_again_by_the_first_cal
     assert answered.data is True
     assert after is not None
     assert not after.problems
+
+
+@pytest.mark.req("H-048")
+async def test_news_on_a_listen_stream_cause_one_list_each(tmp_path: Path) -> None:
+    del tmp_path
+    async with open_app({"late": fixture_server("late.py", "prompt")}, manifest_ttl_s=3600.0) as app:
+        asked = list[int]()
+        changed = anyio.Event()
+        upstream = app.toolbox.get("late")
+        assert upstream is not None
+
+        async def call(name: str) -> Any:
+            return (await upstream.call_tool(name, {}, timeout_s=20)).get("structuredContent")
+
+        with anyio.fail_after(30):
+            await app.toolbox.refresh()  # whatever an earlier run of the test has left in the cache
+            for _ in range(2):
+                await app.toolbox.snapshot()
+            asked.append((await call("told"))["lists"])
+            app.toolbox.follow(lambda _: changed.set())
+            await call("change")
+            await changed.wait()
+            for _ in range(3):
+                await call("told")
+            await app.toolbox.close()
+            asked.append((await call("told"))["lists"])
+        now = app.toolbox.current
+    assert upstream.protocol_version == "2026-07-28"
+    assert asked == [1, 2]
+    assert now is not None
+    assert "new" in [tool.name for tool in now.manifest.tools()]

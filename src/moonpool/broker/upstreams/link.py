@@ -184,6 +184,8 @@ class Link:
 
     async def list_tools(self) -> ServerListing:
         """All pages. Raises UpstreamError."""
+        if is_modern(self.protocol_version):
+            await self._changes.precedes(lambda: self.answers(self._config.connect_timeout_s))
         pages = ListingPages(self._config.server_id)
         cursor = pages.add(await self.request("tools/list", {}, doing="tools/list"))
         while cursor is not None:
