@@ -180,6 +180,8 @@ class Settings:
                 raise ConfigError(f"{variable} is not a setting of Moonpool{hint}")
             values[name] = _convert(variable, text, hints[name])
         values.update({name: value for name, value in overrides.items() if value is not None})
+        if (data := values.get("data_dir")) is not None and not data.is_absolute():
+            values["data_dir"] = Path.cwd() / data  # sandboxes and processes of sessions start elsewhere
         settings = cls(**values)
         settings.check()
         return settings

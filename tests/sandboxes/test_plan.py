@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import anyio
@@ -12,9 +14,10 @@ from inline_snapshot import snapshot
 
 from moonpool.sandboxes.base import ImageSpec, SandboxLimits, SandboxSpec, SandboxStartError
 from moonpool.sandboxes.identity import UID_COUNT, UID_FIRST, Identities, Identity
-from moonpool.sandboxes.plan import WallParts, execution_wall, guest_command, zygote_wall
+from moonpool.sandboxes.plan import WallParts, covers, execution_wall, guest_command, zygote_wall
 from moonpool.sandboxes.process import WallStarter
 from moonpool.sandboxes.slots import SlotFolder
+from moonpool_guest import confine
 
 IMAGE = ImageSpec(
     name="base",
@@ -378,3 +381,55 @@ def test_the_uids_end_with_an_error_before_they_are_used_twice() -> None:
     with pytest.raises(SandboxStartError, match="in use"):
         identities.of("one more")
     assert UID_FIRST + UID_COUNT < 2**31
+
+
+def mounted_over(command: list[str]) -> set[Path]:
+    """Where a wall puts something of its own, other than what it is given of the host."""
+    words = ("--tmpfs", "--dir", "--proc")
+    return {Path(target) for word, target in pairwise(command) if word in words}
+
+
+def test_every_place_that_sandboxes_mount_over_counts_as_covered() -> None:
+    places = mounted_over(zygote_wall(PARTS, ["x"])) | mounted_over(execution_wall(PARTS, ["x"], info_fd=8))
+    own = {Path(place) for _, place, _ in confine._PLACES}
+    assert len(places) > 7
+    assert [place for place in {*places, *own, Path(confine._QUOTA)} if not covers(place / "data")] == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "covered"),
+    [
+        ("/tmp/x", True),
+        ("/tmp", True),
+        ("/var/../tmp/x", True),
+        ("/home/user/.local/share/moonpool", True),
+        ("/usr/local/share/moonpool", True),
+        ("/home/username/.local/share/moonpool", False),
+        ("/tmpfs/x", False),
+        ("/var/tmp/x", False),
+        ("/var/lib/moonpool", False),
+    ],
+)
+def test_a_folder_is_covered_when_something_of_the_sandbox_is_there(folder: str, *, covered: bool) -> None:
+    assert covers(Path(folder)) is covered
+
+
+def test_a_moved_image_shows_the_same_folders_elsewhere_and_nothing_else() -> None:
+    root = "/tmp/d/environments"
+    at_home, below_tmp = (
+        replace(
+            IMAGE,
+            python=Path(f"{place}/python/bin/python3.11"),
+            binds=(Path(f"{place}/python"), Path("/opt/other")),
+            site_paths=(Path(f"{place}/data/site"),),
+            variables={"LD_LIBRARY_PATH": f"{place}/python/lib:/opt/lib", "MPLCONFIGDIR": "/tmp/matplotlib", "N": "1"},
+            moved=Path(place) if place == root else None,
+        )
+        for place in ("/environments", root)
+    )
+    plans = [
+        execution_wall(replace(PARTS, image=image), guest_command(image, "pass"), info_fd=8)
+        for image in (at_home, below_tmp)
+    ]
+    different = [(one, other) for one, other in zip(*plans, strict=True) if one != other]
+    assert different == [("/environments/python", f"{root}/python")]  # the source of one bind

@@ -17,6 +17,7 @@ from moonpool.runtime.run_folder import run_folder
 from moonpool.sandboxes.base import ImageSpec, SandboxLimits, SandboxSpec
 from moonpool.sandboxes.bubblewrap import BubblewrapBackend
 from moonpool.sandboxes.cgroups import LimitGroups, open_groups
+from moonpool.sandboxes.plan import covers
 from moonpool.sandboxes.pool_limits import PoolLimits
 from moonpool.sandboxes.zygote import ZygoteBackend
 from moonpool.sandboxes.zygote_family import ZygotePolicy
@@ -122,4 +123,5 @@ def image_spec(environment: Environment, root: Path, found: Sequence[RuntimeProg
         site_paths=environment.site_paths,
         preload=(*environment.prepare, *environment.preload),
         variables={**environment.variables, **libraries, **ChainMap(*(dict(one.variables) for one in programs))},
+        moved=root if covers(root) else None,
     )

@@ -29,7 +29,7 @@ class Environment:
     site_paths: tuple[Path, ...] = ()
     prepare: tuple[str, ...] = ()  # cheap modules every kernel imports first, preloaded or not
     preload: tuple[str, ...] = ()  # what the zygote imports once, in this order, after `prepare`
-    binds: tuple[Path, ...]  # read-only host folders; the path inside equals the path outside
+    binds: tuple[Path, ...]  # read-only host folders; seen at the same path unless sandboxes cover that place
     libs: tuple[Path, ...] = ()  # LD_LIBRARY_PATH, when the interpreter's own shared library is not in a system folder
     variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 

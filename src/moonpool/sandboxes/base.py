@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
 
 from moonpool.core.errors import Fault, MoonpoolError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from moonpool.sandboxes.messages import GuestMessage, HostMessage
 
@@ -27,6 +27,10 @@ class Stream(IntEnum):
 
     STDOUT = 1
     STDERR = 2
+
+
+MOVED_TO: Final = Path("/environments")
+"""Where a sandbox sees the folder of environments, if its own place is covered there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,13 @@ class ImageSpec:
     site_paths: tuple[Path, ...] = ()
     preload: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    moved: Path | None = None  # what lies below this folder is shown in `MOVED_TO`: sandboxes cover its own place
+
+    def inside(self, path: Path) -> Path:
+        """Where a sandbox sees a host path of this image."""
+        if self.moved is None or not path.is_relative_to(self.moved):
+            return path
+        return MOVED_TO / path.relative_to(self.moved)
 
 
 class LimitKind(StrEnum):

@@ -11,6 +11,7 @@ core_pattern would be writable. Whoever starts the plan drops to a sandbox uid f
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,9 +32,21 @@ _DEVICE_LINKS = {
     "ptmx": "pts/ptmx",
 }  # fmt: skip
 _VARIABLES = {"PATH": "/usr/bin:/bin", "HOME": "/home/user", "LANG": "C.UTF-8"}
+_COVERED = tuple(
+    map(
+        Path,
+        (_TMP, "/dev", "/proc", "/quota", "/workspace", "/home/user", "/wrappers", _SLOTS, GUEST_ROOT, "/usr/local"),
+    )
+)
 _TMPFS_SMALL = 65_536
 _SHM_BYTES = 1_048_576
 _WALL_TMP_BYTES = 33_554_432
+
+
+def covers(path: Path) -> bool:
+    """Whether a host folder could not be seen at its own place in a sandbox, because something else is there."""
+    plain = Path(os.path.normpath(path))
+    return any(plain.is_relative_to(place) for place in _COVERED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +109,7 @@ def _base(parts: WallParts) -> list[str]:
         "--clearenv",
     ]  # fmt: skip
     for name, value in {**_VARIABLES, **image.variables, "PYTHONHASHSEED": str(parts.hash_seed)}.items():
-        arguments += ["--setenv", name, value]
+        arguments += ["--setenv", name, _inside(image, value)]
     arguments += ["--ro-bind", "/usr", "/usr"]
     if not str(image.python).startswith("/usr/local/"):
         arguments += [
@@ -118,9 +131,16 @@ def _base(parts: WallParts) -> list[str]:
     for name in ("passwd", "group", "hosts", "nsswitch.conf"):
         arguments += ["--ro-bind", str(parts.etc / name), f"/etc/{name}"]
     for path in image.binds:
-        arguments += ["--ro-bind", str(path), str(path)]
+        arguments += ["--ro-bind", str(path), str(image.inside(path))]
     arguments += ["--ro-bind", str(image.guest), str(GUEST_ROOT), "--proc", "/proc"]
     return arguments
+
+
+def _inside(image: ImageSpec, value: str) -> str:
+    """A variable's value, which may be a path or a list of paths, as it must be in the sandbox."""
+    if image.moved is None:
+        return value
+    return ":".join(str(image.inside(Path(part))) if part.startswith("/") else part for part in value.split(":"))
 
 
 def _seal(parts: WallParts) -> list[str]:
@@ -132,6 +152,10 @@ def guest_command(image: ImageSpec, statement: str) -> list[str]:
 
     What `-I` stands for, but for `-E`, which would not take the hash seed: the environment is the wall's own.
     """
-    paths = [str(GUEST_ROOT), str(GUEST_ROOT / "moonpool_guest" / "path"), *map(str, image.site_paths)]
+    paths = [
+        str(GUEST_ROOT),
+        str(GUEST_ROOT / "moonpool_guest" / "path"),
+        *map(str, map(image.inside, image.site_paths)),
+    ]
     program = f"import sys; sys.path += {paths!r}; {statement}"
-    return [str(image.python), "-s", "-P", "-S", "-B", "-X", "utf8", "-c", program]
+    return [str(image.inside(image.python)), "-s", "-P", "-S", "-B", "-X", "utf8", "-c", program]

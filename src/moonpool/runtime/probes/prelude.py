@@ -126,7 +126,11 @@ def compose(program: str, spec: SandboxSpec, language: str = "python") -> str:
     }
     if language == "bash":
         return compose_bash(program, numbers)
-    promised = {**numbers, "VARIABLES": sorted(spec.image.variables), "PYTHON": str(spec.image.python)}
+    promised = {
+        **numbers,
+        "VARIABLES": sorted(spec.image.variables),
+        "PYTHON": str(spec.image.inside(spec.image.python)),
+    }
     if language == "node":
         return compose_node(program, promised)
     constants = "\n".join(f"{name} = {value!r}" for name, value in promised.items())
