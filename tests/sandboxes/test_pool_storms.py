@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from moonpool.core.errors import MoonpoolError
-from moonpool.sandboxes.base import SandboxSpec
+from moonpool.sandboxes.base import SandboxClosedError, SandboxSpec
 from moonpool.sandboxes.pool import SandboxPool
 from moonpool.sandboxes.pool_limits import PoolLimits
 from moonpool.sandboxes.zygote import ZygoteBackend
@@ -121,6 +121,8 @@ async def test_callers_survive_the_death_of_a_zygote_in_the_middle_of_a_storm(
             run = await probe.until(lambda run: run.done or run.exit)
             await sandbox.close()
             outcomes["lost" if run.exit else "served"] += 1
+        except SandboxClosedError:  # gone before it was told anything
+            outcomes["lost"] += 1
         except MoonpoolError as error:
             outcomes["told" if error.retryable else error.code] += 1
 
