@@ -46,6 +46,13 @@ def add_server(
     write_servers(target, existing, [FoundServer(server_id=server_id, entry=found.entry, source=source)])
     where = f" --config {shlex.quote(str(to))}" if to else ""
     typer.echo(f"wrote {server_id} to {target}; its tools: moonpool tools list {server_id}{where}", err=True)
+    if missing := [one.name for one in found.needs if one.name not in os.environ]:
+        typer.echo(
+            f"moonpool: not set yet: {', '.join(missing)}; until then nothing can use this configuration. Set them in"
+            " the environment, keep values with `moonpool secrets set NAME` and write ${secret:NAME} instead of"
+            f' ${{NAME}}, or give {server_id} "disabled": true',
+            err=True,
+        )
     return 0
 
 
