@@ -133,6 +133,7 @@ def test_a_search_without_the_vectors_that_are_wanted_says_why(tmp_path: Path, s
     assert ended.exit_code == 0
     assert b"servers.sheets.get_all_rows" in ended.stdout
     assert "search goes by words alone: there is no model 'static'" in ended.stderr
+    assert "make it with `moonpool catalog build-model static`" in ended.stderr
 
 
 def test_making_a_model_without_the_extra_names_it_and_fetches_nothing(tmp_path: Path) -> None:

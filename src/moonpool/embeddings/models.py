@@ -29,7 +29,6 @@ DenseKind: TypeAlias = Literal["static", "minilm"]
 FILES: Final = {"static": "static.table", "minilm": "minilm.onnx"}
 _VOCABULARY: Final = "vocab.txt"
 _VERSION: Final = 1  # of what is made: a model of another version is made again
-_REMEDY: Final = "make it with `moonpool catalog build-model`, or set MOONPOOL_DENSE=none"
 
 
 def build_model(kind: DenseKind, weights: Path, folder: Path, write: Callable[[Path, bytes], None]) -> int:
@@ -53,8 +52,8 @@ def build_model(kind: DenseKind, weights: Path, folder: Path, write: Callable[[P
 def open_model(kind: DenseKind, folder: Path) -> tuple[EmbeddingModel, str]:
     """The model and its digest. Raises DenseUnavailableError with what to do."""
     listed = _listed(folder, kind)
-    vocabulary, _ = _read(folder, _VOCABULARY, listed)
-    content, digest = _read(folder, FILES[kind], listed)
+    vocabulary, _ = _read(folder, _VOCABULARY, kind, listed)
+    content, digest = _read(folder, FILES[kind], kind, listed)
     pieces = WordPiece(vocabulary.decode())
     if kind == "static":
         return StaticModel(content, pieces), digest
@@ -65,20 +64,26 @@ def _listed(folder: Path, kind: DenseKind) -> dict[str, str]:
     try:
         found = json.loads((folder / f"{kind}.json").read_bytes())
     except (OSError, ValueError):
-        raise DenseUnavailableError(f"there is no model {kind!r} for vector search in {folder}: {_REMEDY}") from None
+        raise DenseUnavailableError(
+            f"there is no model {kind!r} for vector search in {folder}: {_remedy(kind)}"
+        ) from None
     if not isinstance(found, dict) or cast("dict[str, object]", found).get("version") != _VERSION:
-        raise DenseUnavailableError(f"the model in {folder} is of another version: {_REMEDY}")
+        raise DenseUnavailableError(f"the model in {folder} is of another version: {_remedy(kind)}")
     return cast("dict[str, dict[str, str]]", found)["sha256"]
 
 
-def _read(folder: Path, name: str, listed: dict[str, str]) -> tuple[bytes, str]:
+def _read(folder: Path, name: str, kind: DenseKind, listed: dict[str, str]) -> tuple[bytes, str]:
     try:
         content = (folder / name).read_bytes()
     except OSError as error:
-        raise DenseUnavailableError(f"{folder / name} cannot be read ({error.strerror}): {_REMEDY}") from None
+        raise DenseUnavailableError(f"{folder / name} cannot be read ({error.strerror}): {_remedy(kind)}") from None
     digest = hashlib.sha256(content).hexdigest()
     if digest != listed.get(name):
         raise DenseUnavailableError(
-            f"{folder / name} is damaged: its digest is not the one it was made with: {_REMEDY}"
+            f"{folder / name} is damaged: its digest is not the one it was made with: {_remedy(kind)}"
         )
     return content, digest
+
+
+def _remedy(kind: DenseKind) -> str:
+    return f"make it with `moonpool catalog build-model {kind}`, or set MOONPOOL_DENSE=none"
