@@ -1,7 +1,7 @@
 #!/bin/sh
 # Ubuntu 24.04 and newer let AppArmor take capabilities away inside user namespaces. There, install a private copy of
 # bwrap and a profile that exempts this copy alone; the distribution's own bwrap keeps its restrictions.
-# Elsewhere this does nothing. State: expected, not yet proven on such a machine.
+# Elsewhere this does nothing. State: expected, not yet proven under such a kernel.
 # usage: install-launcher.sh [ROOT]    ROOT is prefixed to every path written or asked (for tests)
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
