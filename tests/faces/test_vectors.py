@@ -14,7 +14,7 @@ from moonpool.catalog.documents import tool_document
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.embeddings.errors import DenseUnavailableError
 from moonpool.faces.mcp.catalogs import CurrentCatalog
-from moonpool.runtime.tools import ToolSnapshot
+from moonpool.runtime.tool_snapshot import ToolSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

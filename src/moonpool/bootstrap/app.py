@@ -31,7 +31,7 @@ from moonpool.runtime.plans import JournalRecords, Plans
 from moonpool.runtime.process_marks import is_gone
 from moonpool.runtime.run_folder import run_folder
 from moonpool.runtime.sessions import Runtime
-from moonpool.runtime.tools import Toolbox, show
+from moonpool.runtime.tool_snapshot import show
 from moonpool.sandboxes.pool import SandboxPool
 from moonpool.store.approvals import ApprovalStore
 from moonpool.store.journal import open_journal
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from moonpool.environments.base import ProgressSink
     from moonpool.runtime.lessons import Lessons
     from moonpool.runtime.ticket import Ticket
+    from moonpool.runtime.tools import Toolbox
     from moonpool.sandboxes.base import Sandbox, SandboxBackend
     from moonpool.settings import Settings
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
     from moonpool.core.lessons import Lesson
     from moonpool.core.manifest import ToolDefinition
-    from moonpool.runtime.tools import ToolSnapshot
+    from moonpool.runtime.tool_snapshot import ToolSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

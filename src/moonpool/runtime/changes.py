@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from moonpool.broker.upstreams.base import Change, Upstream, UpstreamSource
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import ToolDefinition
-    from moonpool.runtime.tools import ToolSnapshot
+    from moonpool.runtime.tool_snapshot import ToolSnapshot
 
 Kind: TypeAlias = Literal["tools", "resources", "prompts", "resource"]
 LIST_S: Final = 60.0

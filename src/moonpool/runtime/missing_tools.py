@@ -9,7 +9,8 @@ from moonpool.broker.phrases import clip, printable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from moonpool.runtime.tools import Toolbox, ToolSnapshot
+    from moonpool.runtime.tool_snapshot import ToolSnapshot
+    from moonpool.runtime.tools import Toolbox
 
 
 async def tell_missing_tools(toolbox: Toolbox, say: Callable[[str], None]) -> None:

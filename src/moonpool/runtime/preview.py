@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.library import Library
     from moonpool.core.manifest import Manifest, ToolDefinition
-    from moonpool.runtime.tools import ToolSnapshot
+    from moonpool.runtime.tool_snapshot import ToolSnapshot
     from moonpool.wrappers.code_names import Miss
     from moonpool.wrappers.code_reading import CallRead, ImportRead
     from moonpool.wrappers.ir import ToolShape

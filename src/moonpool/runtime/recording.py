@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
     from moonpool.core.envelope import Envelope
     from moonpool.core.recordings import RecordedInput, Recordings
-    from moonpool.runtime.tools import ToolSnapshot
+    from moonpool.runtime.tool_snapshot import ToolSnapshot
     from moonpool.settings import Settings
 
 RECORDED_SETTINGS: Final = (

@@ -27,7 +27,8 @@ from moonpool.runtime.replay_road import ReplayRoad
 from moonpool.runtime.replay_source import read_object
 from moonpool.runtime.replay_stage import ReplayParts, put_again, replay_ticket
 from moonpool.runtime.runs import CodeRequest, Run
-from moonpool.runtime.tools import ToolSnapshot, show, tree_digest, write_tree
+from moonpool.runtime.tool_snapshot import ToolSnapshot, show
+from moonpool.runtime.tool_tree import tree_digest, write_tree
 from moonpool.runtime.what_if import WhatIf, decide_again
 
 if TYPE_CHECKING:

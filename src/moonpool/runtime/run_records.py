@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from moonpool.runtime.runs import CodeRequest
     from moonpool.runtime.surroundings import Surroundings
     from moonpool.runtime.ticket import Ticket
-    from moonpool.runtime.tools import ToolSnapshot
+    from moonpool.runtime.tool_snapshot import ToolSnapshot
 
 
 class RunRecords:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from moonpool.runtime.recording import RunRecording
     from moonpool.runtime.surroundings import Surroundings
     from moonpool.runtime.ticket import Ticket
-    from moonpool.runtime.tools import ToolSnapshot
+    from moonpool.runtime.tool_snapshot import ToolSnapshot
     from moonpool.sandboxes.base import Sandbox
 
     Observer = Callable[[Stream, bytes], None]

@@ -27,7 +27,7 @@ from moonpool.runtime.languages import Languages, LanguageUnavailableError
 from moonpool.runtime.process_marks import own_mark
 from moonpool.runtime.recorded_files import InputKeeper
 from moonpool.runtime.runs import CANCELLED_EARLY, CodeRequest, InterruptedRunError, Run
-from moonpool.runtime.tools import Toolbox, ToolSnapshot, show
+from moonpool.runtime.tool_snapshot import ToolSnapshot, show
 from moonpool.sandboxes.base import TreeRef
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from moonpool.runtime.recording import Recorder
     from moonpool.runtime.surroundings import Road
     from moonpool.runtime.ticket import Ticket
+    from moonpool.runtime.tools import Toolbox
     from moonpool.sandboxes.base import Sandbox, SandboxSpec
     from moonpool.sandboxes.pool import SandboxPool
     from moonpool.sandboxes.statistics import PoolStatistics

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from moonpool.broker.approval import Desk
     from moonpool.broker.context import CallContext
     from moonpool.runtime.deadline import Deadline
-    from moonpool.runtime.tools import ToolSnapshot
+    from moonpool.runtime.tool_snapshot import ToolSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

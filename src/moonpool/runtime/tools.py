@@ -1,4 +1,4 @@
-"""The toolbox: which tools there are, as a manifest, and their wrapper trees on disk.
+"""The toolbox: which tools there are, followed from snapshot to snapshot.
 
 A server's listing comes from the disk cache while it is fresh, so that a start connects to nothing; else the server is
 asked, all servers at once. A server that cannot be reached loses its own tools only: its package is there and says so
@@ -6,42 +6,35 @@ on import. When a server says that its list changed, or a cached one is used for
 everybody who follows the toolbox gets the new snapshot. The library (saved actions, skills) stands beside the tools;
 whether somebody changed it is looked at before each use of a snapshot.
 
-INVARIANT: a snapshot never changes; a changed list makes another one. Trees are addressed by digest and written once.
+What a snapshot is: `moonpool.runtime.tool_snapshot`. Its tree on disk: `moonpool.runtime.tool_tree`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import os
-import secrets
-import shutil
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from moonpool.core.errors import MoonpoolError
-from moonpool.core.json import digest_json
 from moonpool.core.manifest import Manifest, ServerListing
 from moonpool.runtime.changes import Changes
 from moonpool.runtime.drift import check_shown, choose
 from moonpool.runtime.library import ShownLibrary
+from moonpool.runtime.tool_snapshot import ToolSnapshot
+from moonpool.runtime.tool_tree import tree_digest, write_tree
 from moonpool.runtime.updates import UpdateClock
-from moonpool.sandboxes.base import SandboxStartError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from moonpool.broker.upstreams.base import Upstream, UpstreamSource
     from moonpool.core.drift import ToolDiff
     from moonpool.runtime.drift import DriftWatch
     from moonpool.runtime.library import LibraryShelf
-    from moonpool.sandboxes.base import Sandbox
 
 _log = logging.getLogger(__name__)
-_TREE_FORMAT = 4  # raise it when the same manifest renders to other files
 _LAST_REFRESH_S = 2.0
 
 
@@ -59,30 +52,6 @@ class CachedListing(Protocol):
     def listing(self) -> ServerListing: ...
     @property
     def listed_at(self) -> float: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolSnapshot:
-    """The tools at one moment, and the wrapper tree that goes with them."""
-
-    manifest: Manifest = field(default_factory=Manifest)
-    tree: Path
-    digest: str  # of the tree; changes when the manifest or the set of unreachable servers does
-    problems: Mapping[str, str] = field(default_factory=dict[str, str])  # server id -> why its tools are missing
-    changes: tuple[ToolDiff, ...] = ()  # dangerous ones that nobody has accepted
-    missing: tuple[str, ...] = ()  # servers without a listing: their packages say so
-    library_problems: tuple[str, ...] = ()  # a sentence for each saved action or skill that is left out
-
-
-async def show(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:
-    """Publish a snapshot's wrappers in a sandbox, unless they are there. Raises SandboxStartError."""
-    if sandbox.shows(snapshot.digest):
-        return
-    try:
-        await asyncio.to_thread(sandbox.publish, snapshot.tree, snapshot.digest)
-    except OSError as error:
-        if not sandbox.has_ended:  # its slot goes with it
-            raise SandboxStartError(step="wrappers", reason=str(error)) from error
 
 
 class Toolbox:
@@ -304,44 +273,3 @@ class Toolbox:
         if listing.instructions and not self._shows_instructions(listing.server_id):
             return ServerListing.from_json({**listing.to_json(), "instructions": ""})
         return listing
-
-
-def tree_digest(manifest: Manifest, missing: Sequence[str]) -> str:
-    """What the wrapper tree of these tools is known by."""
-    return digest_json([_TREE_FORMAT, manifest.digest, list(missing)])
-
-
-def write_tree(folder: Path, manifest: Manifest, missing: Sequence[str]) -> None:
-    """Render and write a tree, whole or not at all."""
-    from moonpool.wrappers.tree import render_tree  # noqa: PLC0415  only when the tree is not on disk yet
-
-    files = {**render_tree(manifest).files, **_missing_packages(manifest, missing)}
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    os.chmod(folder.parent, 0o755)  # noqa: PTH101, S103  sandbox uids read it
-    building = folder.parent / f".{folder.name}-{secrets.token_hex(4)}"
-    for name, content in files.items():
-        path = building / name
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-        path.write_bytes(content)
-        path.chmod(0o644)
-    try:
-        building.rename(folder)
-    except OSError:  # another process was faster; its tree is the same
-        with contextlib.suppress(OSError):
-            shutil.rmtree(building)
-
-
-def _missing_packages(manifest: Manifest, missing: Sequence[str]) -> dict[str, bytes]:
-    """Packages for servers without a listing, so that importing one says what is wrong instead of `No module named`."""
-    from moonpool.core.naming import name_server_modules  # noqa: PLC0415
-    from moonpool.wrappers.node_tree import render_missing  # noqa: PLC0415
-
-    present = [listing.server_id for listing in manifest.servers]
-    modules = name_server_modules([*present, *missing])
-    files: dict[str, bytes] = {}
-    for server_id in missing:
-        text = f"server {server_id!r} is configured, but its tools could not be listed; the operator sees why"
-        for root in ("servers", "mcptools"):
-            files[f"{root}/{modules[server_id]}/__init__.py"] = f"raise ImportError({text!r})\n".encode()
-        files[f"servers/{modules[server_id]}/index.js"] = render_missing(text).encode()
-    return files

@@ -18,7 +18,8 @@ from moonpool.core.errors import MoonpoolError
 if TYPE_CHECKING:
     from moonpool.catalog.dense import Similarity
     from moonpool.core.manifest import Manifest
-    from moonpool.runtime.tools import Toolbox, ToolSnapshot
+    from moonpool.runtime.tool_snapshot import ToolSnapshot
+    from moonpool.runtime.tools import Toolbox
 
 
 _log = logging.getLogger(__name__)

@@ -1,0 +1,46 @@
+"""The tools at one moment, and how a sandbox comes to see them.
+
+The toolbox (`moonpool.runtime.tools`) makes snapshots, a replay makes one of what was recorded.
+
+INVARIANT: a snapshot never changes; a changed list makes another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from moonpool.core.manifest import Manifest
+from moonpool.sandboxes.base import SandboxStartError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from moonpool.core.drift import ToolDiff
+    from moonpool.sandboxes.base import Sandbox
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolSnapshot:
+    """The tools at one moment, and the wrapper tree that goes with them."""
+
+    manifest: Manifest = field(default_factory=Manifest)
+    tree: Path
+    digest: str  # of the tree; changes when the manifest or the set of unreachable servers does
+    problems: Mapping[str, str] = field(default_factory=dict[str, str])  # server id -> why its tools are missing
+    changes: tuple[ToolDiff, ...] = ()  # dangerous ones that nobody has accepted
+    missing: tuple[str, ...] = ()  # servers without a listing: their packages say so
+    library_problems: tuple[str, ...] = ()  # a sentence for each saved action or skill that is left out
+
+
+async def show(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:
+    """Publish a snapshot's wrappers in a sandbox, unless they are there. Raises SandboxStartError."""
+    if sandbox.shows(snapshot.digest):
+        return
+    try:
+        await asyncio.to_thread(sandbox.publish, snapshot.tree, snapshot.digest)
+    except OSError as error:
+        if not sandbox.has_ended:  # its slot goes with it
+            raise SandboxStartError(step="wrappers", reason=str(error)) from error

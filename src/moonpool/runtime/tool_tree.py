@@ -1,0 +1,65 @@
+"""Wrapper trees on disk: what a tree is known by, and how it gets there.
+
+A server whose tools could not be listed has a package too, which says so on import.
+
+INVARIANT: trees are addressed by digest and written once, whole or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from typing import TYPE_CHECKING
+
+from moonpool.core.json import digest_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from moonpool.core.manifest import Manifest
+
+_TREE_FORMAT = 4  # raise it when the same manifest renders to other files
+
+
+def tree_digest(manifest: Manifest, missing: Sequence[str]) -> str:
+    """What the wrapper tree of these tools is known by."""
+    return digest_json([_TREE_FORMAT, manifest.digest, list(missing)])
+
+
+def write_tree(folder: Path, manifest: Manifest, missing: Sequence[str]) -> None:
+    """Render and write a tree, whole or not at all."""
+    from moonpool.wrappers.tree import render_tree  # noqa: PLC0415  only when the tree is not on disk yet
+
+    files = {**render_tree(manifest).files, **_missing_packages(manifest, missing)}
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    os.chmod(folder.parent, 0o755)  # noqa: PTH101, S103  sandbox uids read it
+    building = folder.parent / f".{folder.name}-{secrets.token_hex(4)}"
+    for name, content in files.items():
+        path = building / name
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        path.write_bytes(content)
+        path.chmod(0o644)
+    try:
+        building.rename(folder)
+    except OSError:  # another process was faster; its tree is the same
+        with contextlib.suppress(OSError):
+            shutil.rmtree(building)
+
+
+def _missing_packages(manifest: Manifest, missing: Sequence[str]) -> dict[str, bytes]:
+    """Packages for servers without a listing, so that importing one says what is wrong instead of `No module named`."""
+    from moonpool.core.naming import name_server_modules  # noqa: PLC0415
+    from moonpool.wrappers.node_tree import render_missing  # noqa: PLC0415
+
+    present = [listing.server_id for listing in manifest.servers]
+    modules = name_server_modules([*present, *missing])
+    files: dict[str, bytes] = {}
+    for server_id in missing:
+        text = f"server {server_id!r} is configured, but its tools could not be listed; the operator sees why"
+        for root in ("servers", "mcptools"):
+            files[f"{root}/{modules[server_id]}/__init__.py"] = f"raise ImportError({text!r})\n".encode()
+        files[f"servers/{modules[server_id]}/index.js"] = render_missing(text).encode()
+    return files
