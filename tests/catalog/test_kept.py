@@ -13,7 +13,8 @@ from moonpool.catalog.errors import NotInCatalogError
 from moonpool.catalog.filters import only_tools
 from moonpool.catalog.render import hit_line
 from moonpool.core.actions import read_action
-from moonpool.core.library import ACTION_FILE, Library, LibraryEntry, LibrarySource
+from moonpool.core.library import Library, LibraryEntry, LibrarySource
+from moonpool.core.library_bounds import ACTION_FILE
 from moonpool.core.manifest import Manifest
 
 CODE = '''

@@ -9,7 +9,8 @@ import pytest
 
 from moonpool.core.actions import NODES_MAX, read_action, trim
 from moonpool.core.errors import InputError
-from moonpool.core.library import ACTION_FILE, LibraryEntry, LibrarySource
+from moonpool.core.library import LibraryEntry, LibrarySource
+from moonpool.core.library_bounds import ACTION_FILE
 
 CODE = '''
 """Commits of a repository."""

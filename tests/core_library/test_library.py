@@ -5,16 +5,8 @@ from __future__ import annotations
 import pytest
 
 from moonpool.core.errors import InputError
-from moonpool.core.library import (
-    ACTION_FILE,
-    BYTES_MAX,
-    Kind,
-    Library,
-    LibraryEntry,
-    LibrarySource,
-    check_name,
-    clash,
-)
+from moonpool.core.library import Library, LibraryEntry, LibrarySource
+from moonpool.core.library_bounds import ACTION_FILE, BYTES_MAX, Kind, check_name, clash
 
 CODE = b'"""Say hello."""\ndef run() -> str:\n    return "hello"\n'
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from moonpool.core.errors import InputError
-from moonpool.core.library import DESCRIPTION_CHARS_MAX, Library, LibrarySource
+from moonpool.core.library import Library, LibrarySource
+from moonpool.core.library_bounds import DESCRIPTION_CHARS_MAX
 from moonpool.core.skills import (
     BODY_CHARS_MAX,
     FILES_LISTED_MAX,

@@ -10,7 +10,8 @@ import pytest
 
 from apps import DATA, fresh_data
 from faces.raw_client import RawClient
-from moonpool.core.library import ACTION_FILE, LibrarySource
+from moonpool.core.library import LibrarySource
+from moonpool.core.library_bounds import ACTION_FILE
 from moonpool.store.library import LibraryStore
 from moonpool.store.paths import library_dir
 

@@ -21,7 +21,8 @@ from moonpool.broker.approval import ScriptedApprover
 from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import InputError
-from moonpool.core.library import ACTION_FILE, LibrarySource
+from moonpool.core.library import LibrarySource
+from moonpool.core.library_bounds import ACTION_FILE
 from moonpool.core.recordings import RecordingError
 from moonpool.runtime.library import LibraryChanges
 from moonpool.runtime.replay import ReplayRequest

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from moonpool.core.actions import read_action
-from moonpool.core.library import ACTION_FILE, Library, LibrarySource
+from moonpool.core.library import Library, LibrarySource
+from moonpool.core.library_bounds import ACTION_FILE
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.core.skills import read_skill, skill_source
 from moonpool.runtime.preview import Preview, preview_code

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from moonpool.core.errors import InputError
-from moonpool.core.library import ACTION_FILE, ENTRIES_MAX, LibrarySource
+from moonpool.core.library import LibrarySource
+from moonpool.core.library_bounds import ACTION_FILE, ENTRIES_MAX
 from moonpool.store import library as module
 from moonpool.store.library import LibraryStore
 from moonpool.store.private_files import StoreFolderError

@@ -8,7 +8,8 @@ import json
 import pytest
 
 from moonpool.core.actions import read_action
-from moonpool.core.library import ACTION_FILE, Library, LibraryEntry, LibrarySource
+from moonpool.core.library import Library, LibraryEntry, LibrarySource
+from moonpool.core.library_bounds import ACTION_FILE
 from moonpool.core.manifest import Manifest, ServerListing
 from moonpool.wrappers.tree import render_tree
 

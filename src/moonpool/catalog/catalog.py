@@ -21,7 +21,8 @@ from moonpool.catalog.patterns import compile_pattern
 from moonpool.catalog.render import NAME_CHARS_MAX, one_line
 from moonpool.catalog.search import answer_in_turn, by_sentence, rank
 from moonpool.catalog.shelf import GROUPS, as_tool, entry_json, find_by_path, group_document, kind_of, library_line
-from moonpool.core.library import KINDS, ROOTS, Library
+from moonpool.core.library import Library
+from moonpool.core.library_bounds import KINDS, ROOTS
 from moonpool.core.manifest import Manifest
 from moonpool.wrappers.stubs import render_stub
 from moonpool.wrappers.typescript_stubs import render_typescript_stub

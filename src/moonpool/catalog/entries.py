@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from moonpool.catalog.shelf import kind_of
-from moonpool.core.library import ROOTS
+from moonpool.core.library_bounds import ROOTS
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
-    from moonpool.core.library import Kind
+    from moonpool.core.library_bounds import Kind
     from moonpool.core.manifest import ToolDefinition
 
 Detail: TypeAlias = Literal["name", "name+description"]

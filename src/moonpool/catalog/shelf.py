@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from moonpool.catalog.documents import KEPT_MARK, Document, Fields, parameter_texts
-from moonpool.core.library import KINDS, ROOTS
+from moonpool.core.library_bounds import KINDS, ROOTS
 from moonpool.core.manifest import ToolDefinition
 from moonpool.core.skills import module_name
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from moonpool.core.json import JsonObject
-    from moonpool.core.library import Kind, Library, LibraryEntry
+    from moonpool.core.library import Library, LibraryEntry
+    from moonpool.core.library_bounds import Kind
 
 GROUPS: Final[Mapping[Kind, str]] = {kind: KEPT_MARK + ROOTS[kind] for kind in KINDS}
 

@@ -19,7 +19,8 @@ from moonpool.cli.library_rows import change, printed, problem_on_stderr
 from moonpool.cli.tables import print_table
 from moonpool.core.actions import trim
 from moonpool.core.errors import InputError
-from moonpool.core.library import ACTION_FILE, BYTES_MAX, LibrarySource
+from moonpool.core.library import LibrarySource
+from moonpool.core.library_bounds import ACTION_FILE, BYTES_MAX
 from moonpool.runtime.library import LibraryShelf, entry_of
 from moonpool.runtime.replay_source import code_that_worked
 from moonpool.settings import Settings

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.action_types import Types, is_literal
 from moonpool.core.errors import InputError
-from moonpool.core.library import ACTION_FILE, DESCRIPTION_CHARS_MAX, LibraryEntry
+from moonpool.core.library import LibraryEntry
+from moonpool.core.library_bounds import ACTION_FILE, DESCRIPTION_CHARS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,14 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import InputError
 from moonpool.core.frontmatter import read_frontmatter
-from moonpool.core.library import (
-    DESCRIPTION_CHARS_MAX,
-    ROOTS,
-    LibraryEntry,
-    LibrarySource,
-    check_files,
-    check_name,
-)
+from moonpool.core.library import LibraryEntry, LibrarySource
+from moonpool.core.library_bounds import DESCRIPTION_CHARS_MAX, ROOTS, check_files, check_name
 from moonpool.core.naming import safe_identifier
 
 if TYPE_CHECKING:

@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING, Final, Protocol
 from moonpool.core.actions import read_action
 from moonpool.core.audit_records import LibraryRecord, time_stamp
 from moonpool.core.errors import InputError
-from moonpool.core.library import ROOTS, Library
+from moonpool.core.library import Library
+from moonpool.core.library_bounds import ROOTS
 from moonpool.core.skills import read_skill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from moonpool.core.audit import Journal
-    from moonpool.core.library import Kind, LibraryEntry, LibrarySource
+    from moonpool.core.library import LibraryEntry, LibrarySource
+    from moonpool.core.library_bounds import Kind
 
 _log = logging.getLogger(__name__)
 

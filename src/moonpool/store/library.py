@@ -19,16 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import InputError
-from moonpool.core.library import (
-    BYTES_MAX,
-    ENTRIES_MAX,
-    KINDS,
-    LIBRARY_BYTES_MAX,
-    ROOTS,
-    LibrarySource,
-    check_name,
-    clash,
-)
+from moonpool.core.library import LibrarySource
+from moonpool.core.library_bounds import BYTES_MAX, ENTRIES_MAX, KINDS, LIBRARY_BYTES_MAX, ROOTS, check_name, clash
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder, replace_private_file
 
 if TYPE_CHECKING:
@@ -36,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.core.json import JsonValue
-    from moonpool.core.library import Kind
+    from moonpool.core.library_bounds import Kind
 
 FORMAT: Final = 1
 FILE_BYTES_MAX: Final = BYTES_MAX["skill"] * 4 // 3 + 128 * 1024

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import InputError
-from moonpool.core.library import BYTES_MAX, FILES_MAX
+from moonpool.core.library_bounds import BYTES_MAX, FILES_MAX
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from moonpool.core.library import KINDS, ROOTS
+from moonpool.core.library_bounds import KINDS, ROOTS
 from moonpool.wrappers.leaves import clip
 from moonpool.wrappers.quoting import docstring, one_line, quote
 from moonpool.wrappers.skills_tree import render_packages
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from moonpool.core.json import JsonObject, JsonValue
-    from moonpool.core.library import Kind, Library, LibraryEntry
+    from moonpool.core.library import Library, LibraryEntry
+    from moonpool.core.library_bounds import Kind
 
 _ABOUT_CHARS_MAX: Final = 200
 _HEADS: Final[Mapping[Kind, str]] = {

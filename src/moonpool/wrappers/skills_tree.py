@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from moonpool.core.library import ROOTS
+from moonpool.core.library_bounds import ROOTS
 from moonpool.core.skills import GUEST_FOLDER, importable, module_name
 from moonpool.wrappers.quoting import docstring, prose, quote
 
