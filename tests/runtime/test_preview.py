@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from moonpool.core.errors import InputError
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
-from moonpool.runtime.preview import Preview, preview_code
+from moonpool.runtime.preview import preview_code
+from moonpool.runtime.preview_findings import Preview
 
 TOOL_LISTS = Path(__file__).parents[1] / "data" / "toollists"
 

@@ -11,7 +11,8 @@ from moonpool.core.library import Library, LibrarySource
 from moonpool.core.library_bounds import ACTION_FILE
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.runtime import preview as module
-from moonpool.runtime.preview import Preview, preview_code
+from moonpool.runtime.preview import preview_code
+from moonpool.runtime.preview_findings import Preview
 
 SEND: dict[str, Any] = {
     "name": "send",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from moonpool.runtime.preview import Finding, Preview, PreviewedCall
+    from moonpool.runtime.preview_findings import Finding, Preview, PreviewedCall
 
 
 def print_preview(

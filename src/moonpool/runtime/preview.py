@@ -12,10 +12,7 @@ that is read: a service calls it in a worker thread.
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from difflib import get_close_matches
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.phrases import clip, offered_tool, undeclared_parameters, unknown_server, unknown_tool
@@ -24,6 +21,7 @@ from moonpool.core.errors import InputError
 from moonpool.core.languages import PYTHON
 from moonpool.core.naming import name_server_modules
 from moonpool.core.skills import importable, module_name
+from moonpool.runtime.preview_findings import Certainty, Finding, Preview, PreviewedCall
 from moonpool.wrappers.code_names import NameIndex
 from moonpool.wrappers.code_reading import CodeRead, UnreadableCodeError, read_code
 from moonpool.wrappers.code_scopes import TooManyNodesError
@@ -34,12 +32,12 @@ from moonpool.wrappers.reading import read_shape
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.core.json import JsonValue
     from moonpool.core.library import Library
     from moonpool.core.manifest import Manifest, ToolDefinition
     from moonpool.runtime.tool_snapshot import ToolSnapshot
     from moonpool.wrappers.code_names import Miss
-    from moonpool.wrappers.code_reading import CallRead, ImportRead
+    from moonpool.wrappers.code_reading import CallRead
     from moonpool.wrappers.ir import ToolShape
 
 SOURCE_BYTES_MAX: Final = 1_000_000
@@ -47,72 +45,6 @@ _NEAR_NAMES_MAX: Final = 20
 _CHECKED_CALLS_MAX: Final = 200
 CALLS_LISTED_MAX: Final = 1000
 KEPT_READ_MAX: Final = 50
-_VALUE_CHARS_MAX: Final = 60
-
-
-class Certainty(StrEnum):
-    ERROR = "error"  # the call or import would be refused
-    UNCERTAIN = "uncertain"  # only the run shows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    line: int
-    certainty: Certainty
-    kind: str  # SyntaxError, UnknownServer, UnknownTool, UnknownAction, ToolPaused, ValidationError, Unreachable...
-    message: str
-    within: str = ""  # the saved action or module of a skill whose line it is; empty: the code itself
-
-    def to_json(self) -> JsonObject:
-        found: JsonObject = {"line": self.line, "certainty": self.certainty, "kind": self.kind, "message": self.message}
-        return {**found, "within": self.within} if self.within else found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreviewedCall:
-    line: int
-    server_id: str
-    tool: str
-    arguments: tuple[tuple[str, str], ...]  # name and literal as JSON, or an ellipsis where it is computed
-    complete: bool  # whether every argument's name is known
-    within: str = ""  # the saved action or module of a skill that makes it; empty: the code itself
-
-    def to_json(self) -> JsonObject:
-        call: JsonObject = {
-            "line": self.line,
-            "server": self.server_id,
-            "tool": self.tool,
-            "arguments": dict(self.arguments),
-            "complete": self.complete,
-        }
-        return {**call, "within": self.within} if self.within else call
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
-    """What was read. `not_read` says why, when nothing was."""
-
-    language: str
-    not_read: str = ""
-    imports: tuple[ImportRead, ...] = ()
-    calls: tuple[PreviewedCall, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    left_out: int = 0
-
-    @property
-    def has_errors(self) -> bool:
-        return any(finding.certainty is Certainty.ERROR for finding in self.findings)
-
-    def to_json(self) -> JsonObject:
-        return {
-            "language": self.language,
-            "previewed": not self.not_read,
-            "reason": self.not_read,
-            "imports": [{"line": one.line, "path": one.path} for one in self.imports],
-            "calls": [one.to_json() for one in self.calls],
-            "findings": [one.to_json() for one in self.findings],
-            "left_out": self.left_out,
-        }
 
 
 def preview_code(code: bytes, manifest: Manifest, *, language: str = PYTHON, missing: Collection[str] = ()) -> Preview:
@@ -215,7 +147,7 @@ class _Previewer:
                 text = f"from here on calls are listed, but not checked; {_CHECKED_CALLS_MAX} are"
                 self._uncertain(call.line, text)
         room = CALLS_LISTED_MAX - len(self._calls)
-        self._calls += (_shown(call, self._within) for call in read.calls[:room])
+        self._calls += (PreviewedCall.of(call, within=self._within) for call in read.calls[:room])
         read.left_out += max(0, len(read.calls) - room)
         for item in read.uncertain:
             self._uncertain(item.line, item.text)
@@ -316,20 +248,3 @@ def _modules(library: Library) -> dict[str, bytes]:
 
 def _has_patterns(schema: JsonValue) -> bool:
     return isinstance(schema, dict) and "patternProperties" in schema
-
-
-def _shown(call: CallRead, within: str) -> PreviewedCall:
-    given = call.arguments
-    hidden = {path[0] for path in (*given.unread, *given.open) if path}
-    shown = tuple(
-        (name, "…" if name in hidden else clip(json.dumps(value, ensure_ascii=False), _VALUE_CHARS_MAX))
-        for name, value in given.values.items()
-    )
-    return PreviewedCall(
-        line=call.line,
-        server_id=call.server_id,
-        tool=call.tool,
-        arguments=shown,
-        complete=() not in given.open,
-        within=within,
-    )
