@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bench.retrieval.query_sets import gold_groups
 from bench.tokens import face_cost
-from moonpool.catalog.catalog import QUERIES_MAX, QUERY_CHARS_MAX
+from moonpool.catalog.questions import QUERIES_MAX, QUERY_CHARS_MAX
 from moonpool.catalog.render import ALSO_MAX, hit_lines
 from moonpool.catalog.tokens import DefinitionCosts, count_tokens
 from moonpool.faces.mcp.arguments import LIMIT_DEFAULT

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog.builders import catalog_of, listing
-from moonpool.catalog.catalog import LIMIT_MAX, QUERIES_MAX, QUERY_CHARS_MAX
 from moonpool.catalog.documents import tool_document
 from moonpool.catalog.errors import CatalogQueryError, NotInCatalogError
 from moonpool.catalog.index import Index
+from moonpool.catalog.questions import LIMIT_MAX, QUERIES_MAX, QUERY_CHARS_MAX
 from moonpool.catalog.search import _WordScores, rank  # pyright: ignore[reportPrivateUsage]
 
 if TYPE_CHECKING:

@@ -7,20 +7,21 @@ names that code uses are in `moonpool.catalog.names`, stubs are made by `moonpoo
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, overload
 
 from moonpool.catalog.dense import mixed
 from moonpool.catalog.documents import KEPT_MARK, tool_document
 from moonpool.catalog.entries import CatalogEntry, Detail, Hit, ServerSummary
-from moonpool.catalog.errors import CatalogQueryError, NotInCatalogError
+from moonpool.catalog.errors import CatalogQueryError
 from moonpool.catalog.filters import SlotFilter
 from moonpool.catalog.index import Index
 from moonpool.catalog.names import PACKAGE, GuestNames
 from moonpool.catalog.patterns import compile_pattern
-from moonpool.catalog.render import NAME_CHARS_MAX, one_line
+from moonpool.catalog.questions import LIMIT_MAX, check_limit, checked_queries
+from moonpool.catalog.render import one_line
 from moonpool.catalog.search import answer_in_turn, by_sentence, rank
 from moonpool.catalog.shelf import GROUPS, as_tool, entry_json, find_by_path, group_document, kind_of, library_line
+from moonpool.catalog.unknown import unknown_entry, unknown_server, unknown_tool
 from moonpool.core.library import Library
 from moonpool.core.library_bounds import KINDS, ROOTS
 from moonpool.core.manifest import Manifest
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from moonpool.core.library import LibraryEntry
     from moonpool.core.manifest import ServerListing, ToolDefinition
 
-QUERIES_MAX: Final = 10
-QUERY_CHARS_MAX: Final = 4_000
-LIMIT_MAX: Final = 50
 PATH_CHARS_MAX: Final = 1_000
 
 Form: TypeAlias = Literal["stub", "typescript", "json"]
@@ -137,8 +135,8 @@ class Catalog:
         narrow; ranking decides the order. Saved actions and skills are answers too, of the servers `actions` and
         `skills`, so to speak.
         """
-        asked = _checked_queries(queries)
-        _check_limit(limit)
+        asked = checked_queries(queries)
+        check_limit(limit)
         admit = self._filter(server, pattern, only)
         mix, share = (self._mix(), self._similarity.bonus_share) if self._similarity else (None, 1.0)
         rankings = [rank(self._index, one, limit=limit, admit=admit, mix=mix, bonus_share=share) for one in asked]
@@ -184,7 +182,7 @@ class Catalog:
         server_id = self._server_id(server)
         tool = self._names.tool(server_id, name)
         if tool is None:
-            raise self._unknown_tool(server_id, name)
+            raise unknown_tool(self._servers[server_id], name)
         return tool
 
     def find_kept(self, path: str) -> LibraryEntry | None:
@@ -208,7 +206,8 @@ class Catalog:
             if tool := self._names.tool(server_id, name):
                 return tool
         if read:
-            raise self._unknown_tool(*read[0])
+            server_id, name = read[0]
+            raise unknown_tool(self._servers[server_id], name)
         self._refuse_unknown_entry(path)
         server, dot, name = path.removeprefix(PACKAGE).partition(".")
         if not dot:
@@ -272,38 +271,10 @@ class Catalog:
         root, _, name = path.partition(".")
         for kind in KINDS:
             if ROOTS[kind] == root and (names := [entry.name for entry in self._library.of(kind)]):
-                near = tuple(get_close_matches(name[:NAME_CHARS_MAX], names, n=3, cutoff=0.5))
-                shown = ", ".join(near or names[:10])
-                word = "near names" if near else "there are"
-                raise NotInCatalogError(f"no {kind} {one_line(name)!r} is kept here; {word}: {shown}", near=near)
+                raise unknown_entry(kind, name, names)
 
     def _server_id(self, name: str) -> str:
         server_id = self._names.server_id(name)
         if server_id is not None:
             return server_id
-        near = tuple(get_close_matches(name[:NAME_CHARS_MAX], self._servers, n=3, cutoff=0.5))
-        known = ", ".join(one_line(item) for item in (near or sorted(self._servers)[:10])) or "none"
-        word = "near names" if near else "known servers"
-        raise NotInCatalogError(f"no server {one_line(name)!r} in this session; {word}: {known}", near=near)
-
-    def _unknown_tool(self, server_id: str, name: str) -> NotInCatalogError:
-        names = [tool.name for tool in self._servers[server_id].tools]
-        near = tuple(get_close_matches(name[:NAME_CHARS_MAX], names, n=3, cutoff=0.5))
-        remedy = f"near names: {', '.join(one_line(item) for item in near)}" if near else "search for what it should do"
-        return NotInCatalogError(f"server {one_line(server_id)!r} has no tool {one_line(name)!r}; {remedy}", near=near)
-
-
-def _checked_queries(queries: str | Sequence[str]) -> Sequence[str]:
-    asked = [queries] if isinstance(queries, str) else list(queries)
-    if not asked or not all(query.strip() for query in asked):
-        raise CatalogQueryError("a search needs words: say in 3 to 6 of them what the tool should do")
-    if len(asked) > QUERIES_MAX:
-        raise CatalogQueryError(f"{len(asked)} queries in one search: ask at most {QUERIES_MAX} at a time")
-    if (longest := max(len(query) for query in asked)) > QUERY_CHARS_MAX:
-        raise CatalogQueryError(f"a query of {longest} characters: at most {QUERY_CHARS_MAX}, best 3 to 6 words")
-    return asked
-
-
-def _check_limit(limit: int) -> None:
-    if not 1 <= limit <= LIMIT_MAX:
-        raise CatalogQueryError(f"limit {limit} is out of range: ask for 1 to {LIMIT_MAX} tools")
+        raise unknown_server(name, self._servers)
