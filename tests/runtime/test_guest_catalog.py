@@ -101,3 +101,43 @@ async def test_bash_finds_the_same(app: App) -> None:
 
     assert isinstance(python.data, list)
     assert bash.extras["stdout"].splitlines() == [*python.data, "2"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("from servers import my_shets", "'servers' has no 'my_shets'; near names: my_sheets; it has my_sheets, echo"),
+        ("import servers.my_shets", "'servers' has no 'my_shets'; near names: my_sheets; it has my_sheets, echo"),
+        ("from servers.echo import ecko", "'servers.echo' has no 'ecko'; near names: echo; it has "),
+        ("from mcptools.echo import ecko", "'mcptools.echo' has no 'ecko'; near names: echo; it has "),
+        ("import actions", "no actions are kept here, so there is no module 'actions'"),
+        ("from skills.pdf import FOLDER", "no skills are kept here, so there is no module 'skills'"),
+        ("import numpi", "No module named 'numpi'"),
+    ],
+)
+async def test_imports_of_what_is_not_there_say_what_there_is(app: App, statement: str, message: str) -> None:
+    envelope = await run(app, statement)
+
+    assert envelope.error is not None
+    assert envelope.error.type == "ModuleNotFoundError"
+    assert message in envelope.error.message
+
+
+async def test_optional_imports_stay_optional(app: App) -> None:
+    code = """
+import servers
+result = []
+try:
+    from servers import nosuch
+except ImportError as error:
+    result.append(error.name)
+result += [hasattr(servers, "nosuch"), hasattr(servers, "echo")]
+"""
+    assert (await run(app, code)).data == ["servers", False, True]
+
+
+async def test_without_servers_an_import_says_that_there_are_none() -> None:
+    async with open_app({}) as bare:
+        envelope = await run(bare, "from servers import time")
+    assert envelope.error is not None
+    assert "'servers' has no 'time'; it is empty: no server is configured" in envelope.error.message

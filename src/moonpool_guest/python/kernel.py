@@ -18,7 +18,7 @@ from typing import Any
 
 from moonpool_guest import companion, files, toolcalls
 from moonpool_guest.channel import ChannelGoneError, GuestChannel
-from moonpool_guest.python import nesting, sources
+from moonpool_guest.python import finding, nesting, sources
 from moonpool_guest.python.deck import Deck
 from moonpool_guest.python.execution import Interpreter, Outcome
 from moonpool_guest.python.helping import Help
@@ -57,6 +57,7 @@ def warm_up(variables: "list[str]", *, alone: bool = False) -> None:
     os.environ.clear()
     os.environ.update({**ENVIRONMENT, **kept})
     sys.path[:0] = _IMPORT_ROOTS
+    finding.install()
     sys.argv[:] = [""]
     faulthandler.enable(2)
     _restore_streams(fresh=True)  # on descriptors 0 to 2, which in every sandbox are its own
