@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import json
 import textwrap
+from typing import cast
 
 import pytest
 
+from moonpool.core.action_types import SCHEMA_CHARS_MAX
 from moonpool.core.actions import NODES_MAX, read_action, trim
 from moonpool.core.errors import InputError
-from moonpool.core.library import LibraryEntry, LibrarySource
+from moonpool.core.library import Library, LibraryEntry, LibrarySource
 from moonpool.core.library_bounds import ACTION_FILE
 
 CODE = '''
@@ -250,3 +253,52 @@ def test_a_line_that_is_shared_with_what_stays_is_not_left_out() -> None:
     code, left_out = trim(b'def run(): "x"\nx = 1; print(x)\n')
     assert code == b'def run(): "x"\nx = 1; print(x)\n'
     assert left_out == ()
+
+
+HUGE = f"0x{'f' * 5000}"  # too many digits for Python to print
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        f"def run(a: int = {HUGE}):",
+        f"def run(a: int = -{HUGE}):",
+        f"def run(a: dict = {{1: {HUGE}}}):",
+        f"def run(a: Literal[{HUGE}]):",
+        f"class E(Enum):\n    A = {HUGE}\ndef run(a: E):",
+        "def run(a: float = 1e999):",
+        "def run(a: str = '\\ud800'):",
+        "def run(a: Annotated[str, '\\ud800']):",
+        "def run(a: Literal['\\ud800']):",
+        "class E(Enum):\n    A = '\\ud800'\ndef run(a: E):",
+    ],
+)
+def test_a_constant_that_json_or_python_cannot_write_is_not_shown(head: str) -> None:
+    code = f'{head}\n    """Do it.\n\n    :param b: odd \\ud800\x1b text\n    """\n'
+    source = LibrarySource(kind="action", name="a", files={ACTION_FILE: code.encode()})
+    entry = read_action(source)
+    assert Library.from_json(json.loads(json.dumps(Library(entries=(entry,)).to_json(), allow_nan=False)))
+    assert entry.shown_digest.startswith("sha256:")
+    ast.parse(entry.definition)
+
+
+def test_what_a_parameter_is_said_to_be_is_one_printable_line() -> None:
+    code = 'def run(a):\n    """Do it.\n\n    :param a: red \\x1b[31m \\ud800 text\n    """\n'
+    entry = read_action(LibrarySource(kind="action", name="a", files={ACTION_FILE: code.encode()}))
+    assert entry.parameters["properties"] == {"a": {"description": "red  [31m   text"}}
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        "class A:\n" + "".join(f"    a{number}: 'A'\n" for number in range(7)),
+        "class E(Enum):\n" + "".join(f"    e{number} = '{'x' * 250}'\n" for number in range(100))
+        + f"A = Union[{', '.join(['E'] * 100)}]\n",
+    ],
+    ids=["classes of each other", "an enumeration again and again"],
+)  # fmt: skip
+def test_what_is_said_of_types_is_bounded_in_all(classes: str) -> None:
+    code = f'{classes}def run(a: A, b: int):\n    """Do it."""\n'
+    entry = read_action(LibrarySource(kind="action", name="a", files={ACTION_FILE: code.encode()}))
+    assert len(json.dumps(entry.parameters)) < 4 * SCHEMA_CHARS_MAX
+    assert list(cast("dict[str, object]", entry.parameters["properties"])) == ["a", "b"]

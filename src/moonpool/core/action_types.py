@@ -10,6 +10,7 @@ SECURITY: bounded: depth, number of classes and of fields. No expression that co
 from __future__ import annotations
 
 import ast
+import math
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -21,7 +22,11 @@ DEPTH_MAX: Final = 6
 CLASSES_MAX: Final = 50
 FIELDS_MAX: Final = 100
 ENUM_MAX: Final = 100
+SCHEMA_CHARS_MAX: Final = 64 * 1024
+"""About what the schemas of one module come to; types beyond that are not described."""
+_SCHEMA_CHARS: Final = 16  # that a schema counts beside its texts
 _TEXT_CHARS_MAX: Final = 2_000
+_INT_BITS_MAX: Final = 63  # what every reader of JSON takes; one of thousands of digits cannot even be printed
 _SIMPLE: Final = {
     "str": "string",
     "int": "integer",
@@ -42,13 +47,33 @@ _WRAPPING: Final = frozenset({"Annotated", "Final", "ClassVar", "Required", "Not
 _ENUMS: Final = frozenset({"Enum", "StrEnum", "IntEnum"})
 
 
+def is_shown(value: object) -> bool:
+    """Whether a constant can be written into source and JSON: neither endless nor huge, and text that is Unicode."""
+    match value:
+        case str():
+            return len(value) <= _TEXT_CHARS_MAX and not any("\ud800" <= char <= "\udfff" for char in value)
+        case bytes():
+            return len(value) <= _TEXT_CHARS_MAX
+        case int():
+            return value.bit_length() <= _INT_BITS_MAX
+        case float():
+            return math.isfinite(value)
+        case _:
+            return value is None or value is Ellipsis
+
+
+def printable(text: str) -> str:
+    """`text` in one line; what does not print is a space."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
 def is_literal(node: ast.expr, depth: int = 0) -> bool:
     """Whether an expression is a literal and nothing else."""
     match node:
         case ast.Constant(value=value):
-            return not isinstance(value, str | bytes) or len(value) <= _TEXT_CHARS_MAX
-        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=ast.Constant(value=int() | float())):
-            return True
+            return is_shown(value)
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=ast.Constant(value=int() | float() as value)):
+            return is_shown(value)
         case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
             return depth < DEPTH_MAX and len(items) <= ENUM_MAX and all(is_literal(one, depth + 1) for one in items)
         case ast.Dict(keys=keys, values=values):
@@ -69,6 +94,7 @@ class Types:
         self._classes = {node.name: node for node in module.body if isinstance(node, ast.ClassDef)}
         self._aliases = dict(_aliases(module))
         self._wanted: dict[str, None] = {}
+        self._left = SCHEMA_CHARS_MAX
 
     def text(self, node: ast.expr | None) -> str:
         """The annotation as code writes it; `Any` for what is none."""
@@ -99,13 +125,17 @@ class Types:
         match node:
             case ast.Subscript(value=value, slice=ast.Tuple(elts=[_, *notes])) if _name(value) == "Annotated":
                 texts = [one.value for one in notes if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-                return texts[0][:_TEXT_CHARS_MAX] if texts else ""
+                return printable(texts[0])[:_TEXT_CHARS_MAX] if texts else ""
             case _:
                 return ""
 
     def schema(self, node: ast.expr | None, depth: int = 0) -> JsonObject:
-        """JSON Schema of an annotation; {} for what is not known."""
-        if node is None or depth > DEPTH_MAX:
+        """JSON Schema of an annotation; {} for what is not known.
+
+        SECURITY: bounded in all, not in depth only: classes that refer to each other a hundred times over would be
+        described 100 ** DEPTH_MAX times.
+        """
+        if node is None or depth > DEPTH_MAX or not self._spend():
             return {}
         match _unquoted(node):
             case ast.Constant(value=None):
@@ -118,6 +148,11 @@ class Types:
                 return self._named(_name(named), depth)
             case _:
                 return {}
+
+    def _spend(self, *texts: object) -> bool:
+        """Whether there is room for a schema with these texts."""
+        self._left -= _SCHEMA_CHARS + sum(_SCHEMA_CHARS + len(str(text)) for text in texts)
+        return self._left > 0
 
     def _named(self, name: str, depth: int) -> JsonObject:
         if name in self._classes:
@@ -138,7 +173,8 @@ class Types:
             return _union([self.schema(one, depth + 1) for one in items[:ENUM_MAX]])
         if name == "Literal":
             values = [one.value for one in items[:ENUM_MAX] if isinstance(one, ast.Constant)]
-            return {"enum": [one for one in values if isinstance(one, str | int | bool | None)]}
+            shown = [one for one in values if isinstance(one, str | int | bool | None) and is_shown(one)]
+            return {"enum": [*shown]} if shown and self._spend(*shown) else {}
         kind = _SIMPLE.get(name)
         if kind == "object" and len(items) == 2:
             return {"type": "object", "additionalProperties": self.schema(items[1], depth + 1)}
@@ -148,12 +184,14 @@ class Types:
 
     def _class_schema(self, node: ast.ClassDef, depth: int) -> JsonObject:
         if _is_enum(node):
-            return {"enum": [*_enum_values(node)]}
-        if depth >= DEPTH_MAX:
+            values = [value for _, value in _enum_members(node)]
+            return {"enum": [*values]} if values and self._spend(*values) else {}
+        fields = _fields(node)
+        if depth >= DEPTH_MAX or not self._spend(*(ast.unparse(field.target) for field in fields)):
             return {"type": "object"}
         properties: JsonObject = {}
         required: list[JsonValue] = []
-        for field in _fields(node):
+        for field in fields:
             assert isinstance(field.target, ast.Name)
             properties[field.target.id] = self.schema(field.annotation, depth + 1)
             optional = isinstance(field.annotation, ast.Subscript) and _name(field.annotation.value) == "NotRequired"
@@ -198,7 +236,7 @@ def _is_type(node: ast.expr, depth: int = 0) -> bool:
         case ast.Name():
             return True
         case ast.Constant(value=value):
-            return value is None or isinstance(value, str | int | bool) or value is Ellipsis
+            return not isinstance(value, float | bytes) and is_shown(value)
         case ast.Attribute(value=value):
             return _is_type(value, depth + 1)
         case ast.Subscript(value=value, slice=inside):
@@ -253,10 +291,7 @@ def _enum_members(node: ast.ClassDef) -> Iterator[tuple[str, str | int]]:
     for one in node.body[:ENUM_MAX]:
         match one:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str() | int() as value)):
-                yield name, value
+                if is_shown(value):
+                    yield name, value
             case _:
                 continue
-
-
-def _enum_values(node: ast.ClassDef) -> Iterator[str | int]:
-    yield from (value for _, value in _enum_members(node))

@@ -17,7 +17,7 @@ import warnings
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Final
 
-from moonpool.core.action_types import Types, is_literal
+from moonpool.core.action_types import Types, is_literal, is_shown, printable
 from moonpool.core.errors import InputError
 from moonpool.core.library import LibraryEntry
 from moonpool.core.library_bounds import ACTION_FILE, DESCRIPTION_CHARS_MAX
@@ -196,7 +196,11 @@ def _parameters(run: _Function, types: Types, doc: str) -> JsonObject:
             schema["description"] = about
         if (default := defaults.get(one.arg)) is None:
             required.append(one.arg)
-        elif isinstance(default, ast.Constant) and isinstance(default.value, str | int | float | bool | None):
+        elif (
+            isinstance(default, ast.Constant)
+            and isinstance(default.value, str | int | float | bool | None)
+            and is_shown(default.value)
+        ):
             schema["default"] = default.value
         properties[one.arg] = schema
     whole: JsonObject = {"type": "object", "properties": properties, "additionalProperties": given.kwarg is not None}
@@ -252,8 +256,7 @@ def _quoted_doc(doc: str, indent: str) -> list[str]:
 
 def _first_paragraph(doc: str) -> str:
     paragraph = cleandoc(doc).strip().partition("\n\n")[0]
-    line = " ".join("".join(char if char.isprintable() else " " for char in paragraph).split())
-    return line[:DESCRIPTION_CHARS_MAX]
+    return " ".join(printable(paragraph).split())[:DESCRIPTION_CHARS_MAX]
 
 
 def _told_parameters(doc: str) -> dict[str, str]:
@@ -261,7 +264,7 @@ def _told_parameters(doc: str) -> dict[str, str]:
     told: dict[str, str] = {}
     inside, base = False, 0
     for line in cleandoc(doc).split("\n"):
-        bare = line.strip()
+        bare = printable(line).strip()
         indent = len(line) - len(line.lstrip())
         if bare.lower() in {"args:", "arguments:", "parameters:"}:
             inside, base = True, indent
