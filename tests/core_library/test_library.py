@@ -145,8 +145,9 @@ def test_the_digest_of_a_library_changes_with_all_that_is_shown() -> None:
         (entry("a"), entry("a")),
         (entry("a", files={"x.py": b""}), entry("b", files={"X.py": b""})),
         (entry("a", files={"x": b""}), entry("b", files={"x/y.py": b""})),
+        (entry("a", files={"x": b"", "x/y/z.py": b""}),),
     ],
-    ids=["same name", "same path", "a file and a folder"],
+    ids=["same name", "same path", "a file and a folder", "a file and a folder further up"],
 )
 def test_entries_that_would_overwrite_each_other_are_no_library(entries: tuple[LibraryEntry, ...]) -> None:
     with pytest.raises(InputError, match="share a name or a path"):

@@ -172,7 +172,7 @@ class Library:
         object.__setattr__(self, "entries", entries)
         object.__setattr__(self, "_by_key", {entry.key: entry for entry in entries})
         paths = [f"{ROOTS[entry.kind]}/{path}".lower() for entry in entries for path in entry.files]
-        folders = {path.rpartition("/")[0] for path in paths}
+        folders = {path[:end] for path in paths for end, char in enumerate(path) if char == "/"}
         if len(self._by_key) != len(entries) or len(set(paths)) != len(paths) or folders & set(paths):
             raise InputError("two entries of the library share a name or a path; remove or rename one of them")
 
