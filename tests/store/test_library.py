@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -217,3 +218,17 @@ def test_a_folder_that_is_a_file_is_said_so(tmp_path: Path) -> None:
     assert store.load().sources == ()
     with pytest.raises(StoreFolderError, match="library"):
         store.save(action("a"))
+
+
+def test_a_disk_that_is_full_leaves_the_library_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LibraryStore(tmp_path)
+    store.save(action("a"))
+
+    def full(_handle: int, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(module.os, "write", full)  # of the file that tells of changes; entries go through a file object
+    for change in (lambda: store.save(action("b")), lambda: store.remove("action", "a")):
+        with pytest.raises(StoreFolderError, match="No space left"):
+            change()
+    assert names(store) == ["a"]

@@ -14,7 +14,7 @@ import fcntl
 import json
 import os
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 FILE_BYTES_MAX: Final = BYTES_MAX["skill"] * 4 // 3 + 128 * 1024
 _ENDING: Final = ".json"
-_CHANGES: Final = ".changes"  # locked by who changes something; one byte for each change
+_CHANGES: Final = ".changes"  # locked by who changes something; grows with each change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,8 +183,10 @@ class LibraryStore:
             raise StoreFolderError(f"{self._folder} cannot be locked: {error.strerror or error}") from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
+            os.write(handle, b".")  # a full disk is found out while nothing has changed
             yield
-            os.write(handle, b".")  # two changes within one tick of the file system's clock are two
+            with suppress(OSError):  # the folder's own time has moved; what was changed is not taken back
+                os.write(handle, b".")  # two changes within one tick of the file system's clock are two
         except OSError as error:
             raise StoreFolderError(f"{self._folder} cannot be changed: {error.strerror or error}") from error
         finally:
