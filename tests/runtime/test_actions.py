@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
 import shutil
+import threading
 import uuid
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -18,13 +20,14 @@ import pytest
 from apps import fixture_server, fresh_data, open_app, run
 from moonpool.bootstrap import open_recordings, replay_run
 from moonpool.broker.approval import ScriptedApprover
+from moonpool.core.actions import read_action
 from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import InputError
 from moonpool.core.library import LibrarySource
 from moonpool.core.library_bounds import ACTION_FILE
 from moonpool.core.recordings import RecordingError
-from moonpool.runtime.library import LibraryChanges
+from moonpool.runtime.library import LibraryChanges, LibraryShelf
 from moonpool.runtime.replay import ReplayRequest
 from moonpool.runtime.replay_report import ReplayEnd
 from moonpool.runtime.replay_source import code_that_worked, load_source
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
 
     from moonpool.bootstrap import App
+    from moonpool.core.library import LibraryEntry
     from moonpool.core.recordings import Recording
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -409,3 +413,41 @@ result = [hits[0], hits[0].path, hits[0].server, hits[0].tool, definition(hits[0
     assert isinstance(narrowed[1], list)
     assert isinstance(narrowed[2], list)
     assert "actions" not in [*narrowed[1], *narrowed[2]]
+
+
+async def test_a_change_that_is_cancelled_meanwhile_is_on_record(tmp_path: Path) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow(LibraryStore):
+        def save(self, source: LibrarySource, *, replace: bool = False) -> LibrarySource | None:
+            begun.set()
+            assert go_on.wait(30)
+            return super().save(source, replace=replace)
+
+    journal = MemoryJournal()
+    store = Slow(tmp_path / "library")
+    saving = asyncio.ensure_future(LibraryChanges(store, journal, "somebody").save(action("one", constant(1))))
+    await aside(begun.wait)
+    saving.cancel()
+    asyncio.get_running_loop().call_soon(go_on.set)
+    with pytest.raises(asyncio.CancelledError):
+        await saving
+    await aside(lambda: None)
+    kept = (await aside(store.load)).sources
+    assert [source.digest for source in kept] == [row.to_json()["after_digest"] for row in journal.rows]
+    assert len(kept) == 1
+
+
+def test_an_entry_that_cannot_be_written_as_json_loses_only_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def odd(source: LibrarySource) -> LibraryEntry:
+        return replace(read_action(source), title="\ud800" if source.name == "odd" else "")
+
+    monkeypatch.setattr("moonpool.runtime.library.READERS", {"action": odd})
+    store = LibraryStore(tmp_path / "library")
+    for name in ("good", "odd"):
+        store.save(action(name, constant(1)))
+    shown = LibraryShelf(store, tell=lambda _: None).read()
+    assert [entry.name for entry in shown.library.entries] == ["good"]
+    assert "action 'odd' is left out: its text cannot be shown" in shown.problems[0]

@@ -22,6 +22,7 @@ from moonpool.core.errors import InputError
 from moonpool.core.library import Library
 from moonpool.core.library_bounds import ROOTS
 from moonpool.core.skills import read_skill
+from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -144,19 +145,25 @@ class LibraryChanges:
                     f"{source.kind} {source.name!r}{where} holds a secret or what looks like one; take it out, and let "
                     "a tool's server use it"
                 )
+        await finish(self._save(source, entry.path, replace=replace))  # no cancellation stops a thread
+        return entry
+
+    async def _save(self, source: LibrarySource, path: str, *, replace: bool) -> None:
         before = await asyncio.to_thread(self._keeper.save, source, replace=replace)
         try:
-            await self._record("replaced" if before else "saved", entry.path, source, before)
+            await self._record("replaced" if before else "saved", path, source, before)
         except BaseException:  # INVARIANT: nothing is in the library that is not on record
             if before is None:
                 await asyncio.to_thread(self._keeper.remove, source.kind, source.name)
             else:
                 await asyncio.to_thread(self._keeper.save, before, replace=True)
             raise
-        return entry
 
     async def remove(self, kind: Kind, name: str) -> None:
         """Forget an entry, and put that on record. Raises InputError, StoreFolderError and JournalError."""
+        await finish(self._remove(kind, name))
+
+    async def _remove(self, kind: Kind, name: str) -> None:
         before = await asyncio.to_thread(self._keeper.remove, kind, name)
         try:
             await self._record("removed", f"{ROOTS[kind]}.{name}", None, before)
@@ -184,7 +191,12 @@ def entry_of(source: LibrarySource) -> LibraryEntry:
     reader = READERS.get(source.kind)
     if reader is None:
         raise InputError(f"this version of Moonpool cannot show a {source.kind}")
-    return reader(source)
+    try:
+        entry = reader(source)
+        entry.shown_digest  # noqa: B018  SECURITY: what has no JSON would take every other entry with it
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"its text cannot be shown ({error}); write it in another way") from error
+    return entry
 
 
 def _library_of(entries: Sequence[LibraryEntry], problems: list[str]) -> Library:
