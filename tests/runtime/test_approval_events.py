@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.broker.approval import ApprovalAnswer
+    from moonpool.core.approvals import StandingAnswer
     from moonpool.core.audit_records import StandingAnswerRecord
     from moonpool.runtime.approval_events import ApprovalQuestion
+    from moonpool.runtime.approvals import StandingTerms
 
 pytestmark = pytest.mark.anyio
 
@@ -277,3 +280,31 @@ async def test_without_an_application_no_answer_stands() -> None:
             await question.approve(by=ALICE, terms=TERMS)
         await question.deny()
         assert (await asked).state is ApprovalState.REJECTED
+
+
+async def test_a_question_whose_answer_fails_after_its_reader_left_is_refused() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    class FullBook:
+        def give(self, request: ApprovalRequest, answerer: Answerer, terms: StandingTerms) -> StandingAnswer:
+            del request, answerer, terms
+            begun.set()
+            assert go_on.wait(30)
+            raise JournalError("the disk is full")
+
+        def remove_standing(self, answer_id: str, answerer: Answerer) -> None:
+            raise AssertionError(f"nothing was given: {answer_id}, {answerer}")
+
+    approver = EventApprover()
+    with approver.serving(FullBook()), approver.questions() as other:
+        with approver.questions() as questions:
+            asked = settle(approver)
+            approving = asyncio.ensure_future((await anext(questions)).approve(by=ALICE, terms=TERMS))
+            await asyncio.to_thread(begun.wait, 30)
+        go_on.set()
+        with pytest.raises(JournalError):
+            await approving
+        await until(asked.done)
+        answer = await asked
+        assert (answer.state, approver.open) == (ApprovalState.REJECTED, ())
+        del other

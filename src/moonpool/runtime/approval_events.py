@@ -61,6 +61,7 @@ class ApprovalQuestion:
         self._answer: asyncio.Future[ApprovalAnswer] = self._loop.create_future()
         self._over = asyncio.Event()
         self._claimed = False
+        self._given_up = ""  # why nobody answers any more, should the answer that is being given fail
 
     @property
     def is_open(self) -> bool:
@@ -107,6 +108,7 @@ class ApprovalQuestion:
 
     def give_up(self, why: str) -> None:
         """Whoever was to answer is gone. An answer that is being given is given."""
+        self._given_up = why
         if not self._claimed and not self._answer.done():
             self._claimed = True
             self._answer.set_result(reject(self.request, NAME, why))
@@ -124,6 +126,8 @@ class ApprovalQuestion:
                 given = await asyncio.to_thread(self._book.give, self.request, by, terms)
         except BaseException:
             self._claimed = False  # it can be answered again
+            if self._given_up:  # by nobody
+                self.give_up(self._given_up)
             raise
         if not self._answer.done():  # else it is over: its wait was cancelled meanwhile
             self._answer.set_result(approve(self.request, by.name, note))
