@@ -302,3 +302,9 @@ def test_what_is_said_of_types_is_bounded_in_all(classes: str) -> None:
     entry = read_action(LibrarySource(kind="action", name="a", files={ACTION_FILE: code.encode()}))
     assert len(json.dumps(entry.parameters)) < 4 * SCHEMA_CHARS_MAX
     assert list(cast("dict[str, object]", entry.parameters["properties"])) == ["a", "b"]
+
+
+@pytest.mark.parametrize("mark", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_trimming_leaves_out_lines_as_the_parser_counts_them(mark: str) -> None:
+    code = f'def run() -> str:\n    """Say{mark}something."""\n    return "{mark}"\n\nprint(run())\n'.encode()
+    assert trim(code) == (code.partition(b"\n\nprint")[0] + b"\n", ("print(run())",))

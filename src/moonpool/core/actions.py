@@ -69,7 +69,8 @@ def trim(code: bytes) -> tuple[bytes, tuple[str, ...]]:
     text = decode(code, of="the code")
     module = parse(text)
     _run_of(module)
-    lines = text.splitlines(keepends=True)
+    # SECURITY: only what ends a line for the parser. At another break, a line of a text would be kept as code.
+    lines = [f"{line}\n" for line in text.split("\n")]
     kept = {line for node in module.body if not _only_for_one_run(node) for line in _lines(node)}
     gone = sorted({line for node in module.body if _only_for_one_run(node) for line in _lines(node)} - kept)
     left_out = tuple(lines[number - 1].strip() for number in gone)
