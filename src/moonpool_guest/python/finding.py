@@ -20,6 +20,8 @@ class WhatThereIs:
         package, dot, leaf = name.rpartition(".")
         if name.partition(".")[0] not in ROOTS or leaf.startswith("_"):
             return
+        if sys._getframe(2).f_code.co_name != "_find_and_load_unlocked":  # pyright: ignore[reportPrivateUsage]
+            return  # `importlib.util.find_spec`, which asks whether there is one, and is answered with None
         if not dot:
             if name in ("actions", "skills"):
                 raise ModuleNotFoundError(f"no {name} are kept here, so there is no module {name!r}", name=name)
