@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -23,7 +24,7 @@ from moonpool.wrappers.tree import render_tree
 from sandboxes.images import working
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
     from moonpool.environments.runtimes import Runtime
     from moonpool.sandboxes.base import ImageSpec, SandboxLimits
@@ -106,16 +107,19 @@ async def bare_image() -> ImageSpec:
 
 
 @pytest.fixture
-async def kernel_with_tools(kernel: NodeProbe, tmp_path: Path) -> NodeProbe:
+def kernel_with_tools(kernel: NodeProbe) -> Generator[NodeProbe]:
     """A kernel with the wrappers of one server, whose tool gives `text of <documentId>`."""
-    for name, content in render_tree(Manifest(servers=(GOOGLE_DRIVE,))).files.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    tmp_path.chmod(0o755)
-    kernel.sandbox.publish(tmp_path, "sha256:drive")
-    kernel.broker = _text_of_document
-    return kernel
+    # beside the backend's own folder: trees are shown by hard links, and /tmp may be another file system
+    with tempfile.TemporaryDirectory(prefix="moonpool-test-", dir="/var/tmp") as folder:
+        tree = Path(folder)
+        for name, content in render_tree(Manifest(servers=(GOOGLE_DRIVE,))).files.items():
+            path = tree / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        tree.chmod(0o755)
+        kernel.sandbox.publish(tree, "sha256:drive")
+        kernel.broker = _text_of_document
+        yield kernel
 
 
 def _text_of_document(call: ToolCall, arguments: object) -> object:
