@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _KILOBYTE = 1024
 
@@ -36,19 +42,27 @@ def descriptor_count() -> int:
 
 
 def descendants(pid: int) -> list[int]:
-    """Children of a process, their children and so on."""
+    """Children of a process, their children and so on.
+
+    INVARIANT: no process is missed that is there, with its parents, all the time. `/proc/PID/task/*/children` cannot
+    promise that: it may skip one when another is reaped meanwhile, and goes with a thread that ends.
+    """
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for child, parent in _parents():
+        children[parent].append(child)
     found: list[int] = []
     waiting = [pid]
     while waiting:
-        children = _children(waiting.pop())
-        found += children
-        waiting += children
+        own = children.pop(waiting.pop(), [])
+        found += own
+        waiting += own
     return found
 
 
-def _children(pid: int) -> list[int]:
-    try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-        return [int(word) for task in tasks for word in (task / "children").read_text(encoding="utf-8").split()]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
+def _parents() -> Iterator[tuple[int, int]]:
+    """Each process and its parent."""
+    for name in os.listdir("/proc"):  # noqa: PTH208  only names are wanted
+        if name.isdigit():
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                words = Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()
+                yield int(name), int(words[1])

@@ -16,8 +16,8 @@ import pytest
 from apps import DATA
 from cli.console import SCRIPT, Ended, environment, moonpool, raw_server, run_code, write_config
 from cli.terminal import Terminal
-from faces.raw_client import children_of, wait_gone
 from moonpool.runtime.session_files import SessionFolder
+from process_tree import descendants_of, wait_gone
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def test_closing_leaves_no_process_and_no_file(tmp_path: Path, session: str) -> 
     config = write_config(tmp_path, {"srv": raw_server("good")})
     run_code(tmp_path, "import servers.srv as s; await s.echo()", "--session", session, "--config", config)
     host = int(str(listed(tmp_path, session)["pid"]))
-    family = {host} | children_of(host)
+    family = {host} | descendants_of(host)
     assert len(family) > 2, "the host, a wall with its sandbox, a server"
     ended = moonpool(tmp_path, "session", "close", session)
     assert (ended.exit_code, ended.stdout) == (0, f"session {session} closed\n".encode())
@@ -91,7 +91,7 @@ def test_a_kernel_that_dies_is_reported_and_the_next_run_starts_afresh(tmp_path:
 def test_a_host_process_that_was_killed_is_replaced_and_the_person_told(tmp_path: Path, session: str) -> None:
     run_code(tmp_path, "x = 1", "--session", session)
     host = int(str(listed(tmp_path, session)["pid"]))
-    family = {host} | children_of(host)
+    family = {host} | descendants_of(host)
     os.kill(host, signal.SIGKILL)
     assert not wait_gone(family, 20)
     ended = run_code(tmp_path, "result = 'x' in globals()", "--session", session)

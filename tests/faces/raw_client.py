@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -155,42 +154,3 @@ def environment(**more: str) -> dict[str, str]:
 def is_answer(message: Json, request_id: Json) -> bool:
     is_one = isinstance(message, dict) and "method" not in message and "id" in message
     return is_one and type(message["id"]) is type(request_id) and message["id"] == request_id
-
-
-def children_of(pid: int) -> set[int]:
-    """Every process below `pid`."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-            except OSError:
-                continue
-            parents[int(entry.name)] = int(fields[1])
-    found: set[int] = set()
-    fresh = {pid}
-    while fresh:
-        fresh = {child for child, parent in parents.items() if parent in fresh} - found
-        found |= fresh
-    return found
-
-
-def alive(pids: set[int]) -> set[int]:
-    """Those of `pids` that still run; a zombie does not."""
-    running: set[int] = set()
-    for pid in pids:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        if state != "Z":
-            running.add(pid)
-    return running
-
-
-def wait_gone(pids: set[int], within_s: float) -> set[int]:
-    """Wait until none of `pids` runs; return those that still do."""
-    end = time.monotonic() + within_s
-    while (left := alive(pids)) and time.monotonic() < end:
-        time.sleep(0.02)
-    return left

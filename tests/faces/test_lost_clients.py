@@ -15,7 +15,7 @@ import pytest
 
 from apps import DATA, fixture_server
 from faces.modern_client import ModernClient, answers_to
-from faces.raw_client import PATIENCE_S, RawClient, children_of, wait_gone
+from faces.raw_client import PATIENCE_S, RawClient
 from moonpool.bootstrap import replay_run
 from moonpool.runtime.approvals import Answerer, Approvals
 from moonpool.runtime.process_marks import is_gone
@@ -24,6 +24,7 @@ from moonpool.settings import Settings
 from moonpool.store.approvals import ApprovalStore
 from moonpool.store.outcomes import OutcomeStore
 from moonpool.store.paths import approvals_path, outcomes_dir
+from process_tree import descendants_of, wait_gone
 from security.canaries import leaks, new_canary
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def test_a_signal_ends_it_and_its_question(config: Path, queue: Approvals) -> No
         leave(client)
         while b"the client has left" not in client.said().encode():
             threading.Event().wait(0.05)
-        family = children_of(client.process.pid)
+        family = descendants_of(client.process.pid)
         os.kill(client.process.pid, signal.SIGTERM)
         assert client.process.wait(PATIENCE_S) == 0
 
@@ -132,7 +133,7 @@ def test_a_signal_ends_it_and_its_question(config: Path, queue: Approvals) -> No
 def test_what_only_the_client_could_answer_ends_with_it(config: Path) -> None:
     with RawClient(config, approve="ask") as wire:
         ModernClient(wire).ask(CALL)
-        family = children_of(wire.process.pid)
+        family = descendants_of(wire.process.pid)
         assert wire.close() == 0
 
     assert wait_gone(family, 10) == set()

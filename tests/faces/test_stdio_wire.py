@@ -14,7 +14,8 @@ import jsonschema_rs
 import pytest
 
 from apps import fixture_server
-from faces.raw_client import SERVE, RawClient, alive, children_of, environment, wait_gone
+from faces.raw_client import SERVE, RawClient, environment
+from process_tree import alive, descendants_of, wait_gone
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -245,17 +246,17 @@ def test_before_the_handshake_only_ping_is_served() -> None:
 
 @pytest.mark.req("A-069", "A-071", "A-074", "A-075")
 def test_a_cancelled_call_ends_its_sandbox_and_is_never_answered(client: RawClient) -> None:
-    before = children_of(client.process.pid)
+    before = descendants_of(client.process.pid)
     token = {"progressToken": "started"}
     cancelled = client.start("print('on my way', flush=True)\nimport time; time.sleep(300)", meta=token)
     assert client.receive()["method"] == "notifications/progress"
-    running = children_of(client.process.pid)
+    running = descendants_of(client.process.pid)
 
     client.notify("notifications/cancelled", {"requestId": cancelled, "reason": "changed\nmy mind"})
     again = client.start("result = 'same id'", meta=token)  # the id may be used again at once
 
     assert client.answer(again)["result"]["structuredContent"]["data"] == "same id"
-    assert not wait_gone(running - before, 2.0) - children_of(client.process.pid)
+    assert not wait_gone(running - before, 2.0) - descendants_of(client.process.pid)
     assert "changed my mind" in client.said()
 
 
@@ -386,7 +387,7 @@ def test_the_end_leaves_no_process(config: Path, how: str) -> None:
         client.execute("import servers.echo as e\nawait e.echo({})", session="kept")
         client.start("print('.', flush=True)\nimport os\nos.fork()\nwhile True: pass", meta={"progressToken": 1})
         assert client.receive()["method"] == "notifications/progress"
-        processes = children_of(client.process.pid)
+        processes = descendants_of(client.process.pid)
         assert processes
         if how == "EOF":
             client.process.stdin.close()  # pyright: ignore[reportOptionalMemberAccess]
@@ -473,7 +474,7 @@ def test_a_server_that_never_answers_does_not_hold_up_the_handshake_or_the_end(t
     (tmp_path / "config.json").write_text(json.dumps({"mcpServers": {"silent": silent}}), encoding="utf-8")
     with RawClient(tmp_path / "config.json") as client:
         told = client.handshake()["instructions"]
-        processes = children_of(client.process.pid)
+        processes = descendants_of(client.process.pid)
 
         assert client.close() == 0
         assert not wait_gone(processes, 3.0)

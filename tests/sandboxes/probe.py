@@ -198,25 +198,3 @@ def open_fds() -> set[str]:
         except OSError:
             continue  # the listing's own
     return found
-
-
-def descendants() -> set[int]:
-    """Every process below this one, zombies included."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int(
-                    (entry / "stat").read_text("utf-8", errors="replace").rpartition(")")[2].split()[1]
-                )
-            except OSError:
-                continue
-    found: set[int] = set()
-    for pid in parents:
-        above = parents.get(pid)
-        while above:
-            if above == os.getpid():
-                found.add(pid)
-                break
-            above = parents.get(above)
-    return found

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from sandboxes.probe import descendants
+from process_tree import children_of, descendants
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,12 +131,6 @@ def started_here(pid: int) -> int:
 
 def _adopt_orphans(on: bool) -> None:
     assert ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, int(on), 0, 0, 0) == 0
-
-
-def children_of(pid: int) -> list[int]:
-    """Children of all its threads."""
-    lists = (_read(str(path)) for path in Path(f"/proc/{pid}/task").glob("*/children"))
-    return sorted(int(word) for words in lists for word in words.split())
 
 
 def _program(pid: int) -> str:

@@ -21,9 +21,10 @@ import pytest
 from moonpool.runtime.run_folder import run_folder
 from moonpool.sandboxes.base import SandboxSpec, SandboxStartError
 from moonpool.sandboxes.cgroups import open_groups
+from process_tree import children_of
 from sandboxes.conftest import REAL
 from sandboxes.probe import Probe
-from sandboxes.remains import Graveyard, caught, children_of, started_here, undertakers, walls_in_start
+from sandboxes.remains import Graveyard, caught, started_here, undertakers, walls_in_start
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -16,7 +16,8 @@ import anyio
 import pytest
 
 from apps import DATA, SERVERS
-from sandboxes.remains import Graveyard, children_of, started_here, undertakers
+from process_tree import children_of
+from sandboxes.remains import Graveyard, started_here, undertakers
 from waiting import until
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from moonpool.sandboxes.bubblewrap import BubblewrapBackend
 from moonpool.sandboxes.identity import UID_FIRST
 from moonpool.sandboxes.messages import Done, ToolResult
 from moonpool.sandboxes.zygote import ZygoteBackend
+from process_tree import descendants
 from sandboxes.conftest import REAL
-from sandboxes.probe import Probe, descendants, open_fds
+from sandboxes.probe import Probe, open_fds
 from waiting import until
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from moonpool.sandboxes.base import SandboxClosedError, SandboxSpec
 from moonpool.sandboxes.pool import SandboxPool
 from moonpool.sandboxes.pool_limits import PoolLimits
 from moonpool.sandboxes.zygote import ZygoteBackend
-from sandboxes.probe import Probe, descendants, open_fds
+from process_tree import descendants
+from sandboxes.probe import Probe, open_fds
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -16,7 +16,7 @@ import pytest
 
 from moonpool.sandboxes import undertaker
 from moonpool.sandboxes.identity import UID_FIRST
-from sandboxes.remains import children_of
+from process_tree import children_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

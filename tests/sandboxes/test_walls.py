@@ -15,7 +15,8 @@ import pytest
 from moonpool.sandboxes import undertaking
 from moonpool.sandboxes.identity import UID_FIRST, Identity
 from moonpool.sandboxes.process import WallStarter
-from sandboxes.remains import Graveyard, children_of, started_here
+from process_tree import children_of
+from sandboxes.remains import Graveyard, started_here
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator

@@ -10,7 +10,8 @@ import pytest
 from moonpool.sandboxes.base import SandboxSpec
 from moonpool.sandboxes.zygote import ZygoteBackend
 from moonpool.sandboxes.zygote_family import ZygotePolicy
-from sandboxes.probe import Probe, descendants
+from process_tree import descendants
+from sandboxes.probe import Probe
 from waiting import until
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from moonpool.runtime.remedies import APPARMOR, SYSTEMD, remedies_of
 from moonpool.sandboxes import fitness, process
 from moonpool.sandboxes.base import ImageSpec, SandboxSpec, SandboxStartError
 from moonpool.sandboxes.identity import UID_FIRST
+from process_tree import descendants
 from sandboxes.images import readable_folder
-from sandboxes.probe import descendants
 from security.backends import BACKENDS, opened
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import pytest
@@ -26,7 +26,8 @@ from moonpool.sandboxes.base import ExitCause, SandboxStartError
 from moonpool.sandboxes.zygote import ZygoteBackend
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
-from sandboxes.probe import Probe, descendants, open_fds
+from process_tree import descendants, descendants_of
+from sandboxes.probe import Probe, open_fds
 from security.backends import BACKENDS, opened
 
 if TYPE_CHECKING:
@@ -279,7 +280,7 @@ async def test_a_zygote_that_does_not_answer_is_ended_and_the_caller_told(monkey
         assert isinstance(backend, ZygoteBackend)
         await (await backend.open_sandbox(spec)).close()
         frozen = await backend.zygote(spec.scope, spec.image)
-        for pid in below(frozen.process.pid):
+        for pid in descendants_of(frozen.process.pid):
             os.kill(pid, signal.SIGSTOP)
         monkeypatch.setattr(zygote_process, "_SPAWN_TIMEOUT_S", 0.5)
         with anyio.fail_after(30), pytest.raises(SandboxStartError, match="did not answer"):
@@ -290,15 +291,3 @@ async def test_a_zygote_that_does_not_answer_is_ended_and_the_caller_told(monkey
             probe = Probe(await backend.open_sandbox(spec))
             assert (await probe.run("result = 1")).result == 1
         assert await backend.zygote(spec.scope, spec.image) is not frozen
-
-
-def below(pid: int) -> list[int]:
-    """Every process below `pid`, which is a wall of ours."""
-    found: list[int] = []
-    waiting: list[Any] = [pid]
-    while waiting:
-        for task in Path(f"/proc/{waiting.pop()}/task").iterdir():
-            children = [int(word) for word in (task / "children").read_text(encoding="ascii").split()]
-            found += children
-            waiting += children
-    return found
