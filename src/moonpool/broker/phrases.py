@@ -9,6 +9,8 @@ import difflib
 import json
 from typing import TYPE_CHECKING, Final
 
+from moonpool.core.hidden_characters import all_seen, is_seen
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -163,20 +165,14 @@ def storable(text: str) -> str:
 
 def printable(text: str) -> str:
     """`text` with every character escaped that a terminal would act on or hide (controls, bidirectional marks)."""
-    if text.isprintable():
+    if all_seen(text):
         return text
-    return "".join(char if char.isprintable() or char == "\n" else _escape(char) for char in text)
+    return "".join(char if is_seen(char) or char == "\n" else _escape(char) for char in text)
 
 
 def on_one_line(text: str) -> str:
     """`printable`, and no line of its own for whoever wrote it."""
     return printable(text).replace("\n", "\\n")
-
-
-def readable_json(value: JsonValue, length_max: int) -> str:
-    """`value` for a person: indented when short, bounded, nothing in it that a terminal would act on."""
-    text = json.dumps(value, ensure_ascii=False, indent=2)
-    return printable(clip(text, length_max))
 
 
 def _escape(char: str) -> str:

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.approval import ApprovalRequest
 from moonpool.broker.call_in_hand import AnswererGoneError, all_paused
-from moonpool.broker.phrases import clip, printable, readable_json, storable
+from moonpool.broker.phrases import clip, printable, storable
 from moonpool.broker.question_records import REFUSED, QuestionRecorder
+from moonpool.broker.readable import ARGUMENTS_CHARS_MAX, readable_json
 from moonpool.broker.redaction import Tally
 from moonpool.broker.sampling import SAMPLE, asked_of, sampled
 from moonpool.broker.upstreams.forms import shown_form
@@ -58,7 +59,6 @@ PER_MINUTE_MAX: Final = 10
 OF_ALL_PER_MINUTE_MAX: Final = 60
 """Questions of one server to all principals."""
 MESSAGE_CHARS_MAX: Final = 2_000
-_SHOWN_CHARS_MAX: Final = 4_000
 _NO: Final[JsonObject] = {"action": "decline"}
 
 
@@ -178,7 +178,7 @@ class Relay:
             principal=context.principal,
             server_id=server_id,
             tool_name=SAMPLE,
-            arguments=readable_json(shown, _SHOWN_CHARS_MAX),
+            arguments=readable_json(shown, ARGUMENTS_CHARS_MAX),
             arguments_digest=digest_json(shown),
             reason=f"server {printable(server_id)!r} asks for sampling; this is {what}",
             remedy='write "sampling": "relay" or "deny" into the "moonpool" block of this server',

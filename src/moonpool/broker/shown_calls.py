@@ -6,10 +6,11 @@ digest, never what was shown.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from moonpool.broker.approval import ApprovalRequest
-from moonpool.broker.phrases import printable, readable_json
+from moonpool.broker.phrases import printable
+from moonpool.broker.readable import ARGUMENTS_CHARS_MAX, readable_json
 from moonpool.broker.redaction import Tally
 from moonpool.broker.rehearsal import Shown
 from moonpool.core.json import canonical_json
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
     from moonpool.core.policy import Decision
 
-_ARGUMENTS_SHOWN_MAX: Final = 4000
-
 
 def question_about(passage: Passage, decision: Decision, redactor: Redactor) -> ApprovalRequest:
     """The request that goes to the desk of the call's execution."""
@@ -34,7 +33,7 @@ def question_about(passage: Passage, decision: Decision, redactor: Redactor) -> 
         principal=session.principal,
         server_id=spec.server_id,
         tool_name=spec.tool,
-        arguments=readable_json(_redacted(passage, redactor), _ARGUMENTS_SHOWN_MAX),
+        arguments=readable_json(_redacted(passage, redactor), ARGUMENTS_CHARS_MAX),
         arguments_digest=passage.arguments_digest,
         reason=printable(decision.reason),
         remedy=printable(decision.remedy),

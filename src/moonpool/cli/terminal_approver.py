@@ -13,13 +13,14 @@ import unicodedata
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from moonpool.broker.approval import approve, reject
+from moonpool.broker.readable import ARGUMENTS_CHARS_MAX
 from moonpool.cli.terminal import WIDTH_MIN
+from moonpool.core.hidden_characters import is_seen
 
 if TYPE_CHECKING:
     from moonpool.broker.approval import ApprovalAnswer, ApprovalRequest
     from moonpool.cli.terminal import Terminal
 
-_ARGUMENTS_CHARS_MAX: Final = 4000
 _NAME_CHARS_MAX: Final = 300
 _REASON_CHARS_MAX: Final = 1000  # a rule's note has up to 500
 PLAN_CHARS_MAX: Final = 100_000  # of one effect with its remarks
@@ -71,7 +72,7 @@ def question(request: ApprovalRequest, width: int) -> str:
     lines = [
         *framed(f"The code wants to call {server}.{tool}", width),
         *framed(f"because of policy: {visible(request.reason, _REASON_CHARS_MAX)}", width),
-        *framed(f"with {visible(on_one_line(request.arguments), _ARGUMENTS_CHARS_MAX)}", width),
+        *framed(f"with {visible(on_one_line(request.arguments), ARGUMENTS_CHARS_MAX)}", width),
     ]
     return "\n┌─ approval\n" + "".join(f"│ {line}\n" for line in lines) + "└─\n"
 
@@ -84,7 +85,7 @@ def on_one_line(arguments: str) -> str:
 def visible(text: str, chars_max: int) -> str:
     """`text` on one line, with what a terminal acts on or hides written as escapes."""
     cut = text[:chars_max]
-    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in cut)
+    shown = "".join(char if is_seen(char) else char.encode("unicode_escape").decode() for char in cut)
     return f"{shown} … ({len(text) - chars_max:,} more characters)" if len(text) > chars_max else shown
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from moonpool.broker.approval import DenyApprover, approve, reject
 from moonpool.broker.call_in_hand import AnswererGoneError
 from moonpool.broker.phrases import clip, on_one_line
+from moonpool.broker.readable import ARGUMENTS_CHARS_MAX
 from moonpool.core.policy import allow_hint
 from moonpool.faces.mcp.asking import ELICIT, Bindings
 
@@ -30,7 +31,6 @@ FORM: Final[JsonObject] = {
     "properties": {"allow": {"type": "boolean", "title": "Allow this call", "default": False}},
     "required": ["allow"],
 }
-_ARGUMENTS_CHARS_MAX: Final = 2_000
 _NAME_CHARS_MAX: Final = 300
 _PLAN_CHARS_MAX: Final = 16_000
 _UNSEEN: Final = "application:mcp"  # nobody has said no, so a plan goes on waiting
@@ -82,6 +82,6 @@ def _question(request: ApprovalRequest) -> str:
     name = on_one_line(clip(f"{request.server_id}.{request.tool_name}", _NAME_CHARS_MAX))
     return (
         f"Code wants to call {name}.\n"
-        f"Arguments: {clip(request.arguments, _ARGUMENTS_CHARS_MAX)}\n"
+        f"Arguments: {clip(request.arguments, ARGUMENTS_CHARS_MAX)}\n"
         f"Asked because {request.reason}."
     )
