@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from moonpool.core.manifest import Manifest
+from moonpool.runtime.tool_tree import write_tree
 from moonpool.sandboxes.base import SandboxStartError
 
 if TYPE_CHECKING:
@@ -40,7 +41,11 @@ async def show(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:
     if sandbox.shows(snapshot.digest):
         return
     try:
-        await asyncio.to_thread(sandbox.publish, snapshot.tree, snapshot.digest)
+        try:
+            await asyncio.to_thread(sandbox.publish, snapshot.tree, snapshot.digest)
+        except FileNotFoundError:  # newer trees have taken its place on disk
+            await asyncio.to_thread(write_tree, snapshot.tree, snapshot.manifest, snapshot.missing)
+            await asyncio.to_thread(sandbox.publish, snapshot.tree, snapshot.digest)
     except OSError as error:
         if not sandbox.has_ended:  # its slot goes with it
             raise SandboxStartError(step="wrappers", reason=str(error)) from error

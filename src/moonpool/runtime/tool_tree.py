@@ -2,7 +2,10 @@
 
 A server whose tools could not be listed has a package too, which says so on import.
 
-INVARIANT: trees are addressed by digest and written once, whole or not at all.
+INVARIANT: trees are addressed by digest and written once, whole or not at all; one that is there is whole.
+The newest TREES_MAX are kept, because a server may change its tools for ever. Whoever misses an older one writes it
+again (`tool_snapshot.show`).
+SECURITY: sandbox uids may read trees, so every user may; what they are called only those know who know what is in them.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.manifest import Manifest
 
+TREES_MAX = 64
 _TREE_FORMAT = 4  # raise it when the same manifest renders to other files
 
 
@@ -35,7 +39,7 @@ def write_tree(folder: Path, manifest: Manifest, missing: Sequence[str]) -> None
 
     files = {**render_tree(manifest).files, **_missing_packages(manifest, missing)}
     folder.parent.mkdir(parents=True, exist_ok=True)
-    os.chmod(folder.parent, 0o755)  # noqa: PTH101, S103  sandbox uids read it
+    os.chmod(folder.parent, 0o711)  # noqa: PTH101, S103  sandbox uids pass through
     building = folder.parent / f".{folder.name}-{secrets.token_hex(4)}"
     for name, content in files.items():
         path = building / name
@@ -47,6 +51,18 @@ def write_tree(folder: Path, manifest: Manifest, missing: Sequence[str]) -> None
     except OSError:  # another process was faster; its tree is the same
         with contextlib.suppress(OSError):
             shutil.rmtree(building)
+    drop_oldest(folder.parent)
+
+
+def drop_oldest(trees: Path, *, kept: int = TREES_MAX) -> None:
+    """Remove all but the newest. INVARIANT: in one step, so that nobody takes what is left of one for a tree."""
+    with contextlib.suppress(OSError):
+        found = [(path.stat().st_mtime_ns, path) for path in trees.iterdir() if not path.name.startswith(".")]
+        for _, path in sorted(found)[: -kept or None]:
+            gone = trees / f".gone-{secrets.token_hex(8)}"
+            with contextlib.suppress(OSError):  # another process was faster
+                path.rename(gone)
+                shutil.rmtree(gone)
 
 
 def _missing_packages(manifest: Manifest, missing: Sequence[str]) -> dict[str, bytes]:

@@ -21,6 +21,7 @@ from moonpool.core.manifest import Manifest, ServerListing
 from moonpool.runtime.changes import Changes
 from moonpool.runtime.drift import check_shown, choose
 from moonpool.runtime.library import ShownLibrary
+from moonpool.runtime.relisting import Relisting
 from moonpool.runtime.tool_snapshot import ToolSnapshot
 from moonpool.runtime.tool_tree import tree_digest, write_tree
 from moonpool.runtime.updates import UpdateClock
@@ -84,6 +85,7 @@ class Toolbox:
         self.changes = Changes(upstreams)
         self._loading = asyncio.Lock()
         self._updates = UpdateClock()
+        self._told = Relisting(self.refresh)
         self._followers: set[Callable[[ToolSnapshot], None]] = set()
         self._tasks: set[asyncio.Task[object]] = set()
 
@@ -132,9 +134,7 @@ class Toolbox:
         """Ask the server again in the background (it said that its list changed)."""
         if server_id in self._keys:
             self._updates.told(server_id)
-            task = asyncio.ensure_future(self.refresh(server_id))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._told.ask_soon(server_id)
 
     async def refresh(self, server_id: str | None = None) -> ToolSnapshot:
         """Ask one server, or all, again now."""
@@ -216,6 +216,7 @@ class Toolbox:
     async def close(self) -> None:
         """Let a background check end, so that the next process finds a fresh cache; not for long."""
         await self.changes.close()
+        await self._told.close(_LAST_REFRESH_S)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_LAST_REFRESH_S)
             for task in tuple(self._tasks):

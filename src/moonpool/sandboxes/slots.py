@@ -54,13 +54,20 @@ class SlotFolder:
             await asyncio.wait(set(self._removals.values()))
 
     def publish_soon(self, name: str, tree: TreeRef | None) -> asyncio.Future[None]:
-        """Publish on a worker thread, if there is a tree."""
+        """Publish on a worker thread, if there is a tree. One that is on disk no more is left to whoever shows it."""
         loop = asyncio.get_running_loop()
         if tree is None:
             nothing: asyncio.Future[None] = loop.create_future()
             nothing.set_result(None)
             return nothing
-        return loop.run_in_executor(None, self.publish, name, tree.path, tree.digest)
+        return loop.run_in_executor(None, self._publish_if_there, name, tree)
+
+    def _publish_if_there(self, name: str, tree: TreeRef) -> None:
+        try:
+            self.publish(name, tree.path, tree.digest)
+        except FileNotFoundError:
+            if tree.path.exists():
+                raise
 
     def publish(self, name: str, tree: Path, digest: str) -> None:
         """Show `tree` in slot `name`. A tree that is there already is only pointed at."""
