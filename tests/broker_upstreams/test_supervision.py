@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +13,10 @@ import anyio
 import pytest
 
 from broker_upstreams.peers import command, raw, upstream, upstreams
-from moonpool.broker.upstreams import UpstreamError
-from moonpool.broker.upstreams.backoff import REST_S_MAX, Backoff
+from moonpool.broker.upstreams import UpstreamError, supervisor
+from moonpool.broker.upstreams.backoff import DELAY_S_MAX, REST_S_MAX, STEADY_S, Backoff, Returning
+from moonpool.broker.upstreams.callers import calling_as
+from moonpool.broker.upstreams.offers import SUBSCRIBE
 
 if TYPE_CHECKING:
     from moonpool.broker.upstreams import Upstream
@@ -122,6 +126,45 @@ def test_the_first_failure_is_free_and_delays_double_up_to_a_maximum() -> None:
     assert backoff.wait_s(now=100.0 + REST_S_MAX) == 0.0
     backoff.succeeded()
     assert backoff.wait_s(now=100.0) == 0.0
+
+
+def test_a_connection_that_did_not_last_is_followed_at_once_and_further_ones_ever_later() -> None:
+    returning = Returning()
+    waits: list[float] = []
+    for lived_s in (0.1, 0.1, 0.1, 5.0, *[0.1] * 8, STEADY_S, 0.1):
+        returning.lived(lived_s)
+        waits.append(returning.wait_s)
+    assert waits[:4] == [0.0, 0.5, 1.0, 2.0]
+    assert waits[-3:] == [DELAY_S_MAX, 0.0, 0.0]
+
+
+@pytest.mark.anyio
+async def test_a_server_that_comes_up_and_goes_again_is_not_started_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, lived = anyio.Event(), list[float]()
+
+    class Noted(Returning):
+        """Lets it come back once, then never."""
+
+        def lived(self, seconds: float) -> None:
+            lived.append(seconds)
+
+        @property
+        def wait_s(self) -> float:
+            if len(lived) < 2:
+                return 0.0
+            asked.set()
+            return math.inf
+
+    monkeypatch.setattr(supervisor, "Returning", Noted)
+    starts = tmp_path / "starts"
+    with anyio.fail_after(30):
+        async with upstream(raw("fleeting", starts)) as srv:
+            with contextlib.suppress(UpstreamError), calling_as("somebody"):
+                await srv.call_tool(SUBSCRIBE, {"uri": "w://a"}, timeout_s=10)
+            await asked.wait()
+    assert starts.read_text(encoding="utf-8").count("started") == 2
 
 
 def test_importing_the_room_does_not_import_the_sdk() -> None:

@@ -4,6 +4,9 @@ The first failure costs nothing, so that a server that died once is restarted by
 a row on, attempts are spaced by a doubling delay; in between, calls fail at once. With `failures_max` in a row the
 circuit opens: for `rest_s` nothing is tried, then one single request is let through (half open). Its success closes the
 circuit, its failure opens it for twice as long. The clock is an argument.
+
+`Returning` is about connections that nobody asks for but those who wait for news: a server that comes up, answers and
+goes again fails at nothing, and would be started without end.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from typing import Final
 DELAY_S_FIRST: Final = 0.25
 DELAY_S_MAX: Final = 30.0
 REST_S_MAX: Final = 600.0
+STEADY_S: Final = 30.0
+"""A connection that lasts so long is no reason to wait before the next one."""
 
 
 @dataclass(slots=True)
@@ -46,3 +51,19 @@ class Backoff:
     def wait_s(self, now: float) -> float:
         """Seconds until the next attempt may start; 0 means now."""
         return max(0.0, self._not_before - now)
+
+
+@dataclass(slots=True)
+class Returning:
+    """Counts connections in a row that did not last. The first of them costs nothing."""
+
+    _short: int = 0
+
+    def lived(self, seconds: float) -> None:
+        """A connection is over, or was none."""
+        self._short = 0 if seconds >= STEADY_S else self._short + 1
+
+    @property
+    def wait_s(self) -> float:
+        """How long to wait before the next one."""
+        return min(DELAY_S_FIRST * 2 ** min(self._short - 1, 16), DELAY_S_MAX) if self._short > 1 else 0.0

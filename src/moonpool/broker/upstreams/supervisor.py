@@ -20,6 +20,7 @@ import anyio
 import anyio.to_thread
 
 from moonpool.broker.call_in_hand import ticking
+from moonpool.broker.upstreams.backoff import Returning
 from moonpool.broker.upstreams.base import (
     Change,
     UpstreamCallTimeoutError,
@@ -69,6 +70,7 @@ class _Connection:
         self.finished = anyio.Event()  # nothing of it is left
         self.link: Link | None = None
         self.error: UpstreamError | None = None
+        self.made_at = 0.0
 
     @property
     def usable(self) -> bool:
@@ -99,7 +101,7 @@ class SupervisedUpstream:
         self._known_era = known_era
         self._on_change = on_change
         self._observing = Observing(config.server_id, self._within)
-        self._coming_back = False
+        self._coming_back, self._returning, self._clock = False, Returning(), clock
         self.roots = RootFolders(config.server_id, config.roots)
         self._stop_times = stop_times or StopTimes()
         self._handlers = handlers or QuestionHandlers()
@@ -233,6 +235,7 @@ class SupervisedUpstream:
                 self._failed(connection.error)
             connection.settled.set()
             connection.finished.set()
+            self._returning.lived(self._clock() - connection.made_at if connection.link is not None else 0.0)
             if connection.link is not None and self._observing.subscriptions.uris and not self._coming_back:
                 self._tasks.start_soon(self._come_back)
 
@@ -240,6 +243,7 @@ class SupervisedUpstream:
         """Whoever waits for news makes no call: connect anew without one, as often as the circuit lets us (D-017)."""
         self._coming_back = True
         try:
+            await anyio.sleep(self._returning.wait_s)
             while self._observing.subscriptions.uris and not self._closing:
                 try:
                     with self._circuit.entered():
@@ -269,7 +273,7 @@ class SupervisedUpstream:
         )
         async with open_link(spec) as link:
             self._known_era = link.protocol_version
-            connection.link = link
+            connection.link, connection.made_at = link, self._clock()
             connection.settled.set()
             if self._was_connected:
                 self._heard("tools")  # it may have come back with other tools
