@@ -210,6 +210,13 @@ async def test_whoever_keeps_guessing_names_is_only_refused() -> None:
     assert helped == [True] * 20 + [False]
 
 
+async def test_whoever_keeps_guessing_parameters_is_only_refused() -> None:
+    bench = Bench()
+    outcomes = [await bench.call("read", paht="a") for _ in range(21)]
+    helped = ["you gave 'paht'" in outcome.error.message for outcome in outcomes if outcome.error]
+    assert helped == [True] * 20 + [False]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from moonpool.broker.phrases import clip, unknown_tool
+from moonpool.broker.phrases import clip, near_names, unknown_tool
 from moonpool.broker.validation import SchemaChecks, depth_exceeds
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 
@@ -231,6 +231,13 @@ def test_without_servers_it_says_so() -> None:
 def test_hostile_names_are_bounded() -> None:
     many = manifest(s=[f"tool_{i}" for i in range(3000)])
     assert len(unknown_tool("x" * 10_000, "tool_" * 10_000, many)) < 1000
+
+
+def test_no_more_of_long_names_is_compared_than_costs_milliseconds() -> None:
+    known = [f"{'ab' * 60}{number:04d}" for number in range(400)]
+    assert near_names([f"{'ab' * 60}0001"], known)
+    assert not near_names([f"{'ab' * 60}0399"] * 3, [f"{'zz' * 60}{number:04d}" for number in range(399)] + known[399:])
+    assert near_names(["get_curent_time"] * 3, [*(f"tool_{number}" for number in range(499)), "get_current_time"])
 
 
 def test_clip_keeps_both_ends() -> None:

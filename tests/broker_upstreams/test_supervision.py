@@ -142,7 +142,8 @@ def test_a_connection_that_did_not_last_is_followed_at_once_and_further_ones_eve
 async def test_a_server_that_comes_up_and_goes_again_is_not_started_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, lived = anyio.Event(), list[float]()
+    asked = anyio.Event()
+    lived: list[float] = []
 
     class Noted(Returning):
         """Lets it come back once, then never."""

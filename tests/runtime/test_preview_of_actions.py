@@ -101,3 +101,22 @@ def test_what_is_read_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     long = TELL + "\n    await mail.send(to='x')" * 5
     found = preview("from actions.a0 import run", a0=long)
     assert (len(found.calls), found.left_out) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        pytest.param("from actions.tel_{} import run", "near names: actions.tell", id="actions"),
+        pytest.param("import servers.mial{}", "did you mean server mail?", id="servers"),
+        pytest.param("from servers.mail import sennd{}", "did you mean mail.send?", id="tools"),
+    ],
+)
+def test_near_names_are_looked_up_for_the_first_misses_only(line: str, hint: str) -> None:
+    found = preview("\n".join(line.format(number) for number in range(30)), tell=TELL)
+    assert len(found.findings) == 30
+    assert sum(hint in one.message for one in found.findings) == 20
+
+
+def test_near_parameters_are_looked_up_for_the_first_calls_only() -> None:
+    found = preview("import servers.mail\n" + 'await servers.mail.send(too="a")\n' * 30)
+    assert sum("(you gave 'too')" in one.message for one in found.findings) == 20

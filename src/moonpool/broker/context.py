@@ -50,7 +50,7 @@ class CallLimits:
     timeout_s: float = 60.0
     result_bytes_max: int = 64 * 1024**2
     questions_max: int = 16  # of one execution that are open at once; more wait their turn, so that others can ask too
-    near_names_max: int = 20  # unknown tools for which near names are looked up; further ones are only refused
+    near_names_max: int = 20  # calls with unknown names for which near ones are looked up; others are only refused
     examples_max: int = 20  # refusals that show how the tool is called
 
 
@@ -101,7 +101,7 @@ class CallContext:
     calls: int = 0  # that entered the road
     refused: int = 0  # that came after the end or above `calls_max`; of each kind only the first is recorded
     examples: int = 0  # that refusals have shown
-    unknown: int = 0  # calls of tools that are not in the manifest
+    unknown: int = 0  # calls of tools that are not in the manifest, or with arguments that do not fit
     redactions: int = 0
     changing: int = 0  # calls that left and may have changed something
     failed: int = 0  # calls that gave an error

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _CANDIDATE_COUNT_MAX: Final = 500
 _NAME_LENGTH_MAX: Final = 128
+_COMPARED_MAX: Final = 400_000  # characters of one name times characters of the other
 _PARAMETER_COUNT_MAX: Final = 60
 _TYPE_LENGTH_MAX: Final = 60
 
@@ -33,13 +34,22 @@ def clip(text: str, length_max: int) -> str:
 
 
 def near_names(given: Iterable[str], known: Sequence[str]) -> list[str]:
-    """Known names that look like one of the given ones, best first; letter case and separators do not count."""
+    """Known names that look like one of the given ones, best first; letter case and separators do not count.
+
+    SECURITY: comparing takes as long as both names are long together, and neither are ours: so much is compared.
+    """
+    wanted = [_fold(name) for name in list(given)[:3]]
+    room = _COMPARED_MAX
     folded: dict[str, str] = {}
     for name in known[:_CANDIDATE_COUNT_MAX]:
-        folded.setdefault(_fold(name), name)
+        one = _fold(name)
+        room -= (len(one) + 1) * sum(map(len, wanted))
+        if room < 0:
+            break
+        folded.setdefault(one, name)
     near: list[str] = []
-    for name in list(given)[:3]:
-        near += [folded[match] for match in difflib.get_close_matches(_fold(name), folded, n=3, cutoff=0.6)]
+    for name in wanted:
+        near += [folded[match] for match in difflib.get_close_matches(name, folded, n=3, cutoff=0.6)]
     return list(dict.fromkeys(near))
 
 
@@ -73,24 +83,24 @@ def offered_tool(text: str, manifest: Manifest) -> ToolDefinition | None:
     return None
 
 
-def unknown_server(name: str, manifest: Manifest) -> str:
-    """The sentence for a server that is not there."""
-    return f"there is no server {clip(name, _NAME_LENGTH_MAX)!r}; {_servers_hint(name, manifest)}"
+def unknown_server(name: str, manifest: Manifest, *, near: bool = True) -> str:
+    """The sentence for a server that is not there: those that are, the nearest if `near`."""
+    return f"there is no server {clip(name, _NAME_LENGTH_MAX)!r}; {_servers_hint(name, manifest, near=near)}"
 
 
-def _servers_hint(name: str, manifest: Manifest) -> str:
+def _servers_hint(name: str, manifest: Manifest, *, near: bool = True) -> str:
     if not manifest.servers:
         return "no server is configured"
     ids = sorted(server.server_id for server in manifest.servers)
-    close = near_names([name], ids)
+    close = near_names([name], ids) if near else []
     return f"did you mean server {close[0]}?" if close else f"servers are {clip(', '.join(ids), 400)}"
 
 
-def undeclared_parameters(name: str, given: Sequence[str], schema: JsonValue) -> str:
+def undeclared_parameters(name: str, given: Sequence[str], schema: JsonValue, *, near: bool = True) -> str:
     """The sentence for parameters that a schema lets pass, but does not know."""
-    near = near_names(given, properties_of(schema, ()))
+    alike = near_names(given, properties_of(schema, ())) if near else []
     shown = ", ".join(repr(clip(one, 64)) for one in given[:5])
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    hint = f"; did you mean {alike[0]!r}?" if alike else "."
     return f"{name} declares no parameter {shown}{hint} {parameter_list(name, schema)}"
 
 

@@ -8,6 +8,7 @@ execution is bounded.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
@@ -64,14 +65,17 @@ class Resolving:
         """Check the arguments against the tool's schema. Raises Refusal."""
         tool, arguments = passage.resolved, passage.spec.arguments
         check = self._checks.arguments(tool)
+        near = passage.session.unknown < passage.session.limits.near_names_max
+        checking = partial(check_arguments, tool, arguments, check, near=near)
         if (encoded_size(arguments) or 0) < LARGE_BYTES:
-            checked = check_arguments(tool, arguments, check)
+            checked = checking()
         else:
-            checked = await anyio.to_thread.run_sync(check_arguments, tool, arguments, check)
+            checked = await anyio.to_thread.run_sync(checking)
         passage.arguments_json, passage.arguments_digest = checked.encoded, checked.digest
         if check.warning:
             passage.warnings.append(check.warning)
         if checked.problem:
+            passage.session.unknown += 1
             raise Refusal(CallErrorType.VALIDATION_ERROR, self._taught(checked.problem, passage.session, tool))
 
     def _taught(self, problem: str, session: CallContext, tool: ToolDefinition | None) -> str:

@@ -12,7 +12,6 @@ wall, and the server checks its own input. Policy and approval never depend on i
 
 from __future__ import annotations
 
-import difflib
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
@@ -21,6 +20,7 @@ import jsonschema_rs
 import msgspec
 
 from moonpool.broker.phrases import clip, near_names, parameter_list, properties_of
+from moonpool.broker.schema_cost import LOOKS_MAX, Uncountable, looks_by_level, too_costly
 from moonpool.core.json import JsonObject, JsonValue, canonical_json, digest_bytes
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ SCHEMA_BYTES_MAX: Final = 1024**2
 PROBLEM_COUNT_MAX: Final = 5
 _MESSAGE_LENGTH_MAX: Final = 4000
 _BACKTRACK_LIMIT: Final = 10_000
+_OFTEN: Final = "which would look at them too often; send less at a time"
 
 _DIALECTS: Final[dict[str, type[jsonschema_rs.Validator]]] = {
     "json-schema.org/draft-04/schema": jsonschema_rs.Draft4Validator,
@@ -52,19 +53,24 @@ class SchemaCheck:
 
     validator: jsonschema_rs.Validator | None  # None: everything passes
     warning: str = ""  # why everything passes, where a schema was declared
+    looks: tuple[int, ...] = ()  # see `schema_cost`
 
-    def argument_problem(self, tool: ToolDefinition, arguments: JsonObject) -> str:
-        """What is wrong with `arguments` and what to write instead; nothing when they fit."""
-        if self.validator is None or self.validator.is_valid(arguments):
-            return ""
-        return _refusal(tool, _problems(self.validator.iter_errors(arguments), tool.input_schema, arguments))
-
-    def known_problem(self, tool: ToolDefinition, arguments: JsonObject, unread: Unread) -> str:
-        """`argument_problem` for arguments of which only a part is known: what is wrong whatever the rest is."""
+    def argument_problem(self, tool: ToolDefinition, arguments: JsonObject, *, near: bool = True) -> str:
+        """What is wrong with `arguments` and, if `near`, what was meant; nothing when they fit."""
         if self.validator is None:
             return ""
+        if self.looks and too_costly(arguments, self.looks):
+            return f"arguments of {tool.server_id}.{tool.name} are too deep or too many for its schema, {_OFTEN}"
+        if self.validator.is_valid(arguments):
+            return ""
+        return _refusal(tool, _problems(self.validator.iter_errors(arguments), tool.input_schema, arguments, near=near))
+
+    def known_problem(self, tool: ToolDefinition, arguments: JsonObject, unread: Unread, *, near: bool = True) -> str:
+        """`argument_problem` for arguments of which only a part is known: what is wrong whatever the rest is."""
+        if self.validator is None or (self.looks and too_costly(arguments, self.looks)):
+            return ""
         certain = (error for error in self.validator.iter_errors(arguments) if unread.does_not_excuse(error))
-        return _refusal(tool, _problems(certain, tool.input_schema, arguments))
+        return _refusal(tool, _problems(certain, tool.input_schema, arguments, near=near))
 
     def result_problem(self, structured: JsonValue) -> str:
         """How `structuredContent` deviates from the output schema; nothing when it fits or none is declared.
@@ -74,6 +80,8 @@ class SchemaCheck:
         """
         if self.validator is None:
             return self.warning
+        if self.looks and too_costly(structured, self.looks):
+            return "structuredContent is not checked: its outputSchema would look at it too often"
         error = next(iter(self.validator.iter_errors(structured)), None)
         return "" if error is None else f"structuredContent does not fit outputSchema: {_sentence(error)}"
 
@@ -145,8 +153,13 @@ def encoded_size(value: JsonObject) -> int | None:
         return None
 
 
-def check_arguments(tool: ToolDefinition, arguments: JsonObject, check: SchemaCheck) -> ArgumentCheck:
-    """Every check of arguments: depth, encoding, size, schema. Pure, so large ones are checked in a thread."""
+def check_arguments(
+    tool: ToolDefinition, arguments: JsonObject, check: SchemaCheck, *, near: bool = True
+) -> ArgumentCheck:
+    """Every check of arguments: depth, encoding, size, schema. Pure, so large ones are checked in a thread.
+
+    A problem says what was meant if `near`, which takes some milliseconds to find out.
+    """
     name = f"{tool.server_id}.{tool.name}"
     if depth_exceeds(arguments):
         return ArgumentCheck(problem=f"arguments of {name} are nested deeper than {DEPTH_MAX} levels; flatten them")
@@ -158,7 +171,7 @@ def check_arguments(tool: ToolDefinition, arguments: JsonObject, check: SchemaCh
     if len(encoded) > ARGUMENT_BYTES_MAX:
         limit = f"at most {ARGUMENT_BYTES_MAX} are taken; send less at a time"
         return ArgumentCheck(problem=f"arguments of {name} are {len(encoded)} bytes; {limit}")
-    problem = check.argument_problem(tool, arguments)
+    problem = check.argument_problem(tool, arguments, near=near)
     return ArgumentCheck(encoded=encoded, digest=digest_bytes(encoded), problem=problem)
 
 
@@ -192,6 +205,12 @@ def _compile(schema: JsonValue, member: str) -> SchemaCheck:
         )
     if depth_exceeds(schema) or len(canonical_json(schema)) > SCHEMA_BYTES_MAX:
         return SchemaCheck(validator=None, warning=f"{member} is not checked: it is too large or too deep")
+    try:
+        looks = looks_by_level(schema)
+    except Uncountable as uncountable:
+        return SchemaCheck(validator=None, warning=f"{member} is not checked: {uncountable}")
+    if looks and looks[0] > LOOKS_MAX:
+        return SchemaCheck(validator=None, warning=f"{member} is not checked: it looks at everything too often")
     linear, bounded = jsonschema_rs.RegexOptions(), jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT)
     why = ""
     for patterns in (linear, bounded):
@@ -206,7 +225,7 @@ def _compile(schema: JsonValue, member: str) -> SchemaCheck:
         except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as exc:
             why = str(exc).partition("\n")[0]
         else:
-            return SchemaCheck(validator=validator)
+            return SchemaCheck(validator=validator, looks=looks)
     return SchemaCheck(validator=None, warning=f"{member} is not checked: {clip(why, 200)}")
 
 
@@ -220,13 +239,13 @@ def _refusal(tool: ToolDefinition, problems: Iterable[str]) -> str:
 
 
 def _problems(
-    errors: Iterator[jsonschema_rs.ValidationError], schema: JsonValue, arguments: JsonObject
+    errors: Iterator[jsonschema_rs.ValidationError], schema: JsonValue, arguments: JsonObject, *, near: bool
 ) -> Iterable[str]:
     for count, error in enumerate(errors):
         if count == PROBLEM_COUNT_MAX:
             yield "and more"
             return
-        yield _sentence(error) + _remedy(error, schema, arguments)
+        yield _sentence(error) + (_remedy(error, schema, arguments) if near else "")
 
 
 def _sentence(error: jsonschema_rs.ValidationError) -> str:
@@ -244,8 +263,8 @@ def _remedy(error: jsonschema_rs.ValidationError, schema: JsonValue, arguments: 
             return f", did you mean {near[0]!r}?" if near else ""
         case jsonschema_rs.ValidationErrorKind.Required(property=missing):
             given = _object_at(arguments, error.instance_path)
-            extra = [name for name in given if name not in known]
-            near = difflib.get_close_matches(str(missing), extra[:100], n=1, cutoff=0.6)
+            declared = frozenset(known)
+            near = near_names([str(missing)], [name for name in given if name not in declared][:100])
             return f" (you gave {near[0]!r})" if near else ""
         case _:
             return ""

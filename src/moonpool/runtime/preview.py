@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 SOURCE_BYTES_MAX: Final = 1_000_000
 _NEAR_NAMES_MAX: Final = 20
+_NAME_CHARS_MAX: Final = 200
 _CHECKED_CALLS_MAX: Final = 200
 CALLS_LISTED_MAX: Final = 1000
 KEPT_READ_MAX: Final = 50
@@ -154,7 +155,7 @@ class _Previewer:
 
     def _miss(self, line: int, miss: Miss) -> None:
         if miss.is_action:
-            near = get_close_matches(miss.path, [f"actions.{name}" for name in self._actions], n=3, cutoff=0.5)
+            near = self._near_actions(miss.path)
             hint = f"near names: {', '.join(near)}" if near else "`search_tools` finds those that there are"
             self._error(line, "UnknownAction", f"there is no saved action {clip(miss.path, 200)!r}; {hint}")
         elif miss.unreachable:
@@ -184,7 +185,8 @@ class _Previewer:
         given = call.arguments
         unread = Unread(values=frozenset(given.unread), open=frozenset(given.open))
         check = self._checks.arguments(tool)
-        if problem := check.known_problem(tool, given.values, unread):
+        if problem := check.known_problem(tool, given.values, unread, near=self._near < _NEAR_NAMES_MAX):
+            self._near += 1
             return problem
         shape = self._shape(tool).input
         if shape.asks_for_extras or not shape.members or _has_patterns(tool.input_schema):
@@ -192,20 +194,30 @@ class _Previewer:
         known = {member.wire_name for member in shape.members}
         undeclared = [name for name in given.values if name not in known]
         name = f"{tool.server_id}.{tool.name}"
-        return undeclared_parameters(name, undeclared, tool.input_schema) if undeclared else ""
+        if not undeclared:
+            return ""
+        return undeclared_parameters(name, undeclared, tool.input_schema, near=self._looks_near())
 
     def _unknown_tool(self, line: int, server_id: str, name: str) -> None:
         if server_id not in self._names.servers:
             return self._error(line, "UnknownServer", self._unknown_server(server_id))
-        self._near += 1
-        text = unknown_tool(server_id, name, self._manifest, near=self._near <= _NEAR_NAMES_MAX)
+        text = unknown_tool(server_id, name, self._manifest, near=self._looks_near())
         near = offered_tool(text, self._manifest)
         self._error(line, "UnknownTool", f"{text} {self._example(near)}" if near else text)
         return None
 
     def _unknown_server(self, name: str) -> str:
+        return unknown_server(name, self._manifest, near=self._looks_near())
+
+    def _near_actions(self, path: str) -> list[str]:
+        if not self._looks_near():
+            return []
+        return get_close_matches(path[:_NAME_CHARS_MAX], [f"actions.{name}" for name in self._actions], n=3, cutoff=0.5)
+
+    def _looks_near(self) -> bool:
+        """SECURITY: looking for near names takes up to 30 ms each time; how often is the code's choice."""
         self._near += 1
-        return unknown_server(name, self._manifest)
+        return self._near <= _NEAR_NAMES_MAX
 
     def _unreachable(self, line: int, server_id: str) -> None:
         text = f"server {server_id!r} is configured, but its tools could not be listed"
