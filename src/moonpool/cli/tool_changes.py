@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -65,12 +66,12 @@ async def _print_changes(config: Path | None, *, refresh: bool, as_json: bool) -
         return
     for diff in snapshot.changes:
         _say(_lines(diff))
-        typer.echo(f"  accept it: moonpool tools accept {_name(diff)} --digest {_short([diff])}")
+        typer.echo(f"  accept it: {accept_command(_name(diff), [diff])}")
     for server_id in dict.fromkeys(diff.server_id for diff in snapshot.changes):
         of_server = [diff for diff in snapshot.changes if diff.server_id == server_id]
         if len(of_server) > 1:
             name = printable(server_id)
-            typer.echo(f"accept all of {name}: moonpool tools accept {name} --digest {_short(of_server)}")
+            typer.echo(f"accept all of {name}: {accept_command(name, of_server)}")
     if not snapshot.changes:
         sys.stderr.write("moonpool: no tool has an open change\n")
 
@@ -110,6 +111,11 @@ def _members(diff: ToolDiff, *, held: bool) -> JsonObject:
         "digest": shown_digest([diff]),
         "changes": [change.to_json() for change in diff.changes],
     }
+
+
+def accept_command(name: str, diffs: Sequence[ToolDiff]) -> str:
+    """SECURITY: the server chose the name, and somebody will put the command into a shell."""
+    return f"moonpool tools accept {shlex.quote(name)} --digest {_short(diffs)}"
 
 
 def _name(diff: ToolDiff) -> str:

@@ -10,6 +10,7 @@ Names that we made ourselves (`moonpool.core.manifest.RESERVED_PREFIX`) are not 
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -151,12 +152,15 @@ def shown_digest(diffs: Iterable[ToolDiff]) -> str:
 
 
 def refusal(diff: ToolDiff) -> str:
-    """What code is told that calls a held tool."""
+    """What code is told that calls a held tool.
+
+    SECURITY: the server chose the name, and somebody will put the command into a shell.
+    """
     name = f"{diff.server_id}.{diff.tool_name}"
     reasons = "; ".join(diff.reasons[:3])
     return (
         f"{name} is paused, because its server changed it: {reasons}. The operator looks at it with `moonpool tools "
-        f"drift` and lets it go on with `moonpool tools accept {name}`; use another tool until then"
+        f"drift` and lets it go on with `moonpool tools accept {shlex.quote(name)}`; use another tool until then"
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -240,13 +241,12 @@ class Credentials:
         return True
 
     def _login_needed(self, challenge: Challenge) -> LoginNeededError:
+        name = shlex.quote(self._server_id)
         if challenge.wants_more_scope:
             # SECURITY: a server's words, which somebody will put into a shell. What could end the quotes is left out.
             scopes = " ".join(scope for scope in challenge.scopes or () if "'" not in scope)[:300]
-            return LoginNeededError(
-                f"wants more leave than was given; run `moonpool login {self._server_id} --scope '{scopes}'`"
-            )
-        return LoginNeededError(f"needs a login; run `moonpool login {self._server_id}`")
+            return LoginNeededError(f"wants more leave than was given; run `moonpool login {name} --scope '{scopes}'`")
+        return LoginNeededError(f"needs a login; run `moonpool login {name}`")
 
 
 async def revoke_quietly(http: LoginHttp, login: Login) -> str:
