@@ -12,6 +12,7 @@ import unicodedata
 from typing import TYPE_CHECKING, Final
 
 from moonpool.catalog.names import PACKAGE
+from moonpool.core.hidden_characters import HIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -76,7 +77,9 @@ def manifest_lines(servers: Sequence[ServerSummary], *, about: bool = True) -> s
 
 
 def _printable(character: str) -> str:
-    """Line breaks and odd spaces become spaces; control, format, private and unassigned characters go."""
+    """Line breaks and odd spaces become spaces; control, format, private, unassigned and hidden characters go."""
+    if character in HIDDEN:
+        return ""
     category = unicodedata.category(character)
     if character.isspace() or category.startswith("Z"):
         return " "

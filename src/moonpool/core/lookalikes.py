@@ -9,6 +9,8 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
+from moonpool.core.hidden_characters import HIDDEN
+
 _DRAWN_ALIKE: Final = str.maketrans({
     # Cyrillic
     "\u0430": "a", "\u0435": "e", "\u043e": "o", "\u0440": "p", "\u0441": "c", "\u0443": "y", "\u0445": "x",
@@ -24,15 +26,19 @@ _DRAWN_ALIKE: Final = str.maketrans({
     "\u03a1": "P", "\u03a4": "T", "\u03a5": "Y", "\u03a7": "X", "\u03f9": "C",
     # Armenian
     "\u0585": "o", "\u057d": "u", "\u0570": "h", "\u0578": "n",
+    # Cherokee
+    "\u13a0": "D", "\u13a1": "R", "\u13a2": "T", "\u13a9": "Y", "\u13aa": "A", "\u13ab": "J", "\u13ac": "E",
+    "\u13b3": "W", "\u13b7": "M", "\u13bb": "H", "\u13c0": "G", "\u13c2": "h", "\u13c3": "Z", "\u13cf": "b",
+    "\u13d2": "R", "\u13d4": "W", "\u13d5": "S", "\u13d9": "V", "\u13da": "S", "\u13de": "L", "\u13df": "C",
+    "\u13e2": "P", "\u13e6": "K", "\u13f4": "B",
     # other
     "\u0131": "i", "\u0251": "a", "\u0261": "g", "\u2010": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-",
-    "\u2212": "-",
+    "\u2212": "-", "\u02d7": "-", "\u2043": "-", "\u06d4": "-",
 })  # fmt: skip
-_NOT_DRAWN: Final = dict.fromkeys([
-    0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0),
-])  # fmt: skip
+_NOT_DRAWN: Final = dict.fromkeys(map(ord, HIDDEN))
 
 
 def looks_like(name: str) -> str:
     """The same text for names that look the same. Only for comparing."""
-    return unicodedata.normalize("NFKC", name).translate(_NOT_DRAWN).translate(_DRAWN_ALIKE)
+    plain = unicodedata.normalize("NFKC", name.translate(_NOT_DRAWN)).translate(_NOT_DRAWN).translate(_DRAWN_ALIKE)
+    return " ".join(plain.split())

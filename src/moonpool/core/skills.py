@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import InputError
 from moonpool.core.frontmatter import read_frontmatter
+from moonpool.core.hidden_characters import is_seen, without_looks
 from moonpool.core.library import LibraryEntry, LibrarySource
 from moonpool.core.library_bounds import DESCRIPTION_CHARS_MAX, ROOTS, check_files, check_name
 from moonpool.core.naming import safe_identifier
@@ -128,12 +129,12 @@ def importable(paths: Iterable[str]) -> tuple[str, ...]:
 def readable(text: str) -> str:
     r"""`text` with its line ends and spaces as they are, and without anything that acts on a reader unseen.
 
-    Control, format and unassigned characters (escape sequences, bidirectional overrides, tags) are written out as
-    `\x1b`; odd spaces are plain ones, a tab is four.
+    Control, format and unassigned characters (escape sequences, bidirectional overrides, tags), fillers and variation
+    selectors are written out as `\x1b`; odd spaces are plain ones, a tab is four. The selector behind an emoji goes.
     """
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
-    return "".join(char if char == "\n" or char.isprintable() else _visible(char) for char in text)
+    return "".join(char if char == "\n" or is_seen(char) else _visible(char) for char in without_looks(text))
 
 
 def _visible(char: str) -> str:

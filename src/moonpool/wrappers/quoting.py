@@ -14,6 +14,8 @@ import textwrap
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Final
 
+from moonpool.core.hidden_characters import all_seen, is_seen, without_looks
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -52,8 +54,8 @@ def prose(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Text on one line: every run of whitespace is one space, what does not print is escaped."""
-    text = " ".join(text.split())
-    return text if text.isprintable() else "".join(map(_printable, text))
+    text = without_looks(" ".join(text.split()))
+    return text if all_seen(text) else "".join(map(_printable, text))
 
 
 def docstring(paragraphs: Iterable[str], indent: str) -> list[str]:
@@ -94,4 +96,4 @@ def _literal(value: JsonValue) -> str:
 
 
 def _printable(character: str) -> str:
-    return character if character.isprintable() else repr(character)[1:-1]
+    return character if is_seen(character) else character.encode("unicode_escape", "surrogatepass").decode()

@@ -14,6 +14,7 @@ import jsonschema_rs
 import msgspec
 
 from moonpool.broker.phrases import printable
+from moonpool.core.hidden_characters import all_seen, without_looks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,7 +117,7 @@ def _words(field: Any) -> list[JsonValue]:
 
 
 def _can_be_shown(word: JsonValue) -> bool:
-    return not isinstance(word, str) or word.translate(_JOINERS).isprintable()
+    return not isinstance(word, str) or all_seen(without_looks(word).translate(_JOINERS))
 
 
 def _is_plain(field: Any) -> bool:

@@ -416,7 +416,7 @@ export interface ScanKeysInput {
 /**
  * Scan keys in the Redis database using the SCAN command (non-blocking, production-safe).
  *
- * ⚠️ IMPORTANT: This returns PARTIAL results from one iteration. Use scan_all_keys()
+ * ⚠ IMPORTANT: This returns PARTIAL results from one iteration. Use scan_all_keys()
  * to get ALL matching keys, or call this function multiple times with the returned cursor
  * until cursor becomes 0.
  *
@@ -463,7 +463,7 @@ export interface ScanAllKeysInput {
  * This function automatically handles the SCAN cursor iteration to collect all matching keys.
  * It's safer than KEYS * for large databases but will still collect all results in memory.
  *
- * ⚠️ WARNING: With very large datasets (millions of keys), this may consume significant memory.
+ * ⚠ WARNING: With very large datasets (millions of keys), this may consume significant memory.
  * For large-scale operations, consider using scan_keys() with manual iteration instead.
  *
  * Args:
