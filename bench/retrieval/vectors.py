@@ -8,7 +8,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from moonpool.bootstrap import data_folder, make_model, vector_maker
+from moonpool.bootstrap import data_folder
+from moonpool.bootstrap.models import make_model, vector_maker
 from moonpool.catalog.catalog import Catalog
 from moonpool.embeddings.errors import DenseUnavailableError
 from moonpool.settings import Settings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from moonpool.bootstrap import make_model, vector_maker
+from moonpool.bootstrap.models import make_model, vector_maker
 from moonpool.core.errors import ConfigError
 from moonpool.core.manifest import Manifest
 from moonpool.embeddings.errors import DenseUnavailableError

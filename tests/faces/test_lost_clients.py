@@ -16,7 +16,7 @@ import pytest
 from apps import DATA, fixture_server
 from faces.modern_client import ModernClient, answers_to
 from faces.raw_client import PATIENCE_S, RawClient
-from moonpool.bootstrap import replay_run
+from moonpool.bootstrap.replays import replay_run
 from moonpool.runtime.approvals import Answerer, Approvals
 from moonpool.runtime.process_marks import is_gone
 from moonpool.runtime.replay import ReplayRequest

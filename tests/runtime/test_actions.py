@@ -18,7 +18,8 @@ import anyio
 import pytest
 
 from apps import fixture_server, fresh_data, open_app, run
-from moonpool.bootstrap import open_recordings, replay_run
+from moonpool.bootstrap import open_recordings
+from moonpool.bootstrap.replays import replay_run
 from moonpool.broker.approval import ScriptedApprover
 from moonpool.core.actions import read_action
 from moonpool.core.audit import JournalError

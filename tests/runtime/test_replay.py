@@ -15,7 +15,8 @@ import anyio
 import pytest
 
 from apps import DATA, fixture_server, open_app, run
-from moonpool.bootstrap import open_recordings, replay_run
+from moonpool.bootstrap import open_recordings
+from moonpool.bootstrap.replays import replay_run
 from moonpool.bootstrap.sandboxes import sandbox_spec
 from moonpool.broker.approval import approve
 from moonpool.broker.policy_file import load_policy_file

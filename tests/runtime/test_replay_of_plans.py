@@ -10,7 +10,7 @@ import anyio.to_thread
 import pytest
 
 from apps import DATA
-from moonpool.bootstrap import replay_run
+from moonpool.bootstrap.replays import replay_run
 from moonpool.core.receipts import problem_inside
 from moonpool.runtime.receipts import make_receipt
 from moonpool.runtime.replay import ReplayRequest

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from apps import DATA, fresh_data, open_app, run
-from moonpool.bootstrap import replay_run
+from moonpool.bootstrap.replays import replay_run
 from moonpool.core.skills import skill_source
 from moonpool.runtime.replay import ReplayRequest
 from moonpool.runtime.replay_report import ReplayEnd

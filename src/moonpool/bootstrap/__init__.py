@@ -6,11 +6,9 @@ other languages, `models` what vector search needs, `tickets` what a caller of t
 """
 
 from moonpool.bootstrap.app import App, assemble
-from moonpool.bootstrap.models import make_model, vector_maker
 from moonpool.bootstrap.places import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes
 from moonpool.bootstrap.recordings import open_recordings
-from moonpool.bootstrap.replays import replay_run
 from moonpool.bootstrap.sandboxes import BACKENDS, assemble_backend, image_spec
 from moonpool.bootstrap.tickets import local_principal
 from moonpool.bootstrap.tools import assemble_tools, make_lessons, make_redactor
@@ -26,10 +24,7 @@ __all__ = [
     "image_spec",
     "local_principal",
     "make_lessons",
-    "make_model",
     "make_redactor",
     "open_recordings",
-    "replay_run",
     "sandbox_uid",
-    "vector_maker",
 ]

@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Never
 
-from moonpool.bootstrap.models import VectorMaker, vector_maker
 from moonpool.bootstrap.places import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes, make_languages
 from moonpool.bootstrap.recordings import open_recorder
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
     from pathlib import Path
 
+    from moonpool.bootstrap.models import VectorMaker
     from moonpool.broker.approval import Approver
     from moonpool.broker.config import McpConfig
     from moonpool.core.envelope import Envelope
@@ -173,8 +173,16 @@ async def assemble(
             policy=policy,
             outcomes=OutcomeStore(outcomes_dir(data)),
             approvals=answers,
-            vectors=vector_maker(settings, data),
+            vectors=_vectors(settings, data),
         )
+
+
+def _vectors(settings: Settings, data: Path) -> VectorMaker | None:
+    if settings.dense_kind is None:
+        return None
+    from moonpool.bootstrap.models import vector_maker  # noqa: PLC0415  with all of `embeddings`; most search by words
+
+    return vector_maker(settings, data)
 
 
 async def _show_tools(sandbox: Sandbox, toolbox: Toolbox) -> None:

@@ -6,7 +6,6 @@ import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from moonpool.bootstrap.logins import make_credentials, open_logins
 from moonpool.bootstrap.places import data_folder
 from moonpool.bootstrap.tickets import local_principal
 from moonpool.broker.known_values import GrowingValues
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.broker.config import McpConfig, ServerConfig
+    from moonpool.broker.oauth.credentials import Credentials
     from moonpool.broker.oauth.login import UserAgent
     from moonpool.broker.upstreams.base import Upstream
     from moonpool.broker.upstreams.questions import QuestionHandlers
@@ -146,7 +146,11 @@ async def open_toolbox(  # noqa: PLR0913  parts of the composition
     if config is not None and keys:
         from moonpool.broker.upstreams import open_upstreams  # noqa: PLC0415
 
-        credentials = make_credentials(config, open_logins(data, environ), agent=agent, on_secrets=learn)
+        credentials: dict[str, Credentials] = {}
+        if any(server.url for server in servers):
+            from moonpool.bootstrap.logins import make_credentials, open_logins  # noqa: PLC0415  with all of OAuth
+
+            credentials = make_credentials(config, open_logins(data, environ), agent=agent, on_secrets=learn)
         for one in credentials.values():
             stack.push_async_callback(one.close)
         eras = await asyncio.to_thread(_known_eras, keys, cache)

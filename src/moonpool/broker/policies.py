@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from moonpool.broker.policy_file import load_policy_file
 from moonpool.core.json import digest_json
 from moonpool.core.policy import (
     Label,
@@ -50,7 +49,12 @@ def files_digest(settings: Settings) -> str | None:
 
 def _file_layers(path: Path | None, key: Path | None, session: Path | None) -> tuple[Layer, ...]:
     named = {LayerName.ORGANISATION: path, LayerName.KEY: key, LayerName.SESSION: session}
-    return tuple(load_policy_file(file, name).layer for name, file in named.items() if file is not None)
+    files = {name: file for name, file in named.items() if file is not None}
+    if not files:
+        return ()
+    from moonpool.broker.policy_file import load_policy_file  # noqa: PLC0415  with a reader of TOML; most have no file
+
+    return tuple(load_policy_file(file, name).layer for name, file in files.items())
 
 
 def _idle_rules(policy: Policy) -> Iterator[str]:

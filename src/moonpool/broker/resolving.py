@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from moonpool.broker.call_examples import CallExamples
 from moonpool.broker.context import UNKNOWN_SERVER
 from moonpool.broker.failures import not_listed
 from moonpool.broker.passage import Refusal
@@ -22,6 +21,7 @@ from moonpool.broker.validation import LARGE_BYTES, check_arguments, encoded_siz
 from moonpool.core.calls import CallErrorType
 
 if TYPE_CHECKING:
+    from moonpool.broker.call_examples import CallExamples
     from moonpool.broker.context import CallContext
     from moonpool.broker.passage import Passage
     from moonpool.broker.validation import SchemaChecks
@@ -33,7 +33,7 @@ class Resolving:
 
     def __init__(self, checks: SchemaChecks) -> None:
         self._checks = checks
-        self._examples = CallExamples()
+        self._examples: CallExamples | None = None
 
     async def resolve(self, passage: Passage) -> None:
         """Find the tool. Raises Refusal."""
@@ -83,4 +83,9 @@ class Resolving:
         if tool is None or session.examples >= session.limits.examples_max:
             return problem
         session.examples += 1
+        if self._examples is None:
+            # Here, because all that writes wrappers is imported with it.
+            from moonpool.broker.call_examples import CallExamples  # noqa: PLC0415
+
+            self._examples = CallExamples()
         return self._examples.after(problem, tool, session.manifest(), language=session.language)

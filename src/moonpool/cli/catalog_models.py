@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from moonpool.bootstrap import make_model
+from moonpool.bootstrap.models import make_model
 from moonpool.cli.config_choice import data_folder
 from moonpool.embeddings.arrays import need_extra
 from moonpool.settings import Settings

@@ -49,7 +49,7 @@ def replay_and_print(run_id: str, policy: Path | None, code: Path | None, *, as_
 
 
 async def _replay(settings: Settings, request: ReplayRequest) -> ReplayReport:
-    from moonpool.bootstrap import replay_run
+    from moonpool.bootstrap.replays import replay_run
     from moonpool.environments.progress import stderr_progress
 
     with stderr_progress() as progress:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from moonpool.bootstrap import assemble_tools, data_folder, local_principal, make_lessons, make_redactor, vector_maker
+from moonpool.bootstrap import assemble_tools, data_folder, local_principal, make_lessons, make_redactor
+from moonpool.bootstrap.models import vector_maker
 from moonpool.broker.policies import policy_in_force
 from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.filters import only_tools

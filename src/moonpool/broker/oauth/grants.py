@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from moonpool.broker.expansion import conceal
-from moonpool.broker.oauth.assertion import ASSERTION_TYPE, client_assertion
 from moonpool.broker.oauth.errors import GrantRefusedError, OAuthError
 from moonpool.broker.upstreams.base import said
 
@@ -113,6 +112,9 @@ def _authenticated(client: ClientIdentity, form: dict[str, str], issuer: str) ->
     """The form and the headers that show who we are. Raises OAuthError."""
     headers: dict[str, str] = {}
     if client.private_key:
+        # Here, because its cryptography takes as long to import as a sandbox to start, and few servers want it.
+        from moonpool.broker.oauth.assertion import ASSERTION_TYPE, client_assertion  # noqa: PLC0415
+
         signed = client_assertion(client.private_key, client_id=client.client_id, issuer=issuer)
         return {**form, "client_assertion_type": ASSERTION_TYPE, "client_assertion": signed}, headers
     if client.auth_method == "client_secret_basic":
