@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path  # noqa: TC003  typer reads the annotations
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,13 +27,13 @@ def run(  # noqa: PLR0913, PLR0917  one parameter per option
         ),
     ] = None,
     config: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             help="Servers (mcpServers JSON). Default: ./moonpool.json, else what `moonpool init` wrote.", metavar="FILE"
         ),
     ] = None,
     policy: Annotated[
-        Path | None,
+        str | None,
         typer.Option(help="Rules for tool calls (TOML). Default: MOONPOOL_POLICY, else none.", metavar="FILE"),
     ] = None,
     session: Annotated[
@@ -63,7 +63,7 @@ def run(  # noqa: PLR0913, PLR0917  one parameter per option
         str | None, typer.Option(help="Run under this plan of a dry run; only its calls are made.", metavar="PLAN_ID")
     ] = None,
     placeholders: Annotated[
-        Path | None,
+        str | None,
         typer.Option(help="What a rehearsal answers calls with (TOML): `server.tool` = result.", metavar="FILE"),
     ] = None,
 ) -> None:
@@ -78,8 +78,8 @@ def run(  # noqa: PLR0913, PLR0917  one parameter per option
         file=file,
         inline=code,
         language=language,
-        config=config,
-        policy=policy,
+        config=_path(config),
+        policy=_path(policy),
         session=session,
         timeout_s=timeout,
         environment=env,
@@ -91,6 +91,11 @@ def run(  # noqa: PLR0913, PLR0917  one parameter per option
         dry_run=dry_run,
         plan_first=plan_first,
         plan=plan,
-        placeholders=placeholders,
+        placeholders=_path(placeholders),
     )
     sys.exit(answer_in_one_line(order))
+
+
+def _path(text: str | None) -> Path | None:
+    """Not typer's business: see `plain_parameters`."""
+    return None if text is None else Path(text)
