@@ -38,6 +38,9 @@ def mcp(
     """Serve MCP on standard input and output: three tools (or one) in front of all configured servers."""
     import asyncio
 
-    from moonpool.cli.mcp_service import serve_stdio
+    from moonpool.cli.importing import no_collection
+
+    with no_collection():
+        from moonpool.cli.mcp_service import serve_stdio
 
     asyncio.run(serve_stdio(config, approve, policy=policy, environment=env, backend=backend, catalog=catalog))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.cli.approvers import open_approver, respondent_beside
 from moonpool.cli.config_choice import data_folder, read_config
+from moonpool.cli.importing import no_collection
 from moonpool.cli.interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -32,13 +33,14 @@ async def _beside(work: Coroutine[object, object, None]) -> AsyncGenerator[None]
 
 async def run_here(parts: RunParts) -> None:
     """Run the code and print its line. Raises MoonpoolError before there is an envelope."""
-    from moonpool.bootstrap import assemble
-    from moonpool.environments.progress import stderr_progress
-    from moonpool.runtime.answering import answered_by
-    from moonpool.runtime.envelope_line import envelope_line
-    from moonpool.runtime.missing_tools import tell_missing_tools
-    from moonpool.runtime.planning import plan_first, told_of
-    from moonpool.runtime.runs import CodeRequest
+    with no_collection():
+        from moonpool.bootstrap import assemble
+        from moonpool.environments.progress import stderr_progress
+        from moonpool.runtime.answering import answered_by
+        from moonpool.runtime.envelope_line import envelope_line
+        from moonpool.runtime.missing_tools import tell_missing_tools
+        from moonpool.runtime.planning import plan_first, told_of
+        from moonpool.runtime.runs import CodeRequest
 
     interrupts = Interrupts()
     config = read_config(parts.order.config)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moonpool.cli.config_choice import load_servers
+from moonpool.cli.importing import no_collection
 from moonpool.cli.private_memory import keep_memory_private
 from moonpool.cli.standard_streams import code_of, one_sentence, sentence_and_code
 from moonpool.settings import Settings
@@ -47,11 +48,12 @@ class StartReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _hold(start: SessionStart, starter: _Starter) -> None:
-    from moonpool.bootstrap import assemble, data_folder
-    from moonpool.broker.policies import file_digest
-    from moonpool.runtime.answering import answered_by
-    from moonpool.runtime.session_files import SessionFolder
-    from moonpool.runtime.session_host import ClientApprover, SessionHost, SessionIdentity
+    with no_collection():
+        from moonpool.bootstrap import assemble, data_folder
+        from moonpool.broker.policies import file_digest
+        from moonpool.runtime.answering import answered_by
+        from moonpool.runtime.session_files import SessionFolder
+        from moonpool.runtime.session_host import ClientApprover, SessionHost, SessionIdentity
 
     settings = Settings.load(
         os.environ,
