@@ -112,6 +112,9 @@ async def test_nobody_answers_and_the_call_is_refused(store: ApprovalStore, appr
 
 async def test_a_queue_that_cannot_be_used_is_a_no(store: ApprovalStore, tmp_path: Path) -> None:
     class Broken(ApprovalStore):
+        def is_unused(self) -> bool:
+            return False
+
         def put(self, request: QueuedRequest) -> None:  # noqa: ARG002
             raise ApprovalQueueError(f"{tmp_path} is full")
 
@@ -127,6 +130,16 @@ async def test_a_queue_that_cannot_be_used_is_a_no(store: ApprovalStore, tmp_pat
     assert outcome.error is not None
     assert str(tmp_path) not in outcome.error.message
     assert told == [f"{tmp_path} is full"]
+
+
+async def test_standing_answers_are_not_looked_for_where_nobody_ever_kept_one(tmp_path: Path) -> None:
+    class Unread(ApprovalStore):
+        def standing_for(self, *_: str) -> list[Any]:
+            raise AssertionError("nothing can stand there")
+
+    bench = bench_with(AutoApprover(), Unread(tmp_path / "x", is_gone=lambda _: None))
+    assert type_of(await bench.call("write")) == ""
+    assert not (tmp_path / "x").exists()
 
 
 async def test_a_standing_answer_is_found_before_anybody_is_asked(

@@ -122,7 +122,11 @@ class ApprovalAnswerError(MoonpoolError):
 
 
 class ApprovalQueue(Protocol):
-    """A queue as whoever asks sees it. Blocking; its methods raise ApprovalQueueError."""
+    """A queue as whoever asks sees it. Blocking but for `is_unused`; its methods raise ApprovalQueueError."""
+
+    def is_unused(self) -> bool:
+        """Whether nobody has ever kept a request or an answer. One look at a folder."""
+        ...
 
     def put(self, request: QueuedRequest) -> None:
         """Let `request` wait for an answer."""

@@ -59,6 +59,9 @@ class ApprovalStore:
         self.path, self._file = path, ApprovalsFile(path)
         self._is_gone, self._clock = is_gone, clock
 
+    def is_unused(self) -> bool:
+        return not self._file.exists()
+
     def put(self, request: QueuedRequest) -> None:
         with self._file.writing() as connection:
             now = self._clock()
@@ -159,8 +162,8 @@ class ApprovalStore:
             return [self._standing(row) for row in rows.fetchall()]
 
     def standing_for(self, principal: str, server_id: str, tool_name: str) -> list[StandingAnswer]:
-        if not self._file.exists():
-            return []  # most installations have none; nothing is made for looking
+        if self.is_unused():
+            return []  # nothing is made for looking
         with self._file.reading() as connection:
             rows = connection.execute(
                 f"{_SELECT_STANDING} WHERE principal = ? AND server_id = ? AND tool_name = ? AND expires_at > ? "
