@@ -1,13 +1,11 @@
 """Group `wrappers`: trees and stubs of published tool lists, and whether the time grows with their number only.
 
-`python -m bench.wrappers --toollists DIR [--json]` measures the lists of a folder: one JSON file per server, which is
-an array of tools, an object with a member `tools`, or a recorded answer with that object as its `result`.
+A folder of lists holds one JSON file per server, which is an array of tools, an object with a member `tools`, or a
+recorded answer with that object as its `result`. `bench.wrappers` measures anybody's.
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import gc
 import json
 import sys
@@ -18,8 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from bench.peers.company import ECHO
 from bench.peers.venvs import PeerMissingError
-from bench.sampling import Case, median, percentile, take_turns, with_skipped
-from moonpool.catalog.tokens import count_tokens
+from bench.sampling import Case, median, take_turns, with_skipped
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.wrappers.stubs import render_stub
 from moonpool.wrappers.tree import render_tree
@@ -48,7 +45,7 @@ def load_lists(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 def _read_list(path: Path) -> list[dict[str, Any]]:
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
+        found: Any = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError, OSError) as error:
         raise ListError(f"{path}: no JSON: {error}") from None
     for member in ("result", "tools"):
@@ -137,41 +134,3 @@ async def _add_ipybox(cases: list[Case], world: World | None, lists: dict[str, l
 
     cases.append(Case(name="ipybox.wrappers", take=generate))
     return {}
-
-
-def _token_share(manifest: Manifest) -> dict[str, float]:
-    """Stubs beside `tools/list`, in o200k tokens; other forms: `python -m bench.tokens`."""
-    names = render_tree(manifest).names
-    tools = list(manifest.tools())
-    whole = sum(count_tokens(json.dumps(tool.raw, ensure_ascii=False, separators=(",", ":"))) for tool in tools)
-    stubs = sum(count_tokens(render_stub(tool, names=names)) for tool in tools)
-    return {"json_tokens": whole, "stub_tokens": stubs, "stub_share": round(stubs / whole, 3)}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.wrappers", description="Time wrappers of tool lists.")
-    parser.add_argument("--toollists", type=Path, default=TOOL_LISTS, metavar="DIR")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args()
-    try:
-        lists = load_lists(options.toollists)
-    except ListError as error:
-        parser.error(str(error))
-    from bench.sizes import TINY  # noqa: PLC0415
-
-    measured = asyncio.run(measure(None, replace(TINY, slow_rounds=options.rounds), options.toollists))
-    found = {
-        "tools": sum(map(len, lists.values())),
-        "servers": len(lists),
-        "ms_p50": round(median(measured.samples("wrappers.x1")), 1),
-        "ms_p95": round(percentile(measured.samples("wrappers.x1"), 0.95), 1),
-        "ms_min": round(min(measured.samples("wrappers.x1")), 1),
-        "linear": round(median(measured.samples("wrappers.linear")), 3),
-        **_token_share(manifest_of(lists)),
-    }
-    if options.json:
-        print(json.dumps(found))
-    else:
-        for name, value in found.items():
-            print(f"{name:10} {value}")

@@ -6,11 +6,12 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from bench.retrieval.query_sets import DataError, left_out, load_collections
 from bench.retrieval.report import as_json, print_tables
 from bench.retrieval.run import run
-from bench.retrieval.scale import SIZES, measure_apart
+from bench.retrieval.scale import SIZES, ScaleError, measure_apart
 from bench.retrieval.vectors import CatalogMaker, have_model
 from moonpool.embeddings.errors import DenseUnavailableError
 
@@ -31,7 +32,12 @@ def main(arguments: list[str] | None = None) -> int:
         found = run(collections, CatalogMaker(options.dense), peers=not options.no_peers)
     except (DataError, DenseUnavailableError, OSError) as error:
         parser.error(str(error))
-    scale = [] if options.no_scale else [measure_apart(size) for size in SIZES]
+    scale: list[dict[str, Any]] = []
+    for size in () if options.no_scale else SIZES:
+        try:
+            scale.append(measure_apart(size))
+        except ScaleError as error:
+            found.missing[f"{size} made-up tools"] = str(error)
     if options.json:
         print(json.dumps(as_json(found, collections, scale)))
     else:

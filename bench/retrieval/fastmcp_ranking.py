@@ -9,7 +9,7 @@ import json
 import re
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bench.peers.venvs import PeerMissingError, peer_python
 from bench.retrieval.metrics import DEPTH
@@ -48,9 +48,16 @@ def _tools(collection: Collection, *, prefixed: bool) -> list[dict[str, Any]]:
     for tool in collection.manifest.tools():
         namespace = re.sub(r"[^A-Za-z0-9_-]+", "_", tool.server_id)
         name = f"{namespace}_{tool.name}" if prefixed else tool.name
-        schema = tool.input_schema if isinstance(tool.input_schema, dict) else {"type": "object"}
-        tools.append({"name": name, "description": tool.description, "schema": schema})
+        tools.append({"name": name, "description": tool.description, "schema": _readable(tool.input_schema)})
     return tools
+
+
+def _readable(schema: object) -> dict[str, Any]:
+    """The schema, without properties that are none: fastmcp would fail on them, and all other tools with it."""
+    if not isinstance(schema, dict):
+        return {"type": "object"}
+    found = cast("dict[str, Any]", schema)
+    return found if isinstance(found.get("properties", {}), dict) else {**found, "properties": {}}
 
 
 def _ask(order: dict[str, Any]) -> list[list[list[int]]]:
@@ -60,7 +67,7 @@ def _ask(order: dict[str, Any]) -> list[list[list[int]]]:
             command, input=json.dumps(order), capture_output=True, encoding="utf-8", timeout=_ANSWER_S, check=True
         )
     except subprocess.CalledProcessError as error:
-        raise PeerMissingError(f"fastmcp failed: {error.stderr.strip()[-300:]}") from None
+        raise PeerMissingError(f"fastmcp failed: {' '.join(error.stderr.split())[-300:]}") from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PeerMissingError(f"fastmcp failed: {error}") from None
     return json.loads(done.stdout)

@@ -136,10 +136,12 @@ def _query_set(name: str, asked: Sequence[Question]) -> QuerySet:
 def _rows(path: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")  # not splitlines: JSON may hold other ends of lines
+        text = path.read_text(encoding="utf-8-sig")  # some editors put a byte order mark before the first line
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: no UTF-8: {error.reason} at byte {error.start}") from None
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text.split("\n"), 1):  # not splitlines: JSON may hold other ends of lines
         if not line.strip():
             continue
         try:
@@ -148,8 +150,18 @@ def _rows(path: Path) -> list[dict[str, Any]]:
             raise DataError(f"{path}:{number}: no JSON: {error}") from None
         if not isinstance(row, dict):
             raise DataError(f"{path}:{number}: a row must be an object")
-        rows.append(row)
+        rows.append(_without_surrogates(row))
     return rows
+
+
+def _without_surrogates(row: dict[str, Any]) -> dict[str, Any]:
+    """JSON may escape half a character; no file, pipe or tokenizer takes it. A row has few of them, if any."""
+    text = json.dumps(row, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.loads(text.encode("utf-8", "replace"))
+    return row
 
 
 def _manifest(rows: list[dict[str, Any]], place: str) -> Manifest:

@@ -18,10 +18,20 @@ _LIMIT_S = 900.0
 _ROOT = Path(__file__).parents[2]
 
 
+class ScaleError(Exception):
+    """One size could not be measured; the text says why."""
+
+
 def measure_apart(tool_count: int) -> dict[str, Any]:
-    """Measure one size in a fresh process, so that its memory is its own."""
+    """Measure one size in a fresh process, so that its memory is its own. Raises ScaleError."""
     command = [sys.executable, "-m", "bench.retrieval.scale", str(tool_count)]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, encoding="utf-8", timeout=_LIMIT_S, check=True)
+    try:
+        done = subprocess.run(command, cwd=_ROOT, capture_output=True, encoding="utf-8", timeout=_LIMIT_S, check=True)
+    except subprocess.CalledProcessError as error:
+        said = " ".join(error.stderr.split())[-300:]
+        raise ScaleError(f"its process ended with {error.returncode}: {said or 'it said nothing'}") from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ScaleError(str(error)) from None
     return json.loads(done.stdout)
 
 

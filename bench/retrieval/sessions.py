@@ -1,7 +1,7 @@
 """Whole tasks replayed: what an agent that searches with its own words is shown, and what that costs in tokens.
 
 Tasks are rows of `tasks.jsonl`; the searches that an agent really made for them are rows of `agent_queries.jsonl` with
-the same `task_id`. Rows without gold count here: the agent made them all the same.
+the same `task_id`. Searches without gold count here: the agent made them all the same. Tasks without gold do not.
 
 Coverage: of a task's gold tools, the share named within so many lines when all its searches are asked at once and
 answered in turn. Discovery: tokens of one search call per query with as many lines as the MCP face gives (beside it: of
@@ -14,11 +14,12 @@ three definitions and the instructions of its handshake with these servers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from bench.retrieval.query_sets import gold_groups
+from bench.retrieval.systems import asked_text
 from bench.tokens import face_cost
-from moonpool.catalog.questions import QUERIES_MAX, QUERY_CHARS_MAX
+from moonpool.catalog.questions import QUERIES_MAX
 from moonpool.catalog.render import ALSO_MAX, hit_lines
 from moonpool.catalog.tokens import DefinitionCosts, count_tokens
 from moonpool.faces.mcp.arguments import LIMIT_DEFAULT
@@ -52,7 +53,7 @@ class Replay:
 def replay(collection: Collection, catalog: Catalog) -> Replay | None:
     """None where the collection logs no searches of agents."""
     searches = _searches(collection)
-    tasks = [row for row in collection.rows.get("tasks", []) if str(row.get("id")) in searches]
+    tasks = [row for row in collection.rows.get("tasks", []) if str(row.get("id")) in searches and gold_groups(row)]
     if not tasks:
         return None
     keys = {f"{tool.server_id}/{tool.name}": tool.key for tool in collection.manifest.tools()}
@@ -91,7 +92,7 @@ def _searches(collection: Collection) -> dict[str, list[dict[str, Any]]]:
 def _coverage(
     task: dict[str, Any], queries: list[str], catalog: Catalog, keys: dict[str, Key], *, limit: int = SHOWN
 ) -> float:
-    asked = [query[:QUERY_CHARS_MAX] for query in dict.fromkeys(queries)][:QUERIES_MAX]
+    asked = [asked_text(query) for query in dict.fromkeys(queries)][:QUERIES_MAX]
     hits = catalog.search(asked, limit=limit, detail="name")[:SHOWN]
     shown = {catalog.find_path(path).key for hit in hits for path in (hit.path, *hit.also[:ALSO_MAX])}
     groups = gold_groups(task)
@@ -99,10 +100,14 @@ def _coverage(
 
 
 def _tokens(searches: list[dict[str, Any]], catalog: Catalog, keys: dict[str, Key], *, at_once: bool = False) -> int:
-    queries = [row["query"][:QUERY_CHARS_MAX] for row in searches]
+    queries = [asked_text(row["query"]) for row in searches]
     calls = [queries[:QUERIES_MAX]] if at_once else [[query] for query in queries]
     spent = FIXED_TOKENS + sum(count_tokens(hit_lines(catalog.search(call, limit=LIMIT_DEFAULT))) for call in calls)
-    executed = dict.fromkeys(
-        keys[one] for row in searches for one in map(str, row.get("executed") or []) if one in keys
-    )
+    executed = dict.fromkeys(keys[one] for row in searches for one in _executed(row) if one in keys)
     return spent + sum(count_tokens(catalog.definition(*key)) for key in executed)
+
+
+def _executed(row: dict[str, Any]) -> list[str]:
+    """The tools that the task's run called; other collections may call something else so, or have none."""
+    found: Any = row.get("executed")
+    return [one for one in cast("list[Any]", found) if isinstance(one, str)] if isinstance(found, list) else []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from bench.retrieval.metrics import DEPTH
 from moonpool.catalog.documents import tool_document
+from moonpool.catalog.questions import QUERY_CHARS_MAX
 from moonpool.catalog.render import ALSO_MAX
 from moonpool.catalog.text import terms
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from moonpool.catalog.catalog import Catalog
     from moonpool.core.manifest import Manifest
 
-_QUERY_CHARS_MAX = 4_000
 _WEIGHTS = (3.0, 2.0, 0.7, 1.5, 0.8, 0.5, 0.5)
 _K1, _B = 1.2, 0.7
 _FTS_WEIGHTS = (5.0, 5.0, 1.0)
@@ -31,6 +31,11 @@ class Ranker(Protocol):
     def rank(self, query: str, depth: int = DEPTH) -> list[Line]: ...
 
 
+def asked_text(query: str) -> str:
+    """As much of a question as a search takes."""
+    return query.strip()[:QUERY_CHARS_MAX]
+
+
 class OurSearch:
     """What a session asks. `strict`: a folded namesake does not count as shown."""
 
@@ -40,7 +45,7 @@ class OurSearch:
     def rank(self, query: str, depth: int = DEPTH) -> list[Line]:
         if not query.strip():
             return []  # the catalog refuses it
-        hits = self.catalog.search(query[:_QUERY_CHARS_MAX], limit=depth, detail="name")
+        hits = self.catalog.search(asked_text(query), limit=depth, detail="name")
         return [self._line(hit.path, hit.also) for hit in hits]
 
     def _line(self, path: str, also: tuple[str, ...]) -> Line:

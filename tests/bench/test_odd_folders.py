@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from bench.groups import wrapper_trees
 from bench.retrieval import __main__ as retrieval
+from bench.retrieval import scale
 from bench.retrieval.metrics import METRICS
+
+from bench import wrappers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,6 +90,50 @@ def test_odd_rows_are_counted_for_what_they_are(tmp_path: Path, capsys: pytest.C
     assert found["macro"]["R@5"] == 0.6
 
 
+@pytest.mark.parametrize(
+    ("tools", "asked"),
+    [
+        pytest.param(*(f"\ufeff{json.dumps(row)}\r\n\r\n" for row in (TOOLS[1], ASKED)), id="byte order mark and CRLF"),
+        pytest.param(
+            [{**TOOLS[1], "description": "h\ud800"}],
+            r'{"query": "x\ud800", "id": "\ud800", "gold": ["s/y"]}',
+            id="half a character",
+        ),
+        pytest.param(TOOLS, [{**ASKED, "query": " " * 5_000 + "get x"}], id="much space before the words"),
+    ],
+)
+def test_odd_text_is_read_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], tools: Any, asked: Any
+) -> None:
+    tools = tools if isinstance(tools, str) else "\n".join(map(json.dumps, tools))
+    found = measured(capsys, folder(tmp_path, a__tools=tools, a__tasks=asked))
+    assert found["sets"]["a"]["n"] == 1
+
+
+def test_whatever_a_collection_calls_executed_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    searches = [{"id": 1, "task_id": 1, "query": "x", "executed": odd} for odd in (5, "s/get_x", {"s/get_x": 1}, [7])]
+    place = folder(tmp_path, a__tools=TOOLS, a__tasks=[ASKED, {"id": 2, "query": "?"}], a__agent_queries=searches)
+    assert measured(capsys, place)["sessions"]["a"]["tasks"] == 1
+
+
+def test_tasks_without_gold_lower_no_coverage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    searches = [{"id": place, "task_id": place, "query": "get x"} for place in (1, 2)]
+    place = folder(tmp_path, a__tools=TOOLS, a__tasks=[ASKED, {"id": 2, "query": "?"}], a__agent_queries=searches)
+    found = measured(capsys, place)["sessions"]["a"]
+    assert (found["tasks"], found["coverage"]) == (1, 1.0)
+
+
+def test_a_size_that_cannot_be_measured_is_named_beside_what_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scale, "_ROOT", tmp_path / "gone")
+    place = folder(tmp_path, a__tools=TOOLS, a__tasks=[ASKED])
+    assert retrieval.main(["--data", str(place), "--json", "--no-peers"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["sets"]["a"]["n"], found["scale"]) == (1, [])
+    assert set(found["missing"]) == {f"{size} made-up tools" for size in scale.SIZES}
+
+
 def test_every_metric_of_every_set_has_an_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{**ASKED, "id": place, "query": "get x" if place % 2 else "?"} for place in range(20)]
     found = measured(capsys, folder(tmp_path, a__tools=TOOLS, a__tasks=rows))["sets"]["a"]
@@ -125,9 +172,34 @@ def test_a_folder_of_lists_that_cannot_be_read_gets_one_sentence(
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("form", ["[{0}]", '{{"tools": [{0}]}}', '{{"result": {{"tools": [{0}]}}}}'])
+@pytest.mark.parametrize("form", ["\ufeff[{0}]", "[{0}]", '{{"tools": [{0}]}}', '{{"result": {{"tools": [{0}]}}}}'])
 def test_a_list_is_read_in_each_of_its_forms(tmp_path: Path, form: str) -> None:
     (tmp_path / "x.json").write_text(form.format('{"name": "a", "inputSchema": null}'), encoding="utf-8")
     lists = wrapper_trees.load_lists(tmp_path)
     assert [tool["name"] for tool in lists["x"]] == ["a"]
     assert wrapper_trees.render_all(lists) > 0
+
+
+def test_of_many_tools_a_quarter_is_taken_and_rounds_end_in_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wrappers, "_MANY_TOOLS", 7)
+    monkeypatch.setattr(wrappers, "_SECONDS_MAX", 0.0)
+    taken: list[int] = []
+    render_all = wrapper_trees.render_all
+
+    def counted(lists: dict[str, list[dict[str, Any]]], times: int = 1) -> float:
+        taken.append(times * sum(map(len, lists.values())))
+        return render_all(lists, times)
+
+    monkeypatch.setattr(wrappers, "render_all", counted)
+    (tmp_path / "x.json").write_text(json.dumps([{"name": f"t{place}"} for place in range(8)]), encoding="utf-8")
+    assert wrappers.main(["--toollists", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["tools"], found["rounds"], taken) == (8, 1, [2, 8, 2])
+
+
+def test_no_round_at_all_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        wrappers.main(["--toollists", str(tmp_path), "--rounds", "0"])
+    assert "--rounds must be at least 1" in capsys.readouterr().err
