@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from apps import fixture_server, open_app, run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+    from pathlib import Path
 
     from moonpool.bootstrap import App
 
@@ -60,6 +62,8 @@ result = {"hits": hits, "path": first.path, "server": first.server, "stub": same
         ("search('x', server='nosuch')", "known servers: my-sheets"),
         ("definition('my-sheets.nosuch')", "no tool"),
         ("definition('')", "no tool"),
+        ("search(7)", "needs a text or a list of texts, not 7"),
+        ("definition(search('rows'))", "needs a text, not ["),
     ],
 )
 async def test_refusals_say_what_to_do(app: App, expression: str, message: str) -> None:
@@ -67,6 +71,26 @@ async def test_refusals_say_what_to_do(app: App, expression: str, message: str) 
 
     assert envelope.error is not None
     assert message in envelope.error.message
+
+
+async def test_namesakes_are_one_line_and_unspaced_scripts_are_read_by_pairs(tmp_path: Path) -> None:
+    tools = [{"name": "get_rows", "description": "获取天气预报"}, {"name": "getRows"}, {"name": "✓"}]
+    (tmp_path / "tools.json").write_text(json.dumps(tools), encoding="utf-8")
+    server = fixture_server("recorder.py", str(tmp_path / "tools.json"), str(tmp_path / "log"))
+    code = """
+from client.catalog import search
+hits = search("get rows")
+result = [hits, [hit.also for hit in hits], search("天气")[0].path]
+"""
+    async with open_app({"one": server, "two": server}) as opened:
+        envelope = await run(opened, code)
+
+    assert envelope.ok, envelope.error
+    assert envelope.data == [
+        ["servers.one.getRows (also on two)", "servers.one.get_rows — 获取天气预报 (also on two)"],
+        [["servers.two.getRows"], ["servers.two.get_rows"]],
+        "servers.one.get_rows",
+    ]
 
 
 async def test_the_tree_reads_well_without_search(app: App) -> None:

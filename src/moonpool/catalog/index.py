@@ -181,7 +181,7 @@ def _bare_name(document: Document) -> str:
     """What a person kept has no namesakes: it is not the same as a tool of that name."""
     if document.server_id.startswith(KEPT_MARK):
         return f"{document.server_id}.{document.name}"
-    return "".join(filter(str.isalnum, document.name.casefold()))
+    return "".join(filter(str.isalnum, document.name.casefold())) or document.name
 
 
 def _add(postings: _Postings, places: list[tuple[list[float], float]]) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 _ROOT = "/wrappers/current"
 _QUERIES_MAX, _QUERY_CHARS_MAX, _LIMIT_MAX = 10, 4_000, 50
+_ALSO_MAX = 4
 _WEIGHTS = (("name", 3.0), ("server", 1.5), ("summary", 1.0), ("parameters", 0.5))
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
 _STOP_WORDS = (
@@ -32,11 +33,12 @@ _STOP = frozenset(_STOP_WORDS.split())
 class Hit(str):
     """One line on a tool: its path and what it does. A text, so that it prints and goes into `result` as it is."""
 
-    __slots__ = ("about", "path", "server", "tool")
+    __slots__ = ("about", "also", "path", "server", "tool")
     path: str  # servers.<module>.<function>, actions.<category>.<name> or skills.<name>
     server: str  # the server's own id; actions or skills
     tool: str  # the tool's own name
     about: str
+    also: list[str]  # paths of tools of the same name on other servers
 
 
 class _Tools:
@@ -53,7 +55,8 @@ class _Tools:
             for word, weight in _weighted(server, tool).items():
                 self.postings.setdefault(word, {})[slot] = weight
 
-    def rank(self, query: str, server: str | None, read_only: bool, limit: int) -> list[int]:
+    def rank(self, query: str, server: str | None, read_only: bool, limit: int) -> list[list[int]]:
+        """The best tools, each with those of the same name on other servers."""
         scores: dict[int, float] = {}
         for word in dict.fromkeys(_words(query)):
             found = self.postings.get(word, {})
@@ -61,21 +64,36 @@ class _Tools:
             for slot, weight in found.items():
                 scores[slot] = scores.get(slot, 0.0) + rarity * weight / (weight + 1.2)
         kept = [slot for slot in scores if self._admits(slot, server, read_only)]
-        return sorted(kept, key=lambda slot: (-scores[slot], slot))[:limit]
+        groups: dict[tuple[str, int], list[int]] = {}
+        namesakes: dict[tuple[str, str], int] = {}
+        for slot in sorted(kept, key=lambda slot: (-scores[slot], slot)):
+            bare = _bare_name(self.tools[slot][1])
+            own = (self.tools[slot][0]["id"], bare)
+            groups.setdefault((bare, namesakes.get(own, 0)), []).append(slot)
+            namesakes[own] = namesakes.get(own, 0) + 1  # `get-x` and `get_x` of one server stay two tools
+        return list(groups.values())[:limit]
 
     def _admits(self, slot: int, server: str | None, read_only: bool) -> bool:
         of, tool = self.tools[slot]
         return (server is None or server in (of["id"], of["module"])) and (not read_only or tool["readOnly"] is True)
 
-    def hit(self, slot: int) -> Hit:
+    def path(self, slot: int) -> str:
         server, tool = self.tools[slot]
-        path, about = tool.get("path", ""), tool["summary"].removesuffix(".")
-        if path:
+        return tool.get("path") or f"servers.{server['module']}.{tool['python']}"
+
+    def hit(self, group: list[int]) -> Hit:
+        server, tool = self.tools[group[0]]
+        path, about, also = self.path(group[0]), tool["summary"].removesuffix("."), list(map(self.path, group[1:]))
+        if "path" in tool:
             about = f"{tool['kind']}: {about}"
-        else:
-            path = f"servers.{server['module']}.{tool['python']}"
-        hit = Hit(f"{path} — {about}" if about else path)
-        hit.path, hit.server, hit.tool, hit.about = path, server["id"], tool["name"], about
+        elif about == tool["python"]:
+            about = ""  # the path says it
+        line = f"{path} — {about}" if about else path
+        if also:
+            named = ", ".join(one.removeprefix("servers.").rpartition(".")[0] for one in also[:_ALSO_MAX])
+            line += f" (also on {named}{f' and {len(also) - _ALSO_MAX} more' if len(also) > _ALSO_MAX else ''})"
+        hit = Hit(line)
+        hit.path, hit.server, hit.tool, hit.about, hit.also = path, server["id"], tool["name"], about, also
         return hit
 
 
@@ -86,7 +104,7 @@ def search(
 
     `server` and `read_only` (what the server says of its tool) narrow.
     """
-    asked = [queries] if isinstance(queries, str) else list(queries)
+    asked = _texts(queries)
     if not asked or not all(query.strip() for query in asked):
         raise ValueError("a search needs words: say in 3 to 6 of them what the tool should do")
     if len(asked) > _QUERIES_MAX or max(map(len, asked)) > _QUERY_CHARS_MAX:
@@ -98,12 +116,15 @@ def search(
         known = ", ".join(dict.fromkeys(of["id"] for of, _ in tools.tools)) or "none"
         raise LookupError(f"no server {server!r} in this session; known servers: {known[:400]}")
     rankings = [tools.rank(query, server, read_only, limit) for query in asked]
-    slots = dict.fromkeys(ranking[place] for place in range(limit) for ranking in rankings if place < len(ranking))
-    return [tools.hit(slot) for slot in list(slots)[:_LIMIT_MAX]]
+    groups: dict[int, list[int]] = {}
+    for group in (ranking[place] for place in range(limit) for ranking in rankings if place < len(ranking)):
+        groups.setdefault(group[0], group)
+    return [tools.hit(group) for group in list(groups.values())[:_LIMIT_MAX]]
 
 
 def definition(path: str) -> str:
     """How code calls the tool that `path` names (`servers.time.convert_time` or `server.tool`), and what it gives."""
+    (path,) = _texts(path, one=True)
     kept = _tools().kept
     if (entry := kept.get(path) or kept.get(path.replace("_", "-"))) is not None:
         return entry["definition"]
@@ -121,6 +142,14 @@ def definition(path: str) -> str:
     near = search(path.replace(".", " "), limit=3) if path.strip(". ") else []
     hint = f"; near: {', '.join(hit.path for hit in near)}" if near else ""
     raise LookupError(f"no tool {path[:200]!r} in this session{hint}")
+
+
+def _texts(given: object, *, one: bool = False) -> list[str]:
+    found: list[object] = [*given] if isinstance(given, list | tuple) and not one else [given]
+    texts = [text for text in found if isinstance(text, str)]
+    if len(texts) < len(found):
+        raise TypeError(f"needs a text{'' if one else ' or a list of texts'}, not {given!r:.80}")
+    return texts
 
 
 def _kept(root: str) -> dict[str, dict[str, Any]]:
@@ -177,9 +206,23 @@ def _weighted(server: dict[str, Any], tool: dict[str, Any]) -> dict[str, float]:
     return weighted
 
 
+def _bare_name(tool: dict[str, Any]) -> str:
+    """What namesakes share; an action or a skill has none."""
+    if "path" in tool:
+        return tool["path"]
+    return "".join(filter(str.isalnum, tool["name"].casefold())) or tool["name"]
+
+
 def _words(text: str) -> list[str]:
     words = [word.lower() for word in _WORD.findall(text[:8_000])]
-    return [_stem(word) for word in words if word not in _STOP]
+    return [part for word in words if word not in _STOP for part in _parts(word)]
+
+
+def _parts(word: str) -> list[str]:
+    """The stem; of scripts without spaces between words, overlapping pairs of characters."""
+    if "\u3040" <= word[0] <= "\ud7af":
+        return [word[at : at + 2] for at in range(max(1, len(word) - 1))]
+    return [_stem(word)]
 
 
 def _stem(word: str) -> str:
