@@ -12,6 +12,7 @@ from moonpool.core.manifest import Manifest
 from moonpool.wrappers.names import name_manifest
 from moonpool.wrappers.stubs import render_stub
 from moonpool.wrappers.tree import render_tree
+from moonpool.wrappers.typescript_stubs import render_typescript_stub
 from wrappers.regenerate import load_case
 from wrappers.roundtrip import load_real_manifest, make_listing
 
@@ -71,3 +72,38 @@ def test_required_parameters_come_first_and_types_are_written_once() -> None:
     assert render_stub(tool, names=name_manifest(manifest)) == (
         'await servers.s.t(a: P, b: str = "z", c: P = ...):\n"""Do."""\nP = {x: int}\nP.x: Across.'
     )
+
+
+def test_a_name_that_no_identifier_shows_is_told_where_nothing_else_is() -> None:
+    tools = [{"name": "获取天气"}, {"name": "查询", "description": "Ask."}, {"name": "a.b-c"}]
+    manifest = Manifest(servers=(make_listing("s", tools),))
+    names = name_manifest(manifest)
+    python = [render_stub(tool, names=names).splitlines()[1:] for tool in manifest.tools()]
+    typescript = [render_typescript_stub(tool, names=names).splitlines()[0] for tool in manifest.tools()]
+
+    assert python == [['"""获取天气"""'], ['"""Ask."""'], []]
+    assert typescript[:2] == ["/** 获取天气 */", "/** Ask. */"]
+    assert typescript[2].startswith("export function aBC(")
+
+
+def test_defaults_of_another_type_and_nameless_members_pass_a_type_checker() -> None:
+    members = {
+        "count": ({"type": "integer"}, 5.5),
+        "flag": ({"type": "boolean"}, "true"),
+        "words": ({"type": "array", "items": {"type": "string"}}, "a,b"),
+        "inner": ({"type": "object", "properties": {"q": {"type": "integer"}}}, {"q": 1}),
+        "sort": ({"enum": ["x", "y"]}, "x"),
+        "rows": ({"type": "array", "items": {"type": "integer"}}, [1]),
+        "": ({"type": "string"}, "z"),
+    }
+    schema = {"properties": {name: {**kind, "default": value} for name, (kind, value) in members.items()}}
+    files = render_tree(Manifest(servers=(make_listing("s", [{"name": "t", "inputSchema": schema}]),))).files
+    params = files["mcptools/s/t.py"].decode()
+
+    assert 'count: int = alias("count", default=5.5)' in params
+    assert 'flag: bool = alias("flag", default="true")' in params
+    assert 'words: list[str] = alias("words", default="a,b")' in params
+    assert 'inner: Inner = alias("inner", default={"q": 1})' in params
+    assert 'sort: Sort | str = "x"' in params
+    assert "rows: list[int] = [1]" in params
+    assert '    "":' not in files["servers/s/t.py"].decode()

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.naming import name_enum_members
-from moonpool.wrappers.ir import Choice, ListOf, Union
+from moonpool.wrappers.ir import Choice, ListOf, MapOf, Scalar, Union
 from moonpool.wrappers.python_types import (
     HEADER,
     ClassNames,
@@ -27,9 +27,17 @@ from moonpool.wrappers.servers_tree import server_title, summary
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from moonpool.core.json import JsonValue
     from moonpool.wrappers.ir import Member, ObjectShape, ToolShape, TypeExpr
     from moonpool.wrappers.names import ServerNames
 
+_PLAIN: Final[Mapping[Scalar, tuple[type, ...]]] = {
+    Scalar.STRING: (str,),
+    Scalar.INTEGER: (int,),
+    Scalar.NUMBER: (int, float),
+    Scalar.BOOLEAN: (bool,),
+    Scalar.NULL: (type(None),),
+}
 _OWN_WORDS: Final = frozenset({"Params", "Result", "run", "run_async"})
 _ALWAYS: Final = frozenset({"Model", "ToolRunnerError"})
 _CLIENT_WORDS: Final = ("Model", "ToolRunnerError", "alias", "extension", "pack", "run_tool", "run_tool_sync")
@@ -132,15 +140,43 @@ def _model(shape: ObjectShape, classes: Mapping[str, str], enums: Mapping[TypeEx
 
 
 def _field(member: Member, type_text: str) -> str:
-    """`int = 30`: a member that is optional has a default; one that is sent by another name says so."""
+    """`int = 30`: a member that is optional has a default; one that is sent by another name says so.
+
+    A default that is not of the member's type is given in the same way, because a type checker asks nothing there.
+    """
     optional = not member.required
     default = literal(member.default) if member.default and member.default != "null" else "None"
     if optional and default == "None" and type_text != "Any" and not type_text.endswith("None"):
         type_text += " | None"
-    if member.identifier != member.wire_name:
+    if member.identifier != member.wire_name or (optional and default != "None" and not _is_of(member)):
         ending = f", default={default}" if optional else ""
         return f"{type_text} = alias({quote(member.wire_name)}{ending})"
     return f"{type_text} = {default}" if optional else type_text
+
+
+def _is_of(member: Member) -> bool:
+    return member.default is not None and _holds(member.type, json.loads(member.default))
+
+
+def _holds(expression: TypeExpr, value: JsonValue) -> bool:
+    """Whether Python's types take `value` for `expression`, as `annotation` writes it. An object is no class."""
+    match expression:
+        case Scalar.ANY:
+            return True
+        case Scalar():
+            return type(value) in _PLAIN[expression]
+        case Choice(values) if len(values) > 1 and all(one.startswith('"') for one in values):
+            return isinstance(value, str)  # an enum's values, and any other text
+        case Choice(values):
+            return json.dumps(value) in values
+        case ListOf(item):
+            return isinstance(value, list) and all(_holds(item, one) for one in value)
+        case MapOf(item):
+            return isinstance(value, dict) and all(_holds(item, one) for one in value.values())
+        case Union(options):
+            return any(_holds(option, value) for option in options)
+        case _:
+            return False
 
 
 def _remark(member: Member) -> str:

@@ -97,3 +97,8 @@ def _literal(value: JsonValue) -> str:
 
 def _printable(character: str) -> str:
     return character if is_seen(character) else character.encode("unicode_escape", "surrogatepass").decode()
+
+
+def lost_name(name: str) -> str:
+    """A tool's own name, printable, where no identifier can show it; else nothing. Identifiers are ASCII."""
+    return one_line(name) if any(char.isalnum() and not char.isascii() for char in name) else ""

@@ -191,6 +191,9 @@ def _typed_dict(shape: ObjectShape, classes: Mapping[str, str]) -> Iterator[str]
         yield f"{name} = TypedDict({quote(name)}, {{"
         for member in shape.members:
             yield from comment(_remark(member), "    ") if documented else ()
+            if not member.wire_name:
+                yield "    # one more has no name, which a TypedDict cannot say"
+                continue
             yield f"    {quote(member.wire_name)}: {quote(_member_type(member, classes))},"
         yield "})"
     yield from ("", "")

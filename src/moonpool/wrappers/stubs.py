@@ -26,7 +26,7 @@ from moonpool.core.manifest import ToolDefinition
 from moonpool.wrappers.briefing import brief
 from moonpool.wrappers.ir import ListOf, MapOf, Ref, Scalar, TupleOf, Union
 from moonpool.wrappers.python_types import ClassNames, annotation, one_type_per_place
-from moonpool.wrappers.quoting import literal, one_line, prose, quote
+from moonpool.wrappers.quoting import literal, lost_name, one_line, prose, quote
 from moonpool.wrappers.reading import read_shape
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def render_shape_stub(shape: ToolShape, call: str, lesson: Lesson | None = None)
     result = f" -> {stub.text(shape.output)}" if shape.output is not None else ""
     described = [line for member in shape.input.members for line in stub.describe(member, member.identifier)]
     named = [line for key in stub.named for line in stub.define(key)]
-    body = "\n".join(dict.fromkeys([brief(prose(shape.description)) or one_line(shape.title), *described]))
+    about = brief(prose(shape.description)) or one_line(shape.title) or lost_name(shape.name)
+    body = "\n".join(dict.fromkeys([about, *described]))
     text = [f'"""{_closed(body)}"""'] if body else []
     taught = [f"# {line}" for line in learned]
     for example in lesson.examples if lesson else ():

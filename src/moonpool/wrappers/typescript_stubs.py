@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from moonpool.wrappers.briefing import brief
 from moonpool.wrappers.ir import MapOf, Scalar
 from moonpool.wrappers.javascript_quoting import js_literal, property_key
-from moonpool.wrappers.quoting import one_line, prose
+from moonpool.wrappers.quoting import lost_name, one_line, prose
 from moonpool.wrappers.reading import read_shape
 from moonpool.wrappers.stubs import Stub, with_lesson
 from moonpool.wrappers.typescript_types import TYPE_WORDS, type_text
@@ -39,7 +39,8 @@ def render_typescript_stub(tool: ToolDefinition, *, names: TreeNames, lesson: Le
     shape, learned = with_lesson(read_shape(tool), lesson)
     stub = _TypeScriptStub(shape)
     described = [line for member in shape.input.members for line in stub.describe(_noted(member), member.wire_name)]
-    body = "\n".join(dict.fromkeys([brief(prose(shape.description)) or one_line(shape.title), *described]))
+    about = brief(prose(shape.description)) or one_line(shape.title) or lost_name(shape.name)
+    body = "\n".join(dict.fromkeys([about, *described]))
     lines = [f"/** {_closed(body)} */"] if body else []
     result = stub.text(shape.output) if shape.output is not None else "unknown"
     lines.append(f"export function {tool_names.node}({stub.arguments()}): Promise<ToolCallResult<{result}>>;")

@@ -31,7 +31,7 @@ ParameterNamesInput = TypedDict("ParameterNamesInput", {
     "from_": "NotRequired[str]",
     "cls": "NotRequired[str]",
     "2nd": "NotRequired[str]",
-    "": "NotRequired[str]",
+    # one more has no name, which a TypedDict cannot say
     "$filter": "NotRequired[str]",
     "naïve": "NotRequired[str]",
     "x.y": "NotRequired[str]",
