@@ -97,6 +97,18 @@ def test_a_hit_says_few_words_and_cuts_none() -> None:
     assert len(hit_lines(catalog.search("other"))) == len("servers.s.other — ") + HIT_CHARS_MAX + 1
 
 
+def test_a_name_that_the_path_cannot_show_stands_in_for_a_description() -> None:
+    found = catalog_of(listing("s", {"name": "获取天气"})).search("天气")
+
+    assert hit_lines(found) == f"{found[0].path} — 获取天气"
+
+
+def test_names_without_letters_are_no_namesakes() -> None:
+    catalog = catalog_of(*(listing(server, {"name": name, "description": "Tick."}) for server, name in ("a✓", "b✗")))
+
+    assert [hit.also for hit in catalog.search("tick")] == [(), ()]
+
+
 def test_many_namesakes_are_counted() -> None:
     servers = [listing(f"s{number}", {"name": "ping"}) for number in range(8)]
 

@@ -72,6 +72,12 @@ def test_a_tool_that_says_nothing_of_itself_is_listed_by_its_path(tmp_path: Path
     entry = {"command": sys.executable, "args": [str(SERVERS / "recorder.py"), str(tmp_path / "tools.json")]}
     listed = moonpool(tmp_path, "tools", "list", "box", "--config", write_config(tmp_path, {"box": entry}))
     assert listed.stdout.decode().splitlines() == ["servers.box.a", "servers.box.b — Bee"]
+    assert len(listed.stderr.splitlines()) == 2
+
+    searched = moonpool(tmp_path, "tools", "search", "bee", "--config", write_config(tmp_path, {"box": entry}))
+    assert searched.stdout.decode() == "servers.box.b — Bee\n"
+    (remark,) = searched.stderr.splitlines()  # a search is not the place to name every broken tool
+    assert remark.endswith("are let through (and 1 more; `moonpool tools list` says all)")
 
 
 @pytest.mark.req("H-049")

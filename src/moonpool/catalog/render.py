@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.catalog.names import PACKAGE
 from moonpool.core.hidden_characters import HIDDEN
+from moonpool.wrappers.quoting import lost_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from moonpool.catalog.entries import Hit, ServerSummary
+    from moonpool.catalog.entries import CatalogEntry, Hit, ServerSummary
 
 LINE_CHARS_MAX: Final = 160
 HIT_CHARS_MAX: Final = 64  # of what a hit's line says about its tool: enough to choose by, most sentences fit
@@ -47,9 +48,14 @@ def first_sentence(text: str, chars_max: int = LINE_CHARS_MAX) -> str:
     return one_line(line[: end.start()] if end else line.removesuffix("."), chars_max)
 
 
+def about_tool(entry: CatalogEntry) -> str:
+    """What an entry says of itself. Without a description the title stands in, or a name that no path can show."""
+    return first_sentence(entry.description) or one_line(entry.title) or one_line(lost_name(entry.tool_name))
+
+
 def hit_line(hit: Hit) -> str:
-    """One line for one hit. Without a description the title stands in, if there is one."""
-    line, about = one_line(hit.path), _first_words(first_sentence(hit.entry.description) or one_line(hit.entry.title))
+    """One line for one hit."""
+    line, about = one_line(hit.path), _first_words(about_tool(hit.entry))
     if hit.entry.kind:
         about = f"{hit.entry.kind}: {about}" if about else hit.entry.kind
     if about:

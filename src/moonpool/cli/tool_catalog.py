@@ -21,10 +21,11 @@ from moonpool.bootstrap.models import vector_maker
 from moonpool.broker.policies import policy_in_force
 from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.filters import only_tools
-from moonpool.catalog.render import LINE_CHARS_MAX, first_sentence, hit_lines, manifest_lines, one_line
+from moonpool.catalog.render import LINE_CHARS_MAX, about_tool, hit_lines, manifest_lines, one_line
 from moonpool.cli.config_choice import read_config
 from moonpool.core.errors import ConfigError
 from moonpool.embeddings.errors import DenseUnavailableError
+from moonpool.runtime.missing_tools import remarks_on
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
@@ -83,22 +84,30 @@ class FoundTools:
 
 
 @contextmanager
-def open_catalog(path: Path | None, *, refresh: bool) -> Generator[FoundTools]:
-    """Yield the catalog; name servers that are missing on stderr. Raises ConfigError."""
+def open_catalog(path: Path | None, *, refresh: bool, say_all: bool = False) -> Generator[FoundTools]:
+    """Yield the catalog; name servers that are missing on stderr. Raises ConfigError.
+
+    Of a server that has many broken tools only `say_all` tells each.
+    """
     config = read_config(path)
     if config is None:
         raise ConfigError("no servers are configured; pass --config FILE or run `moonpool init`")
     snapshot = load_snapshot(config, refresh=refresh)
-    for problem in snapshot.problems.values():
-        sys.stderr.write(f"moonpool: {problem}; its tools are missing\n")
-    for server_id, name in sorted(snapshot.manifest.held):
-        paused = one_line(f"{server_id}.{name} is paused, because its server changed it", LINE_CHARS_MAX)
-        sys.stderr.write(f"moonpool: {paused}; see `moonpool tools drift`\n")
-    for server in snapshot.manifest.servers:
-        for warning in server.warnings:
-            sys.stderr.write(f"moonpool: server {server.server_id!r}: {warning}\n")
+    for remark in _all_remarks(snapshot) if say_all else remarks_on(snapshot):
+        sys.stderr.write(f"moonpool: {remark}\n")
     nothing = bool(snapshot.problems) and not snapshot.manifest.servers
     yield FoundTools(catalog=Catalog(snapshot.manifest), exit_code=int(nothing), config=config)
+
+
+def _all_remarks(snapshot: ToolSnapshot) -> Generator[str]:
+    for problem in snapshot.problems.values():
+        yield f"{problem}; its tools are missing"
+    for server_id, name in sorted(snapshot.manifest.held):
+        paused = one_line(f"{server_id}.{name} is paused, because its server changed it", LINE_CHARS_MAX)
+        yield f"{paused}; see `moonpool tools drift`"
+    for server in snapshot.manifest.servers:
+        for warning in server.warnings:
+            yield f"server {server.server_id!r}: {warning}"
 
 
 def load_snapshot(config: McpConfig, *, refresh: bool) -> ToolSnapshot:
@@ -123,7 +132,7 @@ def print_tools(catalog: Catalog, server: str | None, *, as_json: bool) -> None:
     else:
         for entry in catalog.list(server):
             path = catalog.path(catalog.find(server, entry.tool_name))
-            about = first_sentence(entry.description) or entry.title
+            about = about_tool(entry)
             _print(one_line(f"{path} — {about}" if about else path, LINE_CHARS_MAX))
 
 

@@ -35,7 +35,7 @@ def list_(
     """List the servers and how many tools each has; with SERVER or --json, its tools."""
     from moonpool.cli.tool_catalog import open_catalog, print_tools
 
-    with open_catalog(config, refresh=refresh) as found:
+    with open_catalog(config, refresh=refresh, say_all=True) as found:
         print_tools(found.catalog, server, as_json=json)
     sys.exit(found.exit_code)
 
