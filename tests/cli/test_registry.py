@@ -104,7 +104,7 @@ def test_a_remote_becomes_an_address_with_variables_to_be_set() -> None:
         pytest.param({"version": ""}, "has no version", id="no version"),
         pytest.param(
             {"packageArguments": [{"type": "positional", "value": "${AWS_SECRET_ACCESS_KEY}"}]},
-            "may not stand in a configuration",
+            "an argument of packageArguments is ${AWS_SECRET_ACCESS_KEY}, which may not stand in a configuration",
             id="reads the environment",
         ),
         pytest.param(
@@ -168,7 +168,7 @@ def test_nothing_is_written_without_a_yes_and_all_is_shown(tmp_path: Path) -> No
     assert "\x1b" not in looked.stderr
     added = moonpool(tmp_path, "registry", "add", "server.json", "--to", target, "--yes")
     again = moonpool(tmp_path, "registry", "add", "server.json", "--to", target, "--yes")
-    options = ("--to", target, "--use", "remote", "--name", "r", "--yes")
+    options = ("--to", target, "--use", "remote", "--name", "my own", "--yes")
     remote = moonpool(tmp_path, "registry", "add", "server.json", *options)
     servers = json.loads(target.read_text(encoding="utf-8"))["mcpServers"]
     assert (added.exit_code, remote.exit_code) == (0, 0)
@@ -180,7 +180,8 @@ def test_nothing_is_written_without_a_yes_and_all_is_shown(tmp_path: Path) -> No
     )
     assert json.loads(added.stdout)["mcpServers"]["weather"] == servers["weather"]
     assert servers["weather"]["env"] == {"WEATHER_KEY": "${WEATHER_KEY}", "WEATHER_MODE": "fast"}
-    assert set(servers) == {"weather", "r"}
+    assert set(servers) == {"weather", "my own"}
+    assert f"moonpool tools list 'my own' --config {target}\n" in remote.stderr
     assert "has a server 'weather' already" in again.sentence
 
 

@@ -238,7 +238,7 @@ def _arguments(raw: JsonValue, what: str, reading: _Reading) -> list[str]:
             raise reading.refuse(f"{what} has a named argument without a name")
         shown = name or _text(spec.get("valueHint"))
         if isinstance(value, str):
-            text = reading.filled(value, spec, f"{what} {_shown(shown)}")
+            text = reading.filled(value, spec, f"{what} {_shown(shown)}" if shown else f"an argument of {what}")
         elif spec.get("isRequired") is True and not (named and "format" not in spec and "valueHint" not in spec):
             text = reading.need(re.sub(r"[^A-Za-z0-9_]", "_", shown.lstrip("-")).upper() or "ARGUMENT", spec, what)
         elif spec.get("isRequired") is True:

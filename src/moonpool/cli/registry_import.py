@@ -45,7 +45,8 @@ def add_server(
         return 1
     write_servers(target, existing, [FoundServer(server_id=server_id, entry=found.entry, source=source)])
     where = f" --config {shlex.quote(str(to))}" if to else ""
-    typer.echo(f"wrote {server_id} to {target}; its tools: moonpool tools list {server_id}{where}", err=True)
+    listed = f"moonpool tools list {shlex.quote(server_id)}{where}"
+    typer.echo(f"wrote {server_id} to {target}; its tools: {listed}", err=True)
     if missing := [one.name for one in found.needs if one.name not in os.environ]:
         typer.echo(
             f"moonpool: not set yet: {', '.join(missing)}; until then nothing can use this configuration. Set them in"
