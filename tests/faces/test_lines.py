@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import socket
+from typing import TYPE_CHECKING
 
 import anyio
 import pytest
@@ -10,6 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moonpool.faces.mcp.lines import LineReader, LineSplitter, LineWriter, TooLong
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 CAP = 10
 
@@ -102,3 +108,35 @@ async def test_a_writer_without_a_reader_says_so_once_and_lets_everybody_go() ->
 
     assert broken == [1]
     os.close(write_end)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "ends", [os.pipe, lambda: [end.detach() for end in socket.socketpair()]], ids=["pipe", "socket"]
+)
+async def test_a_writer_says_that_its_reader_has_gone_also_when_it_writes_nothing(
+    ends: Callable[[], Sequence[int]],
+) -> None:
+    read_end, write_end = ends()
+    broken = asyncio.Event()
+    writer = LineWriter(write_end, on_broken=broken.set)
+    os.close(read_end)
+    with anyio.fail_after(5):
+        await broken.wait()
+        await writer.close(5)
+
+    os.close(write_end)
+
+
+@pytest.mark.anyio
+async def test_input_on_the_descriptor_of_a_writer_is_no_end_of_it() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        broken: list[int] = []
+        writer = LineWriter(ours.fileno(), on_broken=lambda: broken.append(1))
+        theirs.sendall(b"for somebody else\n")
+        with anyio.fail_after(5):
+            await writer.send(b"one\n")
+            await writer.close(5)
+
+        assert (theirs.recv(10), ours.recv(20), broken) == (b"one\n", b"for somebody else\n", [])

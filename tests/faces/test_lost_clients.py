@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 
 from apps import DATA, fixture_server
 from faces.modern_client import ModernClient, answers_to
-from faces.raw_client import PATIENCE_S, RawClient
+from faces.raw_client import PATIENCE_S, SERVE, RawClient, environment
 from moonpool.bootstrap.replays import replay_run
 from moonpool.runtime.approvals import Answerer, Approvals
 from moonpool.runtime.process_marks import is_gone
@@ -82,6 +84,46 @@ def test_a_run_in_the_queue_outlives_its_client(config: Path, queue: Approvals, 
     assert (again.same, again.calls_served) == (True, 1)
     assert kept is not None
     assert kept["result"]["data"] == ({"word": "hello"} if yes else "ApprovalRejected")
+
+
+def test_what_ends_just_after_a_client_crashed_is_kept_too(config: Path, queue: Approvals, tmp_path: Path) -> None:
+    """Both of its pipes are closed at once, and nobody waits out the time for those who closed stdin only."""
+    said = tmp_path / "stderr"
+    command = [sys.executable, str(SERVE), str(config), "queue"]
+    execute = {"name": "execute_code", "arguments": {"code": CALL}}
+    handshake = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+    lines = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": handshake},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": execute},
+    ]
+    with (
+        said.open("wb") as stderr,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=environment(EOF_GRACE_S=str(10 * PATIENCE_S)),
+        ) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        process.stdin.flush()
+        request = waiting(queue)
+        process.stdout.close()
+        process.stdin.close()
+        end = time.monotonic() + PATIENCE_S
+        while b"the client has left" not in said.read_bytes():
+            assert time.monotonic() < end, "it waits for a client that has gone"
+            threading.Event().wait(0.05)
+        queue.approve(request.request_id, BOSS)
+        assert process.wait(PATIENCE_S) == 0
+    kept = OutcomeStore(outcomes_dir(DATA)).find(request.run_id)
+
+    assert kept is not None
+    assert kept["result"]["data"] == {"word": "hello"}
 
 
 TELL = """

@@ -13,8 +13,10 @@ from __future__ import annotations
 import asyncio
 import os
 import queue
+import select
 import threading
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -152,16 +154,23 @@ class LineReader:
 
 
 class LineWriter:
-    """Lines to a descriptor, whole and in order. `on_broken` is called once when nobody reads any more."""
+    """Lines to a descriptor, whole and in order.
+
+    `on_broken` is called once when nobody reads any more, also when nothing is written then: an answer that was
+    written to nobody counts as given.
+    """
 
     def __init__(self, fd: int, *, on_broken: Callable[[], None]) -> None:
         self._fd = fd
         self._loop = asyncio.get_running_loop()
         self._on_broken = on_broken
+        self._told = False
         self._orders: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]] | None] = queue.SimpleQueue()
         self._broken = False
         self._thread = threading.Thread(target=self._write_all, name="mcp-stdout", daemon=True)
         self._thread.start()
+        with suppress(PermissionError):  # epoll takes no files
+            self._loop.add_reader(fd, self._look)
 
     async def send(self, line: bytes) -> None:
         """Return when `line` was written, or nobody reads any more. A cancelled wait does not cut the line."""
@@ -171,6 +180,7 @@ class LineWriter:
 
     async def close(self, timeout_s: float) -> None:
         """Write what waits; give up after `timeout_s` when the other end does not read."""
+        self._loop.remove_reader(self._fd)
         self._orders.put(None)
         await asyncio.to_thread(self._thread.join, timeout_s)
 
@@ -194,7 +204,21 @@ class LineWriter:
                     _wait_writable(self._fd)
         except OSError:
             self._broken = True
-            self._loop.call_soon_threadsafe(self._on_broken)
+            self._loop.call_soon_threadsafe(self._break)
+
+    def _look(self) -> None:
+        """Something came up on the descriptor: its other end is gone, or a socket or terminal has input."""
+        self._loop.remove_reader(self._fd)
+        poll = select.poll()
+        poll.register(self._fd, 0)  # errors and hang-ups are always told
+        if poll.poll(0):
+            self._break()
+
+    def _break(self) -> None:
+        self._broken = True
+        if not self._told:
+            self._told = True
+            self._on_broken()
 
 
 def _settle(written: asyncio.Future[None]) -> None:
@@ -203,8 +227,6 @@ def _settle(written: asyncio.Future[None]) -> None:
 
 
 def _wait_writable(fd: int) -> None:
-    import select  # noqa: PLC0415  needed on this rare path only
-
     poll = select.poll()
     poll.register(fd, select.POLLOUT)
     poll.poll()
