@@ -146,7 +146,7 @@ EXAMPLE = '[[example]]\nverdict = "ask"\ncall = { server = "s", tool = "t" }\n'
         (RULE + "annotations = { readOnlyHint = 1 }", '"annotations.readOnlyHint": must be true or false'),
         (RULE + 'language = "pyhton"', "'pyhton' is not known; did you mean \"python\"?"),
         (RULE + f'note = "{"a" * 501}"', "a note has at most 500 characters"),
-        (RULE + "when = { at = '/a' }", '"when": must be an array of tables'),
+        (RULE + "when = { at = '/a' }", '"when": must be an array of tables; write [[rule.when]], not a table'),
         (RULE + "[[rule.when]]\nequals = 1", "p.toml: rule 'r', condition 1: has no \"at\""),
         (WHEN, "p.toml: rule 'r', condition 1: asks for nothing; a condition has one of equals, in, glob"),
         (WHEN + 'equals = 1\nglob = "a"', "condition 1: has equals and glob; a condition has one of"),

@@ -216,6 +216,11 @@ def test_a_used_up_budget_asks_where_it_says_so_and_tells_who_can_raise_it() -> 
     assert decide(with_budget(budget(calls=3)), facts).reason.endswith("raise calls in [budget.session]")
 
 
+def test_seconds_that_code_ran_are_told_in_digits_that_somebody_reads() -> None:
+    facts = CallFacts(tool=MAIL, usage={Scope.SESSION: Usage(wall_s=2.00592359699658118)})
+    assert ": 2.006 of 2 seconds of" in decide(with_budget(budget(wall_s=2)), facts).reason
+
+
 def test_budgets_of_scopes_that_nobody_counts_say_nothing() -> None:
     facts = CallFacts(tool=MAIL, usage={Scope.SESSION: Usage(calls=99)})
     assert decide(with_budget(budget(scope=Scope.KEY, calls=1)), facts).verdict is Verdict.ALLOW

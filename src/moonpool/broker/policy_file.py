@@ -146,7 +146,8 @@ def _rule(raw: object, source: str, place: int) -> Rule:
     if not RULE_ID.fullmatch(rule_id) or rule_id == "default":
         raise table.problem("id", 'use 1 to 64 letters, digits and . _ - / and not "default"')
     conditions = tuple(
-        _condition(one, f"{table.where}, condition {number}") for number, one in enumerate(table.items("when"), start=1)
+        _condition(one, f"{table.where}, condition {number}")
+        for number, one in enumerate(table.items("when", below="rule."), start=1)
     )
     annotations = _annotations(table)
     try:

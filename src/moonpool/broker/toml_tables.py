@@ -100,11 +100,11 @@ class Table:
             raise self._wrong(key, "a list")
         return tuple(self._json(item, key, _DEPTH_MAX) for item in cast("list[object]", value))
 
-    def items(self, key: str) -> list[object]:
-        """Tables of an array of tables, unread."""
+    def items(self, key: str, *, below: str = "") -> list[object]:
+        """Tables of an array of tables, unread; `below` is the array that this table is one of."""
         value = self._raw.get(key, [])
         if not isinstance(value, list):
-            raise self._wrong(key, f"an array of tables; write [[{key}]]")
+            raise self._wrong(key, f"an array of tables; write [[{below}{key}]]")
         return cast("list[object]", value)
 
     def flags(self, key: str) -> dict[str, bool]:

@@ -176,6 +176,7 @@ class BudgetReport:
         return self._told(text, total(self.used, self.adds))
 
     def _told(self, text: str, used: float) -> str:
+        used = round(used, _COST_DIGITS)  # seconds that code ran have more digits than anybody reads
         return f"{text}: {used:.15g} of {self.limit:.15g} {self.measure.words} per {self.budget.scope} are used"
 
 
