@@ -268,10 +268,11 @@ def test_a_file_that_gives_no_value_is_named_with_the_reason(
         in_file(secret, tmp_path)
 
 
-def test_a_pipe_or_a_relative_path_is_no_value_file(tmp_path: Path) -> None:
+def test_a_pipe_a_folder_or_a_relative_path_is_no_value_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
-    with pytest.raises(ConfigError, match="is no file"):
-        in_file(tmp_path / "pipe", tmp_path)
+    for other in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(ConfigError, match="is no regular file"):
+            in_file(other, tmp_path)
     with pytest.raises(ConfigError, match="is no absolute path"):
         in_file(Path("word"), tmp_path)
 

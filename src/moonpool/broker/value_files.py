@@ -29,10 +29,11 @@ def read_value_file(path: str) -> str:
         descriptor = os.open(expanded, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe must not hold anybody up
     except OSError as exc:
         raise ValueFileError(f"cannot be read: {exc.strerror or exc}") from None
+    state = os.fstat(descriptor)
+    if not stat.S_ISREG(state.st_mode):
+        os.close(descriptor)  # of a folder `fdopen` makes no file, and says so in words of its own
+        raise ValueFileError("is no regular file; name the file that holds the value alone")
     with os.fdopen(descriptor, "rb") as file:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode):
-            raise ValueFileError("is no file")
         if state.st_mode & 0o022 or state.st_uid not in {0, os.geteuid()}:
             raise ValueFileError("could be changed by other users; make it yours or root's, and run chmod go-w on it")
         try:
