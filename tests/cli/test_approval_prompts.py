@@ -10,7 +10,7 @@ import pytest
 from cli.console import raw_server, run_code, write_config
 from cli.terminal import Terminal
 from moonpool.broker.approval import ApprovalRequest
-from moonpool.cli.terminal_approver import question
+from moonpool.cli.terminal_approver import framed, question
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,6 +111,18 @@ def test_arguments_cannot_imitate_the_question(text: str) -> None:
     assert lines[1] == "┌─ approval"
     assert lines[-2:] == ["└─", ""]
     assert all(line.startswith("│ ") and len(line) < 80 and line.isprintable() for line in lines[2:-2])
+
+
+def test_a_question_is_broken_between_words_and_loses_nothing() -> None:
+    words = "no rule matches it and the server does not declare it read-only, so somebody has to say yes to the call"
+    for text in (words, "x" * 500, f"{words} {'y' * 500} {words}", "  ".join(words), "字" * 300):
+        lines = framed(text, 60)
+        assert "".join(lines) == text
+        assert all(sum(2 if char == "字" else 1 for char in line) <= 57 for line in lines)
+    assert [line.rstrip() for line in framed(words, 60)] == [
+        "no rule matches it and the server does not declare it",
+        "read-only, so somebody has to say yes to the call",
+    ]
 
 
 @pytest.mark.req("H-019")

@@ -96,14 +96,21 @@ def hanging(text: str, width: int) -> list[str]:
 
 
 def framed(text: str, width: int) -> list[str]:
-    """Cut `text` into lines that fit behind the frame."""
+    """Cut `text` into lines that fit behind the frame, between words where they are not too long for that."""
     room = width - 3
     lines, line, used = list[str](), "", 0
     for char in text:
-        cells = 2 if unicodedata.east_asian_width(char) in "WFA" else 1
+        cells = _cells(char)
         if used + cells > room:
-            lines.append(line)
-            line, used = "", 0
+            words = line[: line.rfind(" ") + 1]
+            kept = words if len(words) > len(line) // 2 else line
+            lines.append(kept)
+            line = line[len(kept) :]
+            used = sum(map(_cells, line))
         line += char
         used += cells
     return [*lines, line]
+
+
+def _cells(char: str) -> int:
+    return 2 if unicodedata.east_asian_width(char) in "WFA" else 1
