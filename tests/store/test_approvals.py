@@ -302,7 +302,7 @@ def test_the_beginning_of_an_id_is_enough_if_it_names_one(store: ApprovalStore, 
         store.put(asked("abcdefgh" + end * 24))
     approvals = Approvals(store, RECORDS.append, clock=clock)
     assert approvals.find("abcdefgh1").request_id.endswith("1")
-    for unclear, why in (("abcdefgh", "names no one"), ("abc", "names no one"), ("zzzzzzzzz", "there is no request")):
+    for unclear, why in (("abcdefgh", "begins 2 requests"), ("abc", "too short"), ("zzzzzzzzz", "there is no request")):
         with pytest.raises(ApprovalAnswerError, match=why):
             approvals.find(unclear)
 

@@ -79,8 +79,11 @@ class Approvals:
         exact = [one for one in found if one.request_id == request_id]
         if exact or (long_enough and len(found) == 1):
             return (exact or found)[0]
+        if found and not long_enough:
+            problem = f"{request_id!r} is too short for an id; give its first {_PREFIX_CHARS_MIN} characters or more"
+            raise ApprovalAnswerError(problem)
         if found:
-            raise ApprovalAnswerError(f"{request_id!r} names no one request; give more of its id")
+            raise ApprovalAnswerError(f"{request_id!r} begins {len(found)} requests; give more of the id")
         raise ApprovalAnswerError(f"there is no request {request_id[:80]!r}; `moonpool approvals list` shows those")
 
     def approve(

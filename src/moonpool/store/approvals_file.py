@@ -85,8 +85,11 @@ class ApprovalsFile:
             try:
                 private_folder(self.path.parent)
                 create_private_file(self.path)
-            except (OSError, StoreFolderError) as exc:
+            except StoreFolderError as exc:
                 raise ApprovalQueueError(f"the queue of approvals {self.path} cannot be opened: {exc}") from exc
+            except OSError as exc:
+                problem = f"cannot be opened: {exc.strerror or exc}"
+                raise ApprovalQueueError(f"the queue of approvals {self.path} {problem}") from exc
             opened = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_S, check_same_thread=False)
             try:
                 self._prepare(opened)
