@@ -162,6 +162,18 @@ def test_a_damaged_file_is_one_sentence(path: Path) -> None:
         JournalFile(path)
 
 
+def test_a_folder_in_its_place_is_named_as_one(path: Path) -> None:
+    path.mkdir(parents=True)
+    for use in (lambda: JournalFile(path), lambda: verify_file(path)):
+        with pytest.raises(JournalError, match="is a folder; remove it"):
+            use()
+
+
+def test_an_anchor_that_does_not_fit_is_not_counted_among_the_whole_records(filled: Path) -> None:
+    outcome = verify_file(filled, anchor=(2, "0" * 64))
+    assert (outcome.broken_seq, outcome.rows) == (2, 1)
+
+
 def test_a_newer_file_is_refused(filled: Path) -> None:
     connection = sqlite3.connect(filled)
     connection.execute("PRAGMA user_version=99")

@@ -227,6 +227,9 @@ def test_an_unknown_key_is_named(journal: Path, keys: SigningKeys) -> None:
     receipt = make_receipt(journal, keys, "r")
     with pytest.raises(ReceiptError, match=r"which is not known here; give it with --key"):
         verify_receipt(json.dumps(receipt).encode(), {})
+    del receipt["key_id"]
+    with pytest.raises(ReceiptError, match=r"names no key"):
+        verify_receipt(json.dumps(receipt).encode(), keys.known())
 
 
 def test_no_receipt_without_an_execution_or_a_journal(journal: Path, keys: SigningKeys) -> None:

@@ -102,7 +102,7 @@ def verify_rows(rows: Iterable[AuditRow], *, anchor: tuple[int, str] | None = No
         if anchor is not None and seq == anchor[0]:
             if previous != anchor[1]:
                 why = "its hash is not the one noted earlier: the journal was rewritten from here or before"
-                return ChainOutcome(rows=seq, head=previous, broken_seq=seq, why=why)
+                return ChainOutcome(rows=seq - 1, head=previous, broken_seq=seq, why=why)
             anchored = True
     if not anchored and anchor is not None:
         why = f"the journal ends at row {seq} but row {anchor[0]} was noted earlier: its end was cut off"

@@ -110,7 +110,9 @@ def verify_receipt(
     key_id = receipt.get("key_id")
     key = keys.get(key_id) if isinstance(key_id, str) else None
     if key is None:
-        shown = str(key_id)[:64]
+        if not isinstance(key_id, str):
+            raise ReceiptError("the receipt names no key; give it as `moonpool receipt show` wrote it")
+        shown = key_id[:64]
         raise ReceiptError(f"the receipt names key {shown!r}, which is not known here; give it with --key")
     checked = ["signature"]
     if not key.has_signed(signed_bytes(receipt), signature_of(receipt)):

@@ -72,7 +72,7 @@ class JournalFile:
                 cached_statements=32,
             )
         except (OSError, StoreFolderError, sqlite3.Error) as exc:
-            raise JournalError(f"audit journal {path} cannot be opened: {exc}") from exc
+            raise journal_error(path, exc) from exc
         try:
             self._prepare()
             if not checkpoints:
@@ -194,7 +194,13 @@ def journal_error(path: Path, cause: Exception) -> JournalError:
     if isinstance(cause, JournalError):
         return cause
     text = str(cause)
-    if "locked" in text or "busy" in text:
+    if path.is_dir():
+        remedy = "is a folder; remove it, Moonpool then starts a journal there"
+    elif isinstance(cause, OSError):
+        remedy = f"cannot be used: {cause.strerror or cause}"
+    elif "disk I/O" in text:  # what SQLite says when there is no room for its shared memory, among others
+        remedy = "cannot be used: disk I/O error. Its disk may be full: free some space and try again"
+    elif "locked" in text or "busy" in text:
         remedy = "is locked by another process; end that process, or wait until it is done, and try again"
     elif "full" in text:
         remedy = "cannot grow because the disk is full; free some space and try again"
