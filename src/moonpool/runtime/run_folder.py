@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.leftovers import end_walls_naming
+from moonpool.store.private_files import unusable_data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -26,7 +27,20 @@ _LOCK = "lock"
 
 @contextmanager
 def run_folder(parent: Path) -> Generator[Path]:
-    """Make a fresh folder below `parent`, removed on exit; remove what dead processes left."""
+    """Make a fresh folder below `parent`, removed on exit; remove what dead processes left. Raises StoreFolderError."""
+    try:
+        folder, lock = _make(parent)
+    except OSError as exc:
+        raise unusable_data_folder(parent, exc) from exc
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _make(parent: Path) -> tuple[Path, int]:
+    """The folder, and the descriptor that locks it."""
     parent.mkdir(parents=True, exist_ok=True)
     os.chmod(parent, 0o711)  # noqa: PTH101, S103  sandbox uids pass through; names below are random
     with _locked(parent):
@@ -35,11 +49,7 @@ def run_folder(parent: Path) -> Generator[Path]:
         folder.mkdir(mode=0o755)
         lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+    return folder, lock
 
 
 @contextmanager

@@ -17,6 +17,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from moonpool.core.json import digest_json
+from moonpool.store.private_files import unusable_data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,18 +35,22 @@ def tree_digest(manifest: Manifest, missing: Sequence[str]) -> str:
 
 
 def write_tree(folder: Path, manifest: Manifest, missing: Sequence[str]) -> None:
-    """Render and write a tree, whole or not at all."""
+    """Render and write a tree, whole or not at all. Raises StoreFolderError."""
     from moonpool.wrappers.tree import render_tree  # noqa: PLC0415  only when the tree is not on disk yet
 
     files = {**render_tree(manifest).files, **_missing_packages(manifest, missing)}
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    os.chmod(folder.parent, 0o711)  # noqa: PTH101, S103  sandbox uids pass through
     building = folder.parent / f".{folder.name}-{secrets.token_hex(4)}"
-    for name, content in files.items():
-        path = building / name
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-        path.write_bytes(content)
-        path.chmod(0o644)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        os.chmod(folder.parent, 0o711)  # noqa: PTH101, S103  sandbox uids pass through
+        for name, content in files.items():
+            path = building / name
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+            path.write_bytes(content)
+            path.chmod(0o644)
+    except OSError as exc:  # half a tree would fill a full disk for good
+        shutil.rmtree(building, ignore_errors=True)
+        raise unusable_data_folder(folder.parent, exc) from exc
     try:
         building.rename(folder)
     except OSError:  # another process was faster; its tree is the same

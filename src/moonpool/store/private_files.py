@@ -5,6 +5,7 @@ SECURITY: a folder that belongs to somebody else is refused, not used: its owner
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
@@ -23,6 +24,13 @@ class StoreFolderError(MoonpoolError):
     fault = Fault.HOST
 
 
+def unusable_data_folder(path: Path, cause: OSError) -> StoreFolderError:
+    """What to raise where something in the data folder, at `path`, cannot be made or written."""
+    why = (cause.strerror or str(cause)).lower()
+    remedy = "free some space on its disk" if cause.errno == errno.ENOSPC else "make it writable"
+    return StoreFolderError(f"{path} cannot be written: {why}; {remedy}, or choose another folder: MOONPOOL_DATA_DIR")
+
+
 def private_folder(path: Path) -> Path:
     """Make `path` (and its parents) if needed, closed to other users. Raises StoreFolderError."""
     try:
@@ -36,7 +44,7 @@ def private_folder(path: Path) -> Path:
         if stat.S_IMODE(state.st_mode) & 0o077:
             path.chmod(0o700)
     except OSError as exc:
-        raise StoreFolderError(f"{path} cannot be used as a folder: {exc.strerror or exc}") from exc
+        raise unusable_data_folder(path, exc) from exc
     return path
 
 
