@@ -120,6 +120,20 @@ async def test_log_in_run_renew_and_be_asked_for_more(issuers: list[Issuer], tmp
     assert [value for value in issuer.issued if value in said and not value.startswith("code-")] == []
 
 
+async def test_a_headless_login_without_an_address_is_one_sentence(
+    issuers: list[Issuer], tmp_path: Path, data: Path
+) -> None:
+    process = await Desk(tmp_path, data, issuers[:1]).start("login", "srv0", "--headless")
+    with anyio.fail_after(60):
+        output, errors = await process.communicate(b"")
+    said = errors.decode().rpartition("address it ended at: ")[2]
+
+    assert (process.returncode, output) == (2, b"")
+    assert said == (
+        "moonpool: no address was pasted; run this where you can type, or pipe the address in [input_invalid]\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

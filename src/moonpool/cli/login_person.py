@@ -30,10 +30,7 @@ def log_in(server_id: str, config: Path | None, *, scope: str, timeout_s: float 
     """Log in; without a time limit by pasting. Raises ConfigError, InputError, OAuthError, SecretStoreError."""
     server = _server(server_id, config)
     agent: UserAgent
-    if timeout_s is None:
-        agent = PastingAgent(_print_address, lambda: input("address it ended at: "))
-    else:
-        agent = LoopbackAgent(_show, timeout_s=timeout_s)
+    agent = PastingAgent(_print_address, _pasted) if timeout_s is None else LoopbackAgent(_show, timeout_s=timeout_s)
     login = asyncio.run(enter(server, _logins(), agent, scope=scope))
     granted = f" for {login.tokens.scope}" if login.tokens.scope else ""
     stays = "" if login.tokens.refresh_token else "; it cannot be renewed without you"
@@ -79,6 +76,15 @@ def _show(address: str) -> None:
 def _print_address(address: str) -> None:
     sys.stderr.write(f"open this address in a browser:\n\n  {_plain(address)}\n\n")
     sys.stderr.flush()
+
+
+def _pasted() -> str:
+    sys.stderr.write("address it ended at: ")
+    sys.stderr.flush()
+    try:
+        return input()
+    except EOFError:
+        raise InputError("no address was pasted; run this where you can type, or pipe the address in") from None
 
 
 def _plain(text: str) -> str:
