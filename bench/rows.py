@@ -156,8 +156,10 @@ _REDACTION_OF_MUCH = {
         ("addresses", "passwords in URLs"),
         ("known", "a known value"),
         ("known.base64", "a known value in base64"),
+        ("long", "tokens of 171 characters"),
         ("private_keys", "private keys"),
-        ("mixed", "secrets of all these kinds"),
+        ("missed", "what is looked at and is none"),
+        ("mixed", "all of these"),
     )
 } | {
     "redact.json.members": _row("redaction of a value of 1 MB: 30,000 members named `password`"),
@@ -181,7 +183,7 @@ _CATALOG = {
     "redact.text": _row("redaction of 1 MB of ordinary text", _most(50, _REDACTION)),
     "redact.worst": _row("the same, full of what resembles secrets", _most(50, _REDACTION)),
     "redact.worst.personal": _row("the same, with all kinds of personal data", _most(50, _REDACTION)),
-    "redact.secrets": _row("the same, with 3,400 passwords in it", _most(50, _REDACTION)),
+    "redact.secrets": _row("the same, with 2,300 passwords in it", _most(50, _REDACTION)),
 } | _REDACTION_OF_MUCH
 
 _SOAK = {

@@ -16,7 +16,7 @@ from broker_road.secret_samples import LETTERS, PIECES
 from moonpool.broker import line_finder
 from moonpool.broker.personal_data import PERSONAL_KINDS
 from moonpool.broker.redaction import Redactor
-from moonpool.broker.search import SECRETS_PER_MEBIBYTE_MAX, TOO_MANY, WITHHELD
+from moonpool.broker.search import PLACES_PER_MEBIBYTE_MAX, TOO_MANY, WITHHELD
 from moonpool.broker.spans import compiled, first_place, which_fit
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ KINDS = [pytest.param(named, id="names"), pytest.param(tokens, id="tokens"), pyt
 @pytest.mark.req("H-022")
 def test_as_many_secrets_as_are_allowed_are_replaced_one_by_one(make: Callable[[int], bytes]) -> None:
     tally: Counter[str] = Counter()
-    redacted = EVERYTHING.data(make(SECRETS_PER_MEBIBYTE_MAX) + b"and more text\n", tally)
-    assert redacted.count(b"[REDACTED:") == tally.total() == SECRETS_PER_MEBIBYTE_MAX
+    redacted = EVERYTHING.data(make(PLACES_PER_MEBIBYTE_MAX) + b"and more text\n", tally)
+    assert redacted.count(b"[REDACTED:") == tally.total() == PLACES_PER_MEBIBYTE_MAX
     assert redacted.endswith(b"and more text\n")
 
 
@@ -61,11 +61,11 @@ def test_as_many_secrets_as_are_allowed_are_replaced_one_by_one(make: Callable[[
 @pytest.mark.req("H-022")
 def test_from_the_first_secret_too_many_the_rest_is_withheld(make: Callable[[int], bytes]) -> None:
     tally: Counter[str] = Counter()
-    redacted = EVERYTHING.data(make(SECRETS_PER_MEBIBYTE_MAX + 1) + b"x password=hunter2\n", tally)
+    redacted = EVERYTHING.data(make(PLACES_PER_MEBIBYTE_MAX + 1) + b"x password=hunter2\n", tally)
     assert redacted.endswith(WITHHELD)
-    assert redacted.count(b"[REDACTED") == SECRETS_PER_MEBIBYTE_MAX + 1
+    assert redacted.count(b"[REDACTED") == PLACES_PER_MEBIBYTE_MAX + 1
     assert tally.pop(TOO_MANY) == 1
-    assert tally.total() == SECRETS_PER_MEBIBYTE_MAX
+    assert tally.total() == PLACES_PER_MEBIBYTE_MAX
 
 
 @pytest.mark.parametrize("chunk_bytes", [4_099, 65_536])
@@ -82,7 +82,7 @@ def test_what_is_withheld_does_not_depend_on_chunks(chunk_bytes: int) -> None:
 @settings(max_examples=15, deadline=None)
 @pytest.mark.req("H-022")
 def test_any_cuts_withhold_the_same(cuts: list[int]) -> None:
-    text = named(SECRETS_PER_MEBIBYTE_MAX + 200) + b"the end\n"
+    text = named(PLACES_PER_MEBIBYTE_MAX + 200) + b"the end\n"
     tally: Counter[str] = Counter()
     whole = EVERYTHING.data(text, tally)
     assert streamed(text, sorted(min(cut, len(text)) for cut in cuts)) == (whole, tally)
@@ -94,14 +94,14 @@ def test_a_longer_text_may_hold_more() -> None:
     whole = EVERYTHING.data(text, tally)
     allowed = tally["aws_access_key"]
     assert whole.endswith(WITHHELD)
-    assert SECRETS_PER_MEBIBYTE_MAX < allowed < SECRETS_PER_MEBIBYTE_MAX * len(text) / MEBIBYTE
+    assert PLACES_PER_MEBIBYTE_MAX < allowed < PLACES_PER_MEBIBYTE_MAX * len(text) / MEBIBYTE
     assert streamed(text, list(range(200_000, len(text), 200_000))) == (whole, tally)
 
 
 @pytest.mark.req("H-022")
 def test_nothing_that_comes_later_is_shown_or_looked_at() -> None:
     running = EVERYTHING.stream()
-    first = running.feed(named(SECRETS_PER_MEBIBYTE_MAX + 1))
+    first = running.feed(named(PLACES_PER_MEBIBYTE_MAX + 1))
     assert first.endswith(WITHHELD)
     assert running.feed(b"later\n" * 100) == b""
     assert running.finish() == b""
@@ -109,14 +109,14 @@ def test_nothing_that_comes_later_is_shown_or_looked_at() -> None:
 
 def test_personal_data_is_not_counted() -> None:
     tally: Counter[str] = Counter()
-    count = SECRETS_PER_MEBIBYTE_MAX + 500
+    count = PLACES_PER_MEBIBYTE_MAX + 500
     redacted = EVERYTHING.text("".join(f"n{number}@example.org\n" for number in range(count)), tally)
     assert redacted == "[REDACTED:email]\n" * count
     assert tally == {"email": count}
 
 
 def test_members_of_a_value_are_redacted_one_by_one() -> None:
-    count = SECRETS_PER_MEBIBYTE_MAX + 500
+    count = PLACES_PER_MEBIBYTE_MAX + 500
     value: Any = [{"id": number, "password": f"pw{number}", "to": "x"} for number in range(count)]
     tally: Counter[str] = Counter()
     redacted = EVERYTHING.json(value, tally)
@@ -133,7 +133,7 @@ def test_equal_texts_of_a_value_are_all_counted() -> None:
 
 @pytest.mark.req("H-022")
 def test_a_long_text_in_a_value_is_redacted_as_it_is_alone() -> None:
-    text = (named(SECRETS_PER_MEBIBYTE_MAX + 10) + b"x").decode()
+    text = (named(PLACES_PER_MEBIBYTE_MAX + 10) + b"x").decode()
     tally: Counter[str] = Counter()
     counted: Counter[str] = Counter()
     assert EVERYTHING.json({"text": text}, tally) == {"text": EVERYTHING.text(text, counted)}

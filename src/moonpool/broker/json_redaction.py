@@ -4,7 +4,7 @@ Equal texts are searched once. Short ones are searched together, with something 
 (`SpanFinder.between`), so that each is found in what it would be found in alone. Only where something was found is the
 value built anew.
 
-Neighbours: `redaction` comes here once the whole JSON text has shown that there may be something; `secret_patterns`
+Neighbours: `redaction` comes here once the whole JSON text has shown that there may be something; `named_values`
 knows what is secret because of the name of a member.
 """
 

@@ -20,9 +20,10 @@ import msgspec
 
 from moonpool.broker.json_redaction import redact_json
 from moonpool.broker.known_values import KnownValues
+from moonpool.broker.named_values import NamedValues
 from moonpool.broker.personal_data import personal_finders
 from moonpool.broker.search import Search
-from moonpool.broker.secret_patterns import NamedValues, secret_finders
+from moonpool.broker.secret_patterns import secret_finders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -1,12 +1,12 @@
 """One finder's search of one text, in one piece or in chunks, and what it makes of the text.
 
-A finder replaces what it finds, one by one, as long as that is not more than SECRETS_PER_MEBIBYTE_MAX for each mebibyte
-searched so far; the first mebibyte counts as a whole one however little of it there is. From the first secret beyond
-that on, the rest of the text is withheld: nobody reads a text that holds more, and one who wants to keep the broker
-busy would write it. Personal data is not counted: a table of addresses is an ordinary result
-(docs/decisions/0023-what-redaction-may-cost.md).
+A finder replaces what it finds, one by one, as long as it had to look at no more than PLACES_PER_MEBIBYTE_MAX places
+for each mebibyte searched so far; the first mebibyte counts as a whole one however little of it there is. Places are
+the secrets, and what had to be looked at and was none. From the first place beyond that on, the rest of the text is
+withheld: nobody reads a text that holds more, and one who wants to keep the broker busy would write it. Personal data
+is not counted: a table of addresses is an ordinary result (docs/decisions/0023-what-redaction-may-cost.md).
 
-INVARIANT: which secret is the first too many depends on the text alone, not on its chunks: on how many come before it,
+INVARIANT: which place is the first too many depends on the text alone, not on its chunks: on how many come before it,
 and on where it stands.
 SECURITY: what is withheld is not looked at, hence never shown, by no later chunk either.
 """
@@ -19,11 +19,10 @@ from moonpool.broker.spans import replaced
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Sequence
 
-    from moonpool.broker.spans import Span, SpanFinder
+    from moonpool.broker.spans import Scan, SpanFinder
 
-SECRETS_PER_MEBIBYTE_MAX: Final = 4000
+PLACES_PER_MEBIBYTE_MAX: Final = 2500
 WITHHELD: Final = b"[REDACTED: the rest of this text, which held too many secrets]"
 TOO_MANY: Final = "too_many_secrets"
 _MEBIBYTE: Final = 1024**2
@@ -39,13 +38,14 @@ class Search:
         self._at = 0  # where the search goes on
         self._shown = 0  # what is given back already
         self._before = 0  # bytes of the text before `_data`
-        self._count = 0  # secrets so far
+        self._count = 0  # places so far
         self._withheld = False
 
     def all_of(self, data: bytes) -> bytes:
         """A complete text; `data` itself when nothing is to be done. For nothing else."""
-        spans = self._finder.scan(data, 0, final=True, most=self._most(len(data))).spans
-        return self._give(data, 0, len(data), spans) if spans else data
+        scan = self._finder.scan(data, 0, final=True, most=self._most(len(data)))
+        given = self._give(data, 0, len(data), scan)
+        return given if scan.spans or self._withheld else data
 
     def take(self, chunk: bytes, *, final: bool) -> bytes:
         if self._withheld or (not chunk and not final):
@@ -53,22 +53,21 @@ class Search:
         data = self._data + chunk
         scan = self._finder.scan(data, self._at, final=final, most=self._most(len(data)))
         shown = max(scan.shown, self._shown)
-        given = self._give(data, self._shown, shown, scan.spans)
+        given = self._give(data, self._shown, shown, scan)
         cut = max(0, scan.at - 1)
         self._data, self._at, self._shown = data[cut:], scan.at - cut, shown - cut
         self._before += cut
         return given
 
-    def _give(self, data: bytes, start: int, end: int, spans: Sequence[Span]) -> bytes:
-        kept = self._first_too_many(spans)
-        if kept is None:
-            rest = b""
-        else:
-            end, rest = spans[kept][0], WITHHELD
-            spans = spans[:kept]
+    def _give(self, data: bytes, start: int, end: int, scan: Scan) -> bytes:
+        spans, rest = scan.spans, b""
+        cut = self._first_too_many(scan)
+        if cut is not None:
+            kept, end = cut
+            spans, rest = spans[:kept], WITHHELD
             self._withheld = True
             self._tally[TOO_MANY] += 1
-        self._count += len(spans)
+        self._count += len(spans) + len(scan.misses)
         self._tally.update([name for _, _, name in spans])
         return replaced(data, start, end, spans) + rest
 
@@ -78,15 +77,19 @@ class Search:
             return None
         return _allowed(self._before + length) - self._count + 1
 
-    def _first_too_many(self, spans: Sequence[Span]) -> int | None:
-        if not self._finder.counted:
+    def _first_too_many(self, scan: Scan) -> tuple[int, int] | None:
+        """How many of the secrets come before what is too many, and where that is."""
+        spans, misses = scan.spans, scan.misses
+        if not self._finder.counted or self._count + len(spans) + len(misses) <= PLACES_PER_MEBIBYTE_MAX:
             return None
-        for index in range(max(0, SECRETS_PER_MEBIBYTE_MAX - self._count), len(spans)):
-            if self._count + index >= _allowed(self._before + spans[index][0]):
-                return index
+        ends = [(span[0], index) for index, span in enumerate(spans)]
+        places = sorted([*misses, *ends], key=lambda place: place[1])  # a miss comes before the next secret
+        for count, (at, kept) in enumerate(places, self._count):
+            if count >= _allowed(self._before + at):
+                return kept, at
         return None
 
 
 def _allowed(length: int) -> int:
     """How many secrets so long a text may have."""
-    return SECRETS_PER_MEBIBYTE_MAX * max(length, _MEBIBYTE) // _MEBIBYTE
+    return PLACES_PER_MEBIBYTE_MAX * max(length, _MEBIBYTE) // _MEBIBYTE

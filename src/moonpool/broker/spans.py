@@ -21,6 +21,10 @@ Span: TypeAlias = tuple[int, int, str]
 """Where a secret stands in a piece of bytes, and its name. A plain tuple: a text may hold tens of thousands of them."""
 
 
+Miss: TypeAlias = tuple[int, int]
+"""What was looked at and is no secret: a place that no stream has shown by then and that is before whatever is found
+later; and how many secrets were found before it."""
+
 NOT_IN_TEXT: Final = b"\xff"
 """No text has this byte in its UTF-8, and so no secret."""
 
@@ -31,13 +35,14 @@ class Scan(NamedTuple):
     spans: Sequence[Span]  # in order, not overlapping
     at: int  # where the search goes on
     shown: int  # bytes up to here can be shown, the spans replaced; never before `at`
+    misses: Sequence[Miss] = ()  # in order; one that took long is there several times
 
 
 class SpanFinder(Protocol):
     """Finds secrets in bytes, in time linear in their length."""
 
     between: bytes  # texts with this between them are searched as if each were alone
-    counted: bool  # whether too many are too many (see `search`)
+    counted: bool  # whether too many are too many (see `search`), and misses are given
 
     @property
     def empty(self) -> bool: ...
@@ -49,7 +54,7 @@ class SpanFinder(Protocol):
     def scan(self, data: bytes, at: int, *, final: bool, most: int | None = None) -> Scan:
         """Search `data` from `at` on; `final` when nothing follows. Then everything is decided and shown.
 
-        Having found `most`, it may stop: nothing behind the last of them will be asked for.
+        Having found `most`, misses among them, it may stop: nothing behind the last of them will be asked for.
         """
         ...
 
