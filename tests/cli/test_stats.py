@@ -9,12 +9,15 @@ import pytest
 
 from apps import fixture_server, open_app, run
 from cli.console import moonpool, write_config
+from exposition import parse, value
 from moonpool.catalog.tokens import count_tokens, definition_text
-from moonpool.core.exposition import prometheus_text
+from moonpool.core.exposition import Exposed, prometheus_text
 from moonpool.core.json import JsonObject
 from moonpool.core.measures import SPANS, measure
 from moonpool.faces.mcp.definitions import TOOLS
 from moonpool.faces.mcp.disclosure import own_tools_text
+from moonpool.runtime.stats import FollowedJournal
+from moonpool.store.journal_file import Entry, JournalFile
 from waiting import until
 
 if TYPE_CHECKING:
@@ -60,12 +63,38 @@ def test_percentiles_are_values_that_were_measured(count: int, expected: float) 
 
 
 def test_the_exposition_has_one_type_per_metric_and_no_foreign_label() -> None:
-    text = prometheus_text(measure([{"kind": "disclosure", "shown": {'x"}\n': 5, "search": 7}, "upfront": 100}]))
-    typed = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
-    assert len(typed) == len(set(typed)) == 7
-    assert 'moonpool_tokens_shown{kind="search"} 7' in text
+    recorded = measure([{"kind": "disclosure", "shown": {'x"}\n': 5, "search": 7}, "upfront": 100}])
+    text = prometheus_text(Exposed(version='1"\\\n', recorded=recorded))
+    samples = parse(text)
+    shown = {kind: value(samples, "moonpool_tokens_shown", of="recorded", kind=kind) for kind in ("search", "other")}
+    assert shown == {"search": 7, "other": 5}
+    assert value(samples, "moonpool_tokens_saved", of="recorded") == 88
     assert 'x"' not in text
+    assert 'moonpool_build_info{version="1\\"\\\\\\n"} 1' in text
     assert 'moonpool_span_seconds{span="tool_call",quantile="0.95"} NaN' in text
+
+
+def test_a_followed_journal_reads_what_is_new(tmp_path: Path) -> None:
+    path = tmp_path / "private" / "audit.sqlite3"
+    followed = FollowedJournal(path, records=2)
+    assert followed.measures().records == 0
+    journal = JournalFile(path)
+
+    def append(count: int) -> None:
+        body = json.dumps(end("a", duration_ms=9.0, start_ms=2.0, code_ms=3.0)).encode()
+        journal.append([Entry("execution_end", "a", body)] * count, durable=False)
+
+    append(5)
+    assert (followed.measures().records, followed.measures().overhead.count) == (2, 2)  # the newest
+    append(3)
+    assert (followed.measures().records, followed.measures().overhead.count) == (5, 5)
+    journal.close()
+    for left in path.parent.iterdir():
+        left.rename(tmp_path / f"{left.name}-kept")
+    journal = JournalFile(path)
+    append(1)
+    assert followed.measures().overhead.count == 6
+    journal.close()
 
 
 @pytest.mark.req("H-083", "H-086")

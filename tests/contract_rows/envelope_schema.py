@@ -14,11 +14,29 @@ _ENDING = {
     "exit_code": _COUNT,
     "signal": {"type": ["string", "null"]},
 }
+_TOKENS: dict[str, Any] = {
+    "type": "object",
+    "required": ["tools", "upfront", "manifest", "spent", "by_kind", "on_demand_per_task", "saved", "reduction"],
+    "properties": {
+        **dict.fromkeys(("tools", "upfront", "manifest", "spent"), _COUNT),
+        "by_kind": {
+            "type": "object",
+            "propertyNames": {"enum": ["manifest", "own_tools", "search", "definition"]},
+            "additionalProperties": _COUNT,
+        },
+        "on_demand_per_task": {"type": "number", "minimum": 0},
+        "saved": {"type": "integer"},
+        "reduction": {"type": "number", "maximum": 1},
+        "uncounted": {"type": "integer", "minimum": 1},
+    },
+    "additionalProperties": False,
+}
 _METRICS: dict[str, Any] = {
     "type": "object",
-    "required": ["duration_ms"],
+    "required": ["duration_ms", "tokens"],
     "properties": {
         "duration_ms": _COUNT,
+        "tokens": _TOKENS,
         "dry_run": {"const": True},
         "plan_id": {"type": "string", "pattern": "^plan_[0-9a-f]{32}$"},
         "task_ids": {"type": "array", "minItems": 1, "items": {"type": "string", "maxLength": 256}},
@@ -61,6 +79,7 @@ _PROPERTIES: dict[str, Any] = {
     "approval_state": {"enum": [str(state) for state in ApprovalState]},
     "result": RESULT_SCHEMA,
 }
+TOKENS_SCHEMA = _TOKENS
 ENVELOPE_SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": list(_PROPERTIES),

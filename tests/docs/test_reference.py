@@ -15,7 +15,7 @@ import typer.main
 
 import moonpool
 import moonpool_wire.messages as wire_messages
-from contract_rows.envelope_schema import ENVELOPE_SCHEMA
+from contract_rows.envelope_schema import ENVELOPE_SCHEMA, TOKENS_SCHEMA
 from docs.pages import read, rows, section
 from moonpool.broker.policy_file import CONDITION_KEYS, EXAMPLE_KEYS, FILE_KEYS, RULE_KEYS
 from moonpool.broker.policy_limits import BUDGET_KEYS, COST_KEYS, LABEL_KEYS
@@ -77,6 +77,11 @@ def test_the_keys_of_the_envelope_are_those_of_the_page() -> None:
     assert members == {
         name for option in ENVELOPE_SCHEMA["properties"]["result"]["oneOf"] for name in option["properties"]
     }
+
+
+@pytest.mark.req("H-083")
+def test_every_token_figure_of_the_envelope_is_explained() -> None:
+    assert [row[0] for row in rows(section(CONTRACT, "Tokens"))] == list(TOKENS_SCHEMA["properties"])
 
 
 @pytest.mark.req("H-034")

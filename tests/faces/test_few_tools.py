@@ -69,5 +69,9 @@ def test_what_the_model_was_shown_is_in_envelopes_and_on_record_when_it_leaves(c
     tokens = measure([row for row in rows if row["kind"] == "disclosure"][-1:]).tokens
     last = seen[-1]
     assert (tokens.connections, tokens.executions) == (1, len(seen))
-    assert (tokens.upfront, tokens.shown, dict(tokens.by_kind)) == (last["upfront"], last["spent"], last["by_kind"])
-    assert last["saved"] == tokens.upfront - tokens.shown
+    assert (tokens.upfront, tokens.figures.spent, dict(tokens.by_kind)) == (
+        last["upfront"],
+        last["spent"],
+        last["by_kind"],
+    )
+    assert last["saved"] == tokens.upfront - last["spent"]

@@ -1,8 +1,8 @@
 """Composition root: from settings and a server configuration to a running application. Nothing else names adapters.
 
 `app` puts everything together; `tools` the upstream side, `sandboxes` the other side, `programs` what the host has of
-other languages, `models` what vector search needs, `tickets` what a caller of this process may do, `recordings` and
-`replays` what is kept of executions and done with it, `places` where things lie.
+other languages, `models` what vector search needs, `token_counts` what showing tools costs, `tickets` what a caller of
+this process may do, `recordings` and `replays` what is kept of executions and done with it, `places` where things lie.
 """
 
 from moonpool.bootstrap.app import App, assemble
@@ -11,6 +11,7 @@ from moonpool.bootstrap.programs import find_runtimes
 from moonpool.bootstrap.recordings import open_recordings
 from moonpool.bootstrap.sandboxes import BACKENDS, assemble_backend, image_spec
 from moonpool.bootstrap.tickets import local_principal
+from moonpool.bootstrap.token_counts import make_token_book
 from moonpool.bootstrap.tools import assemble_tools, make_lessons, make_redactor
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "local_principal",
     "make_lessons",
     "make_redactor",
+    "make_token_book",
     "open_recordings",
     "sandbox_uid",
 ]

@@ -16,6 +16,7 @@ from moonpool.bootstrap.programs import find_runtimes, make_languages
 from moonpool.bootstrap.recordings import open_recorder
 from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits, sandbox_spec
 from moonpool.bootstrap.tickets import make_ticket
+from moonpool.bootstrap.token_counts import make_token_book
 from moonpool.bootstrap.tools import DriftRecords, make_lessons, make_redactor, open_toolbox
 from moonpool.broker.known_values import GrowingValues
 from moonpool.broker.policies import policy_in_force
@@ -143,6 +144,8 @@ async def assemble(
             on_opened=lambda sandbox: _show_tools(sandbox, toolbox),
         )
         stack.push_async_callback(pool.close)
+        book = make_token_book(settings, data)
+        stack.push_async_callback(book.close)
         runtime = Runtime(
             settings=settings,
             pool=pool,
@@ -152,6 +155,7 @@ async def assemble(
             redactor=redactor,
             artifacts=data / "private" / "artifacts",
             sandbox_spec=spec,
+            tokens=book,
             languages=await make_languages(found, data, environ),
             recorder=recorder,
             plans=Plans(

@@ -12,6 +12,7 @@ from moonpool.bootstrap.programs import find_runtimes
 from moonpool.bootstrap.recordings import open_recordings
 from moonpool.bootstrap.sandboxes import BACKENDS, limit_groups, make_backend, sandbox_spec
 from moonpool.bootstrap.tickets import local_principal
+from moonpool.bootstrap.token_counts import make_token_book
 from moonpool.bootstrap.tools import make_redactor
 from moonpool.core.errors import ConfigError, HostUnfitError
 from moonpool.core.recordings import RecordingError
@@ -69,6 +70,8 @@ async def replay_run(
                 f"now; replay it with Moonpool {header.version} and the packages of then, or run the code again"
             )
         journal = await stack.enter_async_context(open_journal(journal_path(data)))
+        book = make_token_book(settings, data)
+        stack.push_async_callback(book.close)
         parts = ReplayParts(
             settings=settings,
             backend=backend,
@@ -78,6 +81,7 @@ async def replay_run(
             sandbox_spec=spec,
             process=own_mark(),
             principal=local_principal(),
+            tokens=book,
             trees=folder / "trees",
         )
         return await Replayer(parts, source, request).replay()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, overload
 
 from moonpool.catalog.dense import mixed
 from moonpool.catalog.documents import KEPT_MARK, tool_document
-from moonpool.catalog.entries import CatalogEntry, Detail, Hit, ServerSummary
+from moonpool.catalog.entries import CatalogEntry, Detail, Hit
 from moonpool.catalog.errors import CatalogQueryError
 from moonpool.catalog.filters import SlotFilter
 from moonpool.catalog.index import Index
@@ -21,6 +21,7 @@ from moonpool.catalog.questions import LIMIT_MAX, check_limit, checked_queries
 from moonpool.catalog.render import one_line
 from moonpool.catalog.search import answer_in_turn, by_sentence, rank
 from moonpool.catalog.shelf import GROUPS, as_tool, entry_json, find_by_path, group_document, kind_of, library_line
+from moonpool.catalog.summaries import server_summaries
 from moonpool.catalog.unknown import unknown_entry, unknown_server, unknown_tool
 from moonpool.core.library import Library
 from moonpool.core.library_bounds import KINDS, ROOTS
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from moonpool.catalog.dense import Similarity
+    from moonpool.catalog.entries import ServerSummary
     from moonpool.catalog.filters import ToolFilter
     from moonpool.core.json import JsonObject
     from moonpool.core.lessons import Lesson
@@ -104,15 +106,7 @@ class Catalog:
 
     def servers(self) -> tuple[ServerSummary, ...]:
         """One summary per server, in the manifest's order."""
-        return tuple(
-            ServerSummary(
-                server_id=server.server_id,
-                module=self._names.module(server.server_id),
-                tool_count=len(server.tools),
-                about=server.description or server.title or server.instructions,
-            )
-            for server in self.manifest.servers
-        )
+        return server_summaries(self.manifest, self._names)
 
     def list(self, server: str | None = None, *, detail: Detail = "name+description") -> tuple[CatalogEntry, ...]:
         """Entries of all tools, or of one server's, in the manifest's order (H-046)."""

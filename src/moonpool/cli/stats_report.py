@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from typing import TYPE_CHECKING
 
 import typer
 
-from moonpool.catalog.catalog import Catalog
+import moonpool
+from moonpool.bootstrap import make_token_book
 from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.tables import print_table
 from moonpool.cli.tool_catalog import load_snapshot
-from moonpool.core.exposition import prometheus_text
-from moonpool.faces.mcp.disclosure import own_tools_text
-from moonpool.faces.mcp.instructions import instructions
-from moonpool.faces.mcp.offer import OFFERS
-from moonpool.runtime.stats import Baseline, read_measures, token_baseline
+from moonpool.core.exposition import Exposed, prometheus_text
+from moonpool.runtime.stats import read_measures
 from moonpool.settings import Settings
 from moonpool.store.paths import journal_path
 
@@ -24,11 +23,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.core.measures import Measures, ShownTokens, Times
+    from moonpool.core.token_figures import ToolTokens
+    from moonpool.runtime.tool_snapshot import ToolSnapshot
 
 
 def print_tokens(config: Path | None, tail: int, *, as_json: bool) -> None:
     """The token figures."""
-    baseline, measures = _baseline(config), _measures(tail)
+    baseline, measures = configured_tokens(config), _measures(tail)
     if as_json:
         now = baseline.to_json() if baseline else None
         typer.echo(json.dumps({"configuration": now, "sessions": measures.tokens.to_json()}))
@@ -38,7 +39,7 @@ def print_tokens(config: Path | None, tail: int, *, as_json: bool) -> None:
 
 def print_all(config: Path | None, tail: int, *, as_json: bool) -> None:
     """Every figure."""
-    baseline, measures = _baseline(config), _measures(tail)
+    baseline, measures = configured_tokens(config), _measures(tail)
     if as_json:
         whole = measures.to_json()
         now = baseline.to_json() if baseline else None
@@ -58,27 +59,34 @@ def print_all(config: Path | None, tail: int, *, as_json: bool) -> None:
 
 def print_prometheus(tail: int) -> None:
     """For a collector of text files."""
-    typer.echo(prometheus_text(_measures(tail)), nl=False)
+    typer.echo(prometheus_text(Exposed(version=moonpool.__version__, recorded=_measures(tail))), nl=False)
 
 
 def _measures(tail: int) -> Measures:
     return read_measures(journal_path(data_folder(Settings.load(os.environ))), records=tail)
 
 
-def _baseline(path: Path | None) -> Baseline | None:
+def configured_tokens(path: Path | None) -> ToolTokens | None:
+    """What the configured tools cost to show; None where nothing is configured."""
     config = read_config(path)
     if config is None:
         return None
     snapshot = load_snapshot(config, refresh=False)
     for problem in snapshot.problems.values():
         typer.echo(f"moonpool: {problem}; its tools are not counted", err=True)
-    offer = OFFERS[Settings.load(os.environ).catalog]
-    catalog = Catalog(snapshot.manifest)
-    shown = instructions(catalog.servers(), snapshot.missing, catalog.library_line(), how=offer.how)
-    return token_baseline(snapshot.manifest, shown=shown, own_tools=own_tools_text(offer.tools))
+    return asyncio.run(_counted(snapshot))
 
 
-def _show_tokens(baseline: Baseline | None, sessions: ShownTokens) -> None:
+async def _counted(snapshot: ToolSnapshot) -> ToolTokens:
+    settings = Settings.load(os.environ)
+    book = make_token_book(settings, data_folder(settings))
+    try:
+        return await book.known(snapshot, within_s=None)
+    finally:
+        await book.close()
+
+
+def _show_tokens(baseline: ToolTokens | None, sessions: ShownTokens) -> None:
     rows: list[tuple[str, ...]] = []
     if baseline is not None:
         rows.append((f"now, {baseline.tools} tools: all upfront", f"{baseline.upfront:,}", ""))
@@ -89,10 +97,11 @@ def _show_tokens(baseline: Baseline | None, sessions: ShownTokens) -> None:
     if sessions.connections:
         word = "connection" if sessions.connections == 1 else "connections"
         rows.append((f"{sessions.connections} {word}: all upfront", f"{sessions.upfront:,}", ""))
-        rows.append(_row("shown instead", sessions.shown, sessions.upfront))
+        figures = sessions.figures
+        rows.append(_row("shown instead", figures.spent, sessions.upfront))
         rows += [(f"  {kind.replace('_', ' ')}", f"{tokens:,}", "") for kind, tokens in sessions.by_kind]
         if sessions.executions:
-            rows.append(("on demand per execution", f"{sessions.on_demand / sessions.executions:,.0f}", ""))
+            rows.append(("on demand per execution", f"{figures.on_demand_per_task:,.0f}", ""))
     else:
         typer.echo("moonpool: no connection of a model is on record yet", err=True)
     if rows:

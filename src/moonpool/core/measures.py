@@ -7,9 +7,11 @@ or newer version. `moonpool stats` and the route `/metrics` show the same figure
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from moonpool.core.token_figures import KINDS, OTHER, TokenFigures, ToolTokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
 
 SPANS: Final = ("runner_start", "execution", "broker_call", "tool_call")
-_ON_DEMAND: Final = ("search", "definition")
+WINDOW: Final = 100_000
+"""How many of the newest times percentiles are taken over."""
+_OPEN_RUNS_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,19 +33,6 @@ class Times:
     p50_ms: float = 0.0
     p95_ms: float = 0.0
     max_ms: float = 0.0
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Times:
-        ordered = sorted(values)
-        if not ordered:
-            return cls()
-        return cls(
-            count=len(ordered),
-            sum_ms=round(math.fsum(ordered), 3),
-            p50_ms=_rank(ordered, 0.5),
-            p95_ms=_rank(ordered, 0.95),
-            max_ms=ordered[-1],
-        )
 
     def to_json(self) -> JsonObject:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -57,26 +48,15 @@ class ShownTokens:
     by_kind: tuple[tuple[str, int], ...] = ()
 
     @property
-    def shown(self) -> int:
-        return sum(tokens for _, tokens in self.by_kind)
-
-    @property
-    def on_demand(self) -> int:
-        """Of it, answers of searches and definitions."""
-        return sum(tokens for kind, tokens in self.by_kind if kind in _ON_DEMAND)
+    def figures(self) -> TokenFigures:
+        """The same figures as in an envelope, over all of them."""
+        tools = ToolTokens(upfront=self.upfront)
+        return TokenFigures(tools=tools, by_kind=dict(self.by_kind), executions=self.executions)
 
     def to_json(self) -> JsonObject:
-        saved = self.upfront - self.shown
-        return {
-            "connections": self.connections,
-            "executions": self.executions,
-            "upfront": self.upfront,
-            "shown": self.shown,
-            "by_kind": dict(self.by_kind),
-            "saved": saved,
-            "reduction": round(saved / self.upfront, 4) if self.upfront else None,
-            "on_demand_per_task": round(self.on_demand / self.executions, 1) if self.executions else None,
-        }
+        figures = self.figures.to_json()
+        del figures["tools"]  # of other lists in each connection
+        return {"connections": self.connections, "executions": self.executions, **figures}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,13 +82,37 @@ class Measures:
         }
 
 
-class _Tally:
+class _Series:
+    """Times as they come: counted and added up for good, percentiles of the newest."""
+
+    def __init__(self) -> None:
+        self._count, self._sum, self._max = 0, 0.0, 0.0
+        self._newest: deque[float] = deque(maxlen=WINDOW)
+
+    def append(self, value: float) -> None:
+        self._count, self._sum, self._max = self._count + 1, self._sum + value, max(self._max, value)
+        self._newest.append(value)
+
+    def times(self) -> Times:
+        ordered = sorted(self._newest)
+        if not ordered:
+            return Times()
+        return Times(
+            count=self._count,
+            sum_ms=round(self._sum, 3),
+            p50_ms=_rank(ordered, 0.5),
+            p95_ms=_rank(ordered, 0.95),
+            max_ms=self._max,
+        )
+
+
+class Tally:
+    """Adds up records one by one, in the journal's order."""
+
     def __init__(self) -> None:
         self.records = 0
-        self.spans: dict[str, list[float]] = {name: [] for name in SPANS}
-        self.overhead: list[float] = []
-        self.updates: list[float] = []
-        self.unseen: list[float] = []
+        self.spans = {name: _Series() for name in SPANS}
+        self.overhead, self.updates, self.unseen = _Series(), _Series(), _Series()
         self.connections = self.executions = self.upfront = 0
         self.shown: Counter[str] = Counter()
         self._broker: defaultdict[str, float] = defaultdict(float)  # of executions that have not ended
@@ -129,6 +133,23 @@ class _Tally:
             case _:
                 pass
 
+    def measures(self) -> Measures:
+        """What came of it so far."""
+        tokens = ShownTokens(
+            connections=self.connections,
+            executions=self.executions,
+            upfront=self.upfront,
+            by_kind=tuple(sorted(self.shown.items())),
+        )
+        return Measures(
+            records=self.records,
+            tokens=tokens,
+            updates=self.updates.times(),
+            unseen=self.unseen.times(),
+            spans=tuple((name, self.spans[name].times()) for name in SPANS),
+            overhead=self.overhead.times(),
+        )
+
     def _call(self, record: JsonObject) -> None:
         if "upstream_ms" not in record or record.get("rehearsed") is True:
             return
@@ -138,6 +159,8 @@ class _Tally:
         if at_server:
             self.spans["tool_call"].append(at_server)
         self._broker[str(record.get("run_id"))] += ours
+        if len(self._broker) > _OPEN_RUNS_MAX:  # executions whose end was never recorded
+            del self._broker[next(iter(self._broker))]
 
     def _end(self, record: JsonObject) -> None:
         broker = self._broker.pop(str(record.get("run_id")), 0.0)
@@ -157,27 +180,15 @@ class _Tally:
         self.executions += int(_number(record.get("executions")))
         self.upfront += int(_number(record.get("upfront")))
         for kind, tokens in shown.items():
-            self.shown[kind] += int(_number(tokens))
+            self.shown[kind if kind in KINDS else OTHER] += int(_number(tokens))
 
 
 def measure(records: Iterable[JsonObject]) -> Measures:
     """Sum up `records`, which come in the journal's order."""
-    tally = _Tally()
+    tally = Tally()
     for record in records:
         tally.take(record)
-    return Measures(
-        records=tally.records,
-        tokens=ShownTokens(
-            connections=tally.connections,
-            executions=tally.executions,
-            upfront=tally.upfront,
-            by_kind=tuple(sorted(tally.shown.items())),
-        ),
-        updates=Times.of(tally.updates),
-        unseen=Times.of(tally.unseen),
-        spans=tuple((name, Times.of(tally.spans[name])) for name in SPANS),
-        overhead=Times.of(tally.overhead),
-    )
+    return tally.measures()
 
 
 def _rank(ordered: Sequence[float], share: float) -> float:

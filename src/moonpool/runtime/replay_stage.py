@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from moonpool.core.audit import Journal
     from moonpool.core.policy import CallFacts
     from moonpool.core.recordings import RecordedInput
+    from moonpool.runtime.token_book import TokenBook
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
     from moonpool.settings import Settings
 
@@ -40,6 +41,7 @@ class ReplayParts:
     sandbox_spec: SandboxSpec
     process: str
     principal: str
+    tokens: TokenBook
     trees: Path  # an empty folder that sandboxes may read
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from moonpool.broker.context import CallContext
     from moonpool.core.envelope import ExecutionError
     from moonpool.core.json import JsonValue
+    from moonpool.core.token_figures import TokenFigures
     from moonpool.runtime.runs import CodeRequest
     from moonpool.runtime.surroundings import Surroundings
     from moonpool.runtime.ticket import Ticket
@@ -61,6 +62,7 @@ class RunRecords:
         data: JsonValue = None,
         extras: dict[str, JsonValue] | None = None,
         metrics: dict[str, JsonValue] | None = None,
+        tokens: TokenFigures,
     ) -> Envelope:
         """The envelope as of now."""
         context = self.context
@@ -82,7 +84,7 @@ class RunRecords:
             **({"approval_state": context.approval_state} if context else {}),
             data=data,
             error=error,
-            metrics={**calls, **(metrics or {}), **self._request.session_metrics()},
+            metrics={**calls, **(metrics or {}), "tokens": tokens.to_json()},
             extras=extras or {"stdout": "", "stderr": "", "exit_code": 1, "signal": None},
         )
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
     from moonpool.core.plans import Plan
     from moonpool.core.recordings import RecordedInput
+    from moonpool.runtime.disclosure import Disclosure
     from moonpool.runtime.execution_spec import ExecutionOutcome
     from moonpool.runtime.recording import RunRecording
     from moonpool.runtime.surroundings import Surroundings
@@ -63,7 +64,7 @@ class CodeRequest:
     dry_run: bool = False  # calls that may change something are not made, but listed in a plan
     placeholders: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # `server.tool` glob -> answer
     plan: str | None = None  # the id of the approved plan to run under
-    session_metrics: Callable[[], Mapping[str, JsonValue]] = dict  # of the caller's session, for the envelope
+    connection: Disclosure | None = None  # of the model that asks; None: no model was shown anything of the tools
 
 
 CANCELLED = ExecutionError(type="Cancelled", message="the execution was cancelled")
@@ -90,6 +91,7 @@ class Run:
         self._recording: RunRecording | None = None
         self.outcome: ExecutionOutcome | None = None
         self._watch: PlanWatch | None = None
+        self._tools: ToolSnapshot | None = None  # that it ran with
         if request.begun is not None:
             request.begun(self.run_id)
 
@@ -144,6 +146,8 @@ class Run:
         """
         tools = snapshot()
         assert tools is not None
+        self._tools = tools
+        self._runtime.tokens.now(tools)  # what is new is counted while the code runs
         recorded = self._records.start(tools, plan_id=self._plan_id)
         settings = self._runtime.settings
         spec = ExecutionSpec(
@@ -223,11 +227,13 @@ class Run:
 
     async def failed_to_start(self, error: ExecutionError, tools: ToolSnapshot | None) -> Envelope:
         """An execution whose sandbox did not come up ends in an envelope like any other."""
+        self._tools = tools
         await self._records.start(tools, plan_id=self._plan_id)
         return await self._ended_early(error)
 
     async def _ended_early(self, error: ExecutionError) -> Envelope:
-        envelope = self._records.envelope(error=error)
+        tokens = await self._runtime.tokens.figures(self._tools, self._request.connection, wait=False)
+        envelope = self._records.envelope(error=error, tokens=tokens)
         if self._recording is not None:
             self._recording.ended(envelope, forced="cancelled", tape=b"")
         await self._records.end(envelope, output_bytes=0)
@@ -284,6 +290,7 @@ class Run:
                 **({"limits_hit": [str(one) for one in sorted(outcome.limits_hit)]} if outcome.limits_hit else {}),
                 **plan_metrics(plan),
             },
+            tokens=await self._runtime.tokens.figures(self._tools, self._request.connection),
         )
         if self._recording is not None:
             self._recording.ended(envelope, forced=outcome.forced or "", tape=outcome.tape)

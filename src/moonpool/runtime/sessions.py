@@ -27,6 +27,7 @@ from moonpool.runtime.languages import Languages, LanguageUnavailableError
 from moonpool.runtime.process_marks import own_mark
 from moonpool.runtime.recorded_files import InputKeeper
 from moonpool.runtime.runs import CANCELLED_EARLY, CodeRequest, InterruptedRunError, Run
+from moonpool.runtime.token_book import TokenBook
 from moonpool.runtime.tool_snapshot import ToolSnapshot, show
 from moonpool.sandboxes.base import TreeRef
 
@@ -60,6 +61,7 @@ class Runtime:
     redactor: Redactor
     artifacts: Path
     sandbox_spec: SandboxSpec
+    tokens: TokenBook = field(default_factory=TokenBook)
     languages: Languages = field(default_factory=Languages)
     recorder: Recorder | None = None
     plans: Plans | None = None  # None: no plan is kept, so none can be approved

@@ -1,48 +1,18 @@
-"""Figures about Moonpool itself: from the audit journal, and what the tools of a configuration cost to show."""
+"""Figures about Moonpool itself from the audit journal: read once, or followed as it grows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from moonpool.catalog.tokens import DefinitionCosts, count_tokens
-from moonpool.core.measures import Measures, measure
+from moonpool.core.measures import Measures, Tally, measure
 from moonpool.store.journal_file import read_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from moonpool.core.json import JsonObject
-    from moonpool.core.manifest import Manifest
-
 RECORDS: Final = 100_000
 """How many of the newest records are read unless somebody wants more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
-    """What a model reads unasked of one configuration's tools: every definition, or the manifest and our own tools."""
-
-    tools: int
-    upfront: int
-    manifest: int
-    own_tools: int
-
-    @property
-    def instead(self) -> int:
-        """What is read instead of every definition."""
-        return self.manifest + self.own_tools
-
-    def to_json(self) -> JsonObject:
-        saved = self.upfront - self.instead
-        return {
-            "tools": self.tools,
-            "upfront": self.upfront,
-            "manifest": self.manifest,
-            "own_tools": self.own_tools,
-            "saved": saved,
-            "reduction": round(saved / self.upfront, 4) if self.upfront else None,
-        }
 
 
 def read_measures(journal: Path, *, records: int = RECORDS) -> Measures:
@@ -52,12 +22,26 @@ def read_measures(journal: Path, *, records: int = RECORDS) -> Measures:
     return measure(row.to_json() for row in read_rows(journal, tail=records))
 
 
-def token_baseline(manifest: Manifest, *, shown: str, own_tools: str) -> Baseline:
-    """`shown` and `own_tools` are the texts that a model gets instead of the definitions; blocking."""
-    tools = tuple(manifest.tools())
-    return Baseline(
-        tools=len(tools),
-        upfront=DefinitionCosts().upfront(tools),
-        manifest=count_tokens(shown),
-        own_tools=count_tokens(own_tools),
-    )
+class FollowedJournal:
+    """Reads what is new at each turn: the newest `records` at first, then only what was added. Blocking.
+
+    Counts and sums only ever grow, as collectors expect.
+    """
+
+    def __init__(self, journal: Path, *, records: int = RECORDS) -> None:
+        self._journal, self._records = journal, records
+        self._tally = Tally()
+        self._file, self._seq = (0, 0), 0
+        self._turn = Lock()  # whoever asked may be gone while a thread reads for them
+
+    def measures(self) -> Measures:
+        """Figures as of now. Raises JournalError."""
+        with self._turn:
+            if self._journal.exists():
+                found = self._journal.stat()
+                if self._file != (found.st_dev, found.st_ino):  # the first one, or one that took a damaged one's place
+                    self._file, self._seq = (found.st_dev, found.st_ino), 0
+                for row in read_rows(self._journal, after=self._seq, tail=None if self._seq else self._records):
+                    self._seq = row.seq
+                    self._tally.take(row.to_json())
+            return self._tally.measures()

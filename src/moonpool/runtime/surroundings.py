@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
     from moonpool.runtime.plans import Plans
     from moonpool.runtime.recording import Recorder
+    from moonpool.runtime.token_book import TokenBook
     from moonpool.sandboxes.base import SandboxSpec
     from moonpool.settings import Settings
 
@@ -42,5 +43,7 @@ class Surroundings(Protocol):
     def process(self) -> str: ...
     @property
     def recorder(self) -> Recorder | None: ...
+    @property
+    def tokens(self) -> TokenBook: ...
     @property
     def plans(self) -> Plans | None: ...

@@ -153,14 +153,17 @@ def _reading(path: Path) -> Generator[sqlite3.Connection]:
         raise journal_error(path, exc) from exc
 
 
-def read_rows(path: Path, *, run_id: str | None = None, tail: int | None = None) -> Generator[AuditRow]:
-    """Rows in order: all, those of one run, and of them the last `tail`. Raises JournalError."""
-    where = "" if run_id is None else "WHERE run_id = :run_id"
-    query = f"SELECT seq, kind, run_id, body, hash FROM record {where} ORDER BY seq"  # noqa: S608  `where` is ours
+def read_rows(path: Path, *, run_id: str | None = None, tail: int | None = None, after: int = 0) -> Generator[AuditRow]:
+    """Rows in order: all, those of one run, those that came `after` one, and of them the last `tail`.
+
+    Raises JournalError.
+    """
+    where = "seq > :after" if run_id is None else "seq > :after AND run_id = :run_id"
+    query = f"SELECT seq, kind, run_id, body, hash FROM record WHERE {where} ORDER BY seq"  # noqa: S608  `where` is ours
     if tail is not None:
         query = f"SELECT * FROM ({query} DESC LIMIT :tail) ORDER BY seq"  # noqa: S608
     with _reading(path) as connection:
-        for seq, kind, run, body, digest in connection.execute(query, {"run_id": run_id, "tail": tail}):
+        for seq, kind, run, body, digest in connection.execute(query, {"run_id": run_id, "tail": tail, "after": after}):
             yield AuditRow(seq=seq, kind=kind, run_id=run, body=_bytes(body), hash=digest)
 
 

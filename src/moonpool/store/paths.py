@@ -71,5 +71,9 @@ def recordings_path(data: Path) -> Path:
     return _private(data, "recordings.sqlite3")
 
 
+def token_counts_dir(data: Path) -> Path:
+    return _private(data, "tokens")
+
+
 def _private(data: Path, name: str) -> Path:
     return data / "private" / name

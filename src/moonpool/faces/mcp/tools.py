@@ -20,11 +20,12 @@ from moonpool.faces.mcp.answers import Answer, execution_answer, problem_answer,
 from moonpool.faces.mcp.arguments import DefinitionRequest, ExecuteRequest, SearchRequest, read_arguments
 from moonpool.faces.mcp.catalogs import CurrentCatalog
 from moonpool.faces.mcp.definitions import EXECUTE, SEARCH
-from moonpool.faces.mcp.disclosure import Disclosure
+from moonpool.faces.mcp.disclosure import own_tools_text
 from moonpool.faces.mcp.instructions import instructions
 from moonpool.faces.mcp.offer import OFFERS
 from moonpool.faces.mcp.previews import Previews
 from moonpool.faces.mcp.sessions import FaceSessions
+from moonpool.runtime.disclosure import Disclosure
 from moonpool.runtime.parked import ParkedCalls
 from moonpool.runtime.request_state import RequestStateError
 from moonpool.runtime.runs import CodeRequest
@@ -108,7 +109,7 @@ class CodeTools:
         )
         self._runtime, self._toolbox, self._lessons = app.runtime, app.toolbox, app.lessons
         self._told_definitions = False
-        self.disclosure = Disclosure(app.runtime.journal, app.ticket.principal)
+        self.disclosure = Disclosure(app.runtime.tokens, app.runtime.journal, app.ticket.principal)
         searched = SEARCH in self.offer.names
         self._catalog = CurrentCatalog(app.toolbox, app.vectors if searched else None)
         self._previews = Previews(app.toolbox, code_bytes_max=settings.code_bytes_max)
@@ -162,7 +163,7 @@ class CodeTools:
 
     def list_tools(self) -> list[JsonObject]:
         """The tools of this face."""
-        self.disclosure.listed(self.offer.tools)
+        self.disclosure.showed("own_tools", own_tools_text(self.offer.tools), once=True)
         return list(self.offer.tools)
 
     def _told(self, text: str) -> str:
@@ -176,7 +177,7 @@ class CodeTools:
 
     def _know_tools(self) -> None:
         if (snapshot := self._toolbox.current) is not None:
-            self.disclosure.know(snapshot.manifest)
+            self.disclosure.know(snapshot)
 
     async def _search(self, request: SearchRequest) -> Answer:
         catalog = await self._current()
@@ -231,7 +232,7 @@ class CodeTools:
             observer=call.hear,
             dry_run=request.dry_run,
             plan=request.plan,
-            session_metrics=self.disclosure.metrics,
+            connection=self.disclosure,
         )
         self._know_tools()
         self.disclosure.ran()
