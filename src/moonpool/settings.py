@@ -143,6 +143,9 @@ class Settings:
     registry: str = ""
     """Where `moonpool registry add` looks up names: the https address of an MCP Registry. Empty: nowhere."""
 
+    metrics_listen: str = ""
+    """Where `moonpool mcp` serves `/metrics`: a loopback address and port, `127.0.0.1:9464`. Empty: nowhere."""
+
     file_bytes_max: int = 256 * 1024**2
     """One file that is put into a sandbox or taken out of it."""
 
@@ -199,6 +202,10 @@ class Settings:
             near = difflib.get_close_matches(unknown[0], _PERSONAL_KINDS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(_PERSONAL_KINDS)}"
             raise ConfigError(f"redact_personal names {unknown[0]!r}, which is no kind of personal data; {hint}")
+        if self.metrics_listen:
+            from moonpool.core.listening import loopback_address  # noqa: PLC0415  most processes listen nowhere
+
+            loopback_address(self.metrics_listen, what="metrics_listen")
         if self.pool_low > self.pool_high > 0:
             raise ConfigError(f"pool_low is {self.pool_low}, but pool_high allows {self.pool_high}")
         if self.timeout_s > self.timeout_s_max:

@@ -9,11 +9,13 @@ import pytest
 
 from apps import fixture_server, open_app, run
 from cli.console import moonpool, write_config
+from docs.pages import read, rows
 from exposition import parse, value
 from moonpool.catalog.tokens import count_tokens, definition_text
-from moonpool.core.exposition import Exposed, prometheus_text
+from moonpool.core.exposition import Exposed, PoolGauges, prometheus_text
 from moonpool.core.json import JsonObject
 from moonpool.core.measures import SPANS, measure
+from moonpool.core.token_figures import TokenFigures, ToolTokens
 from moonpool.faces.mcp.definitions import TOOLS
 from moonpool.faces.mcp.disclosure import own_tools_text
 from moonpool.runtime.stats import FollowedJournal
@@ -72,6 +74,19 @@ def test_the_exposition_has_one_type_per_metric_and_no_foreign_label() -> None:
     assert 'x"' not in text
     assert 'moonpool_build_info{version="1\\"\\\\\\n"} 1' in text
     assert 'moonpool_span_seconds{span="tool_call",quantile="0.95"} NaN' in text
+
+
+def test_every_metric_is_on_the_reference_page() -> None:
+    tools = ToolTokens(tools=1)
+    pool = PoolGauges(alive=1, ready=1, opening=0, waiting=0, refused=0)
+    exposed = Exposed(version="1", recorded=measure([]), configuration=tools, open=[TokenFigures()], pool=pool)
+    real = {
+        (name, ", ".join(sorted(key for key, _ in labels if key != "quantile")))
+        for name, labels in parse(prometheus_text(exposed))
+        if not name.endswith(("_seconds_sum", "_seconds_count"))
+    }
+    table = read("docs/reference/metrics.md").partition("## Who may ask")[0].partition("\n| where |")[0]
+    assert {(row[0], row[1]) for row in rows(table)} == real
 
 
 def test_a_followed_journal_reads_what_is_new(tmp_path: Path) -> None:

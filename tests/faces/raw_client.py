@@ -11,9 +11,12 @@ import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from apps import DATA
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SERVE = Path(__file__).with_name("serve.py")
 PATIENCE_S = 40.0
@@ -24,10 +27,13 @@ Json = Any
 class RawClient:
     """One server process. Use as a context manager; leaving it closes stdin and waits for the end."""
 
-    def __init__(self, config: Path | str = "-", *, approve: str = "deny", **environ: str) -> None:
+    def __init__(
+        self, config: Path | str = "-", *, approve: str = "deny", command: Sequence[str] | None = None, **environ: str
+    ) -> None:
+        """`command` instead of `serve.py` and its arguments."""
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed in __exit__
         self.process = subprocess.Popen(
-            [sys.executable, str(SERVE), str(config), approve],
+            command or [sys.executable, str(SERVE), str(config), approve],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.stderr,

@@ -33,6 +33,12 @@ def mcp(
             metavar="tools|code",
         ),
     ] = None,
+    metrics_listen: Annotated[
+        str | None,
+        typer.Option(
+            help="Serve /metrics there, on loopback; port 0: a free one. Default: the setting.", metavar="ADDRESS:PORT"
+        ),
+    ] = None,
     backend: Annotated[str | None, typer.Option(help="Sandbox: zygote or bubblewrap.", metavar="NAME")] = None,
 ) -> None:
     """Serve MCP on standard input and output: three tools (or one) in front of all configured servers."""
@@ -43,4 +49,14 @@ def mcp(
     with no_collection():
         from moonpool.cli.mcp_service import serve_stdio
 
-    asyncio.run(serve_stdio(config, approve, policy=policy, environment=env, backend=backend, catalog=catalog))
+    asyncio.run(
+        serve_stdio(
+            config,
+            approve,
+            policy=policy,
+            environment=env,
+            backend=backend,
+            catalog=catalog,
+            metrics_listen=metrics_listen,
+        )
+    )

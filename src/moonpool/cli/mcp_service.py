@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from moonpool.bootstrap import assemble
 from moonpool.broker.approval import AutoApprover, DenyApprover
 from moonpool.cli.approvers import Approve, open_queue
 from moonpool.cli.config_choice import data_folder, read_config
+from moonpool.cli.metrics_service import bound_listener, metrics_served
 from moonpool.environments.progress import stderr_progress
 from moonpool.faces.mcp.approver import ElicitingApprover
 from moonpool.faces.mcp.stdio import claim_stdio, serve
+from moonpool.runtime.metrics import metrics_of_runtime
 from moonpool.settings import Settings
+from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -29,7 +32,11 @@ async def serve_stdio(config_path: Path | None, choice: Approve, **overrides: Pa
     settings = Settings.load(os.environ, **overrides)
     config = read_config(config_path)
     eliciting = ElicitingApprover(_report) if choice is Approve.ASK else None
-    with stderr_progress() as progress:
+    with ExitStack() as bound:
+        listener = None
+        if where := settings.metrics_listen:
+            listener = bound.enter_context(bound_listener(where, what="metrics_listen"))
+        progress = bound.enter_context(stderr_progress())
         async with (
             _answering(choice, data_folder(settings)) as answering,
             assemble(
@@ -42,7 +49,11 @@ async def serve_stdio(config_path: Path | None, choice: Approve, **overrides: Pa
             ) as app,
         ):
             await app.prove()
-            await serve(app, wire=wire, bindings=None if eliciting is None else eliciting.bindings)
+            async with AsyncExitStack() as stack:
+                if listener is not None:
+                    live = metrics_of_runtime(app.runtime, journal_path(app.data))
+                    await stack.enter_async_context(metrics_served(listener, live, _report))
+                await serve(app, wire=wire, bindings=None if eliciting is None else eliciting.bindings)
 
 
 @asynccontextmanager
