@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 def alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2][0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
     return state not in "ZX"
 
@@ -127,11 +127,11 @@ async def test_output_ends_although_a_grandchild_holds_the_pipe() -> None:
 
 
 async def test_a_server_that_reads_nothing_does_not_keep_a_stop_waiting() -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with opened(entry("import time; time.sleep(600)")) as process:
             with anyio.move_on_after(0.2):
                 await process.send(b"x" * 10_000_000 + b"\n")
-            with anyio.fail_after(1):
+            with anyio.fail_after(20):
                 await process.send(b"cancel\n", patient=False)
             pid = process.pid
     assert not alive(pid)

@@ -119,7 +119,7 @@ async def _record() -> dict[str, Envelope]:
         for name, code in CODES.items():
             found[name] = await run(app, code)
         slow = "from servers import echo\nawait echo.text(text='a')\nawait echo.sleep(seconds=30)\nprint('never')"
-        found["cut off"] = await run(app, slow, timeout_s=1.0)
+        found["cut off"] = await run(app, slow, timeout_s=3.0)
         found["bash"] = await run(app, 'moonpool call echo.text \'{"text": "hello"}\'', language="bash")
         session = app.runtime.session(app.ticket)
         await session.files.put("given.txt", _bytes(b"from outside"))
