@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ import pytest
 
 from broker_upstreams.peers import QUICK, SECRET, command, configure, raw, upstream
 from moonpool.broker.upstreams.base import UpstreamStartError
-from moonpool.broker.upstreams.process import STDERR_BYTES_MAX, OversizedLine, ServerProcess, open_process
+from moonpool.broker.upstreams.process import HELD_OPEN_S, STDERR_BYTES_MAX, OversizedLine, ServerProcess, open_process
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
@@ -145,6 +147,32 @@ async def test_a_flood_of_lines_is_held_back_and_none_is_lost() -> None:
             assert not process.exited.is_set()
             lines = [await process.receive_line() for _ in range(40)]
     assert lines == [str(number).encode() + b"x" * 1_000_000 for number in range(40)]
+
+
+@pytest.mark.parametrize("busy_s", [0, HELD_OPEN_S], ids=["a free loop", "a loop that is busy meanwhile"])
+async def test_lines_that_wait_in_the_pipe_outlive_the_server(busy_s: float) -> None:
+    """More than is queued, then a little that stays in the pipe: the server is gone long before anybody reads."""
+    go_on = anyio.Event()
+
+    def wake() -> None:
+        go_on.set()
+        time.sleep(busy_s)  # the reader and whoever looks for the end come in the same turn
+
+    code = (
+        "import fcntl, struct, sys, termios, time\nout = sys.stdout.buffer\n"
+        "for n in range(17): out.write(b'x' * ((1 << 20) - 1) + b'\\n')\nout.flush()\n"
+        "while struct.unpack('i', fcntl.ioctl(1, termios.FIONREAD, bytes(4)))[0]: time.sleep(0.01)\n"
+        "out.write(b'the last\\n')"
+    )
+    with anyio.fail_after(60):
+        async with opened(entry(code)) as process:
+            await process.exited.wait()
+            asyncio.get_running_loop().call_later(1.5 * HELD_OPEN_S, wake)
+            await go_on.wait()
+            lines = [await process.receive_line() for _ in range(18)]
+            with pytest.raises(anyio.EndOfStream):
+                await process.receive_line()
+    assert lines[-1] == b"the last"
 
 
 async def test_stderr_keeps_its_last_lines_only() -> None:

@@ -111,7 +111,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         self.exited.set()
-        asyncio.get_running_loop().call_later(HELD_OPEN_S, self._end_output)
+        self._end_output_soon()
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -219,6 +219,21 @@ class ServerProcess(asyncio.SubprocessProtocol):
                 self._end_line(b"")
             self._ended = True
             self._wake()
+
+    def _end_output_soon(self) -> None:
+        """A grandchild may hold the pipe open for ever; but what back-pressure left in it is still to be read.
+
+        Reading that was resumed in the same turn of the loop has not been done yet: it is given another while.
+        """
+        was_paused = self._reading_paused
+
+        def end() -> None:
+            if (was_paused or self._reading_paused) and not self._ended:
+                self._end_output_soon()
+            else:
+                self._end_output()
+
+        asyncio.get_running_loop().call_later(HELD_OPEN_S, end)
 
     def _read_pipe(self, verb: str) -> None:
         pipe = self._child.get_pipe_transport(1)
