@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,10 @@ import jsonschema_rs
 import pytest
 
 from apps import fixture_server
-from faces.raw_client import SERVE, RawClient, environment
+from faces.raw_client import PATIENCE_S, SERVE, RawClient, environment
+from moonpool.faces.mcp.progress import INTERVAL_S
 from process_tree import alive, descendants_of, wait_gone
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -46,6 +49,11 @@ def client(shared: RawClient) -> Generator[RawClient]:
     yield shared
     assert shared.call("ping")["result"] == {}
     assert shared.heard == []
+
+
+def awaiting(path: Path) -> str:
+    """Code that waits until there is a file on the host, which only its server can see."""
+    return f"import servers.echo as e\nawait e.await_file(path={str(path)!r})"
 
 
 @pytest.mark.req("B-012", "A-017")
@@ -136,12 +144,14 @@ def test_a_number_and_the_same_number_as_text_are_two_ids(client: RawClient) -> 
 
 
 @pytest.mark.req("A-004")
-def test_an_id_in_flight_is_refused_and_the_first_call_goes_on(client: RawClient) -> None:
-    call = {"name": "execute_code", "arguments": {"code": "import time; time.sleep(0.5); result = 'first'"}}
+def test_an_id_in_flight_is_refused_and_the_first_call_goes_on(client: RawClient, tmp_path: Path) -> None:
+    call = {"name": "execute_code", "arguments": {"code": f"{awaiting(tmp_path / 'go')}\nresult = 'first'"}}
     client.request("tools/call", call, id=5)
     client.request("tools/list", id=5)
 
-    refused, answer = client.receive(), client.receive()
+    refused = client.receive()
+    (tmp_path / "go").touch()
+    answer = client.receive()
 
     assert (refused["id"], refused["error"]["code"]) == (5, -32600)
     assert answer["result"]["structuredContent"]["data"] == "first"
@@ -211,16 +221,18 @@ def test_stray_output_of_the_host_process_goes_to_stderr() -> None:
 
 
 @pytest.mark.req("B-011")
-def test_concurrent_calls_are_answered_in_any_order(client: RawClient) -> None:
-    slow = [client.start("import time; time.sleep(1.0); result = 'slow'") for _ in range(3)]
+def test_concurrent_calls_are_answered_in_any_order(client: RawClient, tmp_path: Path) -> None:
+    slow = [client.start(awaiting(tmp_path / "go")) for _ in range(3)]
     quick = [
         client.request("tools/call", {"name": "search_tools", "arguments": {"queries": ["echo"]}}) for _ in range(40)
     ]
 
-    order = [client.receive()["id"] for _ in range(len(slow) + len(quick))]
+    first = [client.receive()["id"] for _ in quick]
+    (tmp_path / "go").touch()
+    then = [client.receive()["id"] for _ in slow]
 
-    assert set(order[:40]) == set(quick)
-    assert set(order[40:]) == set(slow)
+    assert set(first) == set(quick)
+    assert set(then) == set(slow)
 
 
 @pytest.mark.req("A-063")
@@ -256,7 +268,7 @@ def test_a_cancelled_call_ends_its_sandbox_and_is_never_answered(client: RawClie
     again = client.start("result = 'same id'", meta=token)  # the id may be used again at once
 
     assert client.answer(again)["result"]["structuredContent"]["data"] == "same id"
-    assert not wait_gone(running - before, 2.0) - descendants_of(client.process.pid)
+    wait_until(lambda: not alive(running - before) - descendants_of(client.process.pid), within_s=30)
     assert "changed my mind" in client.said()
 
 
@@ -296,8 +308,10 @@ def test_sessions_keep_variables_and_are_apart(client: RawClient) -> None:
 @pytest.mark.req("A-080", "A-081", "A-084", "A-086", "A-087", "A-088")
 def test_output_is_reported_as_it_comes_and_not_too_often(client: RawClient) -> None:
     code = "import time\nfor i in range(60):\n    print(i, flush=True); time.sleep(0.01)\nresult = 1"
+    began = time.monotonic()
     request_id = client.start(code, meta={"progressToken": "t"})
     client.answer(request_id)
+    took_s = time.monotonic() - began
     assert {message["method"] for message in client.heard} == {"notifications/progress"}
     progress = [message["params"] for message in client.heard]
     client.heard.clear()
@@ -306,7 +320,7 @@ def test_output_is_reported_as_it_comes_and_not_too_often(client: RawClient) -> 
     values = [one["progress"] for one in progress]
     assert values == sorted(set(values))
     assert "".join(one["message"] for one in progress) == "".join(f"{i}\n" for i in range(60))
-    assert 2 <= len(progress) <= 30
+    assert 2 <= len(progress) <= took_s / INTERVAL_S + 2  # longer here than there, however busy the machine is
     assert client.call("ping")["result"] == {}  # nothing came after the answer
 
 
@@ -394,9 +408,8 @@ def test_the_end_leaves_no_process(config: Path, how: str) -> None:
         else:
             os.kill(client.process.pid, getattr(signal, how))
 
-        assert client.process.wait(15) == 0
-        assert not wait_gone(processes, 3.0)
-        assert not alive(processes)
+        assert client.process.wait(PATIENCE_S) == 0
+        assert not wait_gone(processes, PATIENCE_S)
 
 
 @pytest.mark.req("A-053")
@@ -422,7 +435,7 @@ def test_it_ends_when_nobody_reads_its_answers() -> None:
         process.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
         process.stdin.flush()
 
-        assert process.wait(15) == 0
+        assert process.wait(PATIENCE_S) == 0
 
 
 @pytest.mark.req("B-014")
@@ -477,6 +490,6 @@ def test_a_server_that_never_answers_does_not_hold_up_the_handshake_or_the_end(t
         processes = descendants_of(client.process.pid)
 
         assert client.close() == 0
-        assert not wait_gone(processes, 3.0)
+        assert not wait_gone(processes, PATIENCE_S)
 
     assert "Tools not listed yet: silent." in told
