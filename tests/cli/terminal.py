@@ -39,7 +39,7 @@ class Terminal:
         )
         os.close(other)
         os.close(out)
-        self.screen = ""
+        self._shown = b""
         self.stdout = b""
         self._open = {self._side, self._out}
 
@@ -57,6 +57,11 @@ class Terminal:
         """Read until `text` is on the screen behind `after`; return where it ends."""
         self._read_until(lambda: text in self.screen[after:])
         return self.screen.index(text, after) + len(text)
+
+    @property
+    def screen(self) -> str:
+        """All that was shown. Put together anew: a piece may end within a character or a line's end."""
+        return self._shown.decode("utf-8", "replace").replace("\r\n", "\n")
 
     def type(self, text: str) -> None:
         os.write(self._side, text.encode())
@@ -88,4 +93,4 @@ class Terminal:
         elif fd == self._out:
             self.stdout += piece
         else:
-            self.screen += piece.decode("utf-8", "replace").replace("\r\n", "\n")
+            self._shown += piece

@@ -167,7 +167,7 @@ def test_a_signal_ends_it_and_its_question(config: Path, queue: Approvals) -> No
         os.kill(client.process.pid, signal.SIGTERM)
         assert client.process.wait(PATIENCE_S) == 0
 
-    assert wait_gone(family, 10) == set()
+    assert wait_gone(family, PATIENCE_S) == set()
     assert queue.requests() == []
     assert OutcomeStore(outcomes_dir(DATA)).find(request.run_id) is None
 
@@ -178,7 +178,7 @@ def test_what_only_the_client_could_answer_ends_with_it(config: Path) -> None:
         family = descendants_of(wire.process.pid)
         assert wire.close() == 0
 
-    assert wait_gone(family, 10) == set()
+    assert wait_gone(family, PATIENCE_S) == set()
 
 
 def test_a_repeat_cancelled_by_the_client_that_left_is_no_second_run(config: Path) -> None:

@@ -52,7 +52,9 @@ async def test_code_that_waits_for_an_approval_cannot_find_or_answer_it(backend:
 
     async def answer() -> None:
         await looked.wait()
-        waiting = await anyio.to_thread.run_sync(partial(store.requests, waiting_only=True))
+        read = partial(store.requests, waiting_only=True)
+        while not (waiting := await anyio.to_thread.run_sync(read)):  # noqa: ASYNC110  another thread writes it
+            await anyio.sleep(0.01)
         say_yes = partial(
             Approvals(store, list[object]().append).approve, waiting[0].request_id, Answerer(name="test", person=True)
         )
