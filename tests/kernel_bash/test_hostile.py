@@ -20,7 +20,8 @@ import os
 result = []
 for name in os.listdir("/proc"):
     if name.isdigit() and name != "1":
-        state = open(f"/proc/{name}/stat").read()
+        try: state = open(f"/proc/{name}/stat").read()
+        except (FileNotFoundError, ProcessLookupError): continue
         if state.rpartition(")")[2].split()[0] != "Z":
             result.append(state[state.index("(") + 1 : state.rindex(")")])
 """
@@ -115,7 +116,9 @@ async def test_a_process_that_ignores_every_signal_holds_nothing_up(bash: BashPr
     assert run.done is not None
     assert run.done.status == "interrupted"
     assert (await bash.run("echo fresh")).stdout == "fresh\n"
-    assert (await bash.python(ALIVE)).result == ["bash"]
+    with anyio.fail_after(30):
+        while (await bash.python(ALIVE)).result != ["bash"]:
+            pass  # it was killed, and is still dying
 
 
 async def test_a_full_disk_does_not_keep_bash_from_working(bash: BashProbe) -> None:
