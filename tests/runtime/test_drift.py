@@ -33,7 +33,8 @@ def tool(name: str, *required: str, **members: Any) -> dict[str, Any]:
 
 def serve(folder: Path, *tools: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """A server that lists `tools`, from its next listing on."""
-    (folder / "tools.json").write_text(json.dumps({"tools": tools}), encoding="utf-8")
+    (folder / "new.json").write_text(json.dumps({"tools": tools}), encoding="utf-8")
+    (folder / "new.json").replace(folder / "tools.json")  # the server may be reading it
     return {"box": fixture_server("recorder.py", str(folder / "tools.json"), str(folder / "calls.jsonl"))}
 
 
