@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+import os
 import secrets
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 
 def new_canary(kind: str) -> str:
@@ -42,4 +44,10 @@ def leaks(texts: dict[str, bytes], canaries: Iterable[str]) -> list[str]:
 
 def files_below(folder: Path) -> dict[str, bytes]:
     """Every file's content, without what stands behind links (the shared environments)."""
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
+    found: dict[str, bytes] = {}
+    for top, _, names in os.walk(folder):  # which passes over a folder that goes meanwhile
+        for path in (Path(top, name) for name in names):
+            with suppress(FileNotFoundError):
+                if path.is_file() and not path.is_symlink():
+                    found[str(path)] = path.read_bytes()
+    return found
