@@ -185,13 +185,13 @@ async def test_a_request_without_end_is_hung_up_on_and_the_login_goes_on(issuer:
         back = urlsplit(await browse(address))
         reader, writer = await asyncio.open_connection(back.hostname, back.port)
         writer.write(b"GET /" + b"a" * 300_000)
-        with anyio.fail_after(10), contextlib.suppress(ConnectionError):
+        with anyio.fail_after(30), contextlib.suppress(ConnectionError):
             assert await reader.read() == b""
         writer.close()
         async with httpx2.AsyncClient() as client:
             await client.get(back.geturl())
 
-    agent = LoopbackAgent(lambda address: browsing.append(asyncio.create_task(visit(address))), timeout_s=20)
+    agent = LoopbackAgent(lambda address: browsing.append(asyncio.create_task(visit(address))), timeout_s=60)
     await enter(side.config.servers[0], Logins(side.shelf), agent)
     await browsing[0]
 
@@ -226,7 +226,7 @@ async def test_a_login_is_given_up_when_somebody_keeps_guessing(issuer: Issuer) 
                 for number in range(STRANGERS_MAX):
                     await client.get(f"{page}?code=x&state={number}")
 
-    agent = LoopbackAgent(lambda address: browsing.append(asyncio.create_task(guess(address))), timeout_s=20)
+    agent = LoopbackAgent(lambda address: browsing.append(asyncio.create_task(guess(address))), timeout_s=60)
     with pytest.raises(OAuthError, match="another state"):
         await enter(side.config.servers[0], Logins(side.shelf), agent)
     await browsing[0]

@@ -228,6 +228,6 @@ async def test_an_answer_that_names_other_arguments_does_not_count(store: Approv
     async with QueueApprover(forged, owner="me", report=lambda _: None) as approver:
         bench = bench_with(approver, forged)
         spec = ToolCallSpec(run_id="run", call_id=1, server_id="s", tool="write", arguments={})
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             assert type_of(await bench.road.pass_call(spec, bench.session)) == "ApprovalRejected"
     forged.close()

@@ -195,7 +195,7 @@ async def test_policy_may_want_a_person_to_review_sampling() -> None:
     ],
 )
 async def test_without_an_answer_none_is_invented(person: Person | None, expected: str) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         assert await elicit(person, expiry_s=0.01) == {"action": expected}
 
 
@@ -334,7 +334,7 @@ async def test_a_review_of_sampling_is_on_record_with_who_did_it() -> None:
 
 async def test_a_question_whose_call_is_cancelled_is_on_record() -> None:
     recorded, person = Recorded(), Person(None)
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         asking = group.create_task(recorded.ask("elicitation/create", FORM, call(person)))
         await person.was_asked.wait()
         asking.cancel()
@@ -390,7 +390,7 @@ async def test_questions_to_all_principals_together_are_bounded_too() -> None:
 
 async def test_who_does_not_answer_keeps_nobody_else_from_being_asked() -> None:
     asked, silent, person = questions(), Person(None), Person({"action": "decline"})
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         waiting = [
             group.create_task(asked.answer("elicitation/create", FORM, call(silent, principal="silent")))
             for _ in range(OPEN_OF_ONE_MAX)
@@ -406,7 +406,7 @@ async def test_who_does_not_answer_keeps_nobody_else_from_being_asked() -> None:
 
 async def test_open_questions_of_one_server_are_bounded_in_all() -> None:
     asked, silent = questions(), Person(None)
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         waiting = [
             group.create_task(asked.answer("elicitation/create", FORM, call(silent, principal=f"p{number}")))
             for number in range(OPEN_COUNT_MAX)

@@ -124,7 +124,7 @@ class Bench:
         if name == "read" and not arguments:
             arguments = {"path": "a"}
         spec = ToolCallSpec(run_id="run", call_id=self.count, server_id=server, tool=name, arguments=arguments)
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             return await self.road.pass_call(spec, self.session)
 
     @property

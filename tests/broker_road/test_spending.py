@@ -106,7 +106,7 @@ class Bench:
     async def call(self, name: str, server: str = "s", **arguments: Any) -> ToolCallOutcome:
         self.count += 1
         spec = ToolCallSpec(run_id="run", call_id=self.count, server_id=server, tool=name, arguments=arguments)
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             return await self.road.pass_call(spec, self.execution)
 
     async def types(self, *names: str) -> list[str]:

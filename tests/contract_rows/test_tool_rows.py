@@ -94,7 +94,7 @@ async def test_expiry_notification_and_refresh_each_ask_the_server_once(tmp_path
         {"complete": "key"}, MemoryAcceptances(), pauses=True, principal="p", record=AsyncMock(), redact=str
     )
     toolbox = Toolbox({"complete": "key"}, server, _Cache(old), tmp_path, ttl_s=60, watch=watch)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         await toolbox.snapshot()
         await toolbox.snapshot()
         asked.append(server.listed)  # the cached list had expired

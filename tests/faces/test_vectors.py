@@ -75,7 +75,7 @@ def test_search_goes_by_words_until_vectors_are_there_and_by_both_afterwards() -
 async def _becomes_dense() -> None:
     vectors = SlowVectors()
     catalogs = current(vectors)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         catalog = await catalogs.get()
         assert [hit.entry.tool_name for hit in catalog.search("weather")] == ["forecast"]
         assert not catalog.has_similarity
@@ -100,7 +100,7 @@ def test_a_changed_server_is_indexed_and_the_others_are_not_read_again(monkeypat
 async def _follows(read: list[str]) -> None:
     toolbox = OneSnapshot()
     catalogs = CurrentCatalog(cast("Toolbox", toolbox))
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         before = await catalogs.get()
         tide = ToolDefinition(server_id="sea", name="tide", raw={"name": "tide"})
         toolbox.show(Manifest(servers=(*MANIFEST.servers, ServerListing(server_id="sea", tools=(tide,)))))
@@ -120,7 +120,7 @@ def test_closing_ends_the_embedding() -> None:
 async def _closes_early() -> None:
     vectors = SlowVectors()
     catalogs = current(vectors)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         await catalogs.get()
         await catalogs.close()
     assert vectors.stopped
@@ -135,7 +135,7 @@ async def _fails() -> None:
     vectors = SlowVectors(DenseUnavailableError("there is no model: make it"))
     vectors.go.set()
     catalogs = current(vectors)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         catalog = await catalogs.get()
         await catalogs.embedded()
         assert len(catalog.search("weather")) == 1

@@ -119,7 +119,7 @@ async def test_what_stands_in_place_of_an_output_is_not_read(
     bench: Workbench, make: str, error: type[FileTransferError]
 ) -> None:
     await bench.run(f"import os; {make}")
-    with anyio.fail_after(10), pytest.raises(error):
+    with anyio.fail_after(30), pytest.raises(error):
         await bench.get("it")
     assert await bench.run("result = 1") == 1
 

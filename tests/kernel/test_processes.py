@@ -40,7 +40,7 @@ time.sleep(0.05)
         run = await kernel.run(code)
         assert run.done is not None
         assert run.done.status == "ok", run.stderr
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while (await kernel.run(f"{PROCESSES}\nresult = processes()")).result != []:
                 pass  # some were still ending when the last execution ended
 

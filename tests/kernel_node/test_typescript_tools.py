@@ -100,7 +100,7 @@ async def test_who_stops_waiting_does_not_stop_it_for_others() -> None:
     languages = Languages(install_typescript=installation)
     request = CodeRequest(code=b"1", language="node", typescript=True)
     first, second = (asyncio.ensure_future(languages.prepare(request)) for _ in range(2))
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         await installation.begun.wait()
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -114,7 +114,7 @@ async def test_it_ends_with_the_application() -> None:
     installation = Installation()
     languages = Languages(install_typescript=installation)
     waiting = asyncio.ensure_future(languages.prepare(CodeRequest(code=b"1", language="node", typescript=True)))
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         await installation.begun.wait()
         await languages.close()
         with pytest.raises(asyncio.CancelledError):

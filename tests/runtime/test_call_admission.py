@@ -77,7 +77,7 @@ async def settled() -> None:
 async def test_no_call_enters_the_road_once_the_end_is_known() -> None:
     guest, road = Guest(), Road()
     execution = Execution(guest, ExecutionSpec(run_id="r", code=b""), road, {})  # pyright: ignore[reportArgumentType]
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(execution.run)
             await guest.started.wait()
@@ -93,7 +93,7 @@ async def test_no_call_enters_the_road_once_the_end_is_known() -> None:
 async def test_a_call_that_came_between_two_executions_is_not_the_next_ones() -> None:
     guest, road = Guest(1), Road()
     execution = Execution(guest, ExecutionSpec(run_id="r", code=b""), road, {})  # pyright: ignore[reportArgumentType]
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(execution.run)
             await guest.started.wait()

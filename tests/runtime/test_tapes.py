@@ -41,7 +41,7 @@ class Guest:
 
 async def run(guest: Guest, *, record: bool = True, tape: bytes | None = None) -> ExecutionOutcome:
     spec = ExecutionSpec(run_id="r", code=b"", record_tape=record, tape=tape)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         return await Execution(guest, spec, None, {}).run()  # pyright: ignore[reportArgumentType]
 
 

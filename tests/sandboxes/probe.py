@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Broker = Callable[[ToolCall, object], object]
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 Heard = tuple[Stream, bytes] | tuple["GuestMessage", bytes] | tuple["HostMessage", None] | tuple[ExitOutcome, None]
 

@@ -130,7 +130,7 @@ async def test_what_comes_while_nobody_is_attached_is_kept_for_the_next(subject:
     probe = await subject.open(ADD)
     probe.sandbox.detach()
     probe.start(ADD.code)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while not (waiting := Probe(probe.sandbox)).heard:
             waiting.sandbox.detach()
             await anyio.sleep(0.01)
@@ -250,14 +250,14 @@ async def test_whoever_attaches_after_the_end_hears_of_it(subject: Subject) -> N
 
 async def test_closing_twice_gives_the_same_outcome(subject: Subject) -> None:
     probe = await subject.open(ADD)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         first, second = await probe.sandbox.close(), await probe.sandbox.close()
     assert first == second
     assert first.cause is ExitCause.KILLED
 
 
 async def test_closing_right_after_opening_ends(subject: Subject) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         probe = await subject.open(IS_BUSY)
         outcome = await probe.sandbox.close()
     assert outcome.cause is ExitCause.KILLED

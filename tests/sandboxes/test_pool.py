@@ -252,7 +252,7 @@ async def test_closing_ends_ready_ones_refuses_who_waits_and_leaves_the_used_one
         backend.open_gate = False
         waiting = [asyncio.ensure_future(pool.acquire(spec_of("b"))) for _ in range(9)]
         await until(lambda: backend.opening)
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await pool.close()
             outcomes = await asyncio.gather(*waiting, return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} == {PoolClosedError}

@@ -96,7 +96,7 @@ async def guest() -> AsyncGenerator[Guest]:
 
 
 async def full(guest: Guest) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while await guest.flood():
             pass
     assert not guest.link.hears_pipes
@@ -109,7 +109,7 @@ async def test_a_writer_that_nobody_hears_waits_and_loses_nothing(guest: Guest) 
     guest.link.attach(ear)
     assert guest.link.hears_pipes
     assert await guest.flood() > 0
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while len(ear.output) < len(guest.written):
             await anyio.lowlevel.checkpoint()
     assert ear.output == bytes(guest.written)
@@ -141,7 +141,7 @@ async def test_the_end_of_a_stream_that_waits_is_seen_by_the_next_owner(guest: G
     guest.end_of_output()
     ear = Ear()
     guest.link.attach(ear)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while len(ear.output) < len(guest.written) or guest.link._pipes:
             await anyio.lowlevel.checkpoint()
     assert ear.output == bytes(guest.written)

@@ -98,7 +98,7 @@ class Nursery:
 async def zygotes_of(nursery: Nursery, clock: Clock | None = None, **policy: Any) -> AsyncGenerator[Zygotes]:
     zygotes = Zygotes(nursery.start, ZygotePolicy(**policy), clock=clock or Clock())
     yield zygotes
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await zygotes.close()
     assert nursery.living == []
 
@@ -363,7 +363,7 @@ async def test_closing_ends_zygotes_that_serve_retire_or_start() -> None:
         nursery.ready.clear()
         starting = asyncio.ensure_future(zygotes.open_sandbox(spec_of("b")))
         await settled()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await zygotes.close()
             with pytest.raises(SandboxStartError, match="the backend is closed"):
                 await starting

@@ -57,7 +57,7 @@ async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerat
 
 async def test_awaited_records_are_stored_in_order_and_chained(opened: SqliteOpened | MemoryOpened) -> None:
     entries: list[AuditRecord] = [start(), intent(), outcome()]
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         for entry in entries:
             await opened.journal.record(entry)
     rows = opened.rows()
@@ -68,7 +68,7 @@ async def test_awaited_records_are_stored_in_order_and_chained(opened: SqliteOpe
 
 
 async def test_many_callers_at_once_keep_the_order_of_their_calls(opened: SqliteOpened | MemoryOpened) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await asyncio.gather(*(opened.journal.record(outcome(call_id)) for call_id in range(500)))
     rows = opened.rows()
     assert [row.to_json()["call_id"] for row in rows] == list(range(500))
@@ -77,7 +77,7 @@ async def test_many_callers_at_once_keep_the_order_of_their_calls(opened: Sqlite
 
 async def test_a_record_nobody_waits_for_is_kept(opened: SqliteOpened | MemoryOpened) -> None:
     opened.journal.record(outcome())
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await opened.close()
     assert [row.kind for row in opened.rows()] == ["call_outcome"]
 
@@ -90,13 +90,13 @@ async def test_a_cancelled_caller_does_not_lose_its_record(opened: SqliteOpened 
     await asyncio.sleep(0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await opened.journal.record(outcome(8))
     assert [row.to_json()["call_id"] for row in opened.rows()] == [7, 8]
 
 
 async def test_a_transfer_is_kept_under_a_name_of_its_own(opened: SqliteOpened | MemoryOpened) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await opened.journal.record(transfer())
     (row,) = opened.rows()
     assert (row.kind, row.run_id, row.to_json()["path"]) == ("file_transfer", "transfer_1", "data/in.csv")
@@ -104,7 +104,7 @@ async def test_a_transfer_is_kept_under_a_name_of_its_own(opened: SqliteOpened |
 
 
 async def test_after_close_a_record_is_refused(opened: SqliteOpened | MemoryOpened) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await opened.close()
     with pytest.raises(JournalError, match="is closed"):
         opened.journal.record(start())
@@ -112,7 +112,7 @@ async def test_after_close_a_record_is_refused(opened: SqliteOpened | MemoryOpen
 
 @pytest.mark.req("H-058")
 async def test_an_outcome_row_holds_the_audit_fields(opened: SqliteOpened | MemoryOpened) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await opened.journal.record(outcome())
     stored = opened.rows()[0].to_json()
     assert {

@@ -197,7 +197,7 @@ def test_a_full_disk_is_one_sentence_and_keeps_nothing_of_the_batch(filled: Path
 @pytest.mark.anyio
 async def test_a_locked_file_fails_the_record_and_the_journal_recovers(filled: Path) -> None:
     blocker = sqlite3.connect(filled, isolation_level=None)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with open_journal(filled, busy_timeout_s=0.05) as journal:
             blocker.execute("BEGIN IMMEDIATE")
             with pytest.raises(JournalError, match="locked by another process"):
@@ -211,7 +211,7 @@ async def test_a_locked_file_fails_the_record_and_the_journal_recovers(filled: P
 @pytest.mark.anyio
 async def test_a_full_queue_refuses_beginnings_but_takes_outcomes(filled: Path) -> None:
     blocker = sqlite3.connect(filled, isolation_level=None)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with open_journal(filled, queue_count_max=3) as journal:
             blocker.execute("BEGIN IMMEDIATE")
             begun = [journal.record(intent(number)) for number in range(3)]

@@ -45,7 +45,7 @@ def roads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, int]]:
 async def test_what_need_not_wait_for_the_disk_is_committed_on_the_loop_in_one_go(
     path: Path, roads: list[tuple[bool, int]]
 ) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with open_journal(path) as journal:
             await asyncio.gather(*(journal.record(outcome(number)) for number in range(1, 6)))
     assert roads == [(True, 5)]
@@ -55,7 +55,7 @@ async def test_what_need_not_wait_for_the_disk_is_committed_on_the_loop_in_one_g
 async def test_an_intent_goes_to_the_thread_and_everything_after_it_follows(
     path: Path, roads: list[tuple[bool, int]]
 ) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with open_journal(path) as journal:
             await asyncio.gather(
                 journal.record(start()), journal.record(intent()), journal.record(outcome()), journal.record(start())
@@ -84,7 +84,7 @@ async def test_order_holds_whatever_is_mixed(path: Path) -> None:
 async def test_a_file_that_another_process_has_locked_is_waited_for_by_the_thread(
     path: Path, roads: list[tuple[bool, int]]
 ) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with open_journal(path) as journal:
             blocker = sqlite3.connect(path, isolation_level=None)
             blocker.execute("BEGIN IMMEDIATE")
@@ -113,7 +113,7 @@ async def test_after_a_slow_commit_the_thread_takes_over(
     path: Path, roads: list[tuple[bool, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("moonpool.store.journal._SLOW_S", -1.0)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with open_journal(path) as journal:
             await journal.record(outcome(1))
             await journal.record(outcome(2))
