@@ -135,8 +135,10 @@ async def test_a_server_that_publishes_nothing_is_logged_in_to_at_the_default_pa
 
 @pytest.mark.req("E-032")
 async def test_a_redirect_uri_that_is_not_registered_is_refused_and_the_remedy_named(issuer: Issuer) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        uri = f"http://127.0.0.1:{free.getsockname()[1]}/callback"
+    taken = socket.socket()  # until the end: whoever asks for any port gets another
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    taken.bind(("127.0.0.1", 0))
+    uri = f"http://127.0.0.1:{taken.getsockname()[1]}/callback"
     issuer.clients["by-hand"] = {"client_secret": "s-1234567", "redirect_uris": [uri]}
     browsing: list[asyncio.Task[str]] = []
 
@@ -149,12 +151,13 @@ async def test_a_redirect_uri_that_is_not_registered_is_refused_and_the_remedy_n
         agent = LoopbackAgent(lambda to: browsing.append(asyncio.create_task(visit(to))), timeout_s=timeout_s)
         return enter(Side(issuer, oauth=oauth).config.servers[0], Logins(MemoryShelf()), agent)
 
-    await entering(uri, 10)
+    await entering(uri, 60)
     other = uri.replace("/callback", "/other")
     with pytest.raises(OAuthError, match=f"register {other} as a redirect URI") as refused:
         await entering(other, 0.5)
     assert "nobody came back" in str(refused.value)
     assert (await browsing[1]) == "unknown client or redirect"
+    taken.close()
 
 
 async def test_a_login_over_a_loopback_port_answers_one_request_with_a_safe_page(issuer: Issuer) -> None:
@@ -167,7 +170,7 @@ async def test_a_login_over_a_loopback_port_answers_one_request_with_a_safe_page
             pages.append(await client.get(back.replace("/callback", "/other")))
             pages.append(await client.get(back))
 
-    agent = LoopbackAgent(lambda address: browsing.append(asyncio.create_task(visit(address))), timeout_s=10)
+    agent = LoopbackAgent(lambda address: browsing.append(asyncio.create_task(visit(address))), timeout_s=60)
     await enter(side.config.servers[0], Logins(side.shelf), agent)
     await browsing[0]
     assert [page.status_code for page in pages] == [404, 200]
@@ -208,7 +211,7 @@ async def test_requests_with_another_state_do_not_spoil_a_login(issuer: Issuer) 
                 pages.append(await client.get(f"{page}?{wrong}"))
             pages.append(await client.get(back))
 
-    agent = LoopbackAgent(lambda address: browsing.append(asyncio.create_task(visit(address))), timeout_s=10)
+    agent = LoopbackAgent(lambda address: browsing.append(asyncio.create_task(visit(address))), timeout_s=60)
     await enter(side.config.servers[0], Logins(side.shelf), agent)
     await browsing[0]
     assert [page.status_code for page in pages] == [400, 400, 400, 400, 400, 200]

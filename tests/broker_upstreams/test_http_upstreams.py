@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from typing import Any
 
 import anyio
 import pytest
@@ -73,12 +72,10 @@ async def test_each_status_has_its_error(
 
 @pytest.mark.parametrize("kind", ["http", "sse", None])
 async def test_a_port_where_nobody_listens_is_unreachable(kind: str | None) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/mcp?token={SECRET}"
-    entry: dict[str, Any] = {"url": url} | ({"type": kind} if kind else {})
-    with anyio.fail_after(30):
-        async with upstream(entry) as srv:
+    with socket.socket() as taken, anyio.fail_after(30):  # it does not listen, and nobody else can meanwhile
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/mcp?token={SECRET}"
+        async with upstream({"url": url} | ({"type": kind} if kind else {})) as srv:
             error = await failure(srv)
     assert (error.code, error.retryable) == ("upstream_unreachable", True)
     assert "is it running?" in str(error)

@@ -78,7 +78,7 @@ def test_kill_9_loses_no_acknowledged_record_and_keeps_the_chain(path: Path) -> 
         child.kill()
         acknowledged += [line.strip() for line in child.stdout if line.endswith("\n")]
         child.stdout.close()
-        child.wait(timeout=10)
+        child.wait(timeout=60)
     assert verify_file(path).ok
     assert set(acknowledged) <= {row.run_id for row in read_rows(path)}
 
