@@ -65,7 +65,7 @@ class Graveyard:
         self._bury()
         _adopt_orphans(False)
 
-    async def is_empty_soon(self, within_s: float = 20) -> None:
+    async def is_empty_soon(self, within_s: float = 60) -> None:
         """Fail unless all is gone before the deadline."""
         with anyio.move_on_after(within_s):
             while self.remains():  # noqa: ASYNC110  nobody announces it

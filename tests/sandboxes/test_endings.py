@@ -123,7 +123,7 @@ async def test_an_open_that_is_cancelled_while_the_wall_starts_leaves_nothing(
         if name == "bubblewrap":  # a zygote goes on starting for whoever asks next
             assert list(state_dir.glob("*/slots/*")) == []
             assert len(graveyard.remains().processes) == 1
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await backend.close()
         await graveyard.is_empty_soon()
 
@@ -131,17 +131,20 @@ async def test_an_open_that_is_cancelled_while_the_wall_starts_leaves_nothing(
 async def test_a_wall_that_is_killed_while_it_starts_leaves_no_process_and_an_error(
     name: str, image: ImageSpec, graveyard: Graveyard, state_dir: Path
 ) -> None:
-    for _ in range(TIMES):
+    refused = 0
+    for _ in range(10 * TIMES):
         backend, opening, undertaker, wall = await wall_in_start(name, state_dir, image)
         os.kill(wall, signal.SIGKILL)
-        with anyio.fail_after(20), pytest.raises(SandboxStartError):
-            await opening
-        assert graveyard.remains().processes == {undertaker}
+        refused += await is_refused(opening)
+        await graveyard_holds_only(graveyard, {undertaker})
         again = Probe(await backend.open_sandbox(SandboxSpec(image=image)))
         assert (await again.run("result = 1")).result == 1
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await backend.close()
         await graveyard.is_empty_soon()
+        if refused == TIMES:
+            return
+    pytest.fail(f"the kill came in the middle of a start {refused} times only")
 
 
 async def test_when_every_wall_is_killed_nothing_of_their_sandboxes_remains(
@@ -194,11 +197,7 @@ async def test_an_undertaker_that_is_killed_while_a_wall_starts_leaves_no_proces
     for _ in range(10 * TIMES):
         backend, opening, undertaker, _ = await wall_in_start(name, state_dir, image)
         os.kill(undertaker, signal.SIGKILL)
-        with anyio.fail_after(20):
-            (end,) = await asyncio.gather(opening, return_exceptions=True)
-        if isinstance(end, BaseException):  # else the start was faster than the kill; then too nothing may stay
-            assert isinstance(end, SandboxStartError)
-            refused += 1
+        refused += await is_refused(opening)
         await graveyard_holds_only(graveyard, set())
         await backend.close()
         await graveyard.is_empty_soon()
@@ -214,9 +213,13 @@ async def test_when_host_and_undertaker_are_killed_at_once_the_next_start_remove
         (state_dir / "run").mkdir(mode=0o755)
         host = await host_at("opening", name, state_dir / "run" / "abandoned")
         watched = partial(both_in_start, host.pid)
-        undertaker = await caught(watched)
-        assert undertaker is not None
-        os.kill(host.pid, signal.SIGSTOP)  # neither can do anything about the end of the other
+        while True:
+            undertaker = await caught(watched)
+            assert undertaker is not None
+            os.kill(host.pid, signal.SIGSTOP)  # neither can do anything about the end of the other
+            if undertaker in undertakers(host.pid):
+                break
+            os.kill(host.pid, signal.SIGCONT)  # it was faster: the start is over, and its undertaker has left
         os.kill(undertaker, signal.SIGKILL)
         host.kill()
         await gone(host)
@@ -245,7 +248,15 @@ async def wall_in_start(name: str, folder: Path, image: ImageSpec) -> tuple[Back
         await backend.close()
 
 
+async def is_refused(opening: asyncio.Future[Sandbox]) -> bool:
+    """Whether it fails; else the start was faster than the kill, and then too nothing may stay."""
+    with anyio.fail_after(60):
+        (end,) = await asyncio.gather(opening, return_exceptions=True)
+    assert not isinstance(end, BaseException) or isinstance(end, SandboxStartError)
+    return isinstance(end, BaseException)
+
+
 async def graveyard_holds_only(graveyard: Graveyard, pids: set[int]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while graveyard.remains().processes != pids:  # noqa: ASYNC110  nobody announces it
             await anyio.sleep(0.01)
