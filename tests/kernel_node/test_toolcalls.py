@@ -73,11 +73,13 @@ async def test_a_call_that_cannot_be_made_is_a_reply(kernel: NodeProbe, call: st
 
 async def test_a_call_after_the_end_of_the_execution_is_refused(kernel: NodeProbe) -> None:
     await kernel.run(
-        f"setTimeout(async () => {{ const late = await {CALL}('s', 't', {{}});\n"
-        "  require('fs').writeFileSync('late', late.error.type) }, 300).unref()"
+        "const fs = require('fs');\n"
+        "const timer = setInterval(async () => { if (!fs.existsSync('go')) return; clearInterval(timer);\n"
+        f"  const late = await {CALL}('s', 't', {{}}); fs.writeFileSync('late', late.error.type) }}, 5).unref()"
     )
     said = await kernel.python(
-        "import os, time\nwhile not os.path.exists('late') or not os.path.getsize('late'): time.sleep(0.01)\n"
+        "import os, time\nopen('go', 'w').close()\n"
+        "while not os.path.exists('late') or not os.path.getsize('late'): time.sleep(0.01)\n"
         "result = open('late').read()"
     )
     assert said == "ExecutionEnded"
