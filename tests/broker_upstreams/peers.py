@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from contextlib import asynccontextmanager
@@ -56,6 +57,7 @@ class HttpServer:
 
     def __init__(self, script: str) -> None:
         self._script = script
+        self._place = socket.socket()
         self.port = 0
         self.start()
 
@@ -64,12 +66,21 @@ class HttpServer:
         self._process = subprocess.Popen(arguments, stdout=subprocess.PIPE)
         assert self._process.stdout is not None
         self.port = json.loads(self._process.stdout.readline())["port"]
+        self._place.close()
 
     def kill(self) -> None:
+        self._place.close()
         self._process.kill()
         self._process.wait()
         assert self._process.stdout is not None
         self._process.stdout.close()
+
+    def die(self) -> None:
+        """Kill it; until `start` nobody else gets its port."""
+        self.kill()
+        self._place = socket.socket()
+        self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._place.bind(("127.0.0.1", self.port))
 
     def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}{path}"

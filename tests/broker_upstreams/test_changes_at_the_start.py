@@ -51,6 +51,12 @@ def late() -> Any:
         server.kill()
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who listens is waited for longer than a busy machine takes for a call."""
+    monkeypatch.setattr(changes, "STANDING_WITHIN_S", 20)
+
+
 @pytest.fixture(params=["stdio", "Streamable HTTP"])
 def way(request: pytest.FixtureRequest) -> dict[str, Any]:
     if request.param == "stdio":

@@ -94,7 +94,7 @@ async def test_a_restarted_server_is_found_again(path: str, own_echo_http: HttpS
     with anyio.fail_after(60):
         async with upstream({"url": own_echo_http.url(path)}, known_eras={"srv": "2025-11-25"}) as srv:
             await srv.call_tool("echo", {}, timeout_s=20)
-            own_echo_http.kill()
+            own_echo_http.die()
             error = await failure(srv)
             own_echo_http.start()
             result = await srv.call_tool("echo", {"a": 1}, timeout_s=20)
@@ -106,7 +106,7 @@ async def test_a_session_lost_while_idle_is_renewed_without_an_error(own_echo_ht
     with anyio.fail_after(60):
         async with upstream({"url": own_echo_http.url("/stateful")}, known_eras={"srv": "2025-11-25"}) as srv:
             await srv.call_tool("echo", {}, timeout_s=20)
-            own_echo_http.kill()
+            own_echo_http.die()
             own_echo_http.start()
             result = await srv.call_tool("echo", {"a": 1}, timeout_s=20)
     assert result["structuredContent"] == {"a": 1}

@@ -109,7 +109,7 @@ async def test_a_subscription_outlives_the_server_process(
     a = uris[0]
     async with connected(own_board, way) as srv:
         await data(srv, "mcp:resources/subscribe", uri=a)
-        own_board.kill()
+        own_board.die()
         own_board.start()
         missed = await data(srv, "mcp:resources/wait")
         while a not in await subscribed(srv):

@@ -14,7 +14,7 @@ from moonpool.bootstrap import assemble
 from moonpool.broker.approval import AutoApprover, DenyApprover
 from moonpool.broker.config import load_config
 from moonpool.cli.approvers import open_queue
-from moonpool.faces.mcp import stdio
+from moonpool.faces.mcp import server, stdio
 from moonpool.faces.mcp.approver import ElicitingApprover
 from moonpool.faces.mcp.stdio import claim_stdio, serve
 from moonpool.settings import Settings
@@ -30,6 +30,7 @@ def stray() -> None:
 
 
 async def main(config_path: str, approve: str) -> None:
+    server.LISTING_WAIT_S = float(os.environ.get("LISTING_WAIT_S", "60"))
     if grace := os.environ.get("EOF_GRACE_S"):
         stdio.EOF_GRACE_S = float(grace)
     wire = claim_stdio()

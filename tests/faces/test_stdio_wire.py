@@ -485,7 +485,7 @@ def test_the_modern_era_on_the_wire(config: Path) -> None:
 def test_a_server_that_never_answers_does_not_hold_up_the_handshake_or_the_end(tmp_path: Path) -> None:
     silent = {"command": sys.executable, "args": ["-c", "import time; time.sleep(300)"]}
     (tmp_path / "config.json").write_text(json.dumps({"mcpServers": {"silent": silent}}), encoding="utf-8")
-    with RawClient(tmp_path / "config.json") as client:
+    with RawClient(tmp_path / "config.json", LISTING_WAIT_S="2") as client:
         told = client.handshake()["instructions"]
         processes = descendants_of(client.process.pid)
 
