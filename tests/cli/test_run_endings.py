@@ -56,7 +56,7 @@ result = 3
     ],
 )
 def test_a_failing_program_leaves_one_line(tmp_path: Path, code: str, expected: str) -> None:
-    ended = run_code(tmp_path, code, "--timeout", "2")
+    ended = run_code(tmp_path, code, "--timeout", "2" if expected == "Timeout" else "50")
     assert ended.error_type == expected
 
 
