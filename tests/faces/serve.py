@@ -17,6 +17,7 @@ from moonpool.cli.approvers import open_queue
 from moonpool.faces.mcp import server, stdio
 from moonpool.faces.mcp.approver import ElicitingApprover
 from moonpool.faces.mcp.stdio import claim_stdio, serve
+from moonpool.runtime import execution
 from moonpool.settings import Settings
 
 
@@ -30,6 +31,7 @@ def stray() -> None:
 
 
 async def main(config_path: str, approve: str) -> None:
+    execution.GRACE_S = 20  # here nothing ignores an interrupt; a busy machine may take its time to obey
     server.LISTING_WAIT_S = float(os.environ.get("LISTING_WAIT_S", "60"))
     if grace := os.environ.get("EOF_GRACE_S"):
         stdio.EOF_GRACE_S = float(grace)

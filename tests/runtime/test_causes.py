@@ -10,6 +10,7 @@ import pytest
 
 from apps import open_app, run
 from moonpool.core.envelope import ExecutionError
+from moonpool.runtime import execution
 from moonpool.runtime.limit_causes import ended_by, explained
 from moonpool.runtime.runs import CodeRequest
 from moonpool.sandboxes.base import LimitKind, SandboxLimits
@@ -141,11 +142,12 @@ async def test_processor_time_of_children_that_are_gone_counts(backend: str) -> 
 
 @BOTH
 @MODES
-async def test_wall_clock_time_stays_a_timeout(backend: str, limits: str) -> None:
+async def test_wall_clock_time_stays_a_timeout(backend: str, limits: str, monkeypatch: pytest.MonkeyPatch) -> None:
     deaf = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)"
     async with app_in(limits, backend) as app:
+        killed = await run(app, deaf, timeout_s=2)  # time enough to become deaf
+        monkeypatch.setattr(execution, "GRACE_S", 20)  # time enough to obey
         ended = await run(app, "import time; time.sleep(60)", timeout_s=0.3)
-        killed = await run(app, deaf, timeout_s=0.3)
     assert failure(ended) == ("Timeout", 130, None, None)
     assert failure(killed) == ("Timeout", 137, "SIGKILL", None)
 

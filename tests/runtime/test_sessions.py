@@ -9,6 +9,7 @@ import pytest
 
 from apps import open_app, run
 from moonpool.core.errors import InputError
+from moonpool.runtime import execution
 from moonpool.runtime.runs import CodeRequest
 from moonpool.sandboxes.base import Stream
 from moonpool.store.journal_file import read_rows
@@ -21,7 +22,8 @@ def code(text: str, **request: object) -> CodeRequest:
     return CodeRequest(code=text.encode(), **request)  # pyright: ignore[reportArgumentType]
 
 
-async def test_variables_and_files_survive_an_exception_and_a_timeout() -> None:
+async def test_variables_and_files_survive_an_exception_and_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "GRACE_S", 20)
     async with open_app() as app:
         session = app.runtime.session(app.ticket)
         await session.execute(code("x = 41; open('note', 'w').write('kept')"))
