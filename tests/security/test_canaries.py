@@ -90,7 +90,7 @@ class Host:
             "args": [str(SERVERS / "leaky.py"), "${secret:canary}", "--header=${HEADER_TOKEN}"],
             "env": {"CANARY": "${SECRET_TOKEN}"},
             "cwd": str(folder),
-            "moonpool": {"allow": ["*"], "timeout_s": 1},
+            "moonpool": {"allow": ["*"], "timeout_s": 3},
         }
         (folder / "servers.json").write_text(json.dumps({"mcpServers": {"leaky": leaky}}), encoding="utf-8")
         self.command("secrets", "set", "canary", given=self.stored)
