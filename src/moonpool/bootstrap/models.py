@@ -76,9 +76,13 @@ def make_model(kind: DenseKind, data: Path, environ: Mapping[str, str]) -> int:
         index = uv_variables(read_pip_settings(), environ)
         kept = {key: value for key, value in environ.items() if not key.startswith("PYTHON")}
         weights = fetch_weights(Path(place), {**kept, **index, "UV_NO_PROGRESS": "1"})
-        return build_model(kind, weights, folder, replace_private_file)
+        return build_model(kind, weights, folder, _write)
 
 
 def _keep(path: Path, content: bytes) -> None:
     if os.access(path.parent, os.W_OK):
-        replace_private_file(path, content)
+        _write(path, content)
+
+
+def _write(path: Path, content: bytes) -> None:
+    replace_private_file(path, content, durable=False)  # made anew from the published weights

@@ -18,7 +18,7 @@ import typer
 from moonpool.cli.client_configs import FoundServer, client_paths, read_servers
 from moonpool.cli.config_choice import load_servers, user_config_path
 from moonpool.core.errors import ConfigError, MoonpoolError
-from moonpool.store.private_files import replace_private_file
+from moonpool.store.private_files import replace_private_file, sync_file, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,6 +103,8 @@ def write_servers(target: Path, existing: tuple[JsonObject, JsonObject] | None, 
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:  # noqa: PTH123
                 file.write(content)
+                sync_file(file)
+            sync_folder(target.parent)
         except OSError as error:
             raise ConfigError(f"{target}: cannot be written: {(error.strerror or str(error)).lower()}") from None
         return
@@ -110,7 +112,7 @@ def write_servers(target: Path, existing: tuple[JsonObject, JsonObject] | None, 
     key = "mcpServers" if "mcpServers" in document or "servers" not in document else "servers"
     content = _encode({**document, key: {**servers, **added}})
     try:
-        replace_private_file(target.resolve(), content)
+        replace_private_file(target.resolve(), content, durable=True)
     except OSError as error:
         raise ConfigError(f"{target}: cannot be written: {(error.strerror or str(error)).lower()}") from None
 

@@ -86,7 +86,7 @@ class AcceptanceStore:
         if len(content) > FILE_BYTES_MAX:
             return False
         try:
-            replace_private_file(self._path(key), content)
+            replace_private_file(self._path(key), content, durable=True)
         except OSError:
             return False
         return True

@@ -108,6 +108,7 @@ class ApprovalsFile:
                 if attempt == _OPEN_ATTEMPT_COUNT - 1:
                     raise
                 time.sleep(0.02)
+        connection.execute("PRAGMA synchronous=FULL")  # an answer that was told is kept; some builds default to less
         if connection.execute("PRAGMA user_version").fetchone()[0] > SCHEMA_VERSION:
             raise ApprovalQueueError(
                 f"the queue of approvals {self.path} was written by a newer Moonpool; use that one"

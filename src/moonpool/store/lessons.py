@@ -68,7 +68,7 @@ class LessonStore:
     def _write(self, key: str, content: bytes) -> bool:
         try:
             private_folder(self._folder)
-            replace_private_file(self._path(key), content)
+            replace_private_file(self._path(key), content, durable=False)  # learned anew
             self._drop_oldest()
         except (OSError, StoreFolderError):
             return False

@@ -122,7 +122,7 @@ class LibraryStore:
                     f"the library would be larger than {LIBRARY_BYTES_MAX:,} bytes; remove something first"
                 )
             stored: dict[str, JsonValue] = {"format": FORMAT, **source.to_json()}
-            replace_private_file(path, json.dumps(stored, separators=(",", ":")).encode())
+            replace_private_file(path, json.dumps(stored, separators=(",", ":")).encode(), durable=True)
         return before
 
     def remove(self, kind: Kind, name: str) -> LibrarySource | None:

@@ -69,7 +69,7 @@ class ManifestCache:
             return False
         try:
             private_folder(self._folder)
-            replace_private_file(self._path(key), content)
+            replace_private_file(self._path(key), content, durable=False)  # asked for anew
         except (OSError, StoreFolderError):
             return False
         return True

@@ -36,7 +36,8 @@ class OutcomeStore:
         content = json.dumps(envelope, separators=(",", ":")).encode()
         if len(content) > FILE_BYTES_MAX:
             raise OSError(27, "the envelope is too large to be kept")
-        replace_private_file(private_folder(self._folder) / self._name(run_id), content)
+        path = private_folder(self._folder) / self._name(run_id)
+        replace_private_file(path, content, durable=False)  # a copy of what was: that it ended is in the journal
         self._tidy()
 
     def find(self, run_id: str) -> JsonObject | None:

@@ -1,5 +1,8 @@
 """Files that only the owner may read: folders 0700, files 0600, replaced atomically.
 
+What a person decided or typed in, and keys, are written to the disk itself before anybody is told that they are kept.
+Caches and what can be looked up elsewhere are not: a power loss may take them, and their readers cope.
+
 SECURITY: a folder that belongs to somebody else is refused, not used: its owner could swap what lies in it.
 """
 
@@ -15,6 +18,7 @@ from moonpool.core.errors import Fault, MoonpoolError
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import BinaryIO
 
 
 class StoreFolderError(MoonpoolError):
@@ -58,14 +62,39 @@ def create_private_file(path: Path) -> None:
             path.chmod(0o600)
 
 
-def replace_private_file(path: Path, content: bytes) -> None:
-    """Write `content` beside `path` and rename it into place: readers see the old file or the new one."""
+def replace_private_file(path: Path, content: bytes, *, durable: bool) -> None:
+    """Write `content` beside `path` and rename it into place: readers see the old file or the new one.
+
+    `durable`: when this returns, a power loss does not take it back.
+    """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:32]}.")  # mkstemp makes it 0600
     temporary = path.with_name(os.path.basename(name))  # noqa: PTH119
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
+            if durable:  # before the rename: the name must never be that of an empty file
+                sync_file(file)
         temporary.replace(path)
+        if durable:
+            sync_folder(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def sync_file(file: BinaryIO) -> None:
+    """Wait until what was written to `file` is on the disk."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the names in the folder are on the disk: of files that were made, renamed or removed in it."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system whose folders cannot be synced; it has no more to offer
+            raise
+    finally:
+        os.close(handle)

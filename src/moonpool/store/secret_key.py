@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.store.private_files import sync_file, sync_folder
 
 VARIABLE: Final = "MOONPOOL_SECRETS_KEY"
 KEY_BYTES: Final = 32
@@ -67,9 +68,9 @@ def _make(path: Path) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(base64.b64encode(os.urandom(KEY_BYTES)) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+            sync_file(file)
         path.hardlink_to(name)
+        sync_folder(path.parent)
     except FileExistsError:
         pass  # another process was faster; its key counts
     finally:

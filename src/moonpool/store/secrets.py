@@ -107,7 +107,7 @@ class SecretStore:
                 content = json.dumps({"format": _FORMAT, "entries": entries}, sort_keys=True).encode()
                 if len(content) > _FILE_BYTES_MAX:
                     raise SecretStoreError(f"{self._path} would exceed {_FILE_BYTES_MAX // 1024**2} MiB; remove some")
-                replace_private_file(self._path, content)
+                replace_private_file(self._path, content, durable=True)
         except StoreFolderError as error:
             raise SecretStoreError(str(error)) from None
         except OSError as error:

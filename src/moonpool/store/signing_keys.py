@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from moonpool.core.errors import Fault, MoonpoolError
-from moonpool.store.private_files import StoreFolderError, private_folder, replace_private_file
+from moonpool.store.private_files import StoreFolderError, private_folder, replace_private_file, sync_file, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,7 +101,7 @@ class SigningKeys:
         key = Ed25519PrivateKey.generate()
         public = self._publish(key)
         try:
-            replace_private_file(self._private, _pem(key))
+            replace_private_file(self._private, _pem(key), durable=True)
         except OSError as error:
             raise self._unwritable(error) from None
         return public
@@ -122,9 +122,9 @@ class SigningKeys:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(_pem(key))
-                file.flush()
-                os.fsync(file.fileno())
+                sync_file(file)
             self._private.hardlink_to(name)
+            sync_folder(self._folder)
         except FileExistsError:
             pass  # another process was faster; its key counts
         finally:
@@ -146,7 +146,7 @@ class SigningKeys:
     def _publish(self, key: Ed25519PrivateKey) -> PublicKey:
         public = PublicKey(key.public_key())
         try:
-            replace_private_file(self._public / f"{public.key_id}.pub", f"{public.text}\n".encode())
+            replace_private_file(self._public / f"{public.key_id}.pub", f"{public.text}\n".encode(), durable=True)
         except OSError as error:
             raise self._unwritable(error) from None
         return public
