@@ -93,8 +93,10 @@ def test_an_action_is_saved_listed_shown_and_removed(data: Path, tmp_path: Path)
     assert "--replace" in again.sentence
     assert (replaced.exit_code, removed.exit_code) == (0, 0)
     assert "there is no action 'math.squares'" in gone.sentence
-    assert [(one["action"], one["entry"]) for one in records] == [
-        (what, "actions.math.squares") for what in ("saved", "replaced", "removed")
+    assert [(one["kind"], one["action"], one["entry"]) for one in records] == [
+        (kind, what, "actions.math.squares")
+        for what in ("saved", "replaced", "removed")
+        for kind in ("library_intent", "library")
     ]
 
 

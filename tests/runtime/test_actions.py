@@ -354,7 +354,7 @@ class OneRecording:
 
 async def test_every_change_by_a_person_is_on_record(tmp_path: Path) -> None:
     store, journal = LibraryStore(tmp_path / "library"), MemoryJournal()
-    changes = LibraryChanges(store, journal, "somebody")
+    changes = LibraryChanges(store, journal, "somebody", has_ended=lambda _: False)
     one = LibrarySource(kind="action", name="one", files={ACTION_FILE: constant(1).encode()}, run_id="run_1")
     two = action("one", constant(2))
     await changes.save(one)
@@ -363,13 +363,17 @@ async def test_every_change_by_a_person_is_on_record(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no function `run`"):
         await changes.save(action("one", "x = 1"))
     rows = [row.to_json() for row in journal.rows]
-    assert [
-        (row["action"], row["entry"], row["before_digest"], row["after_digest"], row["from_run"]) for row in rows
-    ] == [
+    named = ("action", "entry", "before_digest", "after_digest", "from_run")
+    changed = [tuple(row[name] for name in named) for row in rows]
+    assert changed[1::2] == [
         ("saved", "actions.one", "", one.digest, "run_1"),
         ("replaced", "actions.one", one.digest, two.digest, ""),
         ("removed", "actions.one", two.digest, "", ""),
     ]
+    assert changed[0::2] == changed[1::2]
+    assert [row["kind"] for row in rows] == ["library_intent", "library"] * 3
+    assert [row["run_id"] for row in rows[0::2]] == [row["run_id"] for row in rows[1::2]]
+    assert {(row["error_type"], row["settled"]) for row in rows[1::2]} == {("", False)}
 
 
 async def test_nothing_changes_that_cannot_be_put_on_record(tmp_path: Path) -> None:
@@ -378,7 +382,7 @@ async def test_nothing_changes_that_cannot_be_put_on_record(tmp_path: Path) -> N
             raise JournalError(f"the disk is full: {entry!r:.1}")
 
     store = LibraryStore(tmp_path / "library")
-    changes = LibraryChanges(store, Broken(), "somebody")
+    changes = LibraryChanges(store, Broken(), "somebody", has_ended=lambda _: False)
     with pytest.raises(JournalError):
         await changes.save(action("one", constant(1)))
     assert (await aside(store.load)).sources == ()
@@ -420,14 +424,15 @@ async def test_a_change_that_is_cancelled_meanwhile_is_on_record(tmp_path: Path)
     begun, go_on = threading.Event(), threading.Event()
 
     class Slow(LibraryStore):
-        def save(self, source: LibrarySource, *, replace: bool = False) -> LibrarySource | None:
+        def save(self, *change: Any, **how: Any) -> LibrarySource | None:
             begun.set()
             assert go_on.wait(30)
-            return super().save(source, replace=replace)
+            return super().save(*change, **how)
 
     journal = MemoryJournal()
     store = Slow(tmp_path / "library")
-    saving = asyncio.ensure_future(LibraryChanges(store, journal, "somebody").save(action("one", constant(1))))
+    changes = LibraryChanges(store, journal, "somebody", has_ended=lambda _: False)
+    saving = asyncio.ensure_future(changes.save(action("one", constant(1))))
     await aside(begun.wait)
     saving.cancel()
     asyncio.get_running_loop().call_soon(go_on.set)
@@ -435,7 +440,7 @@ async def test_a_change_that_is_cancelled_meanwhile_is_on_record(tmp_path: Path)
         await saving
     await aside(lambda: None)
     kept = (await aside(store.load)).sources
-    assert [source.digest for source in kept] == [row.to_json()["after_digest"] for row in journal.rows]
+    assert [source.digest for source in kept] * 2 == [row.to_json()["after_digest"] for row in journal.rows]
     assert len(kept) == 1
 
 

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Never
 
+from moonpool.bootstrap.library import settle_library
 from moonpool.bootstrap.places import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes, make_languages
 from moonpool.bootstrap.recordings import open_recorder
@@ -27,7 +28,8 @@ from moonpool.environments.resolve import resolve_environment
 from moonpool.runtime.approval_events import EventApprover
 from moonpool.runtime.approvals import Approvals
 from moonpool.runtime.engine_sockets import refuse_shown
-from moonpool.runtime.plans import JournalRecords, Plans
+from moonpool.runtime.journal_records import JournalRecords
+from moonpool.runtime.plans import Plans
 from moonpool.runtime.process_marks import is_gone
 from moonpool.runtime.run_folder import run_folder
 from moonpool.runtime.sessions import Runtime
@@ -115,6 +117,7 @@ async def assemble(
         spec = sandbox_spec(settings, environment, data, found)
         await asyncio.to_thread(refuse_shown, spec.image, environ)
         journal = await stack.enter_async_context(open_journal(journal_path(data)))
+        await settle_library(journal, settings, environ)
         approvals = ApprovalStore(approvals_path(data), is_gone=is_gone)
         stack.push_async_callback(asyncio.to_thread, approvals.close)
         records = JournalRecords(asyncio.get_running_loop(), journal.record)

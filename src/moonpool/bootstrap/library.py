@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -9,21 +10,36 @@ from moonpool.bootstrap.places import data_folder
 from moonpool.bootstrap.tickets import local_principal
 from moonpool.bootstrap.tools import make_redactor
 from moonpool.broker.redaction import Tally
+from moonpool.core.audit_records import LibraryRecord
+from moonpool.core.errors import MoonpoolError
 from moonpool.runtime.library import LibraryChanges
 from moonpool.store.journal import open_journal
+from moonpool.store.journal_file import has_row
 from moonpool.store.library import LibraryStore
 from moonpool.store.paths import journal_path, library_dir
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
     from moonpool.broker.config import McpConfig
+    from moonpool.core.audit import Journal
     from moonpool.settings import Settings
+
+_log = logging.getLogger(__name__)
 
 
 def library_store(settings: Settings, environ: Mapping[str, str]) -> LibraryStore:
     """What is kept of saved actions and skills."""
     return LibraryStore(library_dir(data_folder(settings, environ)))
+
+
+async def settle_library(journal: Journal, settings: Settings, environ: Mapping[str, str]) -> None:
+    """Put on record what came of a change whose process died. What prevents that is told; the next one tries again."""
+    changes = _changes(journal, settings, environ)
+    try:
+        await changes.settle()
+    except MoonpoolError as error:
+        _log.error("the last change of the library cannot be put on record: %s", error)
 
 
 @asynccontextmanager
@@ -33,9 +49,23 @@ async def open_library_changes(
     """Change the library, on record; what holds a secret is refused. Raises JournalError."""
     redactor = make_redactor(settings, config)
     async with open_journal(journal_path(data_folder(settings, environ))) as journal:
-        yield LibraryChanges(
-            library_store(settings, environ),
-            journal,
-            local_principal(),
-            holds_secret=lambda content: redactor.data(content, Tally()) != content,
+        yield _changes(
+            journal, settings, environ, holds_secret=lambda content: redactor.data(content, Tally()) != content
         )
+
+
+def _changes(
+    journal: Journal,
+    settings: Settings,
+    environ: Mapping[str, str],
+    *,
+    holds_secret: Callable[[bytes], bool] = lambda _: False,
+) -> LibraryChanges:
+    data = data_folder(settings, environ)
+    return LibraryChanges(
+        LibraryStore(library_dir(data)),
+        journal,
+        local_principal(),
+        has_ended=lambda change_id: has_row(journal_path(data), change_id, LibraryRecord.kind),
+        holds_secret=holds_secret,
+    )

@@ -88,11 +88,12 @@ def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[s
         kinds = record.get("changes")
         shown_kinds = ", ".join(map(str, kinds)) if isinstance(kinds, list) else ""
         what = f"{record.get('server_id')}.{record.get('tool_name')} changed, {record.get('action')}: {shown_kinds}"
-    if kind == "library":
+    if kind in {"library", "library_intent"}:
         taken = f" from {record['from_run']}" if record.get("from_run") else ""
         what = f"{record.get('entry')} {record.get('action')} by {record.get('principal')}{taken}"
+        what = f"{what} (intent)" if kind == "library_intent" else what
     decision = " ".join(str(record[name]) for name in ("verdict", "approval") if record.get(name))
-    outcome = "" if kind in {_START, "call_intent"} else str(record.get("error_type") or "ok")
+    outcome = "" if kind in {_START, "call_intent", "library_intent"} else str(record.get("error_type") or "ok")
     if kind == "question":
         who = record.get("answerer") or record.get("why")
         outcome = f"{record.get('answer')} ({who})" if who else str(record.get("answer"))

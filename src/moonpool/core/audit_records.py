@@ -1,8 +1,9 @@
 """Records of the audit trail, a frozen type per kind. Pure.
 
 Every execution leaves a start and an end record, every tool call one outcome record, and every call that may change
-something an intent record before it leaves (H-058); every transfer of a file, every change of a tool or of the library,
-every question of a server that may be passed on, every standing answer and every connection of a model leaves one.
+something an intent record before it leaves (H-058). Every change of the library leaves both; every transfer of a file,
+every change of a tool, every question of a server that may be passed on, every standing answer and every connection of
+a model leaves one.
 Records hold digests, sizes and names, never values: no argument, no result, no secret. How they are kept and chained:
 `moonpool.core.audit`.
 """
@@ -246,8 +247,26 @@ class DisclosureRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryIntentRecord:
+    """A saved action or skill is about to be kept, replaced or removed. Durable before it is. `run_id`: the change."""
+
+    kind: ClassVar[str] = "library_intent"
+    run_id: str
+    at: str
+    principal: str
+    action: str
+    entry: str
+    before_digest: str
+    after_digest: str
+    from_run: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryRecord:
-    """A saved action or skill was kept, replaced or removed. `run_id` names the record."""
+    """A saved action or skill was kept, replaced or removed, or was to be. `run_id` names the change.
+
+    Exactly one per intent, durable too; rows of before have no intent.
+    """
 
     kind: ClassVar[str] = "library"
     run_id: str
@@ -258,6 +277,8 @@ class LibraryRecord:
     before_digest: str  # of what was there; empty when nothing was, or it was damaged
     after_digest: str  # empty when it was removed
     from_run: str  # the execution whose code it is, if it was taken from one
+    error_type: str = ""  # why nothing is changed; empty when it is
+    settled: bool = False  # found out by a later process: the one that made the change died
 
 
 AuditRecord: TypeAlias = (
@@ -272,5 +293,6 @@ AuditRecord: TypeAlias = (
     | DriftRecord
     | ToolUpdateRecord
     | DisclosureRecord
+    | LibraryIntentRecord
     | LibraryRecord
 )

@@ -4,32 +4,35 @@
 An entry that cannot be read loses only itself; the operator is told once.
 
 SECURITY: nothing that a sandbox or a model's client can reach writes here. What a model wrote comes back in later
-executions only when a person keeps it by a command, and every change is on record with its digest.
+executions only when a person keeps it by a command, and every change is on record with its digest, before it is made
+and after (`moonpool.store.library_changes`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from moonpool.core.actions import read_action
-from moonpool.core.audit_records import LibraryRecord, time_stamp
+from moonpool.core.audit_records import LibraryIntentRecord, LibraryRecord, time_stamp
 from moonpool.core.errors import InputError
 from moonpool.core.library import Library
-from moonpool.core.library_bounds import ROOTS
 from moonpool.core.skills import read_skill
-from moonpool.sandboxes.shielding import finish
+from moonpool.runtime.journal_records import JournalRecords
+from moonpool.sandboxes.shielding import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from moonpool.core.audit import Journal
+    from moonpool.core.audit_records import AuditRecord
     from moonpool.core.library import LibraryEntry, LibrarySource
     from moonpool.core.library_bounds import Kind
+    from moonpool.core.library_changes import LibraryChange, LibraryWitness
 
 _log = logging.getLogger(__name__)
 
@@ -54,8 +57,9 @@ class LibraryKeeper(Protocol):
 
     def load(self) -> KeptFiles: ...
     def find(self, kind: Kind, name: str, /) -> LibrarySource | None: ...
-    def save(self, source: LibrarySource, /, *, replace: bool = False) -> LibrarySource | None: ...
-    def remove(self, kind: Kind, name: str, /) -> LibrarySource | None: ...
+    def save(self, source: LibrarySource, /, *, replace: bool, witness: LibraryWitness) -> LibrarySource | None: ...
+    def remove(self, kind: Kind, name: str, /, *, witness: LibraryWitness) -> LibrarySource | None: ...
+    def settle(self, witness: LibraryWitness, /) -> LibraryChange | None: ...
     def stamp(self) -> object: ...
 
 
@@ -130,13 +134,18 @@ class LibraryChanges:
         journal: Journal,
         principal: str,
         *,
+        has_ended: Callable[[str], bool],
         holds_secret: Callable[[bytes], bool] = lambda _: False,
     ) -> None:
+        """`has_ended` says whether what came of the change of this id is on record. It may block."""
         self._keeper, self._journal, self._principal = keeper, journal, principal
-        self._holds_secret = holds_secret
+        self._has_ended, self._holds_secret = has_ended, holds_secret
 
     async def save(self, source: LibrarySource, *, replace: bool = False) -> LibraryEntry:
-        """Keep `source`, and put it on record. Raises InputError, StoreFolderError and JournalError."""
+        """Keep `source`, and put it on record. Raises InputError, StoreFolderError and JournalError.
+
+        No cancellation stops it half way.
+        """
         entry = entry_of(source)
         for path, content in (*source.files.items(), ("description", source.description.encode())):
             if self._holds_secret(content):
@@ -145,45 +154,56 @@ class LibraryChanges:
                     f"{source.kind} {source.name!r}{where} holds a secret or what looks like one; take it out, and let "
                     "a tool's server use it"
                 )
-        await finish(self._save(source, entry.path, replace=replace))  # no cancellation stops a thread
+        save = partial(self._keeper.save, source, replace=replace, witness=self._witness())
+        await in_thread(save)
         return entry
-
-    async def _save(self, source: LibrarySource, path: str, *, replace: bool) -> None:
-        before = await asyncio.to_thread(self._keeper.save, source, replace=replace)
-        try:
-            await self._record("replaced" if before else "saved", path, source, before)
-        except BaseException:  # INVARIANT: nothing is in the library that is not on record
-            if before is None:
-                await asyncio.to_thread(self._keeper.remove, source.kind, source.name)
-            else:
-                await asyncio.to_thread(self._keeper.save, before, replace=True)
-            raise
 
     async def remove(self, kind: Kind, name: str) -> None:
         """Forget an entry, and put that on record. Raises InputError, StoreFolderError and JournalError."""
-        await finish(self._remove(kind, name))
+        await in_thread(partial(self._keeper.remove, kind, name, witness=self._witness()))
 
-    async def _remove(self, kind: Kind, name: str) -> None:
-        before = await asyncio.to_thread(self._keeper.remove, kind, name)
-        try:
-            await self._record("removed", f"{ROOTS[kind]}.{name}", None, before)
-        except BaseException:
-            if before is not None:
-                await asyncio.to_thread(self._keeper.save, before)
-            raise
+    async def settle(self) -> LibraryChange | None:
+        """Put on record what came of a change whose process died, if there is one and nobody is at it.
 
-    async def _record(self, action: str, entry: str, after: LibrarySource | None, before: LibrarySource | None) -> None:
-        record = LibraryRecord(
-            run_id=f"library_{uuid.uuid4().hex}",
-            at=time_stamp(datetime.now(UTC)),
-            principal=self._principal,
-            action=action,
-            entry=entry,
-            before_digest=before.digest if before else "",
-            after_digest=after.digest if after else "",
-            from_run=after.run_id if after else "",
-        )
-        await self._journal.record(record)
+        Raises StoreFolderError and JournalError.
+        """
+        return await in_thread(partial(self._keeper.settle, self._witness()))
+
+    def _witness(self) -> LibraryRecords:
+        write = JournalRecords(asyncio.get_running_loop(), self._journal.record)
+        return LibraryRecords(self._principal, write, self._has_ended)
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryRecords:
+    """Puts changes of the library on record. See `moonpool.core.library_changes.LibraryWitness`."""
+
+    principal: str
+    _write: Callable[[AuditRecord], None]
+    _has_ended: Callable[[str], bool]
+
+    def begins(self, change: LibraryChange, /) -> None:
+        self._write(LibraryIntentRecord(**_members(change)))
+
+    def has_ended(self, change: LibraryChange, /) -> bool:
+        return self._has_ended(change.change_id)
+
+    def ended(self, change: LibraryChange, /, *, error_type: str = "", settled: bool = False) -> None:
+        self._write(LibraryRecord(**_members(change), error_type=error_type, settled=settled))
+
+
+def _members(change: LibraryChange) -> dict[str, str]:
+    """What both records of a change say."""
+    return {
+        "run_id": change.change_id,
+        "at": time_stamp(datetime.now(UTC)),
+        "principal": change.principal,
+        "action": change.action,
+        "entry": change.entry,
+        "before_digest": change.before_digest,
+        "after_digest": change.after_digest,
+        "from_run": change.from_run,
+    }
 
 
 def entry_of(source: LibrarySource) -> LibraryEntry:

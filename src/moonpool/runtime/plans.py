@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -23,10 +23,9 @@ from moonpool.core.plans import PlanError, PlanState
 from moonpool.runtime.planning import plan_question
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from moonpool.broker.approval import Desk
-    from moonpool.core.audit_records import AuditRecord
     from moonpool.core.plans import Plan, StoredPlan
     from moonpool.runtime.approvals import Answerer
     from moonpool.runtime.runs import CodeRequest
@@ -168,17 +167,3 @@ def _record_of(plan: Plan, what: str, approver: str) -> PlanRecord:
         calls=len(plan.calls),
         rehearsal=plan.run_id,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class JournalRecords:
-    """Records of answers through the journal that this process has open. For threads other than the loop's."""
-
-    loop: asyncio.AbstractEventLoop
-    write: Callable[[AuditRecord], Awaitable[None]]
-
-    def __call__(self, record: AuditRecord) -> None:
-        asyncio.run_coroutine_threadsafe(self._write(record), self.loop).result()
-
-    async def _write(self, record: AuditRecord) -> None:
-        await self.write(record)

@@ -1,7 +1,8 @@
 """Writer of the audit journal: bare `sqlite3`, many callers on the loop, group commit.
 
-`record` hands an entry over at once and returns a future that is done when the entry is committed. An intent waits for
-the disk; other entries survive the death of the process but perhaps not a power loss.
+`record` hands an entry over at once and returns a future that is done when the entry is committed. An intent, and what
+came of a change of the library, wait for the disk; other entries survive the death of the process but perhaps not a
+power loss.
 
 Two roads. What need not wait for the disk is committed on the loop itself, all that gathered in one turn of it as one
 transaction: 0.07 ms into the page cache, where the way to a thread and back costs 0.3 ms. Everything else goes to a
@@ -28,7 +29,14 @@ import anyio
 import anyio.to_thread
 
 from moonpool.core.audit import JournalError, record_bytes
-from moonpool.core.audit_records import AuditRecord, CallIntentRecord, CallOutcomeRecord, ExecutionEndRecord
+from moonpool.core.audit_records import (
+    AuditRecord,
+    CallIntentRecord,
+    CallOutcomeRecord,
+    ExecutionEndRecord,
+    LibraryIntentRecord,
+    LibraryRecord,
+)
 from moonpool.store.journal_file import Entry, JournalFile, journal_error
 
 if TYPE_CHECKING:
@@ -81,7 +89,7 @@ class SqliteJournal:
         body = record_bytes(entry)
         committed: asyncio.Future[None] = self._loop.create_future()
         self._waiting_count += 1
-        durable = isinstance(entry, CallIntentRecord)
+        durable = isinstance(entry, CallIntentRecord | LibraryIntentRecord | LibraryRecord)
         self._hand_over(_Waiting(Entry(entry.kind, entry.run_id, body), durable, committed))
         return committed
 

@@ -187,6 +187,13 @@ def ended_runs(path: Path, run_ids: Sequence[str]) -> set[str]:
         return {one for one in run_ids if connection.execute(query, (one,)).fetchone() is not None}
 
 
+def has_row(path: Path, run_id: str, kind: str) -> bool:
+    """Whether there is a record of this kind under this id. Raises JournalError."""
+    with _reading(path) as connection:
+        found = connection.execute("SELECT 1 FROM record WHERE run_id = ? AND kind = ?", (run_id, kind)).fetchone()
+    return found is not None
+
+
 def verify_file(path: Path, *, anchor: tuple[int, str] | None = None) -> ChainOutcome:
     """Walk the whole chain of the journal at `path`. Raises JournalError when it cannot be read at all."""
     return verify_rows(read_rows(path), anchor=anchor)

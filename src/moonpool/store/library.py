@@ -1,8 +1,8 @@
 """Saved actions and skills on disk: one private file per entry, replaced whole.
 
 `actions/<name>.json` and `skills/<name>.json` below one folder. A file that is damaged, too large, a link or somebody
-else's loses its own entry only, and says so. Several processes may change the folder; each change is made under a lock.
-Blocking: call from a worker thread.
+else's loses its own entry only, and says so. Several processes may change the folder; each change is made under a lock,
+as `moonpool.store.library_changes` says. Blocking: call from a worker thread.
 
 SECURITY: only a person's command writes here; no sandbox sees the folder, and no face has a use case that writes it.
 What is read is typed again, and its digest compared: a file that was changed by other means is not used.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import stat
+import uuid
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Final
 from moonpool.core.errors import InputError
 from moonpool.core.library import LibrarySource
 from moonpool.core.library_bounds import BYTES_MAX, ENTRIES_MAX, KINDS, LIBRARY_BYTES_MAX, ROOTS, check_name, clash
-from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder, replace_private_file
+from moonpool.core.library_changes import LibraryChange
+from moonpool.store.library_changes import ChangesInHand
+from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder, read_own_file
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.json import JsonValue
     from moonpool.core.library_bounds import Kind
+    from moonpool.core.library_changes import ChangeAction, LibraryWitness
 
 FORMAT: Final = 1
 FILE_BYTES_MAX: Final = BYTES_MAX["skill"] * 4 // 3 + 128 * 1024
@@ -56,11 +59,26 @@ class LibraryFiles:
     problems: tuple[LibraryProblem, ...] = ()
 
 
+class _Nobody:
+    """Puts nothing on record."""
+
+    principal = ""
+
+    def begins(self, change: LibraryChange, /) -> None: ...
+    def has_ended(self, _change: LibraryChange, /) -> bool:
+        return False
+
+    def ended(self, change: LibraryChange, /, *, error_type: str = "", settled: bool = False) -> None: ...
+
+
+_NOBODY: Final = _Nobody()
+
+
 class LibraryStore:
     """Sources below one private folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._folder, self._changes = folder, ChangesInHand(folder)
         self._looked_at = [
             (str(folder / _CHANGES), "st_size"),
             *((str(folder / ROOTS[kind]), "st_mtime_ns") for kind in KINDS),
@@ -100,12 +118,16 @@ class LibraryStore:
             raise InputError(f"{kind} {name!r} cannot be read: {found}")
         return found
 
-    def save(self, source: LibrarySource, *, replace: bool = False) -> LibrarySource | None:
-        """Keep `source`; return what it replaced.
+    def save(
+        self, source: LibrarySource, *, replace: bool = False, witness: LibraryWitness = _NOBODY
+    ) -> LibrarySource | None:
+        """Keep `source`, on record; return what it replaced.
 
-        Raises InputError when the name is taken, clashes or the library is full, and StoreFolderError.
+        Raises InputError when the name is taken, clashes or the library is full, StoreFolderError, and what `witness`
+        raises; nothing was changed then.
         """
         with self._locked():
+            self._settle(witness)
             kept = self.load()
             same_kind = [one for one in kept.sources if one.kind == source.kind]
             path = self._path(source.kind, source.name)
@@ -122,22 +144,45 @@ class LibraryStore:
                     f"the library would be larger than {LIBRARY_BYTES_MAX:,} bytes; remove something first"
                 )
             stored: dict[str, JsonValue] = {"format": FORMAT, **source.to_json()}
-            replace_private_file(path, json.dumps(stored, separators=(",", ":")).encode(), durable=True)
+            content = json.dumps(stored, separators=(",", ":")).encode()
+            change = _change(source.kind, source.name, before, source, witness)
+            self._changes.carry_out(change, path, content, witness)
         return before
 
-    def remove(self, kind: Kind, name: str) -> LibrarySource | None:
-        """Forget an entry, also a damaged one, of which nothing is returned.
+    def remove(self, kind: Kind, name: str, *, witness: LibraryWitness = _NOBODY) -> LibrarySource | None:
+        """Forget an entry, on record; also a damaged one, of which nothing is returned.
 
-        Raises InputError when there is none, and StoreFolderError.
+        Raises InputError when there is none, StoreFolderError, and what `witness` raises; nothing was changed then.
         """
-        check_name(kind, name)
+        path = self._path(kind, name)
         with self._locked():
+            self._settle(witness)
+            if not os.path.lexists(path):
+                raise InputError(f"there is no {kind} {name!r}; `moonpool {ROOTS[kind]} list` shows all")
             found = self._read(kind, name)
-            try:
-                self._path(kind, name).unlink()
-            except FileNotFoundError:
-                raise InputError(f"there is no {kind} {name!r}; `moonpool {ROOTS[kind]} list` shows all") from None
-        return found if isinstance(found, LibrarySource) else None
+            before = found if isinstance(found, LibrarySource) else None
+            self._changes.carry_out(_change(kind, name, before, None, witness), path, None, witness)
+        return before
+
+    def settle(self, witness: LibraryWitness) -> LibraryChange | None:
+        """Put on record what came of a change whose process died; None when there is none, or somebody is at it.
+
+        Raises StoreFolderError and what `witness` raises.
+        """
+        if not self._changes.waiting():
+            return None
+        try:
+            with self._locked(wait=False):
+                return self._settle(witness)
+        except BlockingIOError:
+            return None
+
+    def _settle(self, witness: LibraryWitness) -> LibraryChange | None:
+        return self._changes.settle(lambda one: self._path(one.kind, one.name), self._digest_of, witness)
+
+    def _digest_of(self, change: LibraryChange) -> str:
+        found = self._read(change.kind, change.name)
+        return found.digest if isinstance(found, LibrarySource) else ""
 
     def stamp(self) -> tuple[int, ...]:
         """Changes whenever the library does. Three `stat` calls: cheap enough to be asked before every execution."""
@@ -153,7 +198,7 @@ class LibraryStore:
     def _read(self, kind: Kind, name: str) -> LibrarySource | str:
         """The entry, or why it cannot be used."""
         try:
-            stored: JsonValue = json.loads(_read_own_file(self._folder / ROOTS[kind] / f"{name}{_ENDING}"))
+            stored: JsonValue = json.loads(self._content(kind, name))
             if not isinstance(stored, dict) or stored.get("format") != FORMAT:
                 return f"its file is of another format; save it again (`moonpool {ROOTS[kind]}`)"
             source = LibrarySource.from_json(stored)
@@ -166,12 +211,18 @@ class LibraryStore:
             return "its file holds an entry of another name; save it again or remove it"
         return source
 
+    def _content(self, kind: Kind, name: str) -> bytes:
+        return read_own_file(self._folder / ROOTS[kind] / f"{name}{_ENDING}", bytes_max=FILE_BYTES_MAX)
+
     def _path(self, kind: Kind, name: str) -> Path:
         return self._folder / ROOTS[kind] / f"{check_name(kind, name)}{_ENDING}"
 
     @contextmanager
-    def _locked(self) -> Generator[None]:
-        """Hold the folder's lock; the kernel lets go of it when the process dies. Raises StoreFolderError."""
+    def _locked(self, *, wait: bool = True) -> Generator[None]:
+        """Hold the folder's lock; the kernel lets go of it when the process dies.
+
+        Raises StoreFolderError, and BlockingIOError when somebody else holds it and `wait` is false.
+        """
         try:
             private_folder(self._folder)
             for kind in KINDS:
@@ -182,15 +233,33 @@ class LibraryStore:
         except OSError as error:
             raise StoreFolderError(f"{self._folder} cannot be locked: {error.strerror or error}") from error
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.write(handle, b".")  # a full disk is found out while nothing has changed
             yield
             with suppress(OSError):  # the folder's own time has moved; what was changed is not taken back
                 os.write(handle, b".")  # two changes within one tick of the file system's clock are two
+        except BlockingIOError:
+            raise
         except OSError as error:
             raise StoreFolderError(f"{self._folder} cannot be changed: {error.strerror or error}") from error
         finally:
             os.close(handle)
+
+
+def _change(
+    kind: Kind, name: str, before: LibrarySource | None, after: LibrarySource | None, witness: LibraryWitness
+) -> LibraryChange:
+    action: ChangeAction = "removed" if after is None else "replaced" if before is not None else "saved"
+    return LibraryChange(
+        change_id=f"library_{uuid.uuid4().hex}",
+        principal=witness.principal,
+        action=action,
+        kind=kind,
+        name=name,
+        before_digest=before.digest if before is not None else "",
+        after_digest=after.digest if after is not None else "",
+        from_run=after.run_id if after is not None else "",
+    )
 
 
 def _state_of(path: str, member: str) -> int:
@@ -198,18 +267,3 @@ def _state_of(path: str, member: str) -> int:
         return int(getattr(os.stat(path), member))  # noqa: PTH116  a quarter of the time, before every execution
     except OSError:
         return -1
-
-
-def _read_own_file(path: Path) -> bytes:
-    """A regular file of ours, capped. Raises OSError and ValueError.
-
-    SECURITY: no link is followed, and a pipe put there by hand does not block.
-    """
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(handle, "rb") as file:
-        state = os.fstat(file.fileno())
-        if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid():
-            raise ValueError("it is no file of this user")
-        if state.st_size > FILE_BYTES_MAX:
-            raise ValueError(f"larger than {FILE_BYTES_MAX:,} bytes")
-        return file.read(FILE_BYTES_MAX + 1)
