@@ -78,7 +78,7 @@ class TokenCountStore:
         content = json.dumps({"format": FORMAT, "o200k": dict(kept)}, separators=(",", ":")).encode()
         try:
             private_folder(self._folder)
-            replace_private_file(self._folder / name, content)
+            replace_private_file(self._folder / name, content, durable=False)  # counted again
         except (OSError, StoreFolderError):
             return False
         return True
