@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from typing import TYPE_CHECKING
 
+import anyio
 import anyio.to_thread
 import pytest
 
@@ -15,9 +17,12 @@ from moonpool.runtime.process_marks import is_gone, own_mark
 from moonpool.store.approvals import ApprovalStore
 from moonpool.store.paths import approvals_path
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 CODE = """
 import asyncio, os, subprocess
-import servers.srv as srv
+import servers.gate as gate, servers.srv as srv
 def attempt(path):
     try:
         open(path, "r+b").read()
@@ -30,7 +35,7 @@ def command():
     except OSError as error:
         return 127
 call = asyncio.ensure_future(srv.echo(text="x"))
-await asyncio.sleep(0.5)  # the question is open now
+await gate.wait(path={asked!r})  # the question is open now
 names = {{name for _, folders, files in os.walk("/") for name in (*folders, *files)}}
 seen = [attempt(path) for path in {paths!r}] + sorted(name for name in names if name.startswith("approvals.sqlite3"))
 tried = command()
@@ -44,17 +49,18 @@ result = [seen, tried != 0, waited, answer.ok]
 @pytest.mark.anyio
 @pytest.mark.req("F-016")
 @pytest.mark.parametrize("backend", ["zygote", "bubblewrap"])
-async def test_code_that_waits_for_an_approval_cannot_find_or_answer_it(backend: str) -> None:
+async def test_code_that_waits_for_an_approval_cannot_find_or_answer_it(backend: str, tmp_path: Path) -> None:
     path = approvals_path(DATA)
     paths = [str(path), f"{path}-wal", f"/proc/1/root{path}"]
     store = ApprovalStore(path, is_gone=is_gone)
-    looked = asyncio.Event()
+    asked, looked = tmp_path / "asked", asyncio.Event()
 
     async def answer() -> None:
+        with anyio.fail_after(60):
+            while not (waiting := await anyio.to_thread.run_sync(partial(store.requests, waiting_only=True))):  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+        await anyio.to_thread.run_sync(asked.touch)
         await looked.wait()
-        read = partial(store.requests, waiting_only=True)
-        while not (waiting := await anyio.to_thread.run_sync(read)):  # noqa: ASYNC110  another thread writes it
-            await anyio.sleep(0.01)
         say_yes = partial(
             Approvals(store, list[object]().append).approve, waiting[0].request_id, Answerer(name="test", person=True)
         )
@@ -63,8 +69,9 @@ async def test_code_that_waits_for_an_approval_cannot_find_or_answer_it(backend:
     mark = await anyio.to_thread.run_sync(own_mark)
     async with QueueApprover(store, owner=mark, report=lambda _: None) as approver:
         answering = asyncio.ensure_future(answer())
-        async with open_app({"srv": fixture_server("echo.py", ask=["*"])}, backend=backend, approver=approver) as app:
-            envelope = await run(app, CODE.format(paths=paths), observer=lambda *_: looked.set())
+        servers = {"srv": fixture_server("echo.py", ask=["*"]), "gate": fixture_server("gate.py")}
+        async with open_app(servers, backend=backend, approver=approver) as app:
+            envelope = await run(app, CODE.format(paths=paths, asked=str(asked)), observer=lambda *_: looked.set())
         await answering
     await anyio.to_thread.run_sync(store.close)
     assert envelope.data == [["FileNotFoundError"] * 3, True, True, True], envelope.error

@@ -28,6 +28,7 @@ from waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from moonpool.bootstrap import App
 
@@ -229,14 +230,15 @@ async def test_a_question_that_is_withdrawn_before_it_is_read_is_no_event() -> N
 
 
 @pytest.mark.req("F-016")
-async def test_code_that_waits_for_an_answer_cannot_find_or_give_it() -> None:
+async def test_code_that_waits_for_an_answer_cannot_find_or_give_it(tmp_path: Path) -> None:
     """The question lives in the host's memory alone: what the code may send does not reach it."""
-    attempt = """
+    asked = tmp_path / "asked"
+    attempt = f"""
 import asyncio, gc, os, socket
-import servers.srv as srv
+import servers.gate as gate, servers.srv as srv
 from client import mcp_client
 call = asyncio.ensure_future(srv.echo(text="x"))
-await asyncio.sleep(0.3)  # the question is open now
+await gate.wait(path={str(asked)!r})  # the question is open now
 def connect(family, address):
     try:
         with socket.socket(family, socket.SOCK_STREAM) as found:
@@ -246,9 +248,9 @@ def connect(family, address):
         return type(error).__name__
     return "connected"
 tried = [connect(socket.AF_INET, ("127.0.0.1", 8900)), connect(socket.AF_UNIX, "\\0moonpool")]
-hosts = [one for one in gc.get_objects() if type(one).__name__ in {"ApprovalQuestion", "EventApprover"}]
+hosts = [one for one in gc.get_objects() if type(one).__name__ in {{"ApprovalQuestion", "EventApprover"}}]
 for name in ("approve", "moonpool.approve", "approval"):
-    answer = await mcp_client.call_tool(server_id="moonpool", name=name, arguments={"approved": True})
+    answer = await mcp_client.call_tool(server_id="moonpool", name=name, arguments={{"approved": True}})
     tried.append(answer.ok)
 print("looked around", flush=True)
 waited = not call.done()
@@ -256,12 +258,13 @@ answer = await call
 result = [tried, len(hosts), waited, answer.ok]
 """
     approver = EventApprover()
-    async with open_app(ASKED, approver=approver) as app:
+    async with open_app({**ASKED, "gate": fixture_server("gate.py")}, approver=approver) as app:
         question, looked = None, False
         async with run_events(runner(app), code(attempt), approver) as events:
             async for event in events:
                 if isinstance(event, ApprovalQuestion):
                     question = event
+                    await asyncio.to_thread(asked.touch)
                 elif isinstance(event, OutputChunk):
                     looked = True
                 elif isinstance(event, RunEnded):
