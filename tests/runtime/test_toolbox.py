@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -12,7 +13,7 @@ import pytest
 from apps import fixture_server, open_app, run
 from moonpool.bootstrap.tools import DriftRecords, make_redactor, open_toolbox
 from moonpool.broker.config import parse_config
-from moonpool.core.manifest import ServerListing
+from moonpool.core.manifest import ServerListing, ToolDefinition
 from moonpool.settings import Settings
 from moonpool.store.fake import MemoryJournal
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from pathlib import Path
 
+    from moonpool.core.json import JsonObject
     from moonpool.runtime.tools import Toolbox
 
 pytestmark = pytest.mark.anyio
@@ -105,6 +107,23 @@ class CountingBox:
         return ServerListing(server_id="box")
 
 
+class ChangingBox(CountingBox):
+    """Its first answer takes until `through`; by then it may have other tools."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tool = "old"
+        self.through = anyio.Event()
+
+    async def list_tools(self) -> ServerListing:
+        listing = await super().list_tools()
+        raw: JsonObject = {"name": self.tool, "inputSchema": {"type": "object"}}
+        tool = ToolDefinition(server_id="box", name=self.tool, raw=raw)
+        if self.asked == 1:
+            await self.through.wait()
+        return replace(listing, tools=(tool,))
+
+
 @asynccontextmanager
 async def counted(folder: Path, box: CountingBox, *, ttl_s: float) -> AsyncGenerator[Toolbox]:
     async with AsyncExitStack() as stack:
@@ -184,3 +203,21 @@ async def test_news_on_a_listen_stream_cause_one_list_each(tmp_path: Path) -> No
     assert asked == [1, 2]
     assert now is not None
     assert "new" in [tool.name for tool in now.manifest.tools()]
+
+
+async def test_a_list_that_takes_long_does_not_take_the_place_of_a_newer_one(tmp_path: Path) -> None:
+    box = ChangingBox()
+    async with counted(tmp_path, box, ttl_s=3600.0) as toolbox:
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(toolbox.refresh)
+                await anyio.wait_all_tasks_blocked()
+                box.tool = "new"
+                tasks.start_soon(toolbox.refresh)
+                await anyio.wait_all_tasks_blocked()
+                box.through.set()
+        snapshot = await toolbox.snapshot()
+    async with counted(tmp_path, box, ttl_s=3600.0) as toolbox:
+        kept = await toolbox.snapshot()  # from the disk
+    assert [[tool.name for tool in one.manifest.tools()] for one in (snapshot, kept)] == [["new"], ["new"]]
+    assert box.asked == 2

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from moonpool.core.errors import MoonpoolError
@@ -84,6 +85,7 @@ class Toolbox:
         self._snapshot: ToolSnapshot | None = None
         self.changes = Changes(upstreams)
         self._loading = asyncio.Lock()
+        self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._updates = UpdateClock()
         self._told = Relisting(self.refresh)
         self._followers: set[Callable[[ToolSnapshot], None]] = set()
@@ -235,19 +237,21 @@ class Toolbox:
             await self._ask(server_id)
 
     async def _ask(self, server_id: str) -> None:
+        """INVARIANT: a server is asked by one at a time, else an older answer could take the place of a newer one."""
         upstream = self._upstreams.get(server_id)
         assert upstream is not None, "a key without an upstream"
         self._updates.asks(server_id)
-        try:
-            listing = self._cleaned(await upstream.list_tools())
-        except MoonpoolError as error:
-            self._problems[server_id] = error
-            return
-        self._problems.pop(server_id, None)
-        self._listings[server_id] = listing
-        self._updates.answered(server_id, listing)
-        key, era = self._keys[server_id], upstream.protocol_version or ""
-        await asyncio.to_thread(self._cache.save, key, listing, era, time.time())
+        async with self._asking[server_id]:
+            try:
+                listing = self._cleaned(await upstream.list_tools())
+            except MoonpoolError as error:
+                self._problems[server_id] = error
+                return
+            self._problems.pop(server_id, None)
+            self._listings[server_id] = listing
+            self._updates.answered(server_id, listing)
+            key, era = self._keys[server_id], upstream.protocol_version or ""
+            await asyncio.to_thread(self._cache.save, key, listing, era, time.time())
 
     async def _make_snapshot(self) -> ToolSnapshot:
         state = await self._watch.review({one: self._listings[one] for one in self._keys if one in self._listings})
