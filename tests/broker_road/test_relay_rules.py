@@ -312,6 +312,9 @@ async def test_a_form_and_who_answered_it_are_on_record_without_a_word_of_either
         pytest.param("elicitation/create", FORM, Person(None), ("cancel", "nobody answered"), id="silent"),
         pytest.param("sampling/createMessage", SAMPLING, Person(SAID), ("answered", ""), id="sampled"),
         pytest.param(
+            "sampling/createMessage", SAMPLING, Person(QuestionRefusedError("no")), ("refused", ""), id="sampling no"
+        ),
+        pytest.param(
             "sampling/createMessage", {"messages": [], "maxTokens": 1}, Person(SAID), ("refused", ""), id="bad"
         ),
     ],

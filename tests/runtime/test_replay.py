@@ -269,7 +269,7 @@ async def test_what_if_another_policy_had_been_in_force(past: Past, tmp_path: Pa
         (2, "allow", "deny", "no-two")
     ]
     assert '"data": ["1", "PolicyDenied"]' in json.dumps(report.envelope)
-    assert report.calls_served == 3
+    assert (report.calls_recorded, report.calls_served, report.calls_denied) == (3, 2, 1)
 
 
 async def test_what_if_spends_budgets_anew(past: Past, tmp_path: Path) -> None:

@@ -359,9 +359,12 @@ async def test_sampling_that_is_declined_is_an_error_for_the_server() -> None:
         async with run_events(runner(app), request, approver, asks=["sampling"]) as events:
             async for event in events:
                 if isinstance(event, ServerQuestion):
-                    event.decline()
+                    event.decline(by=ALICE)
                 elif isinstance(event, RunEnded):
                     assert "User rejected sampling request" in json.dumps(event.envelope.data)
+        rows = await anyio.to_thread.run_sync(lambda: [*read_rows(journal_path(app.data), run_id=events.run_id)])
+    [asked] = [one.to_json() for one in rows if one.kind == "question"]
+    assert (asked["answer"], asked["answerer"], asked["why"]) == ("refused", "app:alice", "")
 
 
 async def test_an_answer_that_stands_is_on_record_and_spares_the_next_question() -> None:

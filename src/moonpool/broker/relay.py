@@ -159,9 +159,13 @@ class Relay:
         self, calls: list[CallInHand], respondent: Respondent, method: str, params: JsonObject, note: QuestionNote
     ) -> JsonObject:
         note.shown, note.why = True, "nobody answered"
-        with all_paused(calls):
-            async with asyncio.timeout(self._expiry_s):
-                given = await respondent.ask(method, params)
+        try:
+            with all_paused(calls):
+                async with asyncio.timeout(self._expiry_s):
+                    given = await respondent.ask(method, params)
+        except QuestionRefusedError:  # that is an answer, too
+            note.answerer, note.why = respondent.name, ""
+            raise
         note.answerer, note.why = respondent.name, ""
         return given
 

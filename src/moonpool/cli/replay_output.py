@@ -82,7 +82,8 @@ def _lines(report: ReplayReport) -> Iterator[str]:
         ReplayEnd.RECORD_ENDED: "went as far as the record",
     }
     yield f"{what}{report.run_id}: {verdict}, {ends[report.end]} (on record as {report.replay_run_id})"
-    yield f"calls: {report.calls_served} of {report.calls_recorded} served from the record"
+    denied = f", {report.calls_denied} denied by the other policy" if report.calls_denied else ""
+    yield f"calls: {report.calls_served} of {report.calls_recorded} served from the record{denied}"
     if report.divergence is not None:
         yield from _divergence(report.divergence)
     for call in report.not_made:

@@ -55,7 +55,7 @@ class ServerQuestion:
         if self.kind != "sampling":
             self._elicited({"action": "decline"}, by)
             return
-        self._claim()
+        self._claim(by)
         self._answer.set_exception(QuestionRefusedError("User rejected sampling request"))
 
     def cancel(self, *, by: Answerer | None = None) -> None:
@@ -83,14 +83,14 @@ class ServerQuestion:
         self._give(result, by)
 
     def _give(self, result: JsonObject, by: Answerer | None) -> None:
-        answerer = self.answerer if by is None else as_recorded(by).name
-        self._claim()
-        self.answerer = answerer
+        self._claim(by)
         self._answer.set_result(result)
 
-    def _claim(self) -> None:
+    def _claim(self, by: Answerer | None) -> None:
+        answerer = self.answerer if by is None else as_recorded(by).name
         if not self.is_open:
             raise ApprovalAnswerError("this question of a server is answered already, expired or withdrawn")
+        self.answerer = answerer
 
 
 class EventRespondent:
@@ -113,11 +113,10 @@ class EventRespondent:
         self._open.append(question)
         self._take(question)
         try:
-            given = await question.wait()
+            return await question.wait()
         finally:
             self._open.remove(question)
-        self.name = question.answerer  # whoever asked reads it at once
-        return given
+            self.name = question.answerer  # whoever asked reads it at once
 
     def leave(self) -> None:
         """Nobody reads on."""

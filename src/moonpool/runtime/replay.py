@@ -145,6 +145,7 @@ class Replayer:
             edited=edited,
             calls_recorded=len(recording.calls),
             calls_served=road.served,
+            calls_denied=road.refused,
             not_made=() if cut_off else tuple(road.not_made),
             divergence=road.divergence,
             tape_divergence="" if cut_off or run.outcome is None else run.outcome.tape_divergence,

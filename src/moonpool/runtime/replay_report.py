@@ -129,6 +129,7 @@ class ReplayReport:
     replayed: str = ""  # the execution that the rest speaks of, when one before it in its session diverged
     calls_recorded: int = 0
     calls_served: int = 0
+    calls_denied: int = 0  # by the other policy, so not served
     not_made: tuple[CallShown, ...] = ()
     divergence: Divergence | None = None
     tape_divergence: str = ""
@@ -161,6 +162,7 @@ class ReplayReport:
             "calls": {
                 "recorded": self.calls_recorded,
                 "served": self.calls_served,
+                "denied": self.calls_denied,
                 "not_made": [one.to_json() for one in self.not_made],
             },
             "divergence": None if self.divergence is None else self.divergence.to_json(),

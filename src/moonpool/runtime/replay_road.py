@@ -55,7 +55,7 @@ class ReplayRoad:
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._skip: asyncio.TimerHandle | None = None
         self._made = 0
-        self.served = 0
+        self.served = self.refused = 0
         self.divergence: Divergence | None = None
         self.record_ended = False
 
@@ -80,7 +80,7 @@ class ReplayRoad:
         call = calls.popleft()
         reply = self._replies.get(call.seq)
         if (error := self._denied.get(call.seq)) is not None:
-            self.served += 1
+            self.refused += 1
             if reply is not None:
                 self._pass_over(reply.place)
             return ToolCallOutcome(error=error)
