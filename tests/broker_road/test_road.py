@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -109,12 +110,12 @@ class Bench:
     ) -> None:  # fmt: skip
         self.upstream = FakeUpstream(answer)
         self.journal = MemoryJournal()
-        manifest = Manifest(servers=(ServerListing(server_id="s", tools=(READ, WRITE, REPEATABLE)),))
+        self.manifest = Manifest(servers=(ServerListing(server_id="s", tools=(READ, WRITE, REPEATABLE)),))
         redactor = Redactor.of_values({"TOKEN": CANARY})
         self.road = ToolRoad({"s": self.upstream}, journal=self.journal, redactor=redactor)
         self.session = CallContext(
             run_id="run", trace_id="trace", principal="local", session_id="session", code_digest="sha256:c",
-            manifest=lambda: manifest, desk=ApprovalDesk(approver or AutoApprover(), expiry_s=expiry_s),
+            manifest=lambda: self.manifest, desk=ApprovalDesk(approver or AutoApprover(), expiry_s=expiry_s),
             policy=policy, trust={"s": ServerTrust(trusted=trusted, **trust)}, limits=limits or CallLimits(),
         )  # fmt: skip
         self.count = 0
@@ -551,6 +552,17 @@ async def test_an_approval_that_comes_after_the_end_changes_nothing() -> None:
     bench.session.desk = ApprovalDesk(Asking(ask))
     assert type_of(await bench.call("write")) == "ExecutionEnded"
     assert bench.upstream.calls == []
+
+
+async def test_a_tool_that_is_paused_while_somebody_is_asked_is_not_called() -> None:
+    async def ask(request: ApprovalRequest) -> ApprovalAnswer:
+        bench.manifest = replace(bench.manifest, held={("s", "write"): "the server changed it"})
+        return await AutoApprover().ask(request)
+
+    bench = Bench(policy=Policy(), approver=Asking(ask))
+    outcome = await bench.call("write")
+    assert (type_of(outcome), outcome.approval, bench.upstream.calls) == ("ToolPaused", ApprovalState.APPROVED, [])
+    assert [(one.error_type, one.approver) for one in bench.outcomes] == [("ToolPaused", "application:auto")]
 
 
 async def test_calls_above_the_limit_are_refused() -> None:

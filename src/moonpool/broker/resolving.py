@@ -61,6 +61,13 @@ class Resolving:
         passage.trust = session.trust.get(spec.server_id, UNKNOWN_SERVER)
         passage.hints = passage.trust.hints(tool)
 
+    @staticmethod
+    def still_offered(passage: Passage) -> None:
+        """The tool was not paused while the call waited for an answer or its turn. Raises Refusal."""
+        paused = passage.session.manifest().held.get((passage.spec.server_id, passage.spec.tool))
+        if paused is not None:
+            raise Refusal(CallErrorType.TOOL_PAUSED, paused)
+
     async def validate(self, passage: Passage) -> None:
         """Check the arguments against the tool's schema. Raises Refusal."""
         tool, arguments = passage.resolved, passage.spec.arguments

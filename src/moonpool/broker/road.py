@@ -180,6 +180,7 @@ class ToolRoad:
             if session.ended:  # it ended while this call waited for its answer or its turn
                 problem = f"the execution that called {passage.name} is over; the call was not made"
                 raise Refusal(CallErrorType.EXECUTION_ENDED, problem)
+            self._resolving.still_offered(passage)
             if session.plan is not None:
                 session.plan.still_kept()
             if not passage.hints.read_only:
