@@ -183,7 +183,7 @@ _CATALOG = {
     "redact.text": _row("redaction of 1 MB of ordinary text", _most(50, _REDACTION)),
     "redact.worst": _row("the same, full of what resembles secrets", _most(50, _REDACTION)),
     "redact.worst.personal": _row("the same, with all kinds of personal data", _most(50, _REDACTION)),
-    "redact.secrets": _row("the same, with 2,300 passwords in it", _most(50, _REDACTION)),
+    "redact.secrets": _row("the same, with 1,200 passwords in it", _most(50, _REDACTION)),
 } | _REDACTION_OF_MUCH
 
 _SOAK = {

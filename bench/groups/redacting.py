@@ -98,7 +98,7 @@ _MISSED = {
 }
 _ORDINARY = _filled(
     b"DB_PASSWORD=hunter2 stands in one of several lines, as in a listing of what a service was set up with\n"
-    + b"a line of prose\n" * 20
+    + b"a line of prose\n" * 45
 )
 _JSON: dict[str, Callable[[], Any]] = {
     "members": lambda: {"id": 7, "password": _word(8)},

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from moonpool.broker.spans import Scan, SpanFinder
 
-PLACES_PER_MEBIBYTE_MAX: Final = 2500
+PLACES_PER_MEBIBYTE_MAX: Final = 1500
 WITHHELD: Final = b"[REDACTED: the rest of this text, which held too many secrets]"
 TOO_MANY: Final = "too_many_secrets"
 _MEBIBYTE: Final = 1024**2
