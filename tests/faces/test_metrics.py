@@ -7,6 +7,7 @@ import json
 import logging
 import re
 import socket
+import threading
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -26,9 +27,11 @@ from moonpool.core.audit import JournalError
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.core.exposition import CONTENT_TYPE
 from moonpool.core.listening import LoopbackAddress, loopback_address
+from moonpool.core.measures import measure
 from moonpool.faces.http.loopback import CONNECTIONS_MAX, HEAD_BYTES_MAX, Listener, ListenError, serving
 from moonpool.faces.http.metrics import MetricsApp
-from moonpool.runtime.metrics import metrics_of_runtime
+from moonpool.runtime.metrics import metrics_of_records, metrics_of_runtime
+from moonpool.runtime.stats import FollowedJournal
 from moonpool.settings import Settings
 from moonpool.store.paths import journal_path
 from waiting import wait_until
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from pathlib import Path
 
+    from moonpool.core.measures import Measures
     from moonpool.faces.http.metrics import TextSource
 
 ANY = LoopbackAddress("127.0.0.1", 0)
@@ -153,6 +157,29 @@ async def test_figures_that_cannot_be_read_are_an_error_without_its_text(
     assert answer.startswith(b"HTTP/1.1 503")
     assert b"secret" not in answer
     assert "cannot be read" in caplog.text
+
+
+@pytest.mark.anyio
+async def test_one_thread_reads_also_when_whoever_asked_has_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through, readers = threading.Event(), list[object]()
+
+    def read(journal: FollowedJournal) -> Measures:
+        readers.append(journal)
+        assert through.wait(30)
+        return measure([])
+
+    monkeypatch.setattr(FollowedJournal, "measures", read)
+    metrics = metrics_of_records(tmp_path / "journal", None, records=10)
+    for _ in range(5):
+        with anyio.move_on_after(0.05):
+            await metrics.text()
+    through.set()
+    with anyio.fail_after(30):
+        text = await metrics.text()
+    assert parse(text)
+    assert len(readers) == 1
 
 
 @pytest.mark.anyio

@@ -38,18 +38,35 @@ class Metrics:
         fresh_s: float = FRESH_S,
     ) -> None:
         self._journal, self._expose, self._fresh_s = FollowedJournal(journal, records=records), expose, fresh_s
-        self._turn = asyncio.Lock()
+        self._making: asyncio.Task[None] | None = None
         self._text = ""
         self._made_at = 0.0
 
     async def text(self) -> str:
-        """Prometheus' text of this moment. Raises JournalError."""
-        async with self._turn:
-            now = asyncio.get_running_loop().time()
-            if not self._text or now - self._made_at >= self._fresh_s:
-                recorded = await asyncio.to_thread(self._journal.measures)
-                self._text, self._made_at = prometheus_text(self._expose(recorded)), now
-            return self._text
+        """Prometheus' text of this moment. Raises JournalError.
+
+        INVARIANT: one thread at a time reads, also when whoever asked first has given up: a thread cannot be cancelled.
+        """
+        if self._making is None and (not self._text or self._now() - self._made_at >= self._fresh_s):
+            self._making = asyncio.ensure_future(self._make())
+            self._making.add_done_callback(self._made)
+        if self._making is not None:
+            await asyncio.shield(self._making)
+        return self._text
+
+    async def _make(self) -> None:
+        since = self._now()
+        recorded = await asyncio.to_thread(self._journal.measures)
+        self._text, self._made_at = prometheus_text(self._expose(recorded)), since
+
+    def _made(self, making: asyncio.Task[None]) -> None:
+        self._making = None
+        if not making.cancelled():
+            making.exception()  # whoever waits hears of it; perhaps nobody does any more
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
 
 
 def metrics_of_runtime(runtime: Runtime, journal: Path, *, fresh_s: float = FRESH_S) -> Metrics:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.measures import Measures, Tally, measure
@@ -23,25 +22,23 @@ def read_measures(journal: Path, *, records: int = RECORDS) -> Measures:
 
 
 class FollowedJournal:
-    """Reads what is new at each turn: the newest `records` at first, then only what was added. Blocking.
+    """Reads what is new at each turn: the newest `records` at first, then only what was added.
 
-    Counts and sums only ever grow, as collectors expect.
+    Blocking; used by one thread at a time. Counts and sums only ever grow, as collectors expect.
     """
 
     def __init__(self, journal: Path, *, records: int = RECORDS) -> None:
         self._journal, self._records = journal, records
         self._tally = Tally()
         self._file, self._seq = (0, 0), 0
-        self._turn = Lock()  # whoever asked may be gone while a thread reads for them
 
     def measures(self) -> Measures:
         """Figures as of now. Raises JournalError."""
-        with self._turn:
-            if self._journal.exists():
-                found = self._journal.stat()
-                if self._file != (found.st_dev, found.st_ino):  # the first one, or one that took a damaged one's place
-                    self._file, self._seq = (found.st_dev, found.st_ino), 0
-                for row in read_rows(self._journal, after=self._seq, tail=None if self._seq else self._records):
-                    self._seq = row.seq
-                    self._tally.take(row.to_json())
-            return self._tally.measures()
+        if self._journal.exists():
+            found = self._journal.stat()
+            if self._file != (found.st_dev, found.st_ino):  # the first one, or one that took a damaged one's place
+                self._file, self._seq = (found.st_dev, found.st_ino), 0
+            for row in read_rows(self._journal, after=self._seq, tail=None if self._seq else self._records):
+                self._seq = row.seq
+                self._tally.take(row.to_json())
+        return self._tally.measures()
