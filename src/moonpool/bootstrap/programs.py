@@ -38,13 +38,18 @@ async def make_languages(
     absent = {one.language: one.reason for one in found if isinstance(one, Absence)}
     node = next((one for one in found if isinstance(one, RuntimeProgram) and one.language == "node"), None)
     root = data / "environments"
-    if node is None or not node_tools.are_needed(node.version) or await asyncio.to_thread(_has_node_tools, root):
+    if node is None or not node_tools.are_needed(node.version):
         return Languages(absent=absent)
-    npm = shutil.which("npm", path=environ.get("PATH")) or ""
+    npm = await asyncio.to_thread(_npm_that_must_install, root, environ)
+    if npm is None:
+        return Languages(absent=absent)
     return Languages(
         absent=absent, install_typescript=lambda: node_tools.installed_tools(root, npm=npm, environ=environ)
     )
 
 
-def _has_node_tools(root: Path) -> bool:
-    return node_tools.tools_place(root).is_dir()
+def _npm_that_must_install(root: Path, environ: Mapping[str, str]) -> str | None:
+    """Where npm is (empty: nowhere), or None where the tools are installed. Searches folders: in a thread only."""
+    if node_tools.tools_place(root).is_dir():
+        return None
+    return shutil.which("npm", path=environ.get("PATH")) or ""
