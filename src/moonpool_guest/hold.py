@@ -24,6 +24,11 @@ class Hold:
         """Whether this thread should leave, because an interrupt waits for it."""
         return self._noted and threading.get_ident() == self._main
 
+    @property
+    def interrupt_waits(self) -> bool:
+        """Whether an interrupt was noted and neither raised nor forgotten yet."""
+        return self._noted
+
     def interrupt(self) -> None:
         """Called by the signal handler, in the main thread: raise KeyboardInterrupt now or when the block ends."""
         self._noted = True

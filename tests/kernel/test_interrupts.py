@@ -89,6 +89,27 @@ async def test_an_interrupt_ends_the_code_and_keeps_the_state_every_time(kernel:
     assert (await kernel.run(after)).result == [True, True]
 
 
+async def test_an_interrupt_while_a_callback_sets_a_result_loses_nobody_s_wake_up(kernel: Probe) -> None:
+    """It arrives in `call_soon`, with which `set_result` queues the waiting task: there nothing may be raised."""
+    code = """
+import asyncio, itertools, os, signal
+loop, future = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
+async def wait():
+    await future
+def interrupted_within_call_soon():
+    signals = map(os.kill, [os.getpid()], [signal.SIGINT])
+    loop._check_closed = itertools.chain(signals, itertools.repeat(None)).__next__
+    future.set_result(None)
+task = loop.create_task(wait())
+await asyncio.sleep(0)
+loop.call_soon(interrupted_within_call_soon)
+await asyncio.sleep(100)
+"""
+    run = await kernel.run(code)
+    assert run.error == ("KeyboardInterrupt", "the execution was interrupted")
+    assert (await kernel.run("result = [task.done(), task.cancelled()]")).result[0] is True
+
+
 async def test_an_interrupt_while_idle_does_nothing(kernel: Probe) -> None:
     for _ in range(20):
         kernel.sandbox.interrupt()

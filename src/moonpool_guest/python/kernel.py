@@ -18,6 +18,7 @@ from typing import Any
 
 from moonpool_guest import companion, files, toolcalls
 from moonpool_guest.channel import ChannelGoneError, GuestChannel
+from moonpool_guest.hold import Hold
 from moonpool_guest.python import finding, nesting, sources
 from moonpool_guest.python.deck import Deck
 from moonpool_guest.python.execution import Interpreter, Outcome
@@ -191,6 +192,9 @@ class Kernel:
         if (loop := nesting.loop_at_work(frame)) is not None:
             hold.note()
             nesting.call_next(loop, hold.settle)
+        elif nesting.is_in_asyncio(frame):
+            hold.note()
+            _thread.start_new_thread(_interrupt_again, (hold,))
         else:
             hold.interrupt()
 
@@ -223,14 +227,16 @@ def _link_library() -> None:
 def _on_unraisable(what: "sys.UnraisableHookArgs") -> None:
     """An interrupt that fell into a `__del__` or a weakref's callback, which cannot raise, comes again."""
     if what.exc_type is KeyboardInterrupt:
-        _thread.start_new_thread(_interrupt_again, ())  # not `threading`: its locks may be held by what was interrupted
+        _thread.start_new_thread(_interrupt_again, ())
     else:
         sys.__unraisablehook__(what)
 
 
-def _interrupt_again() -> None:
+def _interrupt_again(hold: Hold | None = None) -> None:
+    """In a thread (not `threading`'s: its locks may be held by what was interrupted): once more, if it still waits."""
     time.sleep(0.001)
-    os.kill(os.getpid(), signal.SIGINT)
+    if hold is None or hold.interrupt_waits:
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 def _reseed() -> None:

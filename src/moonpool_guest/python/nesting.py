@@ -4,11 +4,13 @@ Top-level `await` runs on the kernel's loop; CPython then refuses a second loop 
 `asyncio.run` is harmless here: the outer loop just waits, as it would for any blocking call. So while a top-level
 coroutine runs, `asyncio.run` sets the outer loop aside, runs the inner one to its end and puts the outer one back.
 
-And it brings an interrupt into a running loop. Raised in the middle of the loop's own code, a KeyboardInterrupt can
-lose a callback that was just taken from the queue, and whoever waits for it waits for ever (seen: once in 400
-interrupts of a coroutine that does nothing but yield). So there it becomes the loop's next callback.
+And it says where an interrupt may be raised. In the middle of asyncio's own code a KeyboardInterrupt can lose a
+callback: one that was just taken from the queue (seen: once in 400 interrupts of a coroutine that does nothing but
+yield), or one that `Future.set_result`, called by a callback, was about to put there (seen: once in 200 interrupts of
+gathered tool calls on a busy machine). Whoever waits for it then waits for ever.
 """
 
+import _weakrefset
 import asyncio
 import os
 import selectors
@@ -18,19 +20,35 @@ from types import CodeType, FrameType
 from typing import Any
 
 _run = asyncio.run
-_LOOP_FILES = (os.path.dirname(asyncio.__file__) + "/", selectors.__file__)
+_LOOP_FILES = (os.path.dirname(asyncio.__file__) + "/", selectors.__file__, _weakrefset.__file__)
 _RUN_ONCE: CodeType = vars(base_events.BaseEventLoop)["_run_once"].__code__
 settle_interrupt: "list[Callable[[], None]]" = []  # the kernel's: raises what came when a loop was ending
 
 
 def loop_at_work(frame: FrameType) -> "asyncio.AbstractEventLoop | None":
-    """The running loop if its own code is what `frame` runs, not a coroutine or callback."""
+    """The running loop if its own code is what `frame` runs, not a coroutine or callback.
+
+    An interrupt becomes the next callback of such a loop.
+    """
     one: FrameType | None = frame
     while one is not None and one.f_code.co_filename.startswith(_LOOP_FILES):
         if one.f_code is _RUN_ONCE:
             return one.f_locals.get("self")
         one = one.f_back
     return None
+
+
+def is_in_asyncio(frame: FrameType) -> bool:
+    """Whether `frame` is asyncio's own code, called by a coroutine or callback of a running loop.
+
+    An interrupt must wait until that call is over.
+    """
+    if not frame.f_code.co_filename.startswith(_LOOP_FILES):
+        return False
+    one: FrameType | None = frame
+    while one is not None and one.f_code is not _RUN_ONCE:
+        one = one.f_back
+    return one is not None
 
 
 def call_next(loop: Any, callback: Callable[[], None]) -> None:
