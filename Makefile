@@ -2,14 +2,19 @@
 # Where packages come from is this machine's own setting: see src/moonpool/environments/package_index.py.
 
 PYTHON ?= python3
-WORKERS ?= 2
+# One more than the cores: much of a test is waiting for processes and namespaces to come and go.
+WORKERS ?= $$(( $$(nproc) + 1 ))
 PYTEST_OPTIONS ?=
 BENCH_OPTIONS ?=
 VENV := .venv/bin
 
 export PYTHON
 
-.PHONY: setup setup-demo launcher demo test lint bench format goldens clean
+# A run reads a test's source once, not once per worker and run, whatever the caller's environment says.
+unexport PYTHONDONTWRITEBYTECODE
+PYTEST := PYTHONWARNDEFAULTENCODING=1 $(VENV)/python -m pytest -n $(WORKERS) --dist worksteal
+
+.PHONY: setup setup-demo launcher demo test test-all lint bench format goldens clean
 
 setup:
 	@sh .ci/setup.sh dev
@@ -24,8 +29,13 @@ launcher:
 demo: setup-demo
 	@$(VENV)/python examples/demo.py
 
+# For every change. `test-all` has also what is marked slow: published servers, other clients, the conformance suite,
+# attacks with each layer taken away, kills and floods in number, benchmarks in short form.
 test: setup
-	@PYTHONWARNDEFAULTENCODING=1 $(VENV)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_OPTIONS)
+	@$(PYTEST) -m "not slow" $(PYTEST_OPTIONS)
+
+test-all: setup
+	@$(PYTEST) $(PYTEST_OPTIONS)
 
 lint: setup
 	@sh .ci/lint.sh
@@ -41,4 +51,4 @@ goldens: setup
 	@$(VENV)/python -m tests.wrappers.regenerate
 
 clean:
-	rm -rf .venv .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf build .venv .ruff_cache .import_linter_cache .hypothesis dist

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Run the tests that depend on who runs them as an unprivileged uid, in a copy of this checkout with its own .venv,
-# HOME and environments. Started by root; creates no account.
+# `make test` as an unprivileged uid, in a copy of this checkout with its own .venv and HOME. Started by root; creates no
+# account. With arguments: pytest with these instead.
 # usage: as-ordinary-user.sh [PYTEST ARGUMENT...]
 set -eu
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -42,18 +42,19 @@ git add --all
 UV_LINK_MODE=copy PYTHON="$python" sh .ci/setup.sh dev
 chown -R "$uid:$uid" "$place/checkout" "$place/home" "$place/t"
 
-# Not again: what does not depend on who starts a sandbox. test_claims plays every attack of the doctor.
-[ $# -gt 0 ] || set -- tests/sandboxes tests/environments/test_access.py tests/security \
-    --ignore=tests/security/test_wire.py --ignore=tests/security/test_doctor.py
-wanted=()
-for path in "$@"; do
-    [ "${path#tests/}" = "$path" ] || [ -e "$path" ] || { echo "no $path" >&2; exit 1; }
-    wanted+=("$path")
-done
 # Package settings are read as root, who may be the only one with a pip configuration, and handed down as uv's.
 as_ordinary_user() {
     .venv/bin/python src/moonpool/environments/package_index.py \
         env -u MOONPOOL_REQUIRE_LIMITS -u XDG_DATA_HOME -u XDG_CACHE_HOME -u XDG_CONFIG_HOME -u UV_CACHE_DIR -u VIRTUAL_ENV HOME="$place/home" TMPDIR="$place/t" PATH="$PATH" \
         setpriv --reuid "$uid" --regid "$uid" --clear-groups --inh-caps=-all --bounding-set=-all "$@"
 }
-as_ordinary_user .venv/bin/python -m pytest -n "${WORKERS:-2}" --dist loadfile --basetemp "$place/t/p" "${wanted[@]}"
+if [ $# -gt 0 ]; then
+    as_ordinary_user .venv/bin/python -m pytest --basetemp "$place/t/p" "$@"
+else
+    as_ordinary_user make test PYTHON="$python" PYTEST_OPTIONS="--basetemp $place/t/p ${PYTEST_OPTIONS:-}"
+fi
+# Tests have a data folder of their own: the account's must not even be there.
+if [ -e "$place/home/.local/share/moonpool" ]; then
+    echo "tests used the account's own data folder: $(cd "$place/home" && find .local -maxdepth 4 | head -n 20 | tr '\n' ' ')" >&2
+    exit 1
+fi

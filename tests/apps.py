@@ -1,15 +1,12 @@
-"""Whole applications in a test's own process: real sandboxes, real servers, environments that all test runs share.
+"""Whole applications in a test's own process: real sandboxes, real servers, environments that a run's workers share.
 
-Environments take a minute to build, so they are kept, outside pytest's folders, which are closed to sandbox uids. The
-rest of a data folder belongs to one process of tests: a journal of all test runs would be read by ever slower tests.
+The rest of a data folder belongs to one process of tests: a journal of all workers would be read by ever slower tests.
 """
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
-import shutil
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +17,7 @@ from moonpool.broker.approval import AutoApprover
 from moonpool.broker.config import parse_config
 from moonpool.runtime.runs import CodeRequest
 from moonpool.settings import Settings
+from run_folder import environments, run_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -28,35 +26,17 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
 
 SERVERS = Path(__file__).parent / "fixtures" / "servers"
-_KEPT = Path(f"/var/tmp/moonpool-tests-{os.geteuid()}")
 
 
 def fresh_data(folder: Path) -> Path:
-    """Make `folder` a data folder with the environments of all test runs, and nothing else in it."""
-    environments = _KEPT / "environments"
-    environments.mkdir(parents=True, exist_ok=True)
+    """Make `folder` a data folder with the environments of this run, and nothing else in it."""
     folder.mkdir(exist_ok=True)
-    (folder / "environments").symlink_to(environments)
+    (folder / "environments").symlink_to(environments())
     return folder
 
 
-def _own_data() -> Path:
-    """This process's data folder; those of processes that are gone are removed."""
-    for left in _KEPT.glob("p[0-9]*"):
-        if not Path(f"/proc/{left.name[1:]}").exists():
-            shutil.rmtree(left, ignore_errors=True)
-    own = _KEPT / f"p{os.getpid()}"
-    shutil.rmtree(own, ignore_errors=True)
-    atexit.register(_remove_own, own)
-    return fresh_data(own)
-
-
-def _remove_own(own: Path) -> None:
-    if own.name == f"p{os.getpid()}":  # not in a child
-        shutil.rmtree(own, ignore_errors=True)
-
-
-DATA = _own_data()
+DATA = fresh_data(run_folder() / f"p{os.getpid()}")
+"""This process's data folder. It goes with the run's."""
 
 
 def fixture_server(name: str, *arguments: str, **block: Any) -> dict[str, Any]:

@@ -1,15 +1,73 @@
-"""Fixtures shared by every test. Rooms keep their own fixtures in their folder's conftest."""
+"""Fixtures shared by every test, and what a run is: its folder, its seed, what it says of failures.
+
+Rooms keep their own fixtures in their folder's conftest.
+"""
 
 from __future__ import annotations
 
+import gc
+import os
+import random
 import signal
+from typing import TYPE_CHECKING, cast
 
 import pytest
+from hypothesis import settings
+
+import profiles
+from failures import Failures
+from run_folder import run_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 # A shell that runs tests in the background has them ignore SIGINT, and `nohup` SIGHUP; what they start would, too.
 for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _handler)
+
+_FAILURES = pytest.StashKey[Failures]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Where the run begins: a folder of its own, one seed for all workers. The workers inherit both."""
+    profiles.register()
+    settings.load_profile("fast" if config.option.markexpr == "not slow" else "full")
+    if hasattr(config, "workerinput"):
+        return
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = random.SystemRandom().randrange(1 << 32)
+    os.environ["MOONPOOL_DATA_DIR"] = str(run_folder() / "unnamed")  # what a test leaves out is not this account's own
+    config.stash[_FAILURES] = Failures(int(config.option.hypothesis_seed), _tests_folders(config))
+
+
+def _tests_folders(config: pytest.Config) -> str:
+    return str(config.option.basetemp or f"{os.environ.get('TMPDIR', '/tmp')}/pytest-of-*/")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Modules and tests are many objects and hardly any garbage: not looking for it saves each worker a second."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The last lines, behind pytest's own, say what to do about failures."""
+    if (failures := config.stash.get(_FAILURES, None)) is not None:
+        for line in failures.last_lines():
+            print(line)  # noqa: T201
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """The seed: what a run chose at random is chosen again with it."""
+    return f"seed: {config.option.hypothesis_seed} (again with --hypothesis-seed)"
 
 
 @pytest.fixture
@@ -24,3 +82,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     ran = {value for report in reports for name, value in report.user_properties if name == "sandbox backend"}
     if ran:
         terminalreporter.write_line(f"sandbox backends that really ran: {', '.join(sorted(ran))}")
+    failures = terminalreporter.config.stash[_FAILURES]
+    for name in ("failed", "error"):
+        for report in terminalreporter.stats.get(name, []):
+            failures.add(cast("pytest.TestReport", report))

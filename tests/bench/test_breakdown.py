@@ -12,13 +12,15 @@ from bench.breakdown import main
 from bench.breakdowns import changes, execution, toolcall
 from bench.breakdowns.stopwatch import Spot, moments, own_times
 
+from tables import every_row
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SPOTS = [spot for spots in toolcall.STEPS.values() for spot in spots] + [spot for spot, _ in execution.SPOTS.values()]
 
 
-@pytest.mark.parametrize("spot", SPOTS, ids=lambda spot: spot.path.rpartition(".")[2])
+@every_row("spot", SPOTS, ids=lambda spot: spot.path.rpartition(".")[2])
 def test_every_step_is_a_function_of_the_product(spot: Spot) -> None:
     owner, name = spot.owner()
 

@@ -20,6 +20,7 @@ WAITS = "import sys; sys.stdin.read()"
 FAMILY = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {WAITS!r}])"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("look", [descendants, descendants_of])
 def test_no_process_is_missed_while_threads_end_and_children_are_reaped(look: Callable[[int], Collection[int]]) -> None:
     with subprocess.Popen([sys.executable, "-c", FAMILY], stdin=subprocess.PIPE) as child:

@@ -16,7 +16,7 @@ from bench.sizes import TINY
 
 ROOT = Path(__file__).parents[2]
 COUNTS = {"rate": TINY.concurrency, "answer": TINY.concurrency, "live": TINY.live, "tools": TINY.tools}
-pytestmark = pytest.mark.timeout(180)  # 10 s alone, a minute when every core is wanted five times over
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")

@@ -6,27 +6,29 @@ import asyncio
 import json
 import os
 import re
-import sys
 import tempfile
-from asyncio.subprocess import PIPE
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from subprocess import PIPE
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import anyio
 import httpx2
 import pytest
+from anyio import to_thread
 
 from apps import fresh_data
 from broker_oauth.issuing import Issuer, browse, open_issuer
+from commands.process import SCRIPT, Command
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
+    from collections.abc import AsyncGenerator, Generator, Iterator
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
-MOONPOOL = str(Path(sys.executable).with_name("moonpool"))
+pytestmark = pytest.mark.anyio
 ADDRESS = re.compile(r"http://\S+/as/authorize\?\S+")
+in_thread = partial(to_thread.run_sync, abandon_on_cancel=True)
 
 
 @pytest.fixture
@@ -58,34 +60,36 @@ class Desk:
         self.config.write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
         self.data = data
 
-    async def start(self, *words: str) -> asyncio.subprocess.Process:
+    @contextmanager
+    def started(self, *words: str) -> Generator[Command]:
+        """For a minute. Unbuffered: whoever reads a line takes away nothing that `communicate` is to return."""
         environ = {**os.environ, "MOONPOOL_DATA_DIR": str(self.data), "DISPLAY": "", "WAYLAND_DISPLAY": ""}
-        return await asyncio.create_subprocess_exec(
-            MOONPOOL, *words, "--config", str(self.config), stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environ
-        )
+        command = [SCRIPT, *words, "--config", self.config]
+        with Command(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, bufsize=0, env=environ) as process:
+            try:
+                with anyio.fail_after(60):
+                    yield process
+            finally:
+                process.kill()
 
     async def log_in(self, server: str, *words: str, change: dict[str, str] | None = None) -> tuple[int, str]:
         """Agree in the browser; `change` is what somebody puts into the address that it comes back with."""
-        process = await self.start("login", server, *words)
-        assert process.stderr is not None
-        with anyio.fail_after(60):
+        with self.started("login", server, *words) as process:
+            assert process.stderr is not None
             shown = ""
-            while not ADDRESS.search(shown):
-                line = (await process.stderr.readline()).decode()
+            while not (found := ADDRESS.search(shown)):
+                line = (await in_thread(process.stderr.readline)).decode()
                 assert line, shown
                 shown += line
-            found = ADDRESS.search(shown)
-            assert found is not None
             back = urlsplit(await browse(found.group()))
             answer = {name: values[0] for name, values in parse_qs(back.query).items()} | (change or {})
             address = back._replace(query=urlencode(answer)).geturl()
             if "--headless" in words:
-                _, errors = await process.communicate(address.encode() + b"\n")
+                _, errors = await in_thread(process.communicate, address.encode() + b"\n")
             else:
                 async with httpx2.AsyncClient() as client:
                     assert (await client.get(address)).status_code == 200
-                _, errors = await process.communicate()
-        assert process.returncode is not None
+                _, errors = await in_thread(process.communicate)
         return process.returncode, shown + errors.decode()
 
     async def run(self, *tools: str) -> Any:
@@ -93,9 +97,8 @@ class Desk:
         names = sorted({tool.split(".")[0] for tool in tools})
         calls = ", ".join(f"await {tool}()" for tool in tools)
         code = f"from servers import {', '.join(names)}\nresult = [c.data if c.ok else c.error for c in ({calls},)]"
-        process = await self.start("run", "-c", code)
-        with anyio.fail_after(60):
-            output, errors = await process.communicate()
+        with self.started("run", "-c", code) as process:
+            output, errors = await in_thread(process.communicate)
         assert process.returncode == 0, errors.decode() + output.decode()
         return json.loads(output)["result"]["data"]
 
@@ -123,9 +126,8 @@ async def test_log_in_run_renew_and_be_asked_for_more(issuers: list[Issuer], tmp
 async def test_a_headless_login_without_an_address_is_one_sentence(
     issuers: list[Issuer], tmp_path: Path, data: Path
 ) -> None:
-    process = await Desk(tmp_path, data, issuers[:1]).start("login", "srv0", "--headless")
-    with anyio.fail_after(60):
-        output, errors = await process.communicate(b"")
+    with Desk(tmp_path, data, issuers[:1]).started("login", "srv0", "--headless") as process:
+        output, errors = await in_thread(process.communicate, b"")
     said = errors.decode().rpartition("address it ended at: ")[2]
 
     assert (process.returncode, output) == (2, b"")

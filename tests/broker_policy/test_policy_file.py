@@ -32,6 +32,7 @@ from moonpool.core.policy import (
     decide,
 )
 from moonpool.settings import Settings
+from tables import every_row
 
 WHOLE = """
 version = 1
@@ -121,7 +122,7 @@ WHEN = RULE + '[[rule.when]]\nat = "/a"\n'
 EXAMPLE = '[[example]]\nverdict = "ask"\ncall = { server = "s", tool = "t" }\n'
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "problem"),
     [
         ("", 'p.toml: has no "version"; the first line of a policy is version = 1'),

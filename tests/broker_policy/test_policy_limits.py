@@ -15,6 +15,7 @@ from moonpool.broker.policy_file import parse_policy
 from moonpool.core.errors import ConfigError
 from moonpool.core.manifest import ToolDefinition
 from moonpool.core.policy import Budget, Cost, Label, LayerName, Measure, Scope, Verdict
+from tables import every_row
 
 HEAD = "version = 1\n"
 WHOLE = """
@@ -96,7 +97,7 @@ def test_examples_suppose_what_was_read_and_used() -> None:
     assert all(outcome.ok for outcome in outcomes)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "sentence"),
     [
         pytest.param('preset = "no-exfiltrate"', '"preset": \'no-exfiltrate\' is not known; did you mean', id="preset"),

@@ -17,6 +17,7 @@ import anyio
 import pytest
 
 from broker_road.test_road import Bench, type_of
+from commands.process import run_command
 from moonpool.broker.redaction import Redactor
 from moonpool.broker.road import ToolRoad
 from moonpool.store.journal import open_journal
@@ -59,6 +60,7 @@ EXPECTED = {
 
 
 def _outcome(command: list[str | Path]) -> Any:
+    """Really started: with a PYTHONPATH, and where somebody else is to mount something before."""
     done = subprocess.run(
         command, capture_output=True, encoding="utf-8", timeout=100, check=False,
         env={**os.environ, "PYTHONPATH": str(TESTS)},
@@ -113,10 +115,7 @@ def test_in_a_folder_that_cannot_be_written_nothing_starts(folder: Path) -> None
             os.chown(path, _UNPRIVILEGED, _UNPRIVILEGED)
     (private / "audit.sqlite3").chmod(0o400)
     private.chmod(0o500)
-    done = subprocess.run(
-        [sys.executable, "-c", OPENER, private / "audit.sqlite3", str(_UNPRIVILEGED)],
-        capture_output=True, encoding="utf-8", check=False,
-    )  # fmt: skip
+    done = run_command(["-c", OPENER, private / "audit.sqlite3", str(_UNPRIVILEGED)], encoding="utf-8")
     private.chmod(0o700)
     assert done.stdout.startswith(f"audit journal {private / 'audit.sqlite3'} cannot be"), done.stderr[-2000:]
     assert done.stdout.count("\n") == 1

@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_road.secret_samples import FIRES
@@ -15,6 +15,7 @@ from moonpool.broker.line_finder import LineFinder, hold_from_words
 from moonpool.broker.named_values import NamedValues
 from moonpool.broker.redaction import Redactor
 from moonpool.broker.search import PLACES_PER_MEBIBYTE_MAX, TOO_MANY, WITHHELD
+from tables import every_row
 
 SECRETS = Redactor.of({})
 NARROW = Redactor([NamedValues()])
@@ -58,7 +59,7 @@ def missed(count: int) -> bytes:
     return b"ROW_KEY=1\n" * count
 
 
-@pytest.mark.parametrize("text", HARMLESS)
+@every_row("text", HARMLESS)
 def test_text_full_of_what_is_commonly_harmless_is_given_back_as_it_is(text: str) -> None:
     data = text.encode() * (PLACES_PER_MEBIBYTE_MAX + 100)
     tally: Counter[str] = Counter()
@@ -67,7 +68,6 @@ def test_text_full_of_what_is_commonly_harmless_is_given_back_as_it_is(text: str
 
 
 @given(TEXTS)
-@settings(max_examples=400, deadline=None)
 @pytest.mark.req("H-022")
 def test_the_narrow_search_finds_what_the_wide_one_finds(text: str) -> None:
     narrow, wide = NARROW.text(text, Counter()), WIDE.text(text, Counter())
@@ -75,7 +75,7 @@ def test_the_narrow_search_finds_what_the_wide_one_finds(text: str) -> None:
     assert narrow == wide or "[REDACTED:secret]''" in wide or '[REDACTED:secret]""' in wide
 
 
-@pytest.mark.parametrize(("sample", "kind"), FIRES)
+@every_row(("sample", "kind"), FIRES)
 @pytest.mark.req("H-022")
 def test_the_wide_search_would_find_no_more_in_the_samples(sample: str, kind: str) -> None:
     del kind
@@ -121,7 +121,6 @@ def test_a_value_longer_than_the_window_is_redacted_at_its_beginning(start: str)
 
 
 @given(TEXTS, st.lists(st.integers(0, 200), max_size=8), st.integers(0, 5), st.sampled_from(["bytes", "cuts"]))
-@settings(max_examples=400, deadline=None)
 @pytest.mark.req("H-022")
 def test_nothing_is_shown_that_would_be_redacted_however_a_text_is_cut(
     text: str, cuts: list[int], most: int, chunks: str

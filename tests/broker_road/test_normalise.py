@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from moonpool.broker.normalise import read_result
+from tables import every_row
 
 
 def text(value: str) -> dict[str, Any]:
     return {"type": "text", "text": value}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("raw", "data_from"),
     [
         pytest.param({"content": [text("x")], "structuredContent": {"a": 1}}, "structured", id="structured wins"),

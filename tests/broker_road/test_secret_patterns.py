@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_road.secret_samples import (
@@ -29,6 +29,7 @@ from moonpool.broker.line_finder import WINDOW_BYTES, Kind, LineFinder, hold_fro
 from moonpool.broker.personal_data import PERSONAL_KINDS
 from moonpool.broker.private_keys import KEY_BYTES_MAX
 from moonpool.broker.redaction import Redactor
+from tables import every_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,8 +56,7 @@ def streamed(redactor: Redactor, data: bytes, cuts: list[int]) -> bytes:
     return b"".join([*(running.feed(data[a:b]) for a, b in itertools.pairwise(edges)), running.finish()])
 
 
-@pytest.mark.parametrize("kind", TOKENS)
-@pytest.mark.parametrize("around", ["{}", "see {} there", '"{}"', "{}\n", "({}),"])
+@every_row(("around", "kind"), itertools.product(["{}", "see {} there", '"{}"', "{}\n", "({}),"], TOKENS))
 @pytest.mark.req("H-022", "K-013")
 def test_a_token_is_redacted_wherever_it_stands(kind: str, around: str) -> None:
     tally: Counter[str] = Counter()
@@ -64,7 +64,7 @@ def test_a_token_is_redacted_wherever_it_stands(kind: str, around: str) -> None:
     assert tally == {kind: 1}
 
 
-@pytest.mark.parametrize(("sample", "kind"), FIRES, ids=[sample for sample, _ in FIRES])
+@every_row(("sample", "kind"), FIRES, ids=[sample for sample, _ in FIRES])
 @pytest.mark.req("H-022", "K-013")
 def test_only_the_value_is_redacted(sample: str, kind: str) -> None:
     text, expected = marked(sample, kind)
@@ -72,12 +72,12 @@ def test_only_the_value_is_redacted(sample: str, kind: str) -> None:
     assert redacted(f"a\n{text}\nb") == f"a\n{expected}\nb"
 
 
-@pytest.mark.parametrize("text", LEFT_ALONE)
+@every_row("text", LEFT_ALONE)
 def test_what_only_resembles_a_secret_is_left_alone(text: str) -> None:
     assert redacted(text) == text
 
 
-@pytest.mark.parametrize(("sample", "kind"), PERSONAL, ids=[sample for sample, _ in PERSONAL])
+@every_row(("sample", "kind"), PERSONAL, ids=[sample for sample, _ in PERSONAL])
 @pytest.mark.req("H-022")
 def test_personal_data_is_redacted_where_it_is_chosen(sample: str, kind: str) -> None:
     text, expected = marked(sample, kind)
@@ -101,7 +101,6 @@ def test_every_cut_gives_the_same_bytes(sample: str, kind: str) -> None:
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=14), st.lists(st.integers(0, 100_000), max_size=8), st.data())
-@settings(max_examples=400, deadline=None)
 @pytest.mark.req("H-022")
 def test_chunk_borders_make_no_difference_in_hostile_text(words: list[bytes], cuts: list[int], data: Any) -> None:
     text = b"".join(words)
@@ -110,14 +109,12 @@ def test_chunk_borders_make_no_difference_in_hostile_text(words: list[bytes], cu
 
 
 @given(st.lists(st.sampled_from([piece for piece in PIECES if len(piece) < 100]), max_size=12))
-@settings(max_examples=200, deadline=None)
 def test_a_second_time_changes_nothing_byte_by_byte_either(words: list[bytes]) -> None:
     text = b"".join(words)
     assert streamed(SECRETS, text, list(range(len(text)))) == SECRETS.data(text, Counter())
 
 
 @given(st.lists(st.sampled_from([piece for piece in PIECES if piece != b"\xff" and len(piece) < 2000]), max_size=9))
-@settings(max_examples=400, deadline=None)
 @pytest.mark.req("H-022")
 def test_what_is_redacted_in_a_text_is_redacted_in_the_same_text_in_json(words: list[bytes]) -> None:
     text = b"".join(words).decode()
@@ -229,7 +226,7 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "example", "fires"), EXAMPLES)
+@every_row(("kind", "example", "fires"), EXAMPLES)
 def test_the_examples_on_the_page_are_true(kind: str, example: str, *, fires: bool) -> None:
     tally: Counter[str] = Counter()
     EVERYTHING.text(example, tally)
@@ -241,18 +238,18 @@ def test_every_kind_stands_on_the_page() -> None:
     assert not [kind for kind in kinds if f"`{kind}`" not in PAGE]
 
 
-def corpus() -> Iterator[Path]:
-    yield from sorted((ROOT / "tests/data/toollists").glob("*.json"))
-    yield from sorted((ROOT / "docs").rglob("*.md"))
-    yield from sorted((ROOT / "src").rglob("*.py"))
-
-
 MEANT = {"redaction.md", "secret_patterns.py", "named_shapes.py", "named_values.py"}  # they show what fires
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in corpus() if path.name not in MEANT], ids=lambda path: str(path.relative_to(ROOT))
-)
+def corpus() -> list[Path]:
+    lists = sorted((ROOT / "tests/data/toollists").glob("*.json"))
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    sources = sorted((ROOT / "src").rglob("*.py"))
+    assert all([lists, pages, sources])
+    return [path for path in [*lists, *pages, *sources] if path.name not in MEANT]
+
+
+@every_row("path", corpus, ids=lambda path: str(path.relative_to(ROOT)))
 def test_nothing_fires_on_tool_lists_pages_and_sources(path: Path) -> None:
     tally: Counter[str] = Counter()
     SECRETS.text(path.read_text(encoding="utf-8"), tally)

@@ -1,7 +1,7 @@
 """A list that changes while a connection to a 2026-07-28 server begins: seen, and without more lists than needed.
 
-The server is one of the SDK, over stdio and Streamable HTTP. It acknowledges who listens only after its list changed,
-which is the worst that may happen: it tells of that change to nobody.
+The server is our own loop over stdio and one of the SDK over Streamable HTTP. It acknowledges who listens only after
+its list changed, which is the worst that may happen: it tells of that change to nobody.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import pytest
 from moonpool.broker.config import CONFIG_BYTES_MAX, McpConfig, ServerConfig, load_config, parse_config, resolved_key
 from moonpool.broker.expansion import conceal, looks_secret
 from moonpool.core.errors import ConfigError
+from tables import every_row
 
 ENVIRON = {"TOKEN": "tok-4711-abcdef", "EMPTY": "", "HOME": "/home/someone", "FLAVOUR": "production"}
 
@@ -83,7 +84,7 @@ def test_moonpool_block_is_typed() -> None:
     assert (server.idempotent, server.instructions) == (("get_*",), False)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "sentence"),
     [
         pytest.param(b"", "is empty", id="empty"),
@@ -107,7 +108,7 @@ def test_unusable_files_get_one_sentence(text: bytes, sentence: str) -> None:
     assert sentence in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("entry", "sentence"),
     [
         pytest.param([], "must be an object, not a list", id="entry is a list"),
@@ -197,7 +198,7 @@ def test_secrets_are_collected_and_never_printed() -> None:
     assert not any(secret in f"{server!r} {server}" for secret in server.secrets)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "value", "secret"),
     [
         ("API_KEY", "abcdef", True),

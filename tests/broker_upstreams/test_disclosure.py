@@ -19,6 +19,7 @@ from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.core.policy import Policy, configuration_layer, server_rules
 from moonpool.store.fake import MemoryJournal
+from tables import every_row
 
 if TYPE_CHECKING:
     from broker_upstreams.peers import HttpServer
@@ -116,7 +117,7 @@ async def test_a_hanging_tool_is_named_to_the_guest() -> None:
 ERRORS = [kind for _, kind in inspect.getmembers(base, inspect.isclass) if issubclass(kind, base.UpstreamError)]
 
 
-@pytest.mark.parametrize("kind", ERRORS)
+@every_row("kind", ERRORS)
 def test_no_error_says_more_to_the_guest_than_it_was_given_for_it(kind: type[base.UpstreamError]) -> None:
     assert str(kind("db", f"failed at {CANARY}")) == f"server 'db' failed at {CANARY}"
     assert CANARY not in kind("db", f"failed at {CANARY}").for_guest

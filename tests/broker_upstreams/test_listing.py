@@ -60,24 +60,31 @@ async def test_what_the_server_says_about_itself_is_kept() -> None:
     [
         pytest.param("", "stdio", None, id="stdio 2026-07-28"),
         pytest.param("", "stdio", "2025-11-25", id="stdio 2025-11-25"),
+        pytest.param("--sdk", "stdio", None, id="stdio of the SDK 2026-07-28"),
+        pytest.param("--sdk", "stdio", "2025-11-25", id="stdio of the SDK 2025-11-25"),
         pytest.param("/mcp", "http", None, id="http 2026-07-28"),
         pytest.param("/sse", "sse", "2025-11-25", id="legacy sse 2025-11-25"),
     ],
 )
-async def test_a_changed_listing_is_told(own_echo_http: HttpServer, path: str, kind: str, era: str | None) -> None:
-    entry = command("echo.py") if kind == "stdio" else {"url": own_echo_http.url(path), "type": kind}
+async def test_a_changed_listing_is_told(request: pytest.FixtureRequest, path: str, kind: str, era: str | None) -> None:
+    if kind == "stdio":
+        entry = command("echo.py", path)
+    else:
+        server: HttpServer = request.getfixturevalue("echo_http")
+        entry = {"url": server.url(path), "type": kind}
+    name = f"new_{kind}"
     told = anyio.Event()
     options = {"known_eras": {"srv": era}} if era else {}
     with anyio.fail_after(30):
         async with upstream(entry, on_listing_changed=lambda _: told.set(), **options) as srv:
             before = await srv.list_tools()
             while not told.is_set():  # the subscription may be acknowledged after the first change
-                await srv.call_tool("list_change", {"name": "new"}, timeout_s=10)
+                await srv.call_tool("list_change", {"name": name}, timeout_s=10)
                 with anyio.move_on_after(0.5):
                     await told.wait()
             after = await srv.list_tools()
-    assert "new" not in {tool.name for tool in before.tools}
-    assert "new" in {tool.name for tool in after.tools}
+    assert name not in {tool.name for tool in before.tools}
+    assert name in {tool.name for tool in after.tools}
 
 
 async def test_a_restarted_server_is_listed_again() -> None:

@@ -52,6 +52,7 @@ async def opened(kind: str, server: HttpServer) -> AsyncGenerator[Upstream]:
         return
     entries = {
         "stdio": command("echo.py"),
+        "stdio of the SDK": command("echo.py", "--sdk"),
         "http 2026-07-28": {"url": server.url("/mcp"), "type": "http"},
         "http sessions": {"url": server.url("/stateful"), "type": "http"},
         "legacy sse": {"url": server.url("/sse"), "type": "sse"},
@@ -61,7 +62,7 @@ async def opened(kind: str, server: HttpServer) -> AsyncGenerator[Upstream]:
         yield found
 
 
-@pytest.fixture(params=["fake", "stdio", "http 2026-07-28", "http sessions", "legacy sse"])
+@pytest.fixture(params=["fake", "stdio", "stdio of the SDK", "http 2026-07-28", "http sessions", "legacy sse"])
 def kind(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -141,7 +142,7 @@ async def test_a_cancelled_call_leaves_the_connection_usable(kind: str, echo_htt
 # B-010
 async def test_eight_mebibytes_pass_both_ways(kind: str, echo_http: HttpServer) -> None:
     size = 8 * 1024 * 1024
-    up = size if kind in {"fake", "stdio"} else 3 * 1024 * 1024  # the SDK's HTTP servers take at most 4 MiB
+    up = size if kind.startswith(("fake", "stdio")) else 3 * 1024 * 1024  # the SDK's HTTP servers take at most 4 MiB
     with anyio.fail_after(60):
         async with opened(kind, echo_http) as srv:
             down = await srv.call_tool("big", {"n": size}, timeout_s=50)

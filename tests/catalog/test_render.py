@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.builders import catalog_of, listing
@@ -50,7 +50,6 @@ def test_first_sentence(text: str, expected: str) -> None:
 
 
 @given(st.text())
-@settings(max_examples=200, deadline=None)
 def test_one_line_is_one_printable_line(text: str) -> None:
     line = one_line(text, 80)
 

@@ -1,4 +1,4 @@
-"""The installed console script as a person or a program starts it: a process of its own, its three streams, its end."""
+"""The console script as a person or a program starts it: a process of its own, its three streams, its end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from apps import DATA, SERVERS
+from commands.process import SCRIPT, Command, run_command
 
-SCRIPT = Path(sys.executable).with_name("moonpool")
 LINE_BYTES_MAX = 64 * 1024
 ENVELOPE_KEYS = {
     *("run_id", "trace_id", "tool_name", "tool_version", "input_digest", "output_digest", "sandbox_image"),
@@ -71,16 +71,16 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 def moonpool(
     home: Path, *arguments: str | bytes | Path, stdin: bytes = b"", timeout_s: float = 60, **more: str
 ) -> Ended:
-    """Run a command to its end, without a terminal."""
-    done = subprocess.run(
+    """Run a command to its end, without a terminal. It is really started where Python's own start is of interest."""
+    is_fresh = any(name.startswith("PYTHON") for name in more) or any(isinstance(one, bytes) for one in arguments)
+    done = run_command(
         [SCRIPT, *arguments],
         input=stdin,
-        capture_output=True,
         timeout=timeout_s,
+        start=subprocess.Popen if is_fresh else Command,
         cwd=home,
         env=environment(home, **more),
         start_new_session=True,
-        check=False,
     )
     return Ended(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pty
 import select
-import signal
-import subprocess
 import termios
 import time
 from typing import TYPE_CHECKING, Self
 
-from cli.console import SCRIPT, Ended, environment
+from cli.console import Ended, environment
+from commands.process import SCRIPT, Command
 
 if TYPE_CHECKING:
+    import signal
     from pathlib import Path
 
 WAIT_S = 40
@@ -27,7 +26,7 @@ class Terminal:
         self._side, other = pty.openpty()
         termios.tcsetwinsize(other, (rows, columns))
         self._out, out = os.pipe()
-        self.process = subprocess.Popen(
+        self.process = Command(
             [SCRIPT, *arguments],
             stdin=other,
             stdout=out,
@@ -35,7 +34,7 @@ class Terminal:
             cwd=home,
             env=environment(home, TERM="xterm", **more),
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  one thread, one system call
+            controlling_terminal=True,
         )
         os.close(other)
         os.close(out)

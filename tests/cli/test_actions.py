@@ -6,14 +6,13 @@ import json
 import re
 import shlex
 import shutil
-import sys
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from apps import fresh_data
+from apps import fixture_server, fresh_data
 from cli.console import Ended, moonpool
 
 if TYPE_CHECKING:
@@ -36,11 +35,11 @@ def command(data: Path, *arguments: str, home: Path | None = None, stdin: str = 
 
 
 @pytest.mark.req("I-102", "I-105")
-@pytest.mark.timeout(120)
 def test_the_walk_through_of_the_page(data: Path, tmp_path: Path) -> None:
     """Every file and every command of it, in their order; RUN_ID is that of the run before."""
-    server = {"command": str(Path(sys.executable).with_name("mcp-server-time")), "moonpool": {"allow": ["*"]}}
-    (tmp_path / "moonpool.json").write_text(json.dumps({"mcpServers": {"time": server}}), encoding="utf-8")
+    (tmp_path / "moonpool.json").write_text(
+        json.dumps({"mcpServers": {"time": fixture_server("stand_in.py", "time")}}), encoding="utf-8"
+    )
     told: dict[str, str] = {}
     run_id = ""
     text = PAGE.read_text(encoding="utf-8").partition("## Walk through")[2].partition("\n## ")[0]

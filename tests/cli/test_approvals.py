@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 
 from apps import fresh_data
-from cli.console import SCRIPT, Ended, environment, moonpool, raw_server, run_code, write_config
+from cli.console import Ended, environment, moonpool, raw_server, run_code, write_config
 from cli.terminal import Terminal
+from commands.process import SCRIPT, Command
 from moonpool.core.approvals import QueuedRequest
 from moonpool.runtime.process_marks import is_gone, own_mark
 from moonpool.store.approvals import ApprovalStore
@@ -59,7 +60,7 @@ class Running:
         self, home: Path, data: Path, config: Path, *options: str | Path, command: Sequence[str] = ("run", "-c", CALL)
     ) -> None:
         self.home, self.data = home, data
-        self.process = subprocess.Popen(
+        self.process = Command(
             [SCRIPT, *command, "--config", config, "--approve", "queue", *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from apps import DATA
-from cli.console import SCRIPT, Ended, environment, moonpool, raw_server, run_code, write_config
+from cli.console import Ended, environment, moonpool, raw_server, run_code, write_config
 from cli.terminal import Terminal
+from commands.process import SCRIPT, Command
 from moonpool.runtime.session_files import SessionFolder
 from process_tree import descendants_of, wait_gone
 from waiting import wait_until
@@ -63,7 +64,7 @@ def test_closing_leaves_no_process_and_no_file(tmp_path: Path, session: str) -> 
 def test_concurrent_first_runs_start_one_process_and_queue(tmp_path: Path, session: str) -> None:
     code = "import time\nseen = globals().get('seen', []) + [N]\ntime.sleep(0.2)\nresult = seen"
     runs = [
-        subprocess.Popen(
+        Command(
             [SCRIPT, "run", "-c", code.replace("N", str(number)), "--session", session],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

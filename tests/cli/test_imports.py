@@ -47,7 +47,7 @@ NOT_OF_A_RUN = (
 
 
 def _imported(home: Path, *arguments: str) -> set[str]:
-    """The modules that a process has imported when the command ends."""
+    """The modules that a process, really started, has imported when the command ends."""
     code = f"""
 import json, sys
 sys.argv = ["moonpool", *{arguments!r}]

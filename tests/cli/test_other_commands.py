@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import stat
+import subprocess
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from apps import fresh_data
-from cli.console import SERVERS, moonpool, raw_server, run_code, write_config
+from cli.console import SERVERS, environment, moonpool, raw_server, run_code, write_config
+from commands.process import SCRIPT, run_command
 from moonpool.broker.config import load_config
 from moonpool.core.audit import record_bytes
 from moonpool.runtime.process_marks import own_mark
@@ -46,7 +48,9 @@ def test_help_names_every_command(tmp_path: Path) -> None:
 
 
 def test_version(tmp_path: Path) -> None:
-    assert moonpool(tmp_path, "version").stdout == b"moonpool 0.1.0\n"
+    """Really started, so that the installed script is seen to work."""
+    done = run_command([SCRIPT, "version"], start=subprocess.Popen, cwd=tmp_path, env=environment(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"moonpool 0.1.0\n", b"")
 
 
 # --- tools

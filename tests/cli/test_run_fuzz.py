@@ -75,7 +75,7 @@ def run_line() -> Iterator[Callable[[str], EnvelopeLine]]:
 
 
 @pytest.mark.req("H-018", "H-088")
-@settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(statements=st.lists(_statements, min_size=1, max_size=4))
 def test_every_program_leaves_one_line_that_parses(
     run_line: Callable[[str], EnvelopeLine], statements: list[str]

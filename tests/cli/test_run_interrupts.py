@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli.console import SCRIPT, environment
+from cli.console import environment
 from cli.terminal import Terminal
+from commands.process import SCRIPT, run_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,21 +56,13 @@ def test_a_stdout_that_nobody_reads_is_named(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as out:
-        done = subprocess.run(
-            [SCRIPT, "run", "-c", "result = 1"],
-            stdout=out,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-            cwd=tmp_path,
-            env=environment(tmp_path),
-            timeout=60,
-            check=False,
-        )
+        done = run_command([SCRIPT, "run", "-c", "result = 1"], stdout=out, cwd=tmp_path, env=environment(tmp_path))
     assert done.returncode == 2
     assert b"standard output is gone" in done.stderr
 
 
 def test_closed_standard_streams_do_no_harm(tmp_path: Path) -> None:
+    """Really started: Python finds its streams closed when it starts."""
     command = f"exec {SCRIPT} run -c 'print(1); result = 1' <&- >&- 2>&-"
     done = subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, env=environment(tmp_path), timeout=60, check=False)
     assert done.returncode == 0

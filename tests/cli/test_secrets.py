@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
+from commands.process import SCRIPT, run_command
+
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
 CANARY = "canary-4711-value"
 
 
 def secrets(data: Path, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    program = "from moonpool.cli.main import main; main()"
     environ = {**os.environ, "MOONPOOL_DATA_DIR": str(data)}
-    return subprocess.run(
-        [sys.executable, "-c", program, "secrets", *arguments],
-        input=given,
-        env=environ,
-        capture_output=True,
-        check=False,
-    )
+    return run_command([SCRIPT, "secrets", *arguments], input=given, env=environ)
 
 
 def test_a_secret_is_set_listed_and_removed(tmp_path: Path) -> None:

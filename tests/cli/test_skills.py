@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from commands.process import SCRIPT, run_command
 from moonpool.cli.skill_reports import add_folder, print_skill, print_skills, remove_skill
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.core.skills import skill_source
@@ -19,16 +19,17 @@ from moonpool.store.library import LibraryStore
 from moonpool.store.paths import journal_path, library_dir
 from moonpool.store.skill_folder import read_skill_folder
 
+if TYPE_CHECKING:
+    import subprocess
+
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "keep-actions-and-skills.md"
 PUBLISHED = Path(__file__).parent.parent / "data" / "skills" / "invoice-check"
 
 
 def skills(data: Path, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, as a person starts it."""
-    program = "from moonpool.cli.main import main; main()"
     environ = {**os.environ, "MOONPOOL_DATA_DIR": str(data), "COLUMNS": "200"}
-    command = [sys.executable, "-c", program, "skills", *arguments]
-    return subprocess.run(command, env=environ, cwd=folder, capture_output=True, check=False, encoding="utf-8")
+    return run_command([SCRIPT, "skills", *arguments], env=environ, cwd=folder, encoding="utf-8")
 
 
 @pytest.fixture

@@ -9,16 +9,24 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import socket
+import struct
 import subprocess
 import sys
 import threading
-from functools import cache
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from commands.preloaded import ANSWER, HEAD
+
 SCRIPT = Path(sys.executable).with_name("moonpool")
+"""The installed console script."""
+
 _PRELOADED = Path(__file__).with_name("preloaded.py")
+_OWN = dict(os.environ)
+_READ_AT_START = re.compile("PYTHON|LC_|LANG")
 
 
 class _Preloaded:
@@ -27,40 +35,67 @@ class _Preloaded:
     def __init__(self) -> None:
         self._connection, theirs = socket.socketpair()
         self._owner = os.getpid()
-        self._lock = threading.Lock()
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, _PRELOADED, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env=_without_python_variables(os.environ),
-                start_new_session=True,
+                env={name: value for name, value in _OWN.items() if not name.startswith("PYTHON")},
             )
-        atexit.register(self._close)
 
-    def fork(self, request: dict[str, Any], fds: list[int]) -> int:
+    def fork(self, request: dict[str, Any], fds: list[int]) -> tuple[int, int]:
+        """The new process and 0, or the `errno` of what kept it from becoming what was asked for."""
         body = json.dumps(request).encode()
-        with self._lock:
-            socket.send_fds(self._connection, [len(body).to_bytes(8, "big")], fds)
+        try:
+            socket.send_fds(self._connection, [HEAD.pack(len(body))], fds)
             self._connection.sendall(body)
-            pid = self._connection.recv(8, socket.MSG_WAITALL)
-        assert len(pid) == 8, "the preloaded interpreter has ended; its last words are above"
-        return int.from_bytes(pid, "big")
-
-    def _close(self) -> None:
-        if os.getpid() == self._owner:
+            pid, trouble = ANSWER.unpack(self._connection.recv(ANSWER.size, socket.MSG_WAITALL))
+        except (OSError, struct.error) as error:
             self._connection.close()
+            raise RuntimeError("the preloaded interpreter has ended; its last words are above") from error
+        except BaseException:
+            self._connection.close()  # what it says next would not be about the next request
+            raise
+        return pid, trouble
+
+    def is_usable(self) -> bool:
+        return self._owner == os.getpid() and self._connection.fileno() != -1 and self._process.poll() is None
+
+    def close(self) -> None:
+        self._connection.close()
+        if self._owner == os.getpid():
             self._process.wait(10)
 
 
-@cache
+_lock = threading.Lock()
+_current: _Preloaded | None = None
+
+
+def preload() -> None:
+    """Start the preloaded interpreter now, for a test that would take it for something left behind."""
+    with _lock:
+        _preloaded()
+
+
 def _preloaded() -> _Preloaded:
-    return _Preloaded()
+    global _current
+    if _current is None or not _current.is_usable():
+        if _current is not None:
+            _current.close()
+        _current = _Preloaded()
+    return _current
+
+
+@atexit.register
+def _close() -> None:
+    if _current is not None:
+        _current.close()
 
 
 class Command(subprocess.Popen[Any]):
-    """A running command. Arguments as of `subprocess.Popen`; the first of `args` is `SCRIPT` or a Python program's path.
+    """A running command. Arguments are those of `subprocess.Popen`, but for the first of `args`.
 
+    That is `SCRIPT`, the path of a Python program that uses the host, or `-c`, with code behind it.
     `controlling_terminal`: standard input, a terminal, becomes that of the new session.
     """
 
@@ -68,32 +103,46 @@ class Command(subprocess.Popen[Any]):
         self._controlling_terminal = controlling_terminal
         super().__init__(args, **options)
 
-    def _execute_child(self, args: Any, *rest: Any) -> None:
+    def _execute_child(self, args: list[Any], *rest: Any) -> None:
         """See CPython's `subprocess`: what starts the process once its pipes are made (3.11 to 3.14)."""
-        (_, preexec_fn, _, pass_fds, cwd, env, _, _, shell, *after) = rest
+        (executable, preexec_fn, _, pass_fds, cwd, env, _, _, shell, *after) = rest
         p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, _, gid, gids, uid, umask, new_session, group = after
-        assert not (preexec_fn or pass_fds or shell or gid or gids or uid), "start SCRIPT with subprocess instead"
-        assert umask == -1
-        assert group in {-1, None}
-        argv = [os.fsdecode(one) for one in args]
-        program = "moonpool" if argv[0] == str(SCRIPT) else argv[0]
+        given = (executable, preexec_fn, pass_fds or None, shell or None, gid, gids, uid)
+        assert (given, umask) == ((None,) * 7, -1), "start it with subprocess instead"
+        assert group in {None, -1}, "start it with subprocess instead"
+        argv, program = _program([os.fsdecode(one) for one in args])
+        folder = str(Path.cwd()) if cwd is None else os.fsdecode(cwd)
         request = {
             "program": program,
             "argv": argv,
-            "cwd": None if cwd is None else os.fsdecode(cwd),
-            "env": _without_python_variables(os.environ if env is None else env),
+            "cwd": folder,
+            "umask": _umask(),
+            "env": _environment(env),
             "start_new_session": new_session,
             "controlling_terminal": self._controlling_terminal,
         }
         streams = [own if own != -1 else fd for fd, own in enumerate((p2cread, c2pwrite, errwrite))]
-        self.pid = _preloaded().fork(request, streams)
-        self._child_created = True
+        with _lock:
+            pid, trouble = _preloaded().fork(request, streams)
         self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)  # type: ignore[attr-defined]
+        if trouble:
+            os.waitpid(pid, 0)
+            raise OSError(trouble, os.strerror(trouble), folder)
+        self.pid = pid
+        self._child_created = True
 
 
-def run_command(args: list[Any], *, input: bytes = b"", timeout: float = 60, **options: Any) -> Any:  # noqa: A002
-    """`subprocess.run(args, capture_output=True)` of a `Command`."""
-    with Command(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options) as process:
+def run_command(
+    args: list[Any],
+    *,
+    input: bytes | str | None = None,  # noqa: A002  as `subprocess.run` has it
+    timeout: float = 60,
+    start: Callable[..., subprocess.Popen[Any]] = Command,
+    **options: Any,
+) -> subprocess.CompletedProcess[Any]:
+    """`subprocess.run(args, capture_output=True)` of a `Command`; of a fresh one with `start=subprocess.Popen`."""
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with start(args, **{**streams, **options}) as process:
         try:
             out, err = process.communicate(input, timeout=timeout)
         except BaseException:
@@ -102,5 +151,23 @@ def run_command(args: list[Any], *, input: bytes = b"", timeout: float = 60, **o
     return subprocess.CompletedProcess(args, process.returncode, out, err)
 
 
-def _without_python_variables(environ: Any) -> dict[str, str]:
-    return {os.fsdecode(k): os.fsdecode(v) for k, v in environ.items() if not os.fsdecode(k).startswith("PYTHON")}
+def _program(args: list[str]) -> tuple[list[str], dict[str, str]]:
+    """`sys.argv`, and what `preloaded.start` gets."""
+    if any("\0" in one for one in args):
+        raise ValueError("embedded null byte")
+    if args[0] == "-c":
+        return ["-c", *args[2:]], {"code": args[1]}
+    return args, {} if args[0] == str(SCRIPT) else {"path": args[0]}
+
+
+def _environment(given: Mapping[Any, Any] | None) -> dict[str, str]:
+    """The variables as text. What Python reads when it starts must be what it has read here."""
+    env = {os.fsdecode(name): os.fsdecode(value) for name, value in (os.environ if given is None else given).items()}
+    own = [name for name, value in env.items() if _READ_AT_START.match(name) and _OWN.get(name) != value]
+    assert not own, f"Python reads {own} when it starts: start it with subprocess instead"
+    return env
+
+
+def _umask() -> int:
+    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    return int(status.partition("\nUmask:")[2].split()[0], 8)

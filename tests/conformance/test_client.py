@@ -15,7 +15,7 @@ _FAILURES = tomllib.loads((Path(__file__).parent / "expected_failures.toml").rea
 EXPECTED = {scenario: entry["reason"] for entry in _FAILURES for scenario in entry["scenarios"]}
 CASES = [(revision, scenario) for revision in REVISIONS for scenario in required_scenarios(revision)]
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(400), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

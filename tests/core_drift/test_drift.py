@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from moonpool.core.drift import ToolNames, apply_diff, diff_added, diff_removed, diff_tool
 from moonpool.core.json import digest_json
 from moonpool.core.manifest import ToolDefinition
+from tables import every_row
 
 NAMES = ToolNames([("box", "put"), ("box", "get_item"), ("mail", "send_mail"), ("mail", "in")])
 RAW: dict[str, Any] = {
@@ -57,7 +58,7 @@ ITEM = f"{SCHEMA}/properties/item"
 
 
 @pytest.mark.req("H-078")
-@pytest.mark.parametrize(
+@every_row(
     ("raw", "expected", "dangerous"),
     [
         pytest.param(changed("description", "Puts things."), {"description"}, False, id="description only"),

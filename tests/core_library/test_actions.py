@@ -14,6 +14,7 @@ from moonpool.core.actions import NODES_MAX, read_action, trim
 from moonpool.core.errors import InputError
 from moonpool.core.library import Library, LibraryEntry, LibrarySource
 from moonpool.core.library_bounds import ACTION_FILE
+from tables import every_row
 
 CODE = '''
 """Commits of a repository."""
@@ -129,7 +130,7 @@ def test_an_entry_has_the_code_and_its_interface_as_files() -> None:
     assert read(CODE, description="Top commits").description == "Top commits"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("annotation", "schema"),
     [
         ("int | None", {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
@@ -176,7 +177,7 @@ def test_every_kind_of_parameter_is_shown() -> None:
     assert entry.parameters["additionalProperties"] is True
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("code", "problem"),
     [
         ("x = 1", "no function `run`"),
@@ -258,7 +259,7 @@ def test_a_line_that_is_shared_with_what_stays_is_not_left_out() -> None:
 HUGE = f"0x{'f' * 5000}"  # too many digits for Python to print
 
 
-@pytest.mark.parametrize(
+@every_row(
     "head",
     [
         f"def run(a: int = {HUGE}):",

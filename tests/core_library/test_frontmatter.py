@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from moonpool.core.errors import InputError
 from moonpool.core.frontmatter import HEAD_CHARS_MAX, LINES_MAX, read_frontmatter
+from tables import every_row
 
 WANTED = frozenset({"name", "description", "license", "metadata", "allowed-tools"})
 
@@ -16,7 +17,7 @@ def read(head: str, body: str = "Do it.\n") -> dict[str, object]:
     return dict(read_frontmatter(f"---\n{head}\n---\n{body}", source="SKILL.md", wanted=WANTED).values)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("written", "meant"),
     [
         pytest.param("description: Fill forms.", "Fill forms.", id="plain"),
@@ -97,7 +98,7 @@ def test_line_ends_and_a_byte_order_mark_change_nothing(lead: str, end: str) -> 
     assert found.body == "Body\n---\nmore"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "says"),
     [
         pytest.param("", "does not begin with a line `---`", id="an empty file"),

@@ -7,6 +7,7 @@ import pytest
 from moonpool.core.errors import InputError
 from moonpool.core.library import Library, LibraryEntry, LibrarySource
 from moonpool.core.library_bounds import ACTION_FILE, BYTES_MAX, Kind, check_name, clash
+from tables import every_row
 
 CODE = b'"""Say hello."""\ndef run() -> str:\n    return "hello"\n'
 
@@ -26,7 +27,7 @@ def test_an_action_is_called_like_what_is_imported(name: str) -> None:
     assert check_name("action", name) == name
 
 
-@pytest.mark.parametrize(
+@every_row(
     "name",
     [
         *("", ".", "a.", ".a", "a.b.c", "a/b", "../a", "a..b", "a-b", "a b", "1a", "_a", "__init__", "a.__init__"),
@@ -38,7 +39,7 @@ def test_what_is_no_name_of_an_action_is_refused(name: str) -> None:
         check_name("action", name)
 
 
-@pytest.mark.parametrize("name", ["", "-a", "a-", "a--b", "A", "a_b", "a.b", "../a", "a\n", "x" * 65])
+@every_row("name", ["", "-a", "a-", "a--b", "A", "a_b", "a.b", "../a", "a\n", "x" * 65])
 def test_what_is_no_name_of_a_skill_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="is no name for a skill"):
         check_name("skill", name)
@@ -62,7 +63,7 @@ def test_names_that_one_file_system_may_not_tell_apart_clash(name: str, other: s
     assert (problem in found) if problem else not found
 
 
-@pytest.mark.parametrize(
+@every_row(
     "path",
     ["", "/etc/passwd", "../x", "a/../b", "a//b", "./a", "a/.", "a\nb", "a\0b", "a\\b", "x" * 201, "a/" * 8 + "b"],
 )

@@ -18,6 +18,7 @@ from moonpool.core.skills import (
     read_skill,
     skill_source,
 )
+from tables import every_row
 
 HEAD = "---\nname: forms\ndescription: Fill forms.\n---\n"
 
@@ -56,7 +57,7 @@ def test_what_else_the_head_says_is_kept_short_and_grants_nothing() -> None:
     assert "Bash" not in read_skill(skill_source(files(text), place="forms/")).definition
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "says"),
     [
         pytest.param("no head", "does not begin with a line `---`", id="no head"),
@@ -82,7 +83,7 @@ def test_a_head_that_does_not_name_and_describe_is_refused(text: str, says: str)
     assert says in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("content", "says"),
     [
         pytest.param({}, "has no files", id="nothing at all"),

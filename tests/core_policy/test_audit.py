@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moonpool.core.audit import GENESIS, AuditRow, chain_hash, record_bytes, verify_rows
@@ -42,7 +42,6 @@ def test_an_untouched_chain_verifies() -> None:
 
 
 @given(st.integers(0, 4), st.sampled_from(["body", "run_id", "kind", "hash", "removed", "swapped"]))
-@settings(deadline=None)
 def test_any_change_is_found_at_its_row(index: int, change: str) -> None:
     rows = chain(["a", "b", "c", "d", "e", "f"])
     if change == "body":

@@ -20,6 +20,7 @@ from moonpool.core.policy import (
     Range,
     Regex,
 )
+from tables import every_row
 
 HOLDS, FAILS, MISSING, UNREADABLE = Finding.HOLDS, Finding.FAILS, Finding.MISSING, Finding.UNREADABLE
 
@@ -44,7 +45,7 @@ def test_a_pointer_finds_what_it_names(pointer: str, expected: Any) -> None:
     assert Condition(pointer, Equals(expected)).look(arguments) is HOLDS
 
 
-@pytest.mark.parametrize(
+@every_row(
     "pointer", ["/b", "/a/2", "/a/-", "/a/00", "/a/01", "/a/+1", "/a/-1", "/a/١", "/a/0/x", "/a/99999999999", "/s/0"]
 )
 def test_a_pointer_that_leads_nowhere_finds_nothing(pointer: str) -> None:
@@ -58,7 +59,7 @@ def test_a_bad_pointer_is_refused(pointer: str) -> None:
         Condition(pointer, Absent())
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("test", "value", "expected"),
     [
         pytest.param(Equals("a"), "a", HOLDS, id="equal texts"),
@@ -106,7 +107,7 @@ def test_an_operator_finds(test: ArgumentTest, value: Any, expected: Finding) ->
     assert look(test, value) is expected
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("folder", "path", "expected"),
     [
         pytest.param("/srv/data", "/srv/data/a", HOLDS, id="below"),
@@ -176,7 +177,7 @@ def test_one_folder_that_holds_is_enough() -> None:
 HOSTS = ("example.org", "*.example.net", "api.example.com:8443", "127.0.0.1", "[2001:db8::1]", "xn--bcher-kva.example")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("url", "expected"),
     [
         pytest.param("https://example.org/a?b#c", HOLDS, id="plain"),
@@ -236,7 +237,7 @@ def test_host_in_reads_one_host_or_none(url: str, expected: Finding) -> None:
     assert look(HostIn(HOSTS), url) is expected
 
 
-@pytest.mark.parametrize(
+@every_row(
     "host",
     ["", "*", "*.", "a.*.org", "https://a.org", "u@a.org", "bücher.example", "a..org", "127.1", "*.1.2.3", "a:0",
      "a:", "::1%lo", "a b"],
@@ -250,7 +251,7 @@ def test_an_ipv6_address_may_stand_without_brackets() -> None:
     assert look(HostIn(("::1",)), "http://[0:0::1]:8080/") is HOLDS
 
 
-@pytest.mark.parametrize(
+@every_row(
     "make",
     [
         pytest.param(lambda: Regex("("), id="not an expression"),

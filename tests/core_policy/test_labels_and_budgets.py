@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moonpool.core.manifest import ToolDefinition
@@ -31,8 +31,8 @@ from moonpool.core.policy import (
     decide,
     explain,
 )
+from tables import every_row
 
-LAW = settings(max_examples=200, deadline=None)
 MAIL = ToolDefinition(server_id="mail", name="send", raw={"name": "send"})
 ALLOW = Rule(rule_id="all", verdict=Verdict.ALLOW)
 SENDS = Label(server="mail", tool="send", does=("sends_out",))
@@ -50,7 +50,7 @@ AFTER_UNTRUSTED = flow(Verdict.ASK, after=("untrusted",), does=("sends_out",))
 
 
 @pytest.mark.req("D-018")
-@pytest.mark.parametrize(
+@every_row(
     ("rules", "taken_in", "expected"),
     [
         pytest.param([AFTER_UNTRUSTED, ALLOW], [], "allow", id="nothing was taken in"),
@@ -149,7 +149,6 @@ TOOLS = st.builds(
 )
 
 
-@LAW
 @given(
     layers=st.lists(LAYERS, max_size=3), tool=TOOLS, trusted=st.booleans(), had=TAKEN_IN, more=TAKEN_IN, label=LABELS
 )
@@ -173,7 +172,7 @@ def with_budget(one: Budget, **more: Any) -> Policy:
     return Policy(layers=(organisation(ALLOW, budgets=(one,), **more),))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("limits", "usage", "expected"),
     [
         pytest.param({"calls": 3}, Usage(calls=2), None, id="room for the last call"),
@@ -272,7 +271,6 @@ BUDGETS = st.builds(
 )
 
 
-@LAW
 @given(
     layers=st.lists(LAYERS, max_size=2), tool=TOOLS, one=BUDGETS, used=st.dictionaries(st.sampled_from(Scope), USAGE)
 )

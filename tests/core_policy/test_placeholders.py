@@ -8,34 +8,38 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moonpool.core.json import digest_json
 from moonpool.core.placeholders import Mark, schema_placeholder, value_at
 from moonpool.core.plans import Effect, EffectKind, as_planned, find_openings
+from tables import every_row
 
 _LISTS = Path(__file__).parent.parent / "data" / "toollists"
-SCHEMAS = [
-    pytest.param(tool[member], id=f"{path.stem}.{tool['name']}.{member}")
-    for path in sorted(_LISTS.glob("*.json"))
-    for tool in json.loads(path.read_text(encoding="utf-8"))["result"]["tools"]
-    for member in ("outputSchema", "inputSchema")
-    if member in tool
-]
+
+
+def published_schemas() -> list[Any]:
+    return [
+        pytest.param(tool[member], id=f"{path.stem}.{tool['name']}.{member}")
+        for path in sorted(_LISTS.glob("*.json"))
+        for tool in json.loads(path.read_text(encoding="utf-8"))["result"]["tools"]
+        for member in ("outputSchema", "inputSchema")
+        if member in tool
+    ]
 
 
 def fits(schema: Any, value: Any) -> bool:
     return jsonschema_rs.validator_for(schema).is_valid(value)
 
 
-@pytest.mark.parametrize("schema", SCHEMAS)
+@every_row("schema", published_schemas)
 def test_published_schemas_get_a_placeholder_that_fits(schema: Any) -> None:
     made = [schema_placeholder(schema, 3, whole=whole) for whole in (True, False)]
     assert any(one is not None and fits(schema, one.value) for one in made)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "schema",
     [
         {"type": "object", "properties": {"n": {"type": "integer", "minimum": 3, "maximum": 5, "multipleOf": 2}}},
@@ -95,7 +99,6 @@ _schemas = st.recursive(
 
 
 @given(_schemas)
-@settings(deadline=None, max_examples=150)
 def test_any_placeholder_fits_is_made_alike_and_has_its_marks_in_place(schema: Any) -> None:
     made = schema_placeholder(schema, 2)
     assert made is not None
@@ -122,7 +125,7 @@ def effect(arguments: Any) -> Effect:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("planned", "real", "expected"),
     [
         pytest.param({"n": 1_997_001_002}, {"n": 7}, True, id="the value itself"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moonpool.core.manifest import ToolDefinition
@@ -25,6 +25,7 @@ from moonpool.core.policy import (
     strictest,
 )
 from moonpool.core.policy import decide as decide_facts
+from tables import every_row
 
 
 def tool(name: str = "log", server: str = "git", **hints: bool) -> ToolDefinition:
@@ -47,7 +48,7 @@ def rule(glob: str, verdict: Verdict, server: str = "*", **annotations: bool) ->
     )
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("rules", "hints", "trusted", "expected"),
     [
         pytest.param([], {}, True, Verdict.ASK, id="an unannotated tool is asked about"),
@@ -120,7 +121,6 @@ def tools(draw: st.DrawFn) -> ToolDefinition:
 
 
 @given(POLICIES, tools(), st.booleans(), st.randoms())
-@settings(max_examples=150, deadline=None)
 def test_the_order_of_blocks_does_not_matter(policy: Policy, tool: ToolDefinition, trusted: bool, random: Any) -> None:
     (layer,) = policy.layers
     shuffled = list(layer.rules)
@@ -131,7 +131,6 @@ def test_the_order_of_blocks_does_not_matter(policy: Policy, tool: ToolDefinitio
 
 
 @given(POLICIES, tools(), st.booleans(), RULES)
-@settings(max_examples=150, deadline=None)
 def test_adding_a_deny_never_loosens(policy: Policy, tool: ToolDefinition, trusted: bool, extra: Rule) -> None:
     (layer,) = policy.layers
     stricter = Policy(layers=(replace(layer, rules=(*layer.rules, replace(extra, verdict=Verdict.DENY))),))
@@ -140,7 +139,6 @@ def test_adding_a_deny_never_loosens(policy: Policy, tool: ToolDefinition, trust
 
 
 @given(POLICIES, tools(), HINTS)
-@settings(max_examples=150, deadline=None)
 @pytest.mark.req("X-22")
 def test_no_annotation_of_an_untrusted_server_loosens(
     policy: Policy, plain: ToolDefinition, hints: dict[str, bool]
@@ -152,7 +150,6 @@ def test_no_annotation_of_an_untrusted_server_loosens(
 
 
 @given(POLICIES, tools())
-@settings(max_examples=150, deadline=None)
 def test_a_matching_rule_bounds_the_verdict_from_below(policy: Policy, tool: ToolDefinition) -> None:
     facts = CallFacts(tool=tool, trusted=True)
     matching = [rule.verdict for rule in policy.layers[0].rules if rule.matches(facts)]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moonpool.core.manifest import ToolDefinition
@@ -37,7 +37,6 @@ from moonpool.core.policy import (
     strictest,
 )
 
-LAW = settings(max_examples=200, deadline=None)
 HINTS = st.dictionaries(st.sampled_from(["readOnlyHint", "destructiveHint"]), st.booleans())
 TESTS = st.sampled_from([
     Equals("acme/site"), OneOf(("acme/site", 5)), Glob(("acme/*",)), Regex("[a-z/]+"), Range(0, 10), Below(("/srv",)),
@@ -93,7 +92,6 @@ def facts(draw: st.DrawFn, arguments: st.SearchStrategy[Any] = ARGUMENTS) -> Cal
     )
 
 
-@LAW
 @given(layers(Order.FIRST), facts())
 def test_in_a_file_the_first_rule_that_matches_speaks(layer: Layer, call: CallFacts) -> None:
     matching = [rule for rule in layer.rules if rule.matches(call)]
@@ -103,7 +101,6 @@ def test_in_a_file_the_first_rule_that_matches_speaks(layer: Layer, call: CallFa
         assert replace(layer, rules=(*layer.rules, behind)).speaker(call) is matching[0]
 
 
-@LAW
 @given(POLICIES, facts())
 def test_between_layers_the_strictest_say_wins(policy: Policy, call: CallFacts) -> None:
     spoken = [rule.verdict for layer in policy.layers if (rule := layer.speaker(call)) is not None]
@@ -113,7 +110,6 @@ def test_between_layers_the_strictest_say_wins(policy: Policy, call: CallFacts) 
         assert verdict is strictest(spoken) or (raised and strictest(spoken) is Verdict.ALLOW)
 
 
-@LAW
 @given(POLICIES, layers(), facts())
 def test_a_layer_more_never_loosens_what_a_layer_said(policy: Policy, extra: Layer, call: CallFacts) -> None:
     """A rule that speaks may replace the default; what other layers said, it can only make stricter."""
@@ -124,7 +120,6 @@ def test_a_layer_more_never_loosens_what_a_layer_said(policy: Policy, extra: Lay
     assert not spoken or (named and call.hints.declared_destructive) or after.strictness >= before.strictness
 
 
-@LAW
 @given(POLICIES, facts(st.just({})))
 def test_a_rule_about_an_argument_that_is_missing_says_nothing(policy: Policy, call: CallFacts) -> None:
     """So it can neither allow a call nor hide a stricter rule behind it."""
@@ -132,7 +127,6 @@ def test_a_rule_about_an_argument_that_is_missing_says_nothing(policy: Policy, c
     assert decide(policy, call).verdict is decide(Policy(layers=plain), call).verdict
 
 
-@LAW
 @given(
     layers(Order.FIRST), facts(st.just({})), rules(verdict=st.just(Verdict.ALLOW), when=CONDITIONS.map(lambda c: (c,)))
 )
@@ -154,7 +148,6 @@ class Unreadable:
         return {}
 
 
-@LAW
 @given(layers(Order.FIRST), facts())
 def test_an_argument_that_cannot_be_read_is_allowed_only_if_every_readable_one_is(
     layer: Layer, call: CallFacts
@@ -171,7 +164,6 @@ def test_an_argument_that_cannot_be_read_is_allowed_only_if_every_readable_one_i
         assert found.verdict is Verdict.ALLOW
 
 
-@LAW
 @given(POLICIES, facts())
 def test_an_explanation_tells_the_decision_and_every_rule(policy: Policy, call: CallFacts) -> None:
     told = explain(policy, call)
@@ -187,7 +179,6 @@ def test_an_explanation_tells_the_decision_and_every_rule(policy: Policy, call: 
 PIECES = st.sampled_from([*"ab./\\@:#?%[]", "example.org", "evil.com", "https://", "\t", "é"])
 
 
-@LAW
 @given(st.text("ab./\\", max_size=12))
 def test_no_path_of_dots_and_slashes_gets_out_of_its_folder(tail: str) -> None:
     """Against a second, simpler reading: what holds is inside for a server on POSIX and for one on Windows."""
@@ -200,7 +191,6 @@ def test_no_path_of_dots_and_slashes_gets_out_of_its_folder(tail: str) -> None:
         assert f"{ntpath.normpath(path)}\\".startswith("\\srv\\data\\")
 
 
-@LAW
 @given(st.lists(PIECES, max_size=8).map("".join))
 def test_no_url_that_holds_has_another_host_for_the_standard_library(text: str) -> None:
     from urllib.parse import urlsplit

@@ -20,12 +20,13 @@ from moonpool.broker.approval import DenyApprover
 from moonpool.broker.config import parse_config
 from moonpool.broker.policy_examples import run_examples
 from moonpool.broker.policy_file import parse_policy
+from tables import every_row
 
 if TYPE_CHECKING:
     from docs.pages import Snippet
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@every_row("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
     broken: list[str] = []
     for link in links(page.read_text(encoding="utf-8")):
@@ -38,9 +39,11 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert broken == []
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in sorted(ROOT.glob("src/**/*.py")) if "docs/" in path.read_text(encoding="utf-8")], ids=str
-)
+def modules_that_name_pages() -> list[Path]:
+    return [path for path in sorted(ROOT.glob("src/**/*.py")) if "docs/" in path.read_text(encoding="utf-8")]
+
+
+@every_row("path", modules_that_name_pages, ids=str)
 def test_pages_that_modules_point_at_exist(path: Path) -> None:
     named = re.findall(r"\bdocs/[\w/.-]+\.md", path.read_text(encoding="utf-8"))
     assert [name for name in named if not (ROOT / name).exists()] == []
@@ -75,7 +78,7 @@ def test_the_architecture_fits_on_its_pages() -> None:
     assert len(read("ARCHITECTURE.md").splitlines()) <= 150
 
 
-@pytest.mark.parametrize("page", sorted((DOCS / "decisions").glob("*.md")), ids=lambda page: page.name)
+@every_row("page", sorted((DOCS / "decisions").glob("*.md")), ids=lambda page: page.name)
 def test_decisions_are_short_and_of_one_form(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
@@ -120,6 +123,7 @@ PROGRAMS = snippets("sandbox", "sandbox-time-ask")
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("snippet", PROGRAMS, ids=lambda snippet: f"{snippet.page} {snippet.text[:30]}")
+@pytest.mark.slow
 async def test_programs_run_against_the_real_time_server(snippet: Snippet) -> None:
     block = {"ask" if snippet.kind.endswith("ask") else "allow": ["*"]}
     server = {"command": str(Path(sys.executable).with_name("mcp-server-time")), "moonpool": block}
@@ -130,6 +134,7 @@ async def test_programs_run_against_the_real_time_server(snippet: Snippet) -> No
     assert envelope.data
 
 
+@pytest.mark.slow
 @pytest.mark.req("H-001", "H-087")
 def test_the_demo_is_as_it_should_be(tmp_path: Path) -> None:
     """From search to result over two real servers; the demo checks what it shows and exits with 1 otherwise."""
@@ -144,6 +149,7 @@ def test_the_demo_is_as_it_should_be(tmp_path: Path) -> None:
     assert "all definitions upfront" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_example_of_an_application_shows_answers_and_end(tmp_path: Path) -> None:
     environ = {**os.environ, "MOONPOOL_DATA_DIR": str(DATA)}
     done = subprocess.run(

@@ -27,6 +27,7 @@ from moonpool.sandboxes import messages, seccomp
 from moonpool.sandboxes.cgroups import UNIT_LINES
 from moonpool.settings import Settings
 from moonpool_wire import limits
+from tables import every_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,13 +116,13 @@ def test_every_wire_message_has_a_row_with_its_members() -> None:
     assert names == {value for name, value in vars(wire_messages).items() if name.isupper()}
 
 
-@pytest.mark.parametrize("name", [name for name in vars(limits) if name.isupper() and name != "PROTOCOL_VERSION"])
+@every_row("name", [name for name in vars(limits) if name.isupper() and name != "PROTOCOL_VERSION"])
 def test_every_wire_limit_is_named(name: str) -> None:
     shown_as = "INLINE_BODY_BYTES_MAX" if name == "FRAME_BYTES_MAX" else name  # the sum of its two parts
     assert shown_as in section(read("docs/reference/limits.md"), "Wire")
 
 
-@pytest.mark.parametrize("key", KNOWN_KEYS)
+@every_row("key", KNOWN_KEYS)
 def test_every_key_of_a_server_entry_is_explained(key: str) -> None:
     assert f"`{key}`" in section(CONFIG_PAGE, "Keys of an entry")
 
@@ -147,7 +148,7 @@ def _filtered_calls() -> list[str]:
     return sorted({*(name for each in lists for name in each), *by_argument})
 
 
-@pytest.mark.parametrize("call", _filtered_calls())
+@every_row("call", _filtered_calls)
 def test_every_filtered_system_call_is_explained(call: str) -> None:
     table = section(read("docs/explanation/isolation.md"), "System calls")
     assert any(fnmatchcase(call, glob) for glob in re.findall(r"`([\w*]+)`", table))
@@ -171,9 +172,7 @@ def _all_commands() -> list[tuple[str, Any]]:
     return list(_commands(typer.main.get_command(app)))
 
 
-@pytest.mark.parametrize(
-    ("path", "command"), _all_commands(), ids=lambda value: value if isinstance(value, str) else ""
-)
+@every_row(("path", "command"), _all_commands, ids=lambda value: value if isinstance(value, str) else "")
 def test_every_command_has_a_section_with_every_option(path: str, command: Any) -> None:
     text = section(read("docs/reference/commands.md"), path)
     options = {name for parameter in command.params for name in parameter.opts if name.startswith("--")} - {"--help"}

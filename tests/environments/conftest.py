@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from blockbuster import blockbuster_ctx
 
-from moonpool.environments.publishing import default_root
+from run_folder import environments
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -35,8 +35,8 @@ def readable_root() -> Generator[Path]:
 
 @pytest.fixture(scope="session")
 def real_root() -> Path:
-    """Where environments really live: `data` is built there once and reused by every later run."""
-    return default_root(os.environ, os.geteuid(), Path.home())
+    """Where this run's environments live: `data` is built there once."""
+    return environments()
 
 
 @pytest.fixture(scope="session")

@@ -144,6 +144,7 @@ def files_below(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.anyio
 async def test_data_is_built_once_and_starts_single_threaded(real_root: Path, sandbox_uid: int, own_tmp: Path) -> None:

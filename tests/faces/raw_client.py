@@ -6,7 +6,6 @@ import json
 import os
 import queue
 import subprocess
-import sys
 import tempfile
 import threading
 from contextlib import suppress
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from apps import DATA
+from commands.process import SCRIPT, Command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +32,9 @@ class RawClient:
     ) -> None:
         """`command` instead of `serve.py` and its arguments."""
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed in __exit__
-        self.process = subprocess.Popen(
-            command or [sys.executable, str(SERVE), str(config), approve],
+        start = Command if command is None or command[0] == str(SCRIPT) else subprocess.Popen
+        self.process: subprocess.Popen[bytes] = start(
+            command or [SERVE, config, approve],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.stderr,

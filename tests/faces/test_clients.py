@@ -1,4 +1,4 @@
-"""Clients of every era list three tools and run code against real servers."""
+"""Clients of every era list three tools and run code that calls servers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 
 from faces.other_clients import inspector_command, old_sdk_python
 from faces.raw_client import SERVE, RawClient, environment
-from faces.real_servers import make_config
-from faces.transcripts import GOLDENS, VERSIONS, play
+from faces.transcripts import GOLDENS, VERSIONS, make_config, play
 from installs import node_environment
 
 if TYPE_CHECKING:
@@ -25,8 +24,8 @@ ZONE = "import servers.time as t\nresult = (await t.get_current_time(timezone='U
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    config, repository = make_config(tmp_path_factory.mktemp("clients"))
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = make_config(tmp_path_factory.mktemp("clients"))
     with RawClient(
         config
     ) as client:  # waits for the servers' lists and keeps them: the handshake does not wait so long
@@ -36,25 +35,23 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         search = {"name": "search_tools", "arguments": {"queries": ["current time"]}}
         client.send({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": search})
         client.receive()
-    return config, repository
+    return config
 
 
 @pytest.mark.req("A-012", "A-014", "A-015", "A-016", "A-024", "A-035", "A-041", "B-008", "B-009", "C-001")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_transcript_is_as_recorded(servers: tuple[Path, Path], version: str) -> None:
-    spoken = play(version, *servers)
+def test_the_transcript_is_as_recorded(servers: Path, version: str) -> None:
+    spoken = play(version, servers)
 
     assert spoken == (GOLDENS / f"{version}.txt").read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
-async def test_the_sdk_lists_three_tools_and_runs_code(servers: tuple[Path, Path], mode: str, version: str) -> None:
+async def test_the_sdk_lists_three_tools_and_runs_code(servers: Path, mode: str, version: str) -> None:
     from mcp import Client, MCPError, StdioServerParameters
 
-    command = StdioServerParameters(
-        command=sys.executable, args=[str(SERVE), str(servers[0]), "deny"], env=environment()
-    )
+    command = StdioServerParameters(command=sys.executable, args=[str(SERVE), str(servers), "deny"], env=environment())
     heard: list[str | None] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
@@ -82,12 +79,10 @@ async def test_the_sdk_lists_three_tools_and_runs_code(servers: tuple[Path, Path
 
 @pytest.mark.anyio
 @pytest.mark.req("A-071")
-async def test_a_call_that_the_sdk_gives_up_in_the_modern_era_is_cancelled(servers: tuple[Path, Path]) -> None:
+async def test_a_call_that_the_sdk_gives_up_in_the_modern_era_is_cancelled(servers: Path) -> None:
     from mcp import Client, StdioServerParameters
 
-    command = StdioServerParameters(
-        command=sys.executable, args=[str(SERVE), str(servers[0]), "deny"], env=environment()
-    )
+    command = StdioServerParameters(command=sys.executable, args=[str(SERVE), str(servers), "deny"], env=environment())
     with anyio.fail_after(30):
         async with Client(command, mode="auto") as client:
             await client.call_tool("execute_code", {"code": "x = 1", "session": "s"})
@@ -98,9 +93,10 @@ async def test_a_call_that_the_sdk_gives_up_in_the_modern_era_is_cancelled(serve
             assert result.structured_content == {"ok": True, "data": 1}
 
 
-def test_the_sdk_of_the_1_x_line_does_the_same(servers: tuple[Path, Path]) -> None:
+@pytest.mark.slow
+def test_the_sdk_of_the_1_x_line_does_the_same(servers: Path) -> None:
     script = SERVE.with_name("clients") / "old_sdk.py"
-    command = [str(old_sdk_python()), str(script), ZONE, sys.executable, str(SERVE), str(servers[0]), "deny"]
+    command = [str(old_sdk_python()), str(script), ZONE, sys.executable, str(SERVE), str(servers), "deny"]
 
     done = subprocess.run(command, capture_output=True, check=True, timeout=90, env=environment())
     told = json.loads(done.stdout)
@@ -109,9 +105,10 @@ def test_the_sdk_of_the_1_x_line_does_the_same(servers: tuple[Path, Path]) -> No
     assert told["structured"] == json.loads(told["text"]) == {"ok": True, "data": "UTC"}
 
 
-def test_the_inspector_lists_three_tools_and_runs_code(servers: tuple[Path, Path]) -> None:
+@pytest.mark.slow
+def test_the_inspector_lists_three_tools_and_runs_code(servers: Path) -> None:
     def inspect(*arguments: str) -> Any:
-        command = [*inspector_command(), sys.executable, str(SERVE), str(servers[0]), "deny", *arguments]
+        command = [*inspector_command(), sys.executable, str(SERVE), str(servers), "deny", *arguments]
         environ = {**node_environment(), "MOONPOOL_DATA_DIR": environment()["MOONPOOL_DATA_DIR"]}
         return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=90, env=environ).stdout)
 

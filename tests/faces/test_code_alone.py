@@ -10,7 +10,8 @@ import anyio
 import pytest
 
 from apps import SERVERS
-from cli.console import SCRIPT, moonpool
+from cli.console import moonpool
+from commands.process import SCRIPT
 from faces.raw_client import environment
 from moonpool.catalog.tokens import count_tokens
 from moonpool.faces.mcp.definitions import model_view

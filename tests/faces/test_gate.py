@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
@@ -65,7 +65,6 @@ async def opened(version: str = "2025-03-26") -> Fake:
 
 
 @pytest.mark.req("A-005", "A-074")
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["ask", "cancel", "reply"]), st.integers(0, 5)), max_size=40))
 async def test_whoever_wins_every_request_has_at_most_one_outcome(steps: Sequence[tuple[str, int]]) -> None:
     fake = await opened()

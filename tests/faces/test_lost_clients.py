@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from apps import DATA, fixture_server
+from commands.process import Command
 from faces.modern_client import ModernClient, answers_to
 from faces.raw_client import PATIENCE_S, SERVE, RawClient, environment
 from moonpool.bootstrap.replays import replay_run
@@ -89,7 +89,6 @@ def test_a_run_in_the_queue_outlives_its_client(config: Path, queue: Approvals, 
 def test_what_ends_just_after_a_client_crashed_is_kept_too(config: Path, queue: Approvals, tmp_path: Path) -> None:
     """Both of its pipes are closed at once, and nobody waits out the time for those who closed stdin only."""
     said = tmp_path / "stderr"
-    command = [sys.executable, str(SERVE), str(config), "queue"]
     execute = {"name": "execute_code", "arguments": {"code": CALL}}
     handshake = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
     lines = [
@@ -99,8 +98,8 @@ def test_what_ends_just_after_a_client_crashed_is_kept_too(config: Path, queue: 
     ]
     with (
         said.open("wb") as stderr,
-        subprocess.Popen(
-            command,
+        Command(
+            [SERVE, config, "queue"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,

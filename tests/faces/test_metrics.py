@@ -19,7 +19,8 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from apps import fixture_server, open_app, run
-from cli.console import SCRIPT, moonpool, write_config
+from cli.console import moonpool, write_config
+from commands.process import SCRIPT
 from exposition import Samples, parse, value
 from faces.raw_client import RawClient
 from moonpool.cli.stats import stats
@@ -34,6 +35,7 @@ from moonpool.runtime.metrics import metrics_of_records, metrics_of_runtime
 from moonpool.runtime.stats import FollowedJournal
 from moonpool.settings import Settings
 from moonpool.store.paths import journal_path
+from tables import every_row
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -202,7 +204,7 @@ def test_loopback_addresses_are_read(address: str) -> None:
     assert found.netloc == address.replace("localhost", "127.0.0.1")
 
 
-@pytest.mark.parametrize(
+@every_row(
     "address",
     [
         *("", "9464", ":9464", "127.0.0.1", "127.0.0.1:65536", "127.0.0.1:x", "127.0.0.1:-1", "127.0.0.1:80 x"),

@@ -266,6 +266,7 @@ async def test_the_sdk_answers_servers_of_every_era(config: Path, mode: str) -> 
     assert [answer_in(one) for one in result.structured_content["data"]] == [ACCEPTED, SAID] * len(ERAS)
 
 
+@pytest.mark.slow
 def test_the_sdk_of_the_1_x_line_answers_them_too(config: Path) -> None:
     script = SERVE.with_name("clients") / "old_sdk.py"
     command = [str(old_sdk_python()), str(script), ALL, sys.executable, str(SERVE), str(config), "ask"]

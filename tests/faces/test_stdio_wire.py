@@ -15,6 +15,7 @@ import jsonschema_rs
 import pytest
 
 from apps import fixture_server
+from commands.process import Command, run_command
 from faces.raw_client import PATIENCE_S, SERVE, RawClient, environment
 from moonpool.faces.mcp.progress import INTERVAL_S
 from process_tree import alive, descendants_of, wait_gone
@@ -426,9 +427,7 @@ def test_what_was_asked_before_the_end_of_input_is_answered(config: Path) -> Non
 @pytest.mark.req("A-053", "A-055")
 def test_it_ends_when_nobody_reads_its_answers() -> None:
     read_end, write_end = os.pipe()
-    with subprocess.Popen(
-        [sys.executable, str(SERVE), "-", "deny"], stdin=subprocess.PIPE, stdout=write_end, env=environment()
-    ) as process:
+    with Command([SERVE, "-", "deny"], stdin=subprocess.PIPE, stdout=write_end, env=environment()) as process:
         os.close(read_end)
         os.close(write_end)
         assert process.stdin is not None
@@ -445,15 +444,9 @@ def test_input_may_be_a_file(tmp_path: Path) -> None:
         '{"jsonrpc":"2.0","id":1,"method":"ping"}\n{"jsonrpc":"2.0","id":2,"method":"ping"}', encoding="utf-8"
     )
     with script.open("rb") as lines:
-        done = subprocess.run(
-            [sys.executable, str(SERVE), "-", "deny"],
-            stdin=lines,
-            capture_output=True,
-            check=True,
-            cwd="/",
-            env=environment(),
-        )
+        done = run_command([SERVE, "-", "deny"], stdin=lines, cwd="/", env=environment())
 
+    assert done.returncode == 0, done.stderr
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
 
 

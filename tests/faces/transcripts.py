@@ -1,6 +1,6 @@
 """Whole conversations on stdio, line by line, as files under `goldens/`.
 
-`python -m faces.transcripts FOLDER`, started in `tests`, writes them anew; FOLDER is a new place to work in.
+`python -m faces.transcripts FOLDER`, started in `tests`, writes them anew; FOLDER is a place to work in.
 
 What differs from run to run (ids, digests, durations, versions) is replaced by a word.
 """
@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from apps import fixture_server
 from faces.raw_client import RawClient
 
 GOLDENS = Path(__file__).with_name("goldens")
@@ -29,13 +30,22 @@ _VOLATILE = {
 }
 
 
-def conversation(version: str, repository: Path) -> list[Any]:
+def make_config(folder: Path) -> Path:
+    """Write a configuration with the two servers that the conversations call."""
+    allow = ["get_*", "convert_*", "git_log", "git_status"]
+    servers = {name: fixture_server("stand_in.py", name, allow=allow) for name in ("time", "git")}
+    path = folder / "servers.json"
+    path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    return path
+
+
+def conversation(version: str) -> list[Any]:
     """What the client says. A list is a batch."""
     client = {"name": "transcript", "version": "1.0"}
     handshake = {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
     time_code = "import servers.time as t\nresult = (await t.get_current_time(timezone='UTC'))['timezone']"
     git_code = (
-        f"import servers.git as g\nlog = await g.git_log(repo_path={str(repository)!r})\n"
+        "import servers.git as g\nlog = await g.git_log(repo_path='REPOSITORY')\n"
         "print(len(log['result'] if 'result' in log else log.data) > 0)\nresult = 'first' in str(log.data)"
     )
     calls: list[Any] = [
@@ -64,15 +74,15 @@ def conversation(version: str, repository: Path) -> list[Any]:
     return [[_versioned(one) for one in call] if isinstance(call, list) else _versioned(call) for call in calls]
 
 
-def play(version: str, config: Path, repository: Path) -> list[str]:
+def play(version: str, config: Path) -> list[str]:
     """Have the conversation; return it, `> ` before what the client says and `< ` before what it hears."""
     lines: list[str] = []
     with RawClient(config, MOONPOOL_LEARN="off") as client:
-        for message in conversation(version, repository):
+        for message in conversation(version):
             client.send(message)
-            lines.append("> " + _line(message, repository))
+            lines.append("> " + _line(message))
             if isinstance(message, list) or "id" in message:
-                lines.append("< " + _line(_sorted(client.receive()), repository))
+                lines.append("< " + _line(_sorted(client.receive())))
         assert client.close() == 0
         assert client.rest() == []
     return lines
@@ -91,9 +101,9 @@ def _sorted(answer: Any) -> Any:
     return sorted(answer, key=lambda one: str(one["id"])) if isinstance(answer, list) else answer
 
 
-def _line(message: Any, repository: Path) -> str:
+def _line(message: Any) -> str:
     text = json.dumps(_settled(message), ensure_ascii=False)
-    return re.sub(r"sha256:[0-9a-f]{64}", "sha256:DIGEST", text.replace(str(repository), "REPOSITORY"))
+    return re.sub(r"sha256:[0-9a-f]{64}", "sha256:DIGEST", text)
 
 
 def _settled(value: Any) -> Any:
@@ -106,13 +116,11 @@ def _settled(value: Any) -> Any:
 
 def main(folder: Path) -> None:
     """Write every transcript anew, working in `folder`."""
-    from faces.real_servers import make_config
-
-    config, repository = make_config(folder)
+    config = make_config(folder)
     for version in VERSIONS:
         path = GOLDENS / f"{version}.txt"
         path.parent.mkdir(exist_ok=True)
-        path.write_text("\n".join(play(version, config, repository)) + "\n", encoding="utf-8")
+        path.write_text("\n".join(play(version, config)) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import pickle
 from datetime import date, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 import pytest
 
-from moonpool.environments.publishing import default_root
 from moonpool.sandboxes.base import SandboxSpec
 from moonpool.sandboxes.messages import Execute, Tape
 from sandboxes.images import image_of
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.zygote import ZygoteBackend
 
 pytestmark = pytest.mark.anyio
-
-
-DATA = default_root(os.environ, os.geteuid(), Path.home()) / "data"
 
 
 @pytest.fixture
@@ -225,7 +220,7 @@ async def test_random_numbers_of_a_session_go_on(kernel: Probe, again: Probe) ->
     assert len({run.body for run in recorded}) == 3
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the data environment is not built here")
+@pytest.mark.slow
 async def test_numpy_and_pandas_read_from_the_tape(backend: ZygoteBackend) -> None:
     image = await image_of("data")
     code = """

@@ -17,10 +17,10 @@ import pytest
 from kernel_node.probe import NodeProbe, image_with, node_of, wheel_program
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.environments.node_tools import are_needed, installed_tools
-from moonpool.environments.publishing import default_root
 from moonpool.sandboxes.base import SandboxSpec
 from moonpool.sandboxes.zygote import ZygoteBackend
 from moonpool.wrappers.tree import render_tree
+from run_folder import environments
 from sandboxes.images import working
 
 if TYPE_CHECKING:
@@ -57,9 +57,10 @@ async def node() -> Runtime:
     """The Node.js that the product finds, with what it needs for TypeScript."""
     node = node_of("system")
     if are_needed(node.version):
-        root = default_root(os.environ, os.geteuid(), Path.home())
         paths = os.pathsep.join([os.environ["PATH"], str(wheel_program().parent)])
-        await installed_tools(root, npm=shutil.which("npm", path=paths) or "", environ={**os.environ, "PATH": paths})
+        await installed_tools(
+            environments(), npm=shutil.which("npm", path=paths) or "", environ={**os.environ, "PATH": paths}
+        )
     return node
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from moonpool.environments import runtimes
-from moonpool.environments.publishing import default_root
 from moonpool.environments.runtimes import Runtime, find_node
 from moonpool.sandboxes.identity import UID_FIRST
 from moonpool.sandboxes.messages import Execute
+from run_folder import environments
 from sandboxes.images import image_of
 from sandboxes.probe import Probe
 
@@ -54,7 +54,7 @@ class NodeProbe(Probe):
 
 def node_of(which: str) -> Runtime:
     """`system`: the Node.js that the product finds first; `wheel`: the one among the development packages."""
-    root = default_root(os.environ, os.geteuid(), Path.home())
+    root = environments()
     with pytest.MonkeyPatch.context() as patch:
         if which == "wheel":
             wheel = wheel_program()

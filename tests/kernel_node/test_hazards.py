@@ -71,6 +71,7 @@ async def test_processes_without_end_are_stopped(kernel: NodeProbe) -> None:
     assert (await kernel.run("result = 1")).result == 1
 
 
+@pytest.mark.slow
 async def test_too_few_threads_for_node_are_a_clear_error(open_kernel: Opener) -> None:
     kernel = await open_kernel(limits=SandboxLimits(process_count_max=3))
     run = await kernel.run("result = 1")

@@ -14,7 +14,8 @@ import pytest
 from apps import DATA
 from published import servers
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.slow
+
 PORTS = {"streamableHttp": 3001, "sse": 3002}
 ENTRIES = {
     "http": {"type": "http", "url": f"http://127.0.0.1:{PORTS['streamableHttp']}/mcp"},

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from moonpool.bootstrap import App
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300), pytest.mark.slow]
 
 
 @dataclass(frozen=True, kw_only=True)

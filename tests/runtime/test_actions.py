@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from moonpool.core.library import LibraryEntry
     from moonpool.core.recordings import Recording
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 SHOUT = '''
 """Texts."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from moonpool.bootstrap import App
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")

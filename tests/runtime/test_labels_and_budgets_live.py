@@ -14,7 +14,7 @@ from moonpool.runtime.runs import CodeRequest
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 POLICY = """
 version = 1
 preset = ["no-exfiltration"]

@@ -133,7 +133,6 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.timeout(120)
 async def test_code_teaches_what_a_definition_then_shows(tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(SERVER_PY, encoding="utf-8")
     (tmp_path / "policy.toml").write_text(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from moonpool.broker.approval import Approver
     from moonpool.core.envelope import Envelope
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 PERSON = Answerer(name="terminal:test", person=True)
 NOBODY = DenyApprover()
 _INPUT = {"type": "object", "properties": {"title": {"type": "string"}, "n": {"type": "integer"}}}

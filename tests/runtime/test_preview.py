@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moonpool.core.errors import InputError
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.runtime.preview import preview_code
 from moonpool.runtime.preview_findings import Preview
+from tables import every_row
 
 TOOL_LISTS = Path(__file__).parents[1] / "data" / "toollists"
 
@@ -52,7 +53,7 @@ ZONES = 'source_timezone="UTC", time="09:00", target_timezone="Asia/Tokyo"'
 READ = '1 time.convert_time(source_timezone="UTC", time="09:00", target_timezone="Asia/Tokyo")'
 
 
-@pytest.mark.parametrize(
+@every_row(
     "code",
     [
         pytest.param(f"import servers.time; await servers.time.convert_time({ZONES})", id="import servers.x"),
@@ -121,7 +122,7 @@ def test_what_is_computed_is_left_open(code: str, read: str) -> None:
     assert calls(f"from servers.time import convert_time as f; {code}") == [f"1 time.convert_time{read}"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("code", "kind", "sentence"),
     [
         pytest.param("import servers.tiem", "UnknownServer", "did you mean server time?", id="server"),
@@ -337,7 +338,6 @@ STATEMENTS = st.sampled_from([
 
 
 @given(st.lists(STATEMENTS, max_size=12).map("\n".join))
-@settings(max_examples=300, deadline=None)
 def test_any_code_is_read_and_none_is_executed(code: str) -> None:
     ast.parse(code)
     shown = preview(code)
@@ -345,7 +345,6 @@ def test_any_code_is_read_and_none_is_executed(code: str) -> None:
 
 
 @given(st.text(max_size=200) | st.binary(max_size=200).map(lambda data: data.decode(errors="replace")))
-@settings(max_examples=200, deadline=None)
 def test_any_text_is_answered(code: str) -> None:
     if any("\ud800" <= char <= "\udfff" for char in code):
         return

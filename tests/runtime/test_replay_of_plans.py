@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from moonpool.runtime.replay_report import ReplayReport
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120), pytest.mark.req("H-065")]
+pytestmark = [pytest.mark.anyio, pytest.mark.req("H-065")]
 EXCEEDING = """
 import servers.hub as hub
 made = await hub.create(title="t")

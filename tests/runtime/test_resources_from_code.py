@@ -14,7 +14,7 @@ from moonpool.core.calls import ApprovalState
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 OFFERS = ("2025-11-25", "resources,prompts,completions,templates")
 CODE = """
 from servers.lib import mcp_completion_complete, mcp_prompts_get, mcp_resources_list, mcp_resources_read

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from moonpool.bootstrap import App
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 PUBLISHED = Path(__file__).parent.parent / "data" / "skills" / "invoice-check"
 PAGE = (Path(__file__).parents[2] / "docs/how-to/keep-actions-and-skills.md").read_text(encoding="utf-8")
 FILES = read_skill_folder(PUBLISHED).files

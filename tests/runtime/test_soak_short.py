@@ -23,7 +23,7 @@ from bench.soaks.lines import fuzz_lines, line_problem  # noqa: E402
 from bench.soaks.marathon import Marathon, processes_of_ours  # noqa: E402
 from bench.soaks.programs import programs  # noqa: E402
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300), pytest.mark.slow]
 ECHO = {
     "bench": {
         "command": sys.executable,

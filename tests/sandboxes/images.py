@@ -13,11 +13,11 @@ import anyio
 import pytest
 
 from moonpool.bootstrap import find_runtimes, image_spec
-from moonpool.environments.publishing import default_root
 from moonpool.environments.resolve import resolve_environment
 from moonpool.sandboxes.bubblewrap import BubblewrapBackend
 from moonpool.sandboxes.identity import UID_FIRST
 from moonpool.sandboxes.zygote import ZygoteBackend
+from run_folder import environments
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -50,8 +50,8 @@ async def working(kind: Callable[[Path], BackendT]) -> AsyncGenerator[BackendT]:
 
 
 async def image_of(name: str) -> ImageSpec:
-    """Environment `name` where environments really live on this machine; built at first use, then reused."""
-    root = default_root(os.environ, os.geteuid(), Path.home())
+    """Environment `name`; built at first use, then shared by the run's workers."""
+    root = environments()
     environment = await resolve_environment(name, root=root, uid=os.geteuid() or UID_FIRST)
     return image_spec(environment, root, await find_runtimes(root.parent, os.environ))
 

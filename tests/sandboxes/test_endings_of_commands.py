@@ -16,6 +16,7 @@ import anyio
 import pytest
 
 from apps import DATA, SERVERS
+from commands.process import SCRIPT, Command, preload
 from process_tree import children_of
 from sandboxes.remains import Graveyard, started_here, undertakers
 from waiting import until
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.anyio, pytest.mark.claim("C-PROC-3")]
 
-SCRIPT = Path(sys.executable).with_name("moonpool")
 CODE = "from servers.waiting import wait\nprint('before')\nawait wait()"
 
 
 @pytest.fixture
 def graveyard(tmp_path: Path) -> Generator[Graveyard]:
+    preload()
     graveyard = Graveyard(tmp_path)
     yield graveyard
     graveyard.close()
@@ -45,7 +46,7 @@ def config(folder: Path, called: Path) -> Path:
 
 
 def start(folder: Path, *arguments: str | Path, **streams: Any) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(
+    process = Command(
         [SCRIPT, *arguments],
         stderr=subprocess.DEVNULL,
         cwd=folder,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.base import ImageSpec, Sandbox, SandboxBackend
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 class Watched:

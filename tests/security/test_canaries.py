@@ -12,28 +12,29 @@ import subprocess
 import sys
 import uuid
 import zlib
-from asyncio.subprocess import PIPE
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from subprocess import PIPE
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from anyio import to_thread
 
 from apps import SERVERS, fresh_data
 from broker_oauth.issuing import browse, open_issuer
+from commands.process import SCRIPT, Command, run_command
 from moonpool.store.paths import recordings_path, secrets_dir
 from moonpool.store.recordings_file import RecordingsFile
 from moonpool.store.sealing import Sealer
 from security.canaries import files_below, forms, leaks, new_canary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.timeout(240)
-MOONPOOL = str(Path(sys.executable).with_name("moonpool"))
 REDIRECT = "http://127.0.0.1:8765/callback"
 CORES = ["sh", "-c", 'ulimit -c "$(ulimit -Hc)"; exec "$@"', "sh"]
-"""Crashes leave core files, where the machine does that."""
+"""Crashes of what is really started behind this leave core files, where the machine does that."""
 FORMS = ("plain", "json", "url", "hex", "base64-0", "base64-1", "base64-2")
 CODE = f"""
 import os, pathlib, re, sys, zlib
@@ -84,7 +85,7 @@ class Host:
         self.canaries = (self.variable, self.stored, self.header)
         self.folder, self.data = folder, data
         self.environ = {**os.environ, "MOONPOOL_DATA_DIR": str(data), "SECRET_TOKEN": self.variable}
-        self.environ |= {"HEADER_TOKEN": self.header, "PYTHONFAULTHANDLER": "1"}
+        self.environ |= {"HEADER_TOKEN": self.header}
         leaky = {
             "command": sys.executable,
             "args": [str(SERVERS / "leaky.py"), "${secret:canary}", "--header=${HEADER_TOKEN}"],
@@ -96,10 +97,12 @@ class Host:
         self.command("secrets", "set", "canary", given=self.stored)
 
     def command(self, *words: str, given: str = "") -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            [*CORES, MOONPOOL, *words], input=given.encode(), capture_output=True, check=False, timeout=120,
-            env=self.environ, cwd=self.folder,
-        )  # fmt: skip
+        return run_command([SCRIPT, *words], input=given.encode(), timeout=120, env=self.environ, cwd=self.folder)
+
+    def where_crashes_tell(self, start: Callable[..., Any], *words: str, **options: Any) -> Any:
+        """`start` a command really: who leaves which core file depends on limits and on `exec`."""
+        environ = {**self.environ, "PYTHONFAULTHANDLER": "1"}
+        return start([*CORES, str(SCRIPT), *words], env=environ, cwd=self.folder, **options)
 
 
 def recordings_of(data: Path) -> bytes:
@@ -123,7 +126,8 @@ def host(tmp_path: Path, data: Path) -> Host:
 
 def test_what_a_server_tells_of_its_secrets_arrives_nowhere(host: Host) -> None:
     (host.folder / "code.py").write_text(CODE, encoding="utf-8")
-    done = host.command("run", "--config", "servers.json", "--get", "seen:seen", "code.py")
+    command = ("run", "--config", "servers.json", "--get", "seen:seen", "code.py")
+    done = host.where_crashes_tell(subprocess.run, *command, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr.decode() + done.stdout.decode()
     kept = json.loads(done.stdout)["result"]["data"]
     assert len(kept) == 3 * len(FORMS) + 2
@@ -176,8 +180,8 @@ def test_what_is_looked_for_would_be_found(host: Host) -> None:
 @pytest.mark.parametrize("number", [signal.SIGABRT, signal.SIGSEGV])
 def test_a_host_that_crashes_writes_no_memory_to_disk(host: Host, number: signal.Signals) -> None:
     code = "from servers import leaky\nprint('calling', flush=True)\nawait leaky.hang()"
-    started = [*CORES, MOONPOOL, "run", "--config", "servers.json", "-c", code]
-    with subprocess.Popen(started, stderr=subprocess.PIPE, env=host.environ, cwd=host.folder) as process:
+    command = ("run", "--config", "servers.json", "-c", code)
+    with host.where_crashes_tell(subprocess.Popen, *command, stderr=PIPE) as process:
         assert process.stderr is not None
         told = process.stderr.readline()
         while b"says" not in told.splitlines()[-1]:  # the server has the call
@@ -225,18 +229,17 @@ async def test_tokens_that_a_server_and_its_issuer_repeat_arrive_nowhere(host: H
         places = dict[str, bytes]()
 
         async def command(name: str, *words: str, paste: bool = False) -> int | None:
-            process = await asyncio.create_subprocess_exec(
-                MOONPOOL, *words, "--config", str(config), stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environ
-            )
-            assert process.stderr is not None
-            shown, given = b"", b""
-            while paste and b"/as/authorize" not in shown:
-                line = await process.stderr.readline()
-                assert line, shown
-                shown += line
-            if paste:
-                given = (await browse(shown.split()[-1].decode())).encode() + b"\n"
-            output, errors = await process.communicate(given)
+            options = {"stdin": PIPE, "stdout": PIPE, "stderr": PIPE, "bufsize": 0, "env": environ}
+            with Command([SCRIPT, *words, "--config", config], **options) as process:
+                assert process.stderr is not None
+                shown, given = b"", b""
+                while paste and b"/as/authorize" not in shown:
+                    line = await to_thread.run_sync(process.stderr.readline)
+                    assert line, shown
+                    shown += line
+                if paste:
+                    given = (await browse(shown.split()[-1].decode())).encode() + b"\n"
+                output, errors = await to_thread.run_sync(process.communicate, given)
             places[name] = shown + output + errors
             return process.returncode
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from moonpool.runtime.probes.catalogue import CATALOGUE
 from security.claims import read_claims
 from security.evidence import ROOT, catalogue, is_limitation, is_test
+from tables import every_row
 
 ENTRIES = catalogue()["entry"]
 PROBES = {probe.probe_id for probe in CATALOGUE}
@@ -21,7 +20,7 @@ def test_no_two_entries_have_the_same_title() -> None:
     assert len({entry["title"] for entry in ENTRIES}) == len(ENTRIES)
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{entry['number']} {entry['title']}"[:60])
+@every_row("entry", ENTRIES, ids=lambda entry: f"{entry['number']} {entry['title']}"[:60])
 def test_an_entry_names_what_exists_and_each_thing_once(entry: dict[str, list[str]]) -> None:
     assert set(entry) <= {"number", "title", *EVIDENCE}
     named = [name for kind in EVIDENCE for name in entry.get(kind, [])]
@@ -45,4 +44,5 @@ def test_tests_that_attack_a_claim_exist() -> None:
 
 
 def test_ci_attacks_as_an_ordinary_user_too() -> None:
-    assert "tests/security" in (ROOT / ".ci/as-ordinary-user.sh").read_text(encoding="utf-8")
+    assert "as_ordinary_user make test " in (ROOT / ".ci/as-ordinary-user.sh").read_text(encoding="utf-8")
+    assert " bash .ci/as-ordinary-user.sh\n" in (ROOT / ".ci/run").read_text(encoding="utf-8")

@@ -18,6 +18,7 @@ import anyio
 import pytest
 
 from apps import DATA
+from commands.process import SCRIPT, run_command
 from moonpool.core.errors import HostUnfitError
 from moonpool.runtime.engine_sockets import engine_sockets, refuse_shown, usable
 from moonpool.runtime.remedies import APPARMOR, SYSTEMD, remedies_of
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 PACKAGING = HERE.parents[1] / "packaging"
-MOONPOOL = Path(sys.executable).with_name("moonpool")
 
 
 @pytest.fixture
@@ -43,10 +43,10 @@ def folder() -> Generator[Path]:
 
 
 def on_unfit_machine(lack: str, *command: str, argument: str = "") -> subprocess.CompletedProcess[str]:
-    """Run `moonpool COMMAND` where something is missing."""
+    """Run `moonpool COMMAND` where something is missing: really started, in namespaces of its own."""
     given = [argument] if argument else []
     return subprocess.run(
-        [sys.executable, str(HERE / "unfit_machine.py"), lack, *given, "--", str(MOONPOOL), *command],
+        [sys.executable, str(HERE / "unfit_machine.py"), lack, *given, "--", str(SCRIPT), *command],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
@@ -126,14 +126,8 @@ def test_the_doctor_prints_the_profile_where_apparmor_is_in_the_way(folder: Path
     ],
 )
 def test_nothing_makes_code_run_without_a_sandbox(arguments: tuple[str, ...], variables: dict[str, str]) -> None:
-    ended = subprocess.run(
-        [MOONPOOL, "run", *arguments, "-c", "print(1)"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "MOONPOOL_DATA_DIR": str(DATA), **variables},
-    )
+    environ = {**os.environ, "MOONPOOL_DATA_DIR": str(DATA), **variables}
+    ended = run_command([SCRIPT, "run", *arguments, "-c", "print(1)"], env=environ)
     assert (ended.returncode, ended.stdout) == (2, b"")
 
 

@@ -21,7 +21,7 @@ from security.weakening import ALLOW_ALL, LAYERS, Weakening, change_walls, got_t
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 _LIMITS = '        ("limits", lambda: apply_limits(spec["limits"])),\n'
 _KINDS = ("fs", "id", "proc", "sys", "net", "lim")

@@ -95,8 +95,8 @@ result = [invoke_sync("echo", "echo", {"n": n})["raw"]["structuredContent"]["n"]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.claim("C-CHAN-4")
-@pytest.mark.timeout(300)
 async def test_a_neighbour_completes_its_calls_and_the_host_stays_small() -> None:
     """One application for all attacks: what an earlier one left behind in the host would be noticed, too."""
     async with open_app(ECHO) as app:

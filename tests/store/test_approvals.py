@@ -5,13 +5,13 @@ from __future__ import annotations
 import signal
 import sqlite3
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from commands.process import Command
 from moonpool.core.approvals import ApprovalAnswerError, ApprovalQueueError, QueuedRequest, QueueState, StandingAnswer
 from moonpool.core.audit import JournalError
 from moonpool.core.manifest import ToolDefinition
@@ -150,7 +150,6 @@ def test_a_request_that_is_withdrawn_cannot_be_answered(
 
 _ASKER = """
 import sys, time, pathlib
-sys.path.insert(0, sys.argv[2])
 from moonpool.core.approvals import QueuedRequest
 from moonpool.runtime.process_marks import is_gone, own_mark
 from moonpool.store.approvals import ApprovalStore
@@ -166,7 +165,7 @@ time.sleep(600)
 
 def test_requests_of_a_process_that_was_killed_are_abandoned(path: Path) -> None:
     store = ApprovalStore(path, is_gone=is_gone)
-    child = subprocess.Popen([sys.executable, "-c", _ASKER, path, "."], stdout=subprocess.PIPE)
+    child = Command(["-c", _ASKER, path], stdout=subprocess.PIPE)
     assert child.stdout is not None
     assert child.stdout.readline() == b"asked\n"
     store.answer("c" * 32, "d", approved=True, approver="x")  # not fetched before it dies

@@ -6,13 +6,13 @@ import asyncio
 import shutil
 import sqlite3
 import subprocess
-import sys
 import textwrap
 from typing import TYPE_CHECKING
 
 import anyio
 import pytest
 
+from commands.process import Command
 from moonpool.core.audit import JournalError
 from moonpool.store.journal import SqliteJournal, open_journal
 from moonpool.store.journal_file import Entry, JournalFile, read_rows, verify_file
@@ -37,9 +37,7 @@ APPENDER = textwrap.dedent(
 
 
 def appender(path: Path, name: str, count: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", APPENDER, str(path), name, str(count)], stdout=subprocess.PIPE, encoding="utf-8"
-    )
+    return Command(["-c", APPENDER, path, name, str(count)], stdout=subprocess.PIPE, encoding="utf-8")
 
 
 def entry(run_id: str) -> Entry:

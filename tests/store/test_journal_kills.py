@@ -25,25 +25,24 @@ if str(ROOT) not in sys.path:
 
 from bench.kills import Killing  # noqa: E402  the benchmarks are no part of the distribution
 
-KILLS = 15
 
-
-@pytest.mark.timeout(300)
 @pytest.mark.req("H-058")
-def test_fifteen_kills_at_random_instants_lose_no_intent_and_break_no_chain(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [2, pytest.param(15, marks=pytest.mark.slow)])
+def test_kills_at_random_instants_lose_no_intent_and_break_no_chain(tmp_path: Path, kills: int) -> None:
     seed = secrets.randbits(32)
     data = Path(f"/var/tmp/moonpool-kills-{seed:08x}")  # sandbox uids must be able to pass through it
     fresh_data(data)
     try:
-        outcome = Killing(data, tmp_path, seed=seed).run(KILLS)
+        outcome = Killing(data, tmp_path, seed=seed).run(kills)
         chain = verify_file(journal_path(data))
     finally:
         shutil.rmtree(data, ignore_errors=True)
     assert outcome.faults == [], f"seed {seed}"
-    assert (outcome.kills, chain.ok) == (KILLS, True)
+    assert (outcome.kills, chain.ok) == (kills, True)
     assert outcome.calls_seen > 0
-    assert outcome.states["ended"] > 0
-    assert outcome.states["lost"] > 0, outcome.summary()
+    if kills > 10:  # of fewer all may have met the same state
+        assert outcome.states["ended"] > 0
+        assert outcome.states["lost"] > 0, outcome.summary()
 
 
 def test_the_check_sees_what_is_lost_and_what_is_cut_off(tmp_path: Path) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from commands.process import Command
 from moonpool.store.signing_keys import PublicKey, SigningKeyError, SigningKeys
 
 
@@ -57,10 +57,7 @@ def test_of_many_that_make_a_key_at_once_one_wins(folder: Path) -> None:
 def test_of_many_processes_that_make_a_key_at_once_one_wins(folder: Path) -> None:
     program = "import sys, pathlib; from moonpool.store.signing_keys import SigningKeys as K\n"
     program += "print(K(pathlib.Path(sys.argv[1])).current().key_id)"
-    started = [
-        subprocess.Popen([sys.executable, "-c", program, folder], stdout=subprocess.PIPE, encoding="utf-8")
-        for _ in range(4)
-    ]
+    started = [Command(["-c", program, folder], stdout=subprocess.PIPE, encoding="utf-8") for _ in range(4)]
     assert len({child.communicate(timeout=60)[0] for child in started}) == 1
 
 

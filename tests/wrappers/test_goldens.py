@@ -5,13 +5,27 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from moonpool.wrappers.tree import render_tree
-from wrappers.regenerate import CASES, GOLDENS, PUBLISHED, load_case, read_golden, render_case, render_published
+from wrappers.regenerate import (
+    CASES,
+    PUBLISHED,
+    client_of,
+    load_case,
+    put_golden_tree,
+    read_golden,
+    render_case,
+    render_published,
+    tree_of_case,
+    tree_of_published,
+)
 from wrappers.roundtrip import TESTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.req("H-013")
@@ -24,6 +38,21 @@ def test_rendered_files_equal_the_golden_ones(case: str) -> None:
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_node_files_of_published_servers_equal_the_golden_ones(name: str) -> None:
     assert render_published(name) == read_golden(f"toollists/{name}")
+
+
+@pytest.mark.req("H-013")
+def test_the_client_of_every_tree_is_the_one_golden() -> None:
+    trees = {case: tree_of_case(case) for case in CASES} | {name: tree_of_published(name) for name in PUBLISHED}
+    golden = read_golden("client")
+    assert sorted(golden) == ["mcp_client.d.ts", "mcp_client.js", "package.json"]
+    assert [name for name, tree in trees.items() if client_of(tree) != golden] == []
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_files_that_are_run_are_those_of_the_tree(case: str, tmp_path: Path) -> None:
+    put = put_golden_tree(case, tmp_path / "tree")
+    found = {path.relative_to(put).as_posix(): path.read_bytes() for path in put.rglob("*") if path.is_file()}
+    assert found == tree_of_case(case).files
 
 
 @pytest.mark.req("H-013")
@@ -50,22 +79,24 @@ def test_the_name_table_holds_names_only() -> None:
     }
 
 
-@pytest.mark.parametrize("case", ["guide", "ipybox"])
-def test_generated_code_type_checks(case: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp(case)
-    tree, client = GOLDENS / case / "tree", TESTS.parent / "src" / "moonpool_guest" / "path"
+def test_generated_code_type_checks(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("pyright")
+    trees = {case: put_golden_tree(case, folder / case) for case in ("guide", "ipybox")}
+    client = TESTS.parent / "src" / "moonpool_guest" / "path"
     config: dict[str, Any] = {
-        "include": [str(tree)],
-        "extraPaths": [str(client), str(tree)],
         "typeCheckingMode": "standard",
+        "executionEnvironments": [
+            {"root": case, "extraPaths": [str(client), str(tree)]} for case, tree in trees.items()
+        ],
     }
     config["reportUnsupportedDunderAll"] = "none"  # tools are loaded when they are asked for
     (folder / "pyrightconfig.json").write_text(json.dumps(config), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "basedpyright", "-p", str(folder), "--pythonpath", sys.executable],
+        [sys.executable, "-m", "basedpyright", "-p", str(folder), "--pythonpath", sys.executable, "--outputjson"],
         capture_output=True,
         encoding="utf-8",
         timeout=100,
         check=False,
     )
     assert done.returncode == 0, done.stdout
+    assert json.loads(done.stdout)["summary"]["filesAnalyzed"] == len([*folder.rglob("*.py")])

@@ -55,7 +55,7 @@ def test_a_picture_in_a_description_is_left_out() -> None:
 
 
 @pytest.mark.req("F-013", "F-018")
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(text=hostile_texts, name=hostile_texts, value=hostile_texts)
 def test_no_text_becomes_code(text: str, name: str, value: str) -> None:
     member = {"type": "string", "description": text, "default": value, "enum": [value, name], "pattern": text}

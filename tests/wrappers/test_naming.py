@@ -22,6 +22,7 @@ from moonpool.core.naming import (
     name_tool_modules,
     pascal,
 )
+from tables import every_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +65,7 @@ def test_server_modules_are_snake_case(server_id: str, module: str) -> None:
 
 
 @pytest.mark.req("H-014", "H-015", "H-017")
-@pytest.mark.parametrize(
+@every_row(
     ("tool", "function"),
     [
         pytest.param("admin.tools.list", "admin_tools_list", id="dots"),
@@ -136,7 +137,7 @@ def test_a_file_steps_aside_again_when_its_second_choice_is_taken() -> None:
 
 
 @pytest.mark.req("H-015", "H-017")
-@pytest.mark.parametrize(
+@every_row(
     ("tool", "function"),
     [
         pytest.param("get_document", "getDocument", id="the guide's example"),

@@ -1,30 +1,35 @@
-"""Generated JavaScript and its types: every file parses, type-checks and calls what it should."""
+"""Generated JavaScript and its types: every file parses, type-checks and calls what it should.
+
+TypeScript and Node need half a second to start: a tree that they have to look at gets a place (`place`), one process
+looks at all places, and a test reads what was said of its own.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jsonschema_rs
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from moonpool.core.manifest import Manifest, ServerListing
+from moonpool.core.manifest import Manifest
 from moonpool.wrappers import tree as tree_module
 from moonpool.wrappers.names import name_manifest
 from moonpool.wrappers.node_tree import render_missing
 from moonpool.wrappers.reading import read_shape
 from moonpool.wrappers.tool_index import DETAIL_CHARS_MAX, PARAMETERS_MAX, ToolIndex
 from moonpool.wrappers.tree import WrapperTree, render_tree
-from wrappers.nodes import NODES, SCRIPTS, generated, look_for_harm, run_node, syntax_errors, type_errors
+from wrappers.nodes import NODES, call_tools, generated, look_for_harm, run_node, syntax_errors, type_errors
 from wrappers.regenerate import CASES, load_case
 from wrappers.roundtrip import load_real_manifest, make_cases, make_listing, write_tree
 from wrappers.strategies import hostile_texts, object_schemas
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 SOURCES = ("real servers", *CASES)
@@ -63,6 +68,53 @@ def types_of(tree: WrapperTree, module: str = "s") -> str:
     return tree.files[f"servers/{module}/index.d.ts"].decode()
 
 
+class Place(NamedTuple):
+    tree: Callable[[], WrapperTree]
+    beside: Callable[[], Mapping[str, str]]  # files at the root of the tree, by name
+
+
+PLACES: dict[str, Place] = {}
+
+
+def place(name: str, tree: Callable[[], WrapperTree], beside: Callable[[], Mapping[str, str]] = dict) -> None:
+    assert name not in PLACES
+    PLACES[name] = Place(tree, beside)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The folder of each place, all in one."""
+    root = tmp_path_factory.mktemp("places")
+    folders = {name: root / f"place{number}" for number, name in enumerate(PLACES)}
+    for name, (tree, beside) in PLACES.items():
+        write_tree(tree(), folders[name])
+        for path, text in beside().items():
+            (folders[name] / path).write_text(text, encoding="utf-8")
+    return folders
+
+
+@pytest.fixture(scope="module")
+def wrong_types(written: dict[str, Path]) -> dict[str, str]:
+    """What TypeScript says about each place."""
+    said = type_errors(next(iter(written.values())).parent)
+    return {name: said[folder.name] for name, folder in written.items()}
+
+
+@pytest.fixture(scope="module")
+def called(written: dict[str, Path]) -> dict[str, Any]:
+    """What the bridge received of every tool of the sources and of `words`, and what the modules export."""
+    manifests = {**{source: manifest_of(source) for source in SOURCES}, "words": words()}
+    given = [(written[name], make_cases(PLACES[name].tree(), manifest)) for name, manifest in manifests.items()]
+    return dict(zip(manifests, call_tools(given), strict=True))
+
+
+@pytest.fixture(scope="module")
+def looked() -> dict[str, dict[str, Any]]:
+    """What is in the files of the sources and of the hostile texts, by the path below a folder for each."""
+    trees = [(source, tree_of(source)) for source in SOURCES] + [(name, tree_with(HOSTILE[name])) for name in HOSTILE]
+    return {each["path"]: each for each in look_for_harm(generated(trees, ".js") | generated(trees, ".d.ts"))}
+
+
 @pytest.mark.req("H-008", "H-009", "H-089")
 @pytest.mark.parametrize("node", NODES)
 def test_every_file_is_an_es_module(node: str) -> None:
@@ -72,62 +124,75 @@ def test_every_file_is_an_es_module(node: str) -> None:
 
 
 @pytest.mark.req("H-006")
-def test_every_file_is_harmless_and_calls_the_tools_that_it_names() -> None:
-    files = generated([(source, tree_of(source)) for source in SOURCES], ".js")
-    files |= generated([(source, tree_of(source)) for source in SOURCES], ".d.ts")
-    looked = look_for_harm(files)
-    assert [each for each in looked if each["wrong"]] == []
-    calls = {each["path"]: each["calls"] for each in looked}
-    for source in SOURCES:
-        for server in tree_of(source).names.servers.values():
-            wanted = [[tool.node, server.server_id, tool.tool] for tool in server.tools.values()]
-            assert calls[f"{source}/servers/{server.module}/index.js"] == wanted
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_file_is_harmless_and_calls_the_tools_that_it_names(
+    source: str, looked: dict[str, dict[str, Any]]
+) -> None:
+    servers = tree_of(source).names.servers.values()
+    files = {path: each for path, each in looked.items() if path.startswith(f"{source}/")}
+    assert len(files) == 2 * len(servers)
+    assert [each for each in files.values() if each["wrong"]] == []
+    for server in servers:
+        wanted = [[tool.node, server.server_id, tool.tool] for tool in server.tools.values()]
+        assert files[f"{source}/servers/{server.module}/index.js"]["calls"] == wanted
+
+
+for _source in SOURCES:
+    place(_source, partial(tree_of, _source))
 
 
 @pytest.mark.req("H-008")
-def test_every_file_type_checks_by_itself(tmp_path: Path) -> None:
-    for source in SOURCES:
-        write_tree(tree_of(source), tmp_path / source)
-    assert type_errors(tmp_path) == ""
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_file_type_checks_by_itself(source: str, wrong_types: dict[str, str]) -> None:
+    assert wrong_types[source] == ""
 
 
 @pytest.mark.req("H-008", "H-012", "H-014", "H-016", "H-017", "H-089")
 @pytest.mark.parametrize("source", SOURCES)
-def test_every_tool_is_called_with_the_arguments_given(source: str, tmp_path: Path) -> None:
-    tree, manifest = tree_of(source), manifest_of(source)
-    cases = make_cases(tree, manifest)
-    answer = json.loads(run_node(SCRIPTS / "calls.mjs", write_tree(tree, tmp_path), given=cases))
+def test_every_tool_is_called_with_the_arguments_given(source: str, called: dict[str, Any]) -> None:
+    tree, answer = tree_of(source), called[source]
+    cases = make_cases(tree, manifest_of(source))
+    assert answer["error"] is None
     assert answer["received"] == [[c["server_id"], c["tool"], c["arguments"]] for c in cases for _ in range(FORMS)]
     for server in tree.names.servers.values():
         assert sorted(answer["exported"][server.module]) == sorted(["tools", *(t.node for t in server.tools.values())])
 
 
+def words() -> Manifest:
+    schema = {"type": "object", "properties": {word: {"type": "string"} for word in WORDS}}
+    return Manifest(servers=(make_listing("words", [{"name": word, "inputSchema": schema} for word in WORDS]),))
+
+
+@cache
+def tree_of_words() -> WrapperTree:
+    return render_tree(words())
+
+
+WORDS_SAMPLE = f"""\
+import * as words from "./servers/words/index.js";
+for (const name of {json.dumps(WORDS)} as (keyof typeof words.tools)[]) {{
+  await words.tools[name]();
+}}
+export const then: undefined = (words as {{ then?: undefined }}).then;
+"""
+place("words", tree_of_words, lambda: {"sample.mts": WORDS_SAMPLE})
+
+
 @pytest.mark.req("H-015", "H-017")
-def test_words_of_the_language_and_of_the_wrappers_are_fine_names(tmp_path: Path) -> None:
-    tools = [
-        {"name": word, "inputSchema": {"type": "object", "properties": {each: {"type": "string"} for each in WORDS}}}
-        for word in WORDS
-    ]
-    manifest = Manifest(servers=(make_listing("words", tools),))
-    tree = render_tree(manifest)
-    folder = write_tree(tree, tmp_path)
-    (folder / "sample.mts").write_text(
-        'import * as words from "./servers/words/index.js";\n'
-        f"for (const name of {json.dumps(WORDS)} as (keyof typeof words.tools)[]) {{\n"
-        "  await words.tools[name]();\n}\n"
-        "export const then: undefined = (words as { then?: undefined }).then;\n",
-        encoding="utf-8",
-    )
-    assert type_errors(folder) == ""
-    answer = json.loads(run_node(SCRIPTS / "calls.mjs", folder, given=make_cases(tree, manifest)))
+def test_words_of_the_language_and_of_the_wrappers_are_fine_names(
+    wrong_types: dict[str, str], called: dict[str, Any]
+) -> None:
+    answer = called["words"]
+    assert wrong_types["words"] == ""
+    assert answer["error"] is None
     assert [call[1] for call in answer["received"][::FORMS]] == WORDS
     assert not {"then", "default", "await", "arguments"} & set(answer["exported"]["words"])
 
 
-@pytest.mark.req("H-008", "H-089")
-def test_types_accept_what_the_schemas_of_published_servers_accept(tmp_path: Path) -> None:
+@cache
+def calls_of_published_servers() -> list[str]:
+    """A line of TypeScript for every tool whose schema accepts the arguments that were made of it."""
     tree, manifest = tree_of("real servers"), manifest_of("real servers")
-    folder = write_tree(tree, tmp_path)
     lines: list[str] = []
     for case in make_cases(tree, manifest):
         tool = manifest.find(case["server_id"], case["tool"])
@@ -135,9 +200,20 @@ def test_types_accept_what_the_schemas_of_published_servers_accept(tmp_path: Pat
         if tool is not None and jsonschema_rs.is_valid(tool.input_schema, arguments):
             module = f"(await import('./servers/{case['module']}/index.js'))"
             lines.append(f"await {module}.{case['node']}({json.dumps(arguments)});\n")
-    assert len(lines) > 200
-    (folder / "calls.mts").write_text("export {};\n" + "".join(lines), encoding="utf-8")
-    assert type_errors(folder) == ""
+    return lines
+
+
+place(
+    "calls of published servers",
+    partial(tree_of, "real servers"),
+    lambda: {"calls.mts": "export {};\n" + "".join(calls_of_published_servers())},
+)
+
+
+@pytest.mark.req("H-008", "H-089")
+def test_types_accept_what_the_schemas_of_published_servers_accept(wrong_types: dict[str, str]) -> None:
+    assert len(calls_of_published_servers()) > 200
+    assert wrong_types["calls of published servers"] == ""
 
 
 SAMPLE = """\
@@ -172,15 +248,21 @@ MISTAKES = {
 }  # fmt: skip
 
 
-@pytest.mark.req("H-008", "H-012")
-def test_types_accept_what_is_right_and_name_what_is_wrong(tmp_path: Path) -> None:
-    folder = write_tree(tree_of("guide"), tmp_path)
-    (folder / "sample.mts").write_text(SAMPLE, encoding="utf-8")
+def samples() -> dict[str, str]:
     head = "".join(SAMPLE.splitlines(keepends=True)[:2])
-    for number, mistake in enumerate(MISTAKES.values()):
-        text = f"{head}// @ts-expect-error\n{mistake}\nexport const used = [drive, sheets];\n"
-        (folder / f"mistake{number}.mts").write_text(text, encoding="utf-8")
-    assert type_errors(folder) == ""
+    wrong = {
+        f"mistake{number}.mts": f"{head}// @ts-expect-error\n{mistake}\nexport const used = [drive, sheets];\n"
+        for number, mistake in enumerate(MISTAKES.values())
+    }
+    return {"sample.mts": SAMPLE, **wrong}
+
+
+place("samples", partial(tree_of, "guide"), samples)
+
+
+@pytest.mark.req("H-008", "H-012")
+def test_types_accept_what_is_right_and_name_what_is_wrong(wrong_types: dict[str, str]) -> None:
+    assert wrong_types["samples"] == ""
 
 
 @pytest.mark.parametrize(
@@ -233,20 +315,26 @@ def test_arguments_may_be_left_out_when_none_is_required(schema: Any, expected: 
     assert f"export function t({expected}): Promise<ToolCallResult<unknown>>;" in types_of(one_tool(inputSchema=schema))
 
 
-@pytest.mark.parametrize(
-    ("properties", "extra", "expected"),
-    [
-        pytest.param({"a": {"type": "string"}}, {"type": "integer"}, "number | string | undefined", id="with members"),
-        pytest.param({"a": {"type": "string"}}, True, "unknown", id="anything"),
-        pytest.param({str(n): {"const": n} for n in range(9)}, {"type": "string"}, "unknown", id="many types"),
-    ],
-)
-def test_members_that_a_schema_asks_for_without_naming_them(
-    properties: Any, extra: Any, expected: str, tmp_path: Path
-) -> None:
-    tree = one_tool(inputSchema={"type": "object", "properties": properties, "additionalProperties": extra})
-    assert f"  [key: string]: {expected};\n" in types_of(tree)
-    assert type_errors(write_tree(tree, tmp_path)) == ""
+UNNAMED: dict[str, tuple[Any, Any, str]] = {
+    "with members": ({"a": {"type": "string"}}, {"type": "integer"}, "number | string | undefined"),
+    "anything": ({"a": {"type": "string"}}, True, "unknown"),
+    "many types": ({str(n): {"const": n} for n in range(9)}, {"type": "string"}, "unknown"),
+}
+
+
+def tree_with_unnamed(properties: Any, extra: Any) -> WrapperTree:
+    return one_tool(inputSchema={"type": "object", "properties": properties, "additionalProperties": extra})
+
+
+for _name, (_properties, _extra, _) in UNNAMED.items():
+    place(_name, partial(tree_with_unnamed, _properties, _extra))
+
+
+@pytest.mark.parametrize("name", UNNAMED)
+def test_members_that_a_schema_asks_for_without_naming_them(name: str, wrong_types: dict[str, str]) -> None:
+    properties, extra, expected = UNNAMED[name]
+    assert f"  [key: string]: {expected};\n" in types_of(tree_with_unnamed(properties, extra))
+    assert wrong_types[name] == ""
 
 
 def test_a_long_signature_is_broken() -> None:
@@ -255,52 +343,58 @@ def test_a_long_signature_is_broken() -> None:
     assert f"export function {name}(\n  args?: X" in types_of(tree)
 
 
-def test_interfaces_of_tools_that_differ_in_case_or_share_parts_stay_apart(tmp_path: Path) -> None:
+def tree_of_alike(*, turned: bool = False) -> WrapperTree:
     inner = {
         "type": "object",
         "properties": {"user": {"type": "object", "properties": {"id": {}}}, "user_": {"$ref": "#"}},
     }
     tools = [{"name": name, "inputSchema": inner} for name in ("get", "Get", "get_user", "getUser", "get-user_input")]
-    listing = make_listing("s", tools)
-    tree = render_tree(Manifest(servers=(listing,)))
-    assert type_errors(write_tree(tree, tmp_path)) == ""
-    turned = ServerListing(server_id="s", tools=tuple(reversed(listing.tools)))
-    other = types_of(render_tree(Manifest(servers=(turned,))))
-    assert sorted(other.splitlines()) == sorted(types_of(tree).splitlines())
+    return render_tree(Manifest(servers=(make_listing("s", reversed(tools) if turned else tools),)))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("*/ import 'node:fs'; /*", id="the end of a comment"),
-        pytest.param("@ts-expect-error", id="a command to the compiler"),
-        pytest.param("@deprecated {@link x} a\n@internal", id="tags"),
-        pytest.param("@", id="a tag without a name"),
-        pytest.param("a\u2028b\u2029c\rd", id="line separators"),
-        pytest.param("/// <reference path='x' />", id="a directive"),
-        pytest.param("`${process.exit()}`", id="a template"),
-    ],
-)
-def test_texts_stay_texts(text: str, tmp_path: Path) -> None:
+place("alike", tree_of_alike)
+
+
+def test_interfaces_of_tools_that_differ_in_case_or_share_parts_stay_apart(wrong_types: dict[str, str]) -> None:
+    assert wrong_types["alike"] == ""
+    tree, turned = tree_of_alike(), tree_of_alike(turned=True)
+    assert sorted(types_of(turned).splitlines()) == sorted(types_of(tree).splitlines())
+
+
+HOSTILE = {
+    "the end of a comment": "*/ import 'node:fs'; /*",
+    "a command to the compiler": "@ts-expect-error",
+    "tags": "@deprecated {@link x} a\n@internal",
+    "a tag without a name": "@",
+    "line separators": "a\u2028b\u2029c\rd",
+    "a directive": "/// <reference path='x' />",
+    "a template": "`${process.exit()}`",
+}
+
+
+def tree_with(text: str) -> WrapperTree:
+    """One tool with the text wherever a text can stand."""
     member = {"type": "string", "description": text, "default": text, "pattern": text}
     schema = {"type": "object", "description": text, "properties": {"a": member, text: {"enum": [text]}}}
     nested = {"type": "object", "properties": {"inner": {**schema, "title": text}, **schema["properties"]}}
-    tree = one_tool(description=text, title=text, inputSchema=nested, outputSchema=schema)
-    files = generated([("t", tree)], ".js") | generated([("t", tree)], ".d.ts")
-    assert [each["wrong"] for each in look_for_harm(files)] == [[], []]
-    assert type_errors(write_tree(tree, tmp_path)) == ""
+    return one_tool(description=text, title=text, inputSchema=nested, outputSchema=schema)
+
+
+for _name, _text in HOSTILE.items():
+    place(_name, partial(tree_with, _text))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_texts_stay_texts(name: str, wrong_types: dict[str, str], looked: dict[str, dict[str, Any]]) -> None:
+    assert [looked[f"{name}/servers/s/index.{ending}"]["wrong"] for ending in ("js", "d.ts")] == [[], []]
+    assert wrong_types[name] == ""
 
 
 @pytest.mark.req("H-006", "H-009", "H-017", "H-089", "F-018")
 def test_no_name_text_or_schema_becomes_code(tmp_path: Path) -> None:
     trees: list[tuple[str, WrapperTree]] = []
 
-    @settings(
-        max_examples=150,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        phases=[Phase.explicit, Phase.generate],
-    )
+    @settings(suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])
     @given(
         names=st.lists(st.one_of(hostile_texts, st.sampled_from(WORDS), st.text(max_size=6)), max_size=4, unique=True),
         server=hostile_texts,
@@ -326,11 +420,11 @@ def test_no_name_text_or_schema_becomes_code(tmp_path: Path) -> None:
         (server,) = tree.names.servers.values()
         wanted = [[tool.node, server.server_id, tool.tool] for tool in server.tools.values()]
         assert looked[f"{name}/servers/{server.module}/index.js"]["calls"] == wanted
-    assert type_errors(tmp_path) == ""
+    assert [each for each in type_errors(tmp_path).values() if each] == []
 
 
-@pytest.mark.req("H-040")
-def test_one_tool_that_cannot_be_written_loses_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@cache
+def tree_that_was_beaten() -> WrapperTree:
     render = tree_module.node_tree.render_tool
 
     def beaten(tool: Any, names: Any, claimed: Any) -> Any:
@@ -338,16 +432,25 @@ def test_one_tool_that_cannot_be_written_loses_no_other(monkeypatch: pytest.Monk
             raise RecursionError
         return render(tool, names, claimed)
 
-    monkeypatch.setattr(tree_module.node_tree, "render_tool", beaten)
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     tools = [{"name": name, "inputSchema": schema} for name in ("good", "bad", "better")]
-    tree = render_tree(Manifest(servers=(make_listing("s", tools),)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tree_module.node_tree, "render_tool", beaten)
+        return render_tree(Manifest(servers=(make_listing("s", tools),)))
+
+
+place("beaten", tree_that_was_beaten)
+
+
+@pytest.mark.req("H-040")
+def test_one_tool_that_cannot_be_written_loses_no_other(wrong_types: dict[str, str]) -> None:
+    tree = tree_that_was_beaten()
     assert "export function good(args?: GoodInput)" in types_of(tree)
     assert "export function bad(args?: Record<string, unknown>)" in types_of(tree)
     assert [str(warning) for warning in tree.warnings] == [
         "s.bad: its types could not be written (RecursionError); arguments are untyped"
     ]
-    assert type_errors(write_tree(tree, tmp_path)) == ""
+    assert wrong_types["beaten"] == ""
 
 
 @pytest.mark.req("H-040")

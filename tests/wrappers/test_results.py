@@ -11,6 +11,8 @@ import pytest
 from client.errors import PolicyDenied, Timeout, ToolCallError, ToolError
 from client.results import ToolCallResult
 
+from tables import every_row
+
 
 def structured(data: Any, **raw: Any) -> ToolCallResult[Any]:
     return ToolCallResult(
@@ -106,7 +108,7 @@ def test_unknown_attributes_are_named() -> None:
 
 
 @pytest.mark.req("H-041")
-@pytest.mark.parametrize(
+@every_row(
     "read",
     [
         pytest.param(lambda result: result.data, id="data"),

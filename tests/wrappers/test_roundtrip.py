@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import types
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,33 +22,41 @@ from wrappers.strategies import object_schemas, values
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from moonpool.wrappers.tree import WrapperTree
     from wrappers.conftest import Bridge
 
 _ROUND_TRIPS = ["real servers", *CASES]
 
 
+@cache
+def manifest_of(source: str) -> Manifest:
+    return load_real_manifest() if source == "real servers" else load_case(source)
+
+
+@cache
+def tree_of(source: str) -> WrapperTree:
+    return render_tree(manifest_of(source))
+
+
 @pytest.mark.req("H-012", "H-014", "H-016", "H-017", "H-037", "H-039", "H-040", "H-075", "H-089", "H-095")
 @pytest.mark.parametrize("source", _ROUND_TRIPS)
 def test_every_tool_is_called_with_the_arguments_given(source: str, tmp_path: Path) -> None:
-    manifest = load_real_manifest() if source == "real servers" else load_case(source)
-    tree = render_tree(manifest)
-    cases = make_cases(tree, manifest)
+    tree = tree_of(source)
+    cases = make_cases(tree, manifest_of(source))
     received = run_in_guest(write_tree(tree, tmp_path), cases)
     assert received == [[case["server_id"], case["tool"], case["arguments"]] for case in cases for _ in FORMS]
 
 
 def test_the_recorded_lists_hold_the_tools_they_should() -> None:
-    assert len(list(load_real_manifest().tools())) == 241
+    assert len(list(manifest_of("real servers").tools())) == 241
 
 
 def test_real_schemas_give_no_warnings() -> None:
-    assert render_tree(load_real_manifest()).warnings == ()
+    assert tree_of("real servers").warnings == ()
 
 
 @pytest.mark.req("H-006", "H-039", "H-095")
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(schema=object_schemas, data=st.data())
 def test_any_schema_and_any_arguments_round_trip(schema: Any, data: st.DataObject, bridge: Bridge) -> None:
     required = schema["required"]

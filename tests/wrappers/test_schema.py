@@ -18,6 +18,7 @@ from moonpool.wrappers.leaves import union_of
 from moonpool.wrappers.schema import read_tool
 from moonpool.wrappers.stubs import render_stub
 from moonpool.wrappers.tree import render_tree
+from tables import every_row
 from wrappers.roundtrip import make_listing
 
 
@@ -31,7 +32,7 @@ def type_of(schema: Any) -> Any:
 
 
 @pytest.mark.req("H-039")
-@pytest.mark.parametrize(
+@every_row(
     ("schema", "expected"),
     [
         pytest.param({"type": "string"}, Scalar.STRING, id="a scalar"),
@@ -287,7 +288,7 @@ _junk = st.recursive(
 
 
 @pytest.mark.req("H-040")
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(definition=st.dictionaries(st.sampled_from(["inputSchema", "outputSchema", "title", "annotations"]), _junk))
 def test_any_definition_gives_code_that_compiles(definition: dict[str, Any]) -> None:
     manifest = Manifest(servers=(make_listing("s", [{**definition, "name": "t"}]),))
