@@ -78,6 +78,7 @@ def test_a_step_that_is_gone_is_an_error_that_names_it(made: Any) -> None:
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.slow
 def test_the_tables_name_every_step(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--rounds", "1", "--env", "base", "--no-peers"]) == 0
 

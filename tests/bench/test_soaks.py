@@ -86,6 +86,7 @@ def test_programs_are_the_same_for_the_same_seed_and_can_all_be_sent() -> None:
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.slow
 def test_the_soak_runs_as_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert soak.main(["--executions", "12", "--concurrency", "3", "--env", "base", "--json"]) == 0
 

@@ -182,6 +182,7 @@ def published(name: str) -> str:
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_mcp_server_time_answers() -> None:
     entry = {"command": published("mcp-server-time"), "args": ["--local-timezone=UTC"]}
     with anyio.fail_after(60):
@@ -193,6 +194,7 @@ async def test_mcp_server_time_answers() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_mcp_server_git_answers(tmp_path: Path) -> None:
     await anyio.run_process(["git", "init", "-q", str(tmp_path)])
     entry = {"command": published("mcp-server-git"), "args": ["--repository", str(tmp_path)]}

@@ -48,6 +48,7 @@ def test_the_transcript_is_as_recorded(servers: Path, version: str) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+@pytest.mark.slow
 async def test_the_sdk_lists_three_tools_and_runs_code(servers: Path, mode: str, version: str) -> None:
     from mcp import Client, MCPError, StdioServerParameters
 
@@ -79,6 +80,7 @@ async def test_the_sdk_lists_three_tools_and_runs_code(servers: Path, mode: str,
 
 @pytest.mark.anyio
 @pytest.mark.req("A-071")
+@pytest.mark.slow
 async def test_a_call_that_the_sdk_gives_up_in_the_modern_era_is_cancelled(servers: Path) -> None:
     from mcp import Client, StdioServerParameters
 

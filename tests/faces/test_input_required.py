@@ -178,6 +178,7 @@ def test_a_call_nobody_comes_back_for_ends_denied(config: Path) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_the_sdk_answers_by_itself(config: Path) -> None:
     from mcp import Client, StdioServerParameters
     from mcp.types import ElicitResult

@@ -69,6 +69,7 @@ def test_what_cannot_be_previewed_is_a_tool_error(client: RawClient, arguments: 
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_the_sdk_gets_a_preview(config: Path) -> None:
     from mcp import Client, StdioServerParameters
 

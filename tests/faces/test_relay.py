@@ -246,6 +246,7 @@ def test_a_server_that_asks_too_often_is_refused(clients: Clients) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.slow
 async def test_the_sdk_answers_servers_of_every_era(config: Path, mode: str) -> None:
     from mcp import Client, StdioServerParameters
     from mcp.types import CreateMessageResult, ElicitResult, TextContent

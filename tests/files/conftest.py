@@ -23,7 +23,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(scope="session", params=["bubblewrap", "zygote"])
+@pytest.fixture(scope="session", params=[pytest.param("bubblewrap", marks=pytest.mark.slow), "zygote"])
 async def app(request: pytest.FixtureRequest) -> AsyncGenerator[App]:
     backend = request.param
     try:

@@ -129,7 +129,7 @@ def _text_of_document(call: ToolCall, arguments: object) -> object:
     return {"ok": True, "data_from": "structured", "raw": {"structuredContent": {"content": content}}}
 
 
-@pytest.fixture(params=["system", "wheel"])
+@pytest.fixture(params=["system", pytest.param("wheel", marks=pytest.mark.slow)])
 async def each_kernel(request: pytest.FixtureRequest, open_kernel: Opener) -> NodeProbe:
     """The same on the oldest and the newest Node.js that this machine has."""
     return await open_kernel(other_image=await image_with(node_of(request.param)))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-BOTH = pytest.mark.parametrize("backend", ["bubblewrap", "zygote"])
+BOTH = pytest.mark.parametrize("backend", [pytest.param("bubblewrap", marks=pytest.mark.slow), "zygote"])
 MODES = pytest.mark.parametrize("limits", ["auto", "rlimits"])
 MIB = 1024**2
 FILL = f"import mmap\nshared = mmap.mmap(-1, {400 * MIB})\nfor at in range(0, {400 * MIB}, 4096): shared[at] = 1"

@@ -31,7 +31,7 @@ def data() -> Generator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.mark.parametrize("backend", ["zygote", "bubblewrap"])
+@pytest.mark.parametrize("backend", ["zygote", pytest.param("bubblewrap", marks=pytest.mark.slow)])
 async def test_code_runs_with_a_data_folder_below_tmp_and_does_not_see_it(backend: str, data: Path) -> None:
     async with open_app(data_dir=data, backend=backend) as app:
         there = app.runtime.sandbox_spec.image.python

@@ -116,6 +116,7 @@ result = [await call(blocks), await call(blocks[1:2])]
     assert image == [blocks[1:2], blocks[1:2]]
 
 
+@pytest.mark.slow
 async def test_a_database_that_is_locked_is_said_and_written_to_afterwards(tmp_path: Path) -> None:
     path = tmp_path / "data.db"
     with sqlite3.connect(path) as database:

@@ -107,7 +107,7 @@ async def open_hub(
         yield Hub(app, folder)
 
 
-@pytest.mark.parametrize("backend", ["zygote", "bubblewrap"])
+@pytest.mark.parametrize("backend", ["zygote", pytest.param("bubblewrap", marks=pytest.mark.slow)])
 async def test_a_rehearsal_sends_only_reads_and_the_approved_run_sends_the_rest_once(
     tmp_path: Path, backend: str
 ) -> None:
@@ -320,7 +320,7 @@ result = [
 """
 
 
-@pytest.mark.parametrize("backend", ["zygote", "bubblewrap"])
+@pytest.mark.parametrize("backend", ["zygote", pytest.param("bubblewrap", marks=pytest.mark.slow)])
 async def test_code_finds_no_plan_and_cannot_answer_one(tmp_path: Path, backend: str) -> None:
     path = plans_path(DATA)
     code = ATTACK.format(paths=[str(path), f"/proc/1/root{path}"])

@@ -27,6 +27,7 @@ FORMS = 4  # of every_way.mjs
 
 @pytest.mark.req("H-008", "H-012", "H-014", "H-016", "H-089")
 @pytest.mark.parametrize("path", sorted(TOOLLISTS.glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.slow
 async def test_every_tool_of_a_published_server_gets_exactly_the_arguments_given(path: Path, tmp_path: Path) -> None:
     recorded = json.loads(path.read_text(encoding="utf-8"))
     listing, record = tmp_path / "tools.json", tmp_path / "calls.jsonl"

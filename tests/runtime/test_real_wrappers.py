@@ -27,6 +27,7 @@ CANNOT_BE_CALLED = {"schema_false", "not_an_object"}  # their schemas allow no o
 
 @pytest.mark.req("H-006", "H-016", "H-037", "H-039", "H-089")
 @pytest.mark.parametrize("path", sorted(TOOLLISTS.glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.slow
 async def test_every_tool_of_a_published_server_gets_exactly_the_arguments_given(path: Path, tmp_path: Path) -> None:
     recorded = json.loads(path.read_text(encoding="utf-8"))
     seen, wanted = await calls_through_a_sandbox(recorded["result"]["tools"], recorded["server"], tmp_path)

@@ -23,7 +23,7 @@ result = [attempt(path) for path in {paths!r}] + sorted(names & {{"receipts.pem"
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("backend", ["zygote", "bubblewrap"])
+@pytest.mark.parametrize("backend", ["zygote", pytest.param("bubblewrap", marks=pytest.mark.slow)])
 async def test_no_sandbox_reads_the_key_or_finds_it(backend: str) -> None:
     await anyio.to_thread.run_sync(SigningKeys(keys_dir(DATA)).current)
     paths = [str(keys_dir(DATA) / "receipts.pem"), str(journal_path(DATA)), "/proc/1/root" + str(keys_dir(DATA))]

@@ -162,7 +162,7 @@ async def policy_file(folder: Path, text: str) -> Any:
     return await anyio.to_thread.run_sync(load)
 
 
-@pytest.mark.parametrize("backend", ["zygote", "bubblewrap"])
+@pytest.mark.parametrize("backend", ["zygote", pytest.param("bubblewrap", marks=pytest.mark.slow)])
 async def test_parallel_calls_come_out_the_same_without_a_server(backend: str, tmp_path: Path) -> None:
     listing, calls = tmp_path / "tools.json", tmp_path / "calls.jsonl"
     tools = [{"name": "put", "inputSchema": {"type": "object"}}]
@@ -189,7 +189,7 @@ async def test_replies_come_in_the_order_of_then(past: Past) -> None:
     assert report.same, report.to_json()
 
 
-@pytest.mark.parametrize("name", ["zygote", "bubblewrap"])
+@pytest.mark.parametrize("name", ["zygote", pytest.param("bubblewrap", marks=pytest.mark.slow)])
 async def test_clock_randomness_and_the_order_of_sets_are_those_of_then(name: str, past: Past) -> None:
     envelope = past["chance"]
     if name == "bubblewrap":

@@ -178,6 +178,7 @@ def test_what_is_looked_for_would_be_found(host: Host) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGABRT, signal.SIGSEGV])
+@pytest.mark.slow
 def test_a_host_that_crashes_writes_no_memory_to_disk(host: Host, number: signal.Signals) -> None:
     code = "from servers import leaky\nprint('calling', flush=True)\nawait leaky.hang()"
     command = ("run", "--config", "servers.json", "-c", code)
@@ -215,6 +216,7 @@ print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), resource.getrlimit(resource.RLIMIT
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_tokens_that_a_server_and_its_issuer_repeat_arrive_nowhere(host: Host, data: Path) -> None:
     async with open_issuer() as issuer:
         issuer.echoes_token = True

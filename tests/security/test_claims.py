@@ -16,6 +16,7 @@ from security.evidence import attacks_by_claim
 
 CLAIMS = read_claims()
 MATRIX = [pytest.param(name, mode, id=f"{name} {mode}") for name in sorted(BACKENDS) for mode in MODES]
+"""Four ways; `make test` plays the quick attacks in each, `make test-all` all of them."""
 
 
 @pytest.mark.anyio
