@@ -34,7 +34,7 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def _env() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("MOONPOOL_")}
+    return {k: v for k, v in os.environ.items() if k == "MOONPOOL_DATA_DIR" or not k.startswith("MOONPOOL_")}
 
 
 def test_every_row_without_the_data_environment_is_measured(document: dict[str, Any]) -> None:

@@ -57,7 +57,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "STANDING_WITHIN_S", 20)
 
 
-@pytest.fixture(params=["stdio", "Streamable HTTP"])
+@pytest.fixture(params=["stdio", pytest.param("Streamable HTTP", marks=pytest.mark.slow)])
 def way(request: pytest.FixtureRequest) -> dict[str, Any]:
     if request.param == "stdio":
         return command("late.py")

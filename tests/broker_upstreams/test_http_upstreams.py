@@ -90,6 +90,7 @@ async def test_an_endpoint_of_another_origin_is_refused(echo_http: HttpServer) -
 
 
 @pytest.mark.parametrize("path", ["/stateful", "/sse"])
+@pytest.mark.slow
 async def test_a_restarted_server_is_found_again(path: str, own_echo_http: HttpServer) -> None:
     with anyio.fail_after(60):
         async with upstream({"url": own_echo_http.url(path)}, known_eras={"srv": "2025-11-25"}) as srv:
