@@ -2,8 +2,8 @@
 # Where packages come from is this machine's own setting: see src/moonpool/environments/package_index.py.
 
 PYTHON ?= python3
-# One more than the cores: much of a test is waiting for processes and namespaces to come and go.
-WORKERS ?= $$(( $$(nproc) + 1 ))
+# Two more than the cores: much of a test is waiting for processes and namespaces to come and go.
+WORKERS ?= $$(( $$(nproc) + 2 ))
 PYTEST_OPTIONS ?=
 BENCH_OPTIONS ?=
 VENV := .venv/bin

@@ -62,7 +62,16 @@ async def opened(kind: str, server: HttpServer) -> AsyncGenerator[Upstream]:
         yield found
 
 
-@pytest.fixture(params=["fake", "stdio", "stdio of the SDK", "http 2026-07-28", "http sessions", "legacy sse"])
+@pytest.fixture(
+    params=[
+        "fake",
+        "stdio",
+        pytest.param("stdio of the SDK", marks=pytest.mark.slow),
+        "http 2026-07-28",
+        "http sessions",
+        "legacy sse",
+    ]
+)
 def kind(request: pytest.FixtureRequest) -> str:
     return request.param
 

@@ -42,7 +42,7 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.mark.anyio
 @pytest.mark.req("H-051")
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
 async def test_a_client_sees_one_tool_and_its_code_finds_and_calls_the_others(config: Path, mode: str) -> None:
     from mcp import Client, MCPError, StdioServerParameters
 

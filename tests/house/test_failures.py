@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from house.tracked import ROOT
 
 FAILING = """
@@ -53,6 +55,7 @@ def test_the_last_lines_name_tests_logs_and_the_command_that_repeats_one(tmp_pat
     assert f"seed: {re.search(r'seed=([0-9]+)', last[-1])[1]} " in done.stdout  # pyright: ignore[reportOptionalSubscript]
 
 
+@pytest.mark.slow
 def test_the_seed_makes_the_same_choices_again(tmp_path: Path) -> None:
     file = tmp_path / "test_failing.py"
     file.write_text(FAILING.replace("assert number < 1000, number", "print(number)"), encoding="utf-8")

@@ -58,7 +58,7 @@ async def backend_of(name: str, folder: Path, groups: LimitGroups) -> AsyncGener
             await backend.close()
 
 
-@pytest.fixture(params=sorted(REAL))
+@pytest.fixture(params=["zygote", pytest.param("bubblewrap", marks=pytest.mark.slow)])
 async def backend(
     request: pytest.FixtureRequest, state_dir: Path, groups: LimitGroups
 ) -> AsyncGenerator[ZygoteBackend | BubblewrapBackend]:

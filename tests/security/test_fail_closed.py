@@ -75,7 +75,7 @@ LACKS = [
 COMMANDS = [
     pytest.param(("run", "-c", "print(1)"), id="run"),
     pytest.param(("run", "--session", "unfit", "-c", "print(1)"), id="session", marks=pytest.mark.slow),
-    pytest.param(("mcp",), id="mcp"),
+    pytest.param(("mcp",), id="mcp", marks=pytest.mark.slow),
 ]
 
 

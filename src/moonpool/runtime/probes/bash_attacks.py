@@ -39,7 +39,7 @@ attempt dmesg "$no" dmesg
 attempt chrt "$no|failed" chrt -f 1 true
 attempt renice "$no" renice -n -5 $$
 attempt setcap "$no|Failed" setcap cap_net_raw+ep /tmp/x
-attempt chown "$no|Invalid" bash -c 'touch /tmp/owned && chown root /tmp/owned'
+attempt chown "$no|Invalid" bash -c 'touch /tmp/owned && chown 0 /tmp/owned'
 """,
     ),
     Probe(
