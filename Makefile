@@ -12,7 +12,7 @@ export PYTHON
 
 # A run reads a test's source once, not once per worker and run, whatever the caller's environment says.
 unexport PYTHONDONTWRITEBYTECODE
-PYTEST := PYTHONWARNDEFAULTENCODING=1 $(VENV)/python -m pytest -n $(WORKERS) --dist worksteal --inline-snapshot=disable
+PYTEST := PYTHONWARNDEFAULTENCODING=1 $(VENV)/python -m pytest -n $(WORKERS) --dist worksteal -p no:inline_snapshot
 
 .PHONY: setup setup-demo launcher demo test test-all lint bench format goldens clean
 

@@ -42,9 +42,7 @@ TOKEN = "demo-7f3a9c51"  # noqa: S105  stands for a real credential: the git ser
 
 async def main() -> None:
     """Set the scene, run both programs, account for everything. Nothing is left, and nothing that lies here is used."""
-    # Not below /tmp, which a sandbox covers with its own; and sandboxes must be able to pass.
-    with tempfile.TemporaryDirectory(prefix="moonpool-demo-", dir="/var/tmp") as scratch:
-        Path(scratch).chmod(0o755)
+    with new_folder() as scratch:
         repository = Path(scratch) / "repository"
         make_repository(repository)
         config = write_config(Path(scratch) / "servers.json", repository)
@@ -59,6 +57,13 @@ async def main() -> None:
             envelope = await show_history(app, meter)
             await show_escape(app)
             show_accounts(app, envelope, meter)
+
+
+def new_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder for everything. Not below /tmp, which a sandbox covers with its own; and sandboxes must be able to pass."""
+    folder = tempfile.TemporaryDirectory(prefix="moonpool-demo-", dir="/var/tmp")  # noqa: SIM115  the caller closes it
+    Path(folder.name).chmod(0o755)
+    return folder
 
 
 def write_config(path: Path, repository: Path) -> Path:
