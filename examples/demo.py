@@ -60,8 +60,8 @@ async def main() -> None:
 
 
 def new_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder for everything. Not below /tmp, which a sandbox covers with its own; and sandboxes must be able to pass."""
-    folder = tempfile.TemporaryDirectory(prefix="moonpool-demo-", dir="/var/tmp")  # noqa: SIM115  the caller closes it
+    """A folder for everything that sandboxes may pass. Not below /tmp, which a sandbox covers with its own."""
+    folder = tempfile.TemporaryDirectory(prefix="moonpool-demo-", dir="/var/tmp")
     Path(folder.name).chmod(0o755)
     return folder
 
