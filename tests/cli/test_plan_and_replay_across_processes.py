@@ -17,6 +17,7 @@ from cli.console import moonpool, raw_server, write_config
 from cli.test_approvals import Running, approvals, listed
 from moonpool.bootstrap import open_recordings
 from moonpool.settings import Settings
+from process_tree import children_of
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -72,8 +73,12 @@ def test_an_execution_whose_host_was_killed_is_replayed_as_far_as_its_record(tmp
     config = hub(tmp_path, {"deaf": raw_server("hangs-on-call")}, allow=["*"])
     with Running(tmp_path, data, config, command=("run", "-c", code)) as running:
         wait_until(lambda: _recorded_replies(tmp_path, data) == 1, within_s=40)
+        servers = {pid for pid in children_of(running.process.pid) if b"hangs-on-call" in _command_line(pid)}
         running.process.send_signal(signal.SIGKILL)
         running.process.wait()
+    for pid in servers:  # it reads nothing while it hangs, so it never hears that its host is gone
+        os.kill(pid, signal.SIGKILL)
+    assert len(servers) == 1
     (recorded,) = _recordings(tmp_path, data)
     replayed = moonpool(tmp_path, "replay", recorded["run_id"], "--json", MOONPOOL_DATA_DIR=str(data))
     report = json.loads(replayed.stdout)
@@ -81,6 +86,10 @@ def test_an_execution_whose_host_was_killed_is_replayed_as_far_as_its_record(tmp
     assert "here" in str(report["envelope"])
     assert any("the host ended before the execution did" in note for note in report["notes"])
     assert arrived(tmp_path) == ["a"]
+
+
+def _command_line(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def _recordings(home: Path, data: Path) -> list[dict[str, Any]]:
