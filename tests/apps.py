@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from commands.preloaded import import_host
 from moonpool.bootstrap import App, assemble
 from moonpool.broker.approval import AutoApprover
 from moonpool.broker.config import parse_config
@@ -35,6 +36,7 @@ def fresh_data(folder: Path) -> Path:
     return folder
 
 
+import_host()  # else the first test that needs a module pays for it, or waits for another's import
 DATA = fresh_data(run_folder() / f"p{os.getpid()}")
 """This process's data folder. It goes with the run's."""
 
