@@ -194,7 +194,10 @@ class Kernel:
             nesting.call_next(loop, hold.settle)
         elif nesting.is_in_asyncio(frame):
             hold.note()
-            _thread.start_new_thread(_interrupt_again, (hold,))
+            try:
+                _thread.start_new_thread(_interrupt_again, (hold,))
+            except RuntimeError:  # the sandbox may have no more threads: better a lost callback than no interrupt
+                hold.settle()
         else:
             hold.interrupt()
 
