@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from borrowed import borrowed_backend
 from commands.preloaded import import_host
 from moonpool.bootstrap import App, assemble
 from moonpool.broker.approval import AutoApprover
@@ -37,6 +38,7 @@ def fresh_data(folder: Path) -> Path:
 
 
 import_host()  # else the first test that needs a module pays for it, or waits for another's import
+_OF_BACKENDS = {"data_dir", "backend", "limits", "environment"}
 DATA = fresh_data(run_folder() / f"p{os.getpid()}")
 """This process's data folder. It goes with the run's."""
 
@@ -53,15 +55,29 @@ async def open_app(
     *,
     approver: Approver | None = None,
     serving: bool = False,
+    shared: bool = True,
     **settings: Any,
 ) -> AsyncGenerator[App]:
-    """An application over `servers` (name -> configuration entry)."""
+    """An application over `servers` (name -> configuration entry).
+
+    Its sandboxes are forked from zygotes that the tests of a worker share, unless it has settings of its own for them
+    or is not `shared`.
+    """
     text = json.dumps({"mcpServers": servers or {}}).encode()
     config = parse_config(text, source="test", environ=os.environ) if servers else None
     chosen = Settings.load({}, **{"data_dir": DATA, "manifest_ttl_s": 0.001, **settings})
-    async with assemble(
-        chosen, config=config, approver=approver or AutoApprover(), environ=os.environ, serving=serving
-    ) as app:
+    sharing = shared and not _OF_BACKENDS & settings.keys()
+    async with (
+        borrowed_backend(chosen, DATA) if sharing else nullcontext() as backend,
+        assemble(
+            chosen,
+            config=config,
+            approver=approver or AutoApprover(),
+            environ=os.environ,
+            serving=serving,
+            backend=backend,
+        ) as app,
+    ):
         yield app
 
 

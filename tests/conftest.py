@@ -17,9 +17,10 @@ from hypothesis import settings
 import profiles
 from failures import Failures
 from run_folder import run_folder
+from worker import one_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import AsyncGenerator, Generator
 
 # A shell that runs tests in the background has them ignore SIGINT, and `nohup` SIGHUP; what they start would, too.
 for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
@@ -70,10 +71,16 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"seed: {config.option.hypothesis_seed} (again with --hypothesis-seed)"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """The host runs on asyncio only: it registers raw file descriptors with the loop (decision 0002)."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+async def _one_loop(anyio_backend: str) -> AsyncGenerator[None]:
+    async with one_loop():
+        yield
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -103,6 +103,7 @@ class Desk:
         return json.loads(output)["result"]["data"]
 
 
+@pytest.mark.slow
 @pytest.mark.req("E-020", "E-022", "E-043")
 async def test_log_in_run_renew_and_be_asked_for_more(issuers: list[Issuer], tmp_path: Path, data: Path) -> None:
     issuer, desk = issuers[0], Desk(tmp_path, data, issuers[:1])

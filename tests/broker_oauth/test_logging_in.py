@@ -38,11 +38,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def issuer() -> AsyncGenerator[Issuer]:
     async with open_issuer() as opened:
         yield opened

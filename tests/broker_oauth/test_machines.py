@@ -30,11 +30,6 @@ MACHINE = {"client_id": "robot", "client_secret": "s-1234567", "grant": "client_
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def issuer() -> AsyncGenerator[Issuer]:
     async with open_issuer() as opened:
         opened.clients["robot"] = {"client_secret": "s-1234567"}

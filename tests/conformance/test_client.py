@@ -19,11 +19,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(400), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def verdicts(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[tuple[str, str], Verdict]:

@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from moonpool.bootstrap import App
 
 
-@pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="session", params=[pytest.param("bubblewrap", marks=pytest.mark.slow), "zygote"])
 async def app(request: pytest.FixtureRequest) -> AsyncGenerator[App]:
     backend = request.param

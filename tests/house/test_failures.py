@@ -14,7 +14,12 @@ import pytest
 from house.tracked import ROOT
 
 FAILING = """
+import pytest
 from hypothesis import given, strategies
+
+@pytest.fixture(scope="session")
+def anyio_backend():
+    return "asyncio"
 
 @given(strategies.integers(0, 1 << 40))
 def test_chosen_at_random(number):

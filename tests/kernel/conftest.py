@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="session")
 async def image() -> ImageSpec:
     return await image_of("base")
 

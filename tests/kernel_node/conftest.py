@@ -48,11 +48,6 @@ GOOGLE_DRIVE = ServerListing(
 
 
 @pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="session")
 async def node() -> Runtime:
     """The Node.js that the product finds, with what it needs for TypeScript."""
     node = node_of("system")

@@ -15,11 +15,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="session")
 async def app() -> AsyncGenerator[App]:
     async with open_app({"echo": fixture_server("echo.py", allow=["*"], deny=["text"])}) as opened:
         yield opened

@@ -1,10 +1,3 @@
 """Everything here talks to servers as others publish them, through the whole product."""
 
 from __future__ import annotations
-
-import pytest
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"

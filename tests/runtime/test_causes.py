@@ -141,7 +141,7 @@ async def test_processor_time_of_children_that_are_gone_counts(backend: str) -> 
 
 
 @BOTH
-@MODES
+@pytest.mark.parametrize("limits", ["auto", pytest.param("rlimits", marks=pytest.mark.slow)])
 async def test_wall_clock_time_stays_a_timeout(backend: str, limits: str, monkeypatch: pytest.MonkeyPatch) -> None:
     deaf = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)"
     async with app_in(limits, backend) as app:
@@ -216,7 +216,7 @@ async def test_nothing_of_an_application_is_left_among_the_control_groups() -> N
         beside = {top.parent for top in groups.tops.values()}
         ours = f"moonpool-*-{os.getpid()}-*"  # other processes come and go meanwhile
         before = {folder for place in beside for folder in place.glob(ours)}
-        async with open_app(serving=True, pool_low=1) as app:
+        async with open_app(serving=True, pool_low=1, shared=False) as app:
             assert (await run(app, "result = 1")).data == 1
             during = {folder for place in beside for folder in place.glob(ours)} - before
     assert during

@@ -79,6 +79,7 @@ result = [doc.structuredContent["content"], doc["content"], same == doc, type(sa
     assert envelope.data == ["Text of abc123.", "Text of abc123.", True, "ToolCallResult"]
 
 
+@pytest.mark.slow
 @pytest.mark.req("H-096")
 async def test_fifty_megabytes_stay_inside_and_one_number_comes_out() -> None:
     code = """

@@ -19,11 +19,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def app() -> AsyncGenerator[App]:
     async with open_app({"my-sheets": fixture_server("sheets.py"), "echo": fixture_server("echo.py")}) as opened:
         yield opened

@@ -26,7 +26,7 @@ from moonpool.store.private_files import StoreFolderError
 if TYPE_CHECKING:
     from moonpool.core.audit_records import AuditRecord
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 WRECKS = Path(__file__).parents[1] / "fixtures" / "library_wrecks.py"
 OTHER = action("other", 3)

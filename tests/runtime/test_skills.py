@@ -35,11 +35,6 @@ FOLDER = "/wrappers/current/skills/invoice-check"
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 def store() -> LibraryStore:
     data = DATA / "with-skills"
     shutil.rmtree(data, ignore_errors=True)

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_an_application_tells_what_its_pool_and_zygotes_did() -> None:
-    async with open_app(serving=True, pool_low=1, pool_high=2) as app:
+    async with open_app(serving=True, pool_low=1, pool_high=2, shared=False) as app:
         app.runtime.pool.fill(app.runtime.sandbox_spec)
         with anyio.fail_after(60):
             while app.runtime.statistics().ready < 1:  # noqa: ASYNC110

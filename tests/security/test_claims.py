@@ -20,9 +20,9 @@ EXAMINED = [
     pytest.param(name, mode, quick, id=f"{name} {mode} {'quick' if quick else 'full'}", marks=marks)
     for name, mode in MATRIX
     for quick, marks in ((True, ()), (False, pytest.mark.slow))
-    if not quick or mode == MODES[0 if name == "zygote" else -1]
+    if not quick or (name, mode) == ("zygote", MODES[0])
 ]
-"""Each backend once with the quick attacks, with control groups and without; with all attacks four ways."""
+"""The default with the quick attacks; both backends, with control groups and without, with all."""
 
 
 @pytest.mark.anyio

@@ -221,7 +221,7 @@ async def test_half_a_surrogate_pair_is_answered_and_the_session_goes_on() -> No
 
 
 @pytest.mark.claim("C-LIM-7")
-@pytest.mark.parametrize("stream", [1, 2])
+@pytest.mark.parametrize("stream", [1, pytest.param(2, marks=pytest.mark.slow)])
 async def test_a_flood_of_output_is_ended_and_the_host_stays_small(stream: int) -> None:
     async with open_app() as app:
         await run(app, "result = 1")

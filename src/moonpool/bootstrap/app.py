@@ -96,20 +96,22 @@ async def assemble(
     environ: Mapping[str, str],
     serving: bool = False,
     progress: ProgressSink | None = None,
-    upstreams_wanted: bool = True,
+    backend: SandboxBackend | None = None,
 ) -> AsyncGenerator[App]:
     """Build the application. Raises HostUnfitError, ConfigError and what the rooms raise at start.
 
     `serving` keeps a pool of ready sandboxes; a single command does not. `progress` hears of environments being built.
+    A `backend` is one that several applications share; its owner closes it.
     """
     data = data_folder(settings, environ)
     policy = await asyncio.to_thread(policy_in_force, settings, config)  # first: without it nothing may start
     async with AsyncExitStack() as stack:
-        folder = stack.enter_context(run_folder(data / "run"))
-        backend = make_backend(settings, folder, await limit_groups(stack, settings))
+        if backend is None:
+            folder = stack.enter_context(run_folder(data / "run"))
+            backend = make_backend(settings, folder, await limit_groups(stack, settings))
+            stack.push_async_callback(backend.close)
         if missing := backend.missing_features():
             raise HostUnfitError(tuple(missing))
-        stack.push_async_callback(backend.close)
         environment = await resolve_environment(
             settings.environment, root=data / "environments", uid=sandbox_uid(), progress=progress
         )
@@ -131,7 +133,7 @@ async def assemble(
         toolbox = await open_toolbox(
             stack,
             settings,
-            config if upstreams_wanted else None,
+            config,
             environ,
             drift,
             handlers=Relay(redactor, journal, expiry_s=settings.approval_expiry_s).handlers_for,
