@@ -221,7 +221,8 @@ def make(language: str, runtimes: "dict[str, str]") -> "Companion | None":
     if language == "node":
         from moonpool_guest.node.companion import NodeCompanion
 
-        return NodeCompanion(runtimes.get("node", ""), tools=runtimes.get("node tools", ""))
+        reserved = int(runtimes.get("node reserves", "0"))
+        return NodeCompanion(runtimes.get("node", ""), tools=runtimes.get("node tools", ""), reserved_bytes=reserved)
     if language == "bash":
         from moonpool_guest.bash.companion import BashCompanion
 

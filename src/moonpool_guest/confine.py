@@ -22,6 +22,8 @@ from moonpool_guest import linux
 
 CHANNEL_FD = 3
 UID_INSIDE = 1000
+DATA_RESERVED_BYTES_MAX = 512 * 1024**2
+"""What V8 reserves for code from Node.js 24 on."""
 
 WORKSPACE = "/workspace"
 HOME = "/home/user"
@@ -159,9 +161,13 @@ def _mount(spec: "dict[str, Any]") -> None:
 
 
 def apply_limits(limits: "dict[str, int]") -> None:
-    """Set soft and hard resource limits, e.g. `{"NPROC": 64}`."""
+    """Set soft and hard resource limits, e.g. `{"NPROC": 64}`.
+
+    RLIMIT_DATA is a second layer behind the control group; a companion may raise it by what it only reserves.
+    """
     for name, value in limits.items():
-        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+        hard = value + DATA_RESERVED_BYTES_MAX if name == "DATA" else value
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, hard))
 
 
 def _drop() -> None:

@@ -60,8 +60,8 @@ async def test_what_the_server_says_about_itself_is_kept() -> None:
     [
         pytest.param("", "stdio", None, id="stdio 2026-07-28"),
         pytest.param("", "stdio", "2025-11-25", id="stdio 2025-11-25"),
-        pytest.param("--sdk", "stdio", None, id="stdio of the SDK 2026-07-28"),
-        pytest.param("--sdk", "stdio", "2025-11-25", id="stdio of the SDK 2025-11-25"),
+        pytest.param("--sdk", "stdio", None, id="stdio of the SDK 2026-07-28", marks=pytest.mark.slow),
+        pytest.param("--sdk", "stdio", "2025-11-25", id="stdio of the SDK 2025-11-25", marks=pytest.mark.slow),
         pytest.param("/mcp", "http", None, id="http 2026-07-28"),
         pytest.param("/sse", "sse", "2025-11-25", id="legacy sse 2025-11-25"),
     ],

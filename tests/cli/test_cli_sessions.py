@@ -103,8 +103,10 @@ def test_a_host_process_that_was_killed_is_replaced_and_the_person_told(tmp_path
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        pytest.param(["--env", "data"], "environment 'base', not 'data'", id="environment"),
-        pytest.param(["--backend", "bubblewrap"], "backend 'zygote', not 'bubblewrap'", id="backend"),
+        pytest.param(["--env", "data"], "environment 'base', not 'data'", id="environment", marks=pytest.mark.slow),
+        pytest.param(
+            ["--backend", "bubblewrap"], "backend 'zygote', not 'bubblewrap'", id="backend", marks=pytest.mark.slow
+        ),
         pytest.param(["--config", "other.json"], "other servers", id="configuration"),
     ],
 )

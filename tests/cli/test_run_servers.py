@@ -19,8 +19,10 @@ HASTY = {"allow": ["*"], "timeout_s": 1.0}
     ("entry", "said"),
     [
         pytest.param({"command": "no-such-command-here"}, "was not found; install it", id="missing command"),
-        pytest.param(raw_server("garbage", **BRIEF), "not MCP", id="prints garbage"),
-        pytest.param(raw_server("close-at-once", **BRIEF), "exit status 3", id="closes at once"),
+        pytest.param(raw_server("garbage", **BRIEF), "not MCP", id="prints garbage", marks=pytest.mark.slow),
+        pytest.param(
+            raw_server("close-at-once", **BRIEF), "exit status 3", id="closes at once", marks=pytest.mark.slow
+        ),
         pytest.param(raw_server("never-answers", **BRIEF), "within 1 s", id="never answers"),
         pytest.param({"url": "http://127.0.0.1:9/mcp", "moonpool": BRIEF}, "http://127.0.0.1:9", id="nobody listens"),
     ],

@@ -65,7 +65,7 @@ def leave(client: RawClient) -> None:
     client.process.stdin.close()
 
 
-@pytest.mark.parametrize("yes", [True, False])
+@pytest.mark.parametrize("yes", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_run_in_the_queue_outlives_its_client(config: Path, queue: Approvals, yes: bool) -> None:
     with RawClient(config, approve="queue", EOF_GRACE_S="0.5") as client:
         client.handshake()

@@ -219,6 +219,7 @@ async def test_a_bomb_is_refused_before_it_fills_the_disk(bench: Workbench, name
     assert await bench.run(USED_BYTES) == used
 
 
+@pytest.mark.slow
 async def test_more_entries_than_the_sandbox_may_hold_leave_nothing(bench: Workbench) -> None:
     entries = tar_of(*(member(f"{number}", type=tarfile.DIRTYPE) for number in range(20_001)))
     with anyio.fail_after(60), pytest.raises((ArchiveRefusedError, DiskQuotaError)):

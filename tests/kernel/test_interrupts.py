@@ -89,9 +89,7 @@ async def test_an_interrupt_ends_the_code_and_keeps_the_state_every_time(kernel:
     assert (await kernel.run(after)).result == [True, True]
 
 
-async def test_an_interrupt_while_a_callback_sets_a_result_loses_nobody_s_wake_up(kernel: Probe) -> None:
-    """It arrives in `call_soon`, with which `set_result` queues the waiting task: there nothing may be raised."""
-    code = """
+INTERRUPTED_IN_CALL_SOON = """
 import asyncio, itertools, os, signal
 loop, future = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
 async def wait():
@@ -105,9 +103,29 @@ await asyncio.sleep(0)
 loop.call_soon(interrupted_within_call_soon)
 await asyncio.sleep(100)
 """
-    run = await kernel.run(code)
+
+
+async def test_an_interrupt_while_a_callback_sets_a_result_loses_nobody_s_wake_up(kernel: Probe) -> None:
+    """It arrives in `call_soon`, with which `set_result` queues the waiting task: there nothing may be raised."""
+    run = await kernel.run(INTERRUPTED_IN_CALL_SOON)
     assert run.error == ("KeyboardInterrupt", "the execution was interrupted")
     assert (await kernel.run("result = [task.done(), task.cancelled()]")).result[0] is True
+
+
+async def test_an_interrupt_in_asyncio_s_code_comes_where_no_thread_can_be_started(kernel: Probe) -> None:
+    """What raises it later is a thread."""
+    no_more_threads = """
+import threading
+held = threading.Event()
+try:
+    while True:
+        threading.Thread(target=held.wait, daemon=True).start()
+except RuntimeError:
+    pass
+"""
+    run = await kernel.run(no_more_threads + INTERRUPTED_IN_CALL_SOON)
+    assert run.error == ("KeyboardInterrupt", "the execution was interrupted")
+    assert (await kernel.run("held.set()\nresult = 1")).result == 1
 
 
 async def test_an_interrupt_while_idle_does_nothing(kernel: Probe) -> None:

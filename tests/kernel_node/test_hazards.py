@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from moonpool.sandboxes.base import SandboxLimits
+from kernel_node.probe import NodeProbe, image_with, node_of
+from moonpool.sandboxes.base import SandboxLimits, SandboxSpec
+from moonpool.sandboxes.zygote import ZygoteBackend
+from sandboxes.groups import best_groups
+from sandboxes.images import readable_folder
 
 if TYPE_CHECKING:
     from kernel_node.conftest import Opener
-    from kernel_node.probe import NodeProbe
 
 pytestmark = pytest.mark.anyio
 
 LOST = "the variables of this session's Node are lost"
+SMALL = SandboxLimits(memory_bytes_max=192 * 1024**2, disk_bytes_max=8 * 1024**2)
 MEMORY = SandboxLimits(memory_bytes_max=1536 * 1024**2)
 
 
@@ -31,7 +35,9 @@ async def test_a_full_heap_is_out_of_memory(open_kernel: Opener) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        pytest.param("const all = []; while (true) all.push(Buffer.alloc(64e6, 1))", id="buffers"),
+        pytest.param(
+            "const all = []; while (true) all.push(Buffer.alloc(64e6, 1))", id="buffers", marks=pytest.mark.slow
+        ),
         pytest.param("const all = []; while (true) all.push(new WebAssembly.Memory({ initial: 1024 }))", id="wasm"),
         pytest.param("const all = []; while (true) all.push(new SharedArrayBuffer(64e6))", id="shared memory"),
         pytest.param("'x'.repeat(2 ** 29) + 'y'.repeat(2 ** 29)", id="strings"),
@@ -138,3 +144,22 @@ async def test_a_host_without_node_says_so_and_python_works(open_kernel: Opener,
     run = await kernel.run("result = 1")
     assert run.error[0] == "LanguageUnavailable"
     assert await kernel.python("result = 1") == 1
+
+
+@pytest.mark.parametrize("which", ["system", "wheel"])
+async def test_a_small_sandbox_behind_control_groups_runs_node(which: str) -> None:
+    """RLIMIT_DATA is memory there, and the newer V8 maps 512 MiB for code that it does not touch."""
+    code = (
+        "result = [process.versions.node.split('.')[0] >= 20, new WebAssembly.Memory({ initial: 1 }).buffer.byteLength]"
+    )
+    image = await image_with(node_of(which))
+    with readable_folder() as folder:
+        async with best_groups() as groups:
+            backend = ZygoteBackend(folder, groups)
+            try:
+                kernel = NodeProbe(await backend.open_sandbox(SandboxSpec(image=image, limits=SMALL)))
+                assert (await kernel.run(code)).result == [True, 65536]
+                child = "require('child_process').execFileSync(process.execPath, ['-p', '1 + 1'], { encoding: 'utf8' })"
+                assert (await kernel.run(f"result = {child}")).result == "2\n"
+            finally:
+                await backend.close()

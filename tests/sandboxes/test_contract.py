@@ -12,7 +12,7 @@ from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxClosedError, 
 from moonpool.sandboxes.fake import FakeBackend
 from moonpool.sandboxes.messages import Done, Execute, RecordedTape, ToolCall
 from sandboxes.conftest import REAL
-from sandboxes.images import REQUIRED, skip_unless_required
+from sandboxes.images import REQUIRED, readable_folder, skip_unless_required
 from sandboxes.probe import Probe
 from sandboxes.scripts import (
     ADD,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from pathlib import Path
 
-    from moonpool.sandboxes.base import ImageSpec, SandboxBackend
+    from moonpool.sandboxes.base import ImageSpec, Sandbox, SandboxBackend
     from sandboxes.probe import Run
     from sandboxes.scripts import Program
 
@@ -47,6 +47,7 @@ class Subject:
     image: ImageSpec
     backend: SandboxBackend | None  # None: the fake, of which each program gets its own
     fakes: list[FakeBackend] = field(default_factory=list)
+    sandboxes: list[Sandbox] = field(default_factory=list)
 
     async def open(self, program: Program, *, hash_seed: int | None = None) -> Probe:
         backend = self.backend
@@ -54,24 +55,39 @@ class Subject:
             backend = FakeBackend(program.play)
             self.fakes.append(backend)
         with anyio.fail_after(20):
-            return Probe(await backend.open_sandbox(SandboxSpec(image=self.image, hash_seed=hash_seed)))
+            sandbox = await backend.open_sandbox(SandboxSpec(image=self.image, hash_seed=hash_seed))
+        self.sandboxes.append(sandbox)
+        return Probe(sandbox)
 
     async def run(self, program: Program) -> tuple[Probe, Run]:
         probe = await self.open(program)
         return probe, await probe.run(program.code)
 
 
+@pytest.fixture(scope="session")
+async def real_backends() -> AsyncGenerator[dict[str, SandboxBackend]]:
+    """One of each that isolates, for all tests: what is opened is closed by the test that opened it."""
+    with readable_folder() as folder:
+        backends: dict[str, SandboxBackend] = {name: kind(folder / name) for name, kind in REAL.items()}
+        yield backends
+        with anyio.fail_after(20):
+            for backend in backends.values():
+                await backend.close()
+
+
 @pytest.fixture(params=["bubblewrap", "fake", "zygote"])
-async def subject(request: pytest.FixtureRequest, state_dir: Path, image: ImageSpec) -> AsyncGenerator[Subject]:
+async def subject(
+    request: pytest.FixtureRequest, real_backends: dict[str, SandboxBackend], image: ImageSpec
+) -> AsyncGenerator[Subject]:
     name = request.param
-    backend = REAL[name](state_dir) if name in REAL else None
+    backend = real_backends.get(name)
     if backend is not None:
         skip_unless_required(name, backend.missing_features())
     request.node.user_properties.append(("sandbox backend", name))
     subject = Subject(name, image, backend)
     yield subject
     with anyio.fail_after(20):
-        for one in (*subject.fakes, *([backend] if backend else [])):
+        for one in (*subject.sandboxes, *subject.fakes):
             await one.close()
 
 

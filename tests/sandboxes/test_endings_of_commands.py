@@ -74,7 +74,7 @@ async def kill(host: int, *processes: subprocess.Popen[bytes]) -> list[Path]:
     return folders
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap", "zygote"])
+@pytest.mark.parametrize("backend", ["zygote", pytest.param("bubblewrap", marks=pytest.mark.slow)])
 async def test_a_run_that_is_killed_in_the_middle_of_a_tool_call_leaves_nothing(
     backend: str, tmp_path: Path, graveyard: Graveyard
 ) -> None:

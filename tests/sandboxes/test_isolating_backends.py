@@ -288,6 +288,7 @@ async def test_a_closed_sandbox_leaves_no_process_descriptor_or_slot(
     assert list(state_dir.glob("*/slots/*")) == []
 
 
+@pytest.mark.slow
 async def test_many_opens_at_once_all_succeed(image: ImageSpec, state_dir: Path) -> None:
     backend = ZygoteBackend(state_dir)
     spec = SandboxSpec(image=image)

@@ -9,6 +9,7 @@ threads.
 """
 
 import asyncio
+import contextlib
 import fcntl
 import json
 import os
@@ -16,6 +17,7 @@ import resource
 import signal
 import socket
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 from moonpool_guest import companion, toolcalls
@@ -58,10 +60,14 @@ class NodeCompanion(companion.Companion):
     language = "node"
     process_name = "Node"
 
-    def __init__(self, runtime: str, *, tools: str = "") -> None:
-        """`tools` is the folder of what strips TypeScript's types; empty or not there yet: none."""
+    def __init__(self, runtime: str, *, tools: str = "", reserved_bytes: int = 0) -> None:
+        """`tools` is the folder of what strips TypeScript's types; empty or not there yet: none.
+
+        `reserved_bytes` is what this Node maps writable at its start and does not touch.
+        """
         super().__init__(runtime)
         self._tools = tools
+        self._reserved_bytes = reserved_bytes
         self._link: Link | None = None
         self._alarm = -1
         self._count = 0
@@ -113,7 +119,10 @@ class NodeCompanion(companion.Companion):
             variables = {
                 k: v for k, v in companion.child_variables().items() if not k.startswith(("NODE_", "MOONPOOL_"))
             }
-            self._process = companion.ChildProcess(command, variables, {_LINK_FD: sources[0], _ALARM_FD: sources[1]})
+            with _more_data(self._reserved_bytes):
+                self._process = companion.ChildProcess(
+                    command, variables, {_LINK_FD: sources[0], _ALARM_FD: sources[1]}
+                )
         except OSError as error:
             ours.close()
             raise companion.UnavailableError(f"Node cannot be started: {error.strerror}") from error
@@ -245,6 +254,19 @@ def _not_started(what: str) -> companion.UnavailableError:
 def _told(status: int) -> str:
     code = os.waitstatus_to_exitcode(status)
     return f"status {code}" if code >= 0 else f"signal {-code}"
+
+
+@contextlib.contextmanager
+def _more_data(reserved_bytes: int) -> "Iterator[None]":
+    """A child that is started meanwhile may have so much more data: what it only reserves is not for its code."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if soft != resource.RLIM_INFINITY:
+        more = soft + reserved_bytes
+        resource.setrlimit(resource.RLIMIT_DATA, (more if hard == resource.RLIM_INFINITY else min(more, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 def heap_mib() -> int:

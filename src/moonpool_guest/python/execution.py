@@ -144,10 +144,24 @@ class Interpreter:
 
 
 def _cancel(loop: asyncio.AbstractEventLoop, pending: "set[asyncio.Task[Any]]") -> None:
+    """Cancel these tasks and wait until they have ended, except for those that nothing will ever wake."""
     for task in pending:
         task.cancel()
-    if pending:
-        loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+    while left := [task for task in pending if not task.done()]:
+        live = [task for task in left if not _is_lost(task)]
+        if not live and not getattr(loop, "_ready", ()):
+            break
+        wait = asyncio.wait(live, return_when=asyncio.FIRST_COMPLETED) if live else asyncio.sleep(0)
+        loop.run_until_complete(wait)
+    for task in pending:
+        if task.done() and not task.cancelled():
+            task.exception()  # retrieved: the loop need not report it
+
+
+def _is_lost(task: "asyncio.Task[Any]") -> bool:
+    """Whether what it waited for is over; unless it is about to run, an interrupt took the callback that wakes it."""
+    waited_for = getattr(task, "_fut_waiter", None)
+    return waited_for is not None and waited_for.done()
 
 
 def _exited(error: SystemExit) -> Outcome:

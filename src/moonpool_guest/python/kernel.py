@@ -36,7 +36,12 @@ ENVIRONMENT = {
 }
 _IMPORT_ROOTS = ("/wrappers/current", "/workspace")
 _LIBRARY = ("actions", "skills")
-_RUNTIME_VARIABLES = {"MOONPOOL_NODE": "node", "MOONPOOL_NODE_TOOLS": "node tools", "MOONPOOL_BASH": "bash"}
+_RUNTIME_VARIABLES = {
+    "MOONPOOL_NODE": "node",
+    "MOONPOOL_NODE_TOOLS": "node tools",
+    "MOONPOOL_NODE_RESERVES": "node reserves",
+    "MOONPOOL_BASH": "bash",
+}
 _runtimes: "dict[str, str]" = {}  # paths inside the sandbox, by language
 
 
