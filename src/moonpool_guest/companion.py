@@ -221,8 +221,8 @@ def make(language: str, runtimes: "dict[str, str]") -> "Companion | None":
     if language == "node":
         from moonpool_guest.node.companion import NodeCompanion
 
-        reserved = int(runtimes.get("node reserves", "0"))
-        return NodeCompanion(runtimes.get("node", ""), tools=runtimes.get("node tools", ""), reserved_bytes=reserved)
+        version, tools = runtimes.get("node version", ""), runtimes.get("node tools", "")
+        return NodeCompanion(runtimes.get("node", ""), version=version, tools=tools)
     if language == "bash":
         from moonpool_guest.bash.companion import BashCompanion
 

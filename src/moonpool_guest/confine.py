@@ -23,7 +23,7 @@ from moonpool_guest import linux
 CHANNEL_FD = 3
 UID_INSIDE = 1000
 DATA_RESERVED_BYTES_MAX = 512 * 1024**2
-"""What V8 reserves for code from Node.js 24 on."""
+"""What V8 reserves for code from Node.js 23 on."""
 
 WORKSPACE = "/workspace"
 HOME = "/home/user"

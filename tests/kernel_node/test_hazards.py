@@ -163,3 +163,8 @@ async def test_a_small_sandbox_behind_control_groups_runs_node(which: str) -> No
                 assert (await kernel.run(f"result = {child}")).result == "2\n"
             finally:
                 await backend.close()
+
+
+async def test_webassembly_runs_where_only_addresses_are_limited(kernel: NodeProbe) -> None:
+    code = "result = new WebAssembly.Memory({ initial: 1, maximum: 2 }).grow(1)"
+    assert (await kernel.run(code)).result == 1

@@ -71,7 +71,7 @@ def find_node(*, root: Path, uid: int, environ: Mapping[str, str], home: Path) -
         variables = {
             "MOONPOOL_NODE": str(program),
             "MOONPOOL_NODE_TOOLS": str(tools),
-            "MOONPOOL_NODE_RESERVES": str(_writable_bytes_reserved(version)),
+            "MOONPOOL_NODE_VERSION": version,
         }
         return Runtime(
             language="node",
@@ -94,11 +94,6 @@ def find_bash(*, root: Path, uid: int, environ: Mapping[str, str]) -> Runtime | 
             variables = MappingProxyType({"MOONPOOL_BASH": str(program)})
             return Runtime(language="bash", program=program, version=version, variables=variables)
     return Absence(language="bash", reason=_NO_BASH)
-
-
-def _writable_bytes_reserved(version: str) -> int:
-    """What V8 maps for code when it starts, writable and untouched: RLIMIT_DATA counts it. Measured: 20, 22 and 24."""
-    return 512 * 1024**2 if int(version.partition(".")[0]) > 22 else 0
 
 
 class _UnusableError(Exception):

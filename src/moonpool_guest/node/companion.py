@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from moonpool_guest import companion, toolcalls
+from moonpool_guest.confine import DATA_RESERVED_BYTES_MAX
 from moonpool_guest.node.link import BrokenLinkError, Link
 from moonpool_guest.python.execution import Outcome
 
@@ -50,6 +51,7 @@ _FLAGS = (
 _MIB = 1024 * 1024
 _RESERVED_BYTES = 1300 * _MIB  # addresses that Node 24 takes before it runs anything
 _HEAP_MIB_MIN = 64
+_WASM_ADDRESSES_MIN = 16 * 1024**3
 _STATUSES = frozenset({"ok", "error", "exit", "interrupted"})
 _REHEARSAL = b'const { join } = await import("node:path"); globalThis.result = [join("a", "b")];'
 
@@ -60,14 +62,11 @@ class NodeCompanion(companion.Companion):
     language = "node"
     process_name = "Node"
 
-    def __init__(self, runtime: str, *, tools: str = "", reserved_bytes: int = 0) -> None:
-        """`tools` is the folder of what strips TypeScript's types; empty or not there yet: none.
-
-        `reserved_bytes` is what this Node maps writable at its start and does not touch.
-        """
+    def __init__(self, runtime: str, *, version: str, tools: str = "") -> None:
+        """`tools` is the folder of what strips TypeScript's types; empty or not there yet: none."""
         super().__init__(runtime)
+        self._version = tuple(int(part) for part in version.split(".") if part)
         self._tools = tools
-        self._reserved_bytes = reserved_bytes
         self._link: Link | None = None
         self._alarm = -1
         self._count = 0
@@ -114,12 +113,12 @@ class NodeCompanion(companion.Companion):
         theirs.close()
         os.close(alarm_read)
         config = json.dumps({"folder": FOLDER, "link": _LINK_FD, "alarm": _ALARM_FD, "tools": self._tools})
-        command = [self._runtime, *_FLAGS, f"--max-old-space-size={heap_mib()}", _KERNEL, config]
+        command = [self._runtime, *_FLAGS, *self._wasm_flags(), f"--max-old-space-size={heap_mib()}", _KERNEL, config]
         try:
             variables = {
                 k: v for k, v in companion.child_variables().items() if not k.startswith(("NODE_", "MOONPOOL_"))
             }
-            with _more_data(self._reserved_bytes):
+            with _more_data(DATA_RESERVED_BYTES_MAX if self._version >= (23,) else 0):
                 self._process = companion.ChildProcess(
                     command, variables, {_LINK_FD: sources[0], _ALARM_FD: sources[1]}
                 )
@@ -131,6 +130,12 @@ class NodeCompanion(companion.Companion):
                 os.close(fd)
         self._link = Link(ours, asyncio.get_running_loop())
         return self._link
+
+    def _wasm_flags(self) -> "list[str]":
+        """Without room for the 8 GiB that V8 reserves for each memory, code checks its bounds itself."""
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        has_flag = self._version >= (22, 2) or (20, 15) <= self._version < (21,)
+        return ["--disable-wasm-trap-handler"] if has_flag and 0 <= limit < _WASM_ADDRESSES_MIN else []
 
     async def _race(self, work: Any) -> Any:
         assert self._process is not None

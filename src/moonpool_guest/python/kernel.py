@@ -39,7 +39,7 @@ _LIBRARY = ("actions", "skills")
 _RUNTIME_VARIABLES = {
     "MOONPOOL_NODE": "node",
     "MOONPOOL_NODE_TOOLS": "node tools",
-    "MOONPOOL_NODE_RESERVES": "node reserves",
+    "MOONPOOL_NODE_VERSION": "node version",
     "MOONPOOL_BASH": "bash",
 }
 _runtimes: "dict[str, str]" = {}  # paths inside the sandbox, by language

@@ -85,9 +85,11 @@ for name in ("AS", "NPROC", "NOFILE", "FSIZE", "CPU", "CORE", "MEMLOCK", "MSGQUE
             note(f"{name} was raised to {value}")
         except (ValueError, OSError):
             seen(name)
-# Behind a control group RLIMIT_NPROC is a second layer with 16 to spare, and RLIMIT_DATA stands for RLIMIT_AS.
-memory = [resource.getrlimit(limit)[1] for limit in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
-if not any(0 <= one <= MEMORY_BYTES for one in memory):
+# Behind a control group RLIMIT_NPROC is a second layer with 16 to spare, and RLIMIT_DATA stands for RLIMIT_AS; of that
+# a process may take back the 512 MiB that Node.js 24 reserves at its start.
+memory = [resource.getrlimit(limit)[0] for limit in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+more = resource.getrlimit(resource.RLIMIT_DATA)[1]
+if not any(0 <= one <= MEMORY_BYTES for one in memory) or more > MEMORY_BYTES + (512 << 20):
     note(f"memory is above {MEMORY_BYTES}")
 promised = {"NPROC": PROCESSES + 16, "NOFILE": OPEN_FILES, "FSIZE": FILE_BYTES, "MEMLOCK": 0}
 for name, value in promised.items():
