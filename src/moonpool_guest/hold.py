@@ -6,6 +6,7 @@ all in order.
 """
 
 import os
+import signal
 import threading
 
 
@@ -17,17 +18,13 @@ class Hold:
         self._main = threading.main_thread().ident
         self._depth = 0
         self._noted = False
+        self._sent_again = False
         self.sleeping_on: threading.Lock | None = None  # what the main thread waits for, if it is a follower
 
     @property
     def interrupted(self) -> bool:
         """Whether this thread should leave, because an interrupt waits for it."""
         return self._noted and threading.get_ident() == self._main
-
-    @property
-    def interrupt_waits(self) -> bool:
-        """Whether an interrupt was noted and neither raised nor forgotten yet."""
-        return self._noted
 
     def interrupt(self) -> None:
         """Called by the signal handler, in the main thread: raise KeyboardInterrupt now or when the block ends."""
@@ -40,6 +37,17 @@ class Hold:
     def note(self) -> None:
         """Called by the signal handler where nothing may be raised: `settle`, or the next block, raises it."""
         self._noted = True
+
+    def send_again(self) -> None:
+        """From another thread: the signal for what was noted, if that still waits."""
+        if self._noted:
+            self._sent_again = True
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def has_come(self) -> bool:
+        """Called first by the signal handler: whether this is only `send_again`, and what it was for is over."""
+        sent_again, self._sent_again = self._sent_again, False
+        return sent_again and not self._noted
 
     def settle(self) -> None:
         """Raise what was noted, unless the main thread is inside a block."""

@@ -112,7 +112,7 @@ class Interpreter:
             loop.run_until_complete(main)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
-                _cancel(loop, asyncio.all_tasks(loop) - earlier)  # what this execution started
+                _cancel(loop, asyncio.all_tasks(loop) - earlier, error)  # what this execution started
             if main.done() and not main.cancelled():
                 main.exception()  # retrieved, so that the loop does not report it a second time
             raise
@@ -143,8 +143,13 @@ class Interpreter:
             _print_exception(error)
 
 
-def _cancel(loop: asyncio.AbstractEventLoop, pending: "set[asyncio.Task[Any]]") -> None:
-    """Cancel these tasks and wait until they have ended, except for those that nothing will ever wake."""
+def _cancel(
+    loop: asyncio.AbstractEventLoop, pending: "set[asyncio.Task[Any]]", interrupt: "KeyboardInterrupt | None" = None
+) -> None:
+    """Cancel these tasks and wait until they have ended, except for those that nothing will ever wake.
+
+    `interrupt` has ended a task already; whoever awaits that task raises it once more, out of the loop.
+    """
     for task in pending:
         task.cancel()
     while left := [task for task in pending if not task.done()]:
@@ -152,7 +157,11 @@ def _cancel(loop: asyncio.AbstractEventLoop, pending: "set[asyncio.Task[Any]]") 
         if not live and not getattr(loop, "_ready", ()):
             break
         wait = asyncio.wait(live, return_when=asyncio.FIRST_COMPLETED) if live else asyncio.sleep(0)
-        loop.run_until_complete(wait)
+        try:
+            loop.run_until_complete(wait)
+        except KeyboardInterrupt as error:
+            if error is not interrupt:
+                raise
     for task in pending:
         if task.done() and not task.cancelled():
             task.exception()  # retrieved: the loop need not report it

@@ -13,12 +13,12 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 from moonpool_guest import companion, files, toolcalls
 from moonpool_guest.channel import ChannelGoneError, GuestChannel
-from moonpool_guest.hold import Hold
 from moonpool_guest.python import finding, nesting, sources
 from moonpool_guest.python.deck import Deck
 from moonpool_guest.python.execution import Interpreter, Outcome
@@ -190,6 +190,8 @@ class Kernel:
             self._companion.interrupt()
             return
         hold, outer = self._channel.hold, frame
+        if hold.has_come():
+            return
         while outer is not None and outer.f_code is not Interpreter.run.__code__:
             outer = outer.f_back
         if outer is None or frame is None:
@@ -200,7 +202,7 @@ class Kernel:
         elif nesting.is_in_asyncio(frame):
             hold.note()
             try:
-                _thread.start_new_thread(_interrupt_again, (hold,))
+                _thread.start_new_thread(_soon, (hold.send_again,))
             except RuntimeError:  # the sandbox may have no more threads: better a lost callback than no interrupt
                 hold.settle()
         else:
@@ -235,16 +237,15 @@ def _link_library() -> None:
 def _on_unraisable(what: "sys.UnraisableHookArgs") -> None:
     """An interrupt that fell into a `__del__` or a weakref's callback, which cannot raise, comes again."""
     if what.exc_type is KeyboardInterrupt:
-        _thread.start_new_thread(_interrupt_again, ())
+        _thread.start_new_thread(_soon, (os.kill, os.getpid(), signal.SIGINT))
     else:
         sys.__unraisablehook__(what)
 
 
-def _interrupt_again(hold: Hold | None = None) -> None:
-    """In a thread (not `threading`'s: its locks may be held by what was interrupted): once more, if it still waits."""
+def _soon(send: "Callable[..., None]", *arguments: int) -> None:
+    """In a thread, but not `threading`'s: its locks may be held by what was interrupted."""
     time.sleep(0.001)
-    if hold is None or hold.interrupt_waits:
-        os.kill(os.getpid(), signal.SIGINT)
+    send(*arguments)
 
 
 def _reseed() -> None:
