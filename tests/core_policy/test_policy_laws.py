@@ -32,6 +32,7 @@ from moonpool.core.policy import (
     configuration_layer,
     decide,
     explain,
+    layer_say,
     layer_says,
     settle,
     strictest,
@@ -103,7 +104,7 @@ def test_in_a_file_the_first_rule_that_matches_speaks(layer: Layer, call: CallFa
 
 @given(POLICIES, facts())
 def test_between_layers_the_strictest_say_wins(policy: Policy, call: CallFacts) -> None:
-    spoken = [rule.verdict for layer in policy.layers if (rule := layer.speaker(call)) is not None]
+    spoken = [say.verdict for layer in policy.layers if (say := layer_say(layer, call)) is not None]
     verdict = decide(policy, call).verdict
     if spoken:
         raised = verdict is Verdict.ASK and call.hints.declared_destructive
@@ -112,8 +113,8 @@ def test_between_layers_the_strictest_say_wins(policy: Policy, call: CallFacts) 
 
 @given(POLICIES, layers(), facts())
 def test_a_layer_more_never_loosens_what_a_layer_said(policy: Policy, extra: Layer, call: CallFacts) -> None:
-    """A rule that speaks may replace the default; what other layers said, it can only make stricter."""
-    spoken = any(layer.speaker(call) is not None for layer in policy.layers)
+    """It may speak where none did; what other layers said, by rules or defaults, it can only make stricter."""
+    spoken = any(layer_say(layer, call) is not None for layer in policy.layers)
     before = decide(policy, call).verdict
     named = any(rule.names_tool for layer in (*policy.layers, extra) if (rule := layer.speaker(call)) is not None)
     after = decide(Policy(layers=(*policy.layers, extra)), call).verdict
@@ -169,9 +170,10 @@ def test_an_explanation_tells_the_decision_and_every_rule(policy: Policy, call: 
     told = explain(policy, call)
     assert told.decision == decide(policy, call)
     for layer, report in zip(policy.layers, told.layers, strict=True):
-        speaker = layer.speaker(call)
+        speaker, say = layer.speaker(call), layer_say(layer, call)
         assert [rule.rule_id for rule in report.rules] == [rule.rule_id for rule in layer.rules]
-        assert report.verdict == (speaker.verdict if speaker else None)
+        assert report.verdict == (say.verdict if say else None)
+        assert report.by_default == (say is not None and speaker is None)
         assert sum(rule.state == "decides" for rule in report.rules) == (speaker is not None)
         assert all(rule.why for rule in report.rules if rule.state == "misses")
 

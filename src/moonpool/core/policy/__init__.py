@@ -1,9 +1,10 @@
 """Policy: pure rules that say whether a tool call is allowed, asked about or denied.
 
 A call is described by `CallFacts`. Layers (organisation, key, session, configuration) each hold rules; in a layer that
-came from a file the first rule that matches speaks, in the configuration's the strictest. Between layers the strictest
-say wins (deny > human_only > ask > allow), so that adding a layer never loosens anything. When no layer says anything,
-the default decides: read-only tools of trusted servers are allowed, everything else is asked about (X-06).
+came from a file the first rule that matches speaks, else its `default` if it has one, in the configuration's the
+strictest rule. Between layers the strictest say wins (deny > human_only > ask > allow), so that adding a layer never
+loosens what another one says. When no layer says anything, read-only tools of trusted servers are allowed, everything
+else is asked about (X-06).
 
 SECURITY: three things never make a call look safer: an annotation of a server that the host does not trust (`hints`),
 an argument that is not there (it meets no condition), and one that two programs may read differently (`findings`).
@@ -46,6 +47,7 @@ from moonpool.core.policy.deciding import (
     decide,
     flow_says,
     labelled,
+    layer_say,
     layer_says,
     settle,
 )
@@ -113,6 +115,7 @@ __all__ = [
     "flow_says",
     "glob_matches",
     "labelled",
+    "layer_say",
     "layer_says",
     "literal_glob",
     "mismatch",

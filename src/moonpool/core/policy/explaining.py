@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from moonpool.core.policy.deciding import Decision, budgets_of, decide, labelled
+from moonpool.core.policy.deciding import Decision, budgets_of, decide, labelled, layer_say
 from moonpool.core.policy.findings import Finding
 from moonpool.core.policy.layers import Order
 from moonpool.core.policy.pointers import value_at
@@ -46,10 +46,15 @@ class LayerReport:
     layer: str
     verdict: Verdict | None
     rules: tuple[RuleReport, ...]
+    by_default: bool = False  # no rule of it decides, its default does
 
     def to_json(self) -> JsonObject:
-        verdict = None if self.verdict is None else str(self.verdict)
-        return {"layer": self.layer, "verdict": verdict, "rules": [rule.to_json() for rule in self.rules]}
+        return {
+            "layer": self.layer,
+            "verdict": None if self.verdict is None else str(self.verdict),
+            "by_default": self.by_default,
+            "rules": [rule.to_json() for rule in self.rules],
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +113,11 @@ def _layer_report(layer: Layer, facts: CallFacts) -> LayerReport:
             continue
         reports.append(_rule_report(rule, facts, decides=rule is speaker))
         reached = layer.order is Order.STRICTEST or rule is not speaker
-    said = [rule.verdict for rule in (speaker, flow_speaker) if rule is not None]
-    return LayerReport(layer=layer.name, verdict=strictest(said) if said else None, rules=tuple(reports))
+    say = layer_say(layer, facts)
+    said = [*([say.verdict] if say else []), *([flow_speaker.verdict] if flow_speaker else [])]
+    verdict = strictest(said) if said else None
+    by_default = speaker is None and say is not None and verdict is say.verdict
+    return LayerReport(layer=layer.name, verdict=verdict, rules=tuple(reports), by_default=by_default)
 
 
 def _rule_report(rule: Rule, facts: CallFacts, *, decides: bool) -> RuleReport:
