@@ -275,8 +275,27 @@ def test_a_refusal_names_the_rule_its_note_and_the_remedy_and_nothing_of_other_r
         pytest.param({}, 'the arguments have no /repo; the rule wants {"glob": ["acme/*"]} there', id="missing"),
         pytest.param(
             {"repo": ["acme/x"]},
-            '/repo is ["acme/x"], which an allow rule never takes for {"glob": ["acme/*"]}: it cannot be read for sure',
+            '/repo is ["acme/x"], which an allow rule never takes for {"glob": ["acme/*"]}: it cannot be read for '
+            "sure, because it is not a text",
             id="unreadable",
+        ),
+        pytest.param(
+            {"repo": "acme/%2e%2e"},
+            '/repo is "acme/%2e%2e", which an allow rule never takes for {"glob": ["acme/*"]}: it cannot be read for '
+            "sure, because it has an encoded dot",
+            id="an encoded dot",
+        ),
+        pytest.param(
+            {"repo": "acme/x", "Repo": "evil/x"},
+            'there is something at /repo, which an allow rule never takes for {"glob": ["acme/*"]}: it cannot be read '
+            'for sure, because the arguments have "Repo" beside "repo", which a server may take for one',
+            id="a second name",
+        ),
+        pytest.param(
+            {"repo": "acme/x", "a": [{"b": 1, "B": 2}]},
+            "an allow rule with conditions never takes arguments that cannot be read for sure: the arguments have "
+            '"B" beside "b", which a server may take for one',
+            id="a second name elsewhere",
         ),
     ],
 )
@@ -284,6 +303,13 @@ def test_an_explanation_says_which_condition_failed(arguments: dict[str, Any], w
     own, rest = explain(FILE, call(**arguments)).layers[0].rules
     assert (own.state, own.why) == ("misses", why)
     assert rest.state == "decides"
+
+
+def test_an_explanation_says_what_a_rule_takes_for_the_worst() -> None:
+    large = Rule(rule_id="large", verdict=Verdict.DENY, when=(Condition("/amount", Range(100)),))
+    (report,) = explain(Policy(layers=(configuration_layer((large,)),)), call(amount="99")).layers[0].rules
+    assert report.state == "decides"
+    assert report.why == "/amount counts against the call: it cannot be read for sure, because it is not a number"
 
 
 def test_an_explanation_says_what_was_not_reached() -> None:

@@ -9,10 +9,10 @@ else is asked about (X-06).
 SECURITY: three things never make a call look safer: an annotation of a server that the host does not trust (`hints`),
 an argument that is not there (it meets no condition), and one that two programs may read differently (`findings`).
 
-What is where: `verdicts`; `hints` (what may be believed about a tool); `pointers`, `conditions`, `paths`, `hosts`
-(arguments); `labels`, `budgets`; `rules` (a rule, the facts, whether they meet); `presets`; `layers`; `deciding`;
-`explaining`. No I/O: files are read by `moonpool.broker.policy_file`, usage and labels taken in are counted by
-`moonpool.broker.spending`. The road that applies a decision is `moonpool.broker.road`; people's answers are
+What is where: `verdicts`; `hints` (what may be believed about a tool); `pointers`, `members`, `conditions`, `texts`,
+`paths`, `hosts` (arguments); `labels`, `budgets`; `rules` (a rule, the facts, whether they meet); `presets`; `layers`;
+`deciding`; `explaining`. No I/O: files are read by `moonpool.broker.policy_file`, usage and labels taken in are counted
+by `moonpool.broker.spending`. The road that applies a decision is `moonpool.broker.road`; people's answers are
 `moonpool.broker.approval`. Why it is so: docs/decisions/0013-arguments-in-policy.md.
 
 Where more goes: a condition on the call or its session is a field of `Rule`, a fact of `CallFacts` and a check in
@@ -52,11 +52,12 @@ from moonpool.core.policy.deciding import (
     settle,
 )
 from moonpool.core.policy.explaining import Explanation, LayerReport, RuleReport, explain
-from moonpool.core.policy.findings import Finding
+from moonpool.core.policy.findings import Finding, UnreadableError
 from moonpool.core.policy.globs import glob_matches, literal_glob
 from moonpool.core.policy.hints import HINT_NAMES, Hints, effective_hints
 from moonpool.core.policy.labels import DOES, RETURNS, Label
 from moonpool.core.policy.layers import Layer, LayerName, Order, Policy, configuration_layer
+from moonpool.core.policy.members import look_alikes
 from moonpool.core.policy.presets import PRESET_PREFIX, PRESETS
 from moonpool.core.policy.rules import RULE_ID, CallFacts, Mismatch, Rule, mismatch, server_rules
 from moonpool.core.policy.verdicts import Verdict, strictest
@@ -103,6 +104,7 @@ __all__ = [
     "RuleReport",
     "Say",
     "Scope",
+    "UnreadableError",
     "Usage",
     "Verdict",
     "allow_hint",
@@ -118,6 +120,7 @@ __all__ = [
     "layer_say",
     "layer_says",
     "literal_glob",
+    "look_alikes",
     "mismatch",
     "server_rules",
     "settle",
