@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import posixpath
+import unicodedata
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from moonpool.core.manifest import ToolDefinition
 from moonpool.core.policy import (
@@ -147,7 +152,8 @@ def test_no_pattern_takes_a_text_that_a_decoder_reads_as_another(tail: str) -> N
 @every_row(
     "text",
     ["acme/．．/evil", "acme/‥/evil", "acme/．/．．", "acme／../evil", "acme/.\u200b./evil", "acme/.\t./evil",
-     "acme/.\r\n./evil", "acme/.\x00./evil", "acme/..\u2028/evil", "acme/․․/evil", "acme/﹒．/evil"],
+     "acme/％2e％2E/evil", "acme/..％2fevil", "acme/%u0%302e", "acme/.\r\n./evil", "acme/.\x00./evil",
+     "acme/..\u2028/evil", "acme/․․/evil", "acme/﹒．/evil"],
 )  # fmt: skip
 def test_no_pattern_takes_dots_in_other_letters(text: str) -> None:
     for test in (Glob(("acme*",)), Glob(("secret/*",)), Regex("(?s)acme.*"), Regex("(?s)secret/.*")):
@@ -165,6 +171,11 @@ def test_no_pattern_takes_dots_in_other_letters(text: str) -> None:
         pytest.param(Regex("secret", anywhere=True), "a s%65cret b", UNREADABLE, id="an encoded letter, anywhere"),
         pytest.param(Regex("secret", anywhere=True), "a ſecret b", UNREADABLE, id="a long s, anywhere"),
         pytest.param(Regex("secret", anywhere=True), 'cat ../a "%2e" .. /', FAILS, id="dots are no part looked for"),
+        pytest.param(Glob(("My files/*",)), "My%20files/a", UNREADABLE, id="an encoded blank"),
+        pytest.param(Glob(("büro/*",)), "b%C3%BCro/a", UNREADABLE, id="an encoded letter beyond ASCII"),
+        pytest.param(Regex("a&b=1", anywhere=True), "x?a%26b%3D1", UNREADABLE, id="encoded marks"),
+        pytest.param(Regex("secret", anywhere=True), "%u0073ecret", UNREADABLE, id="an escape of old servers"),
+        pytest.param(Equals("a b"), "a%20b", UNREADABLE, id="equal once the blank is decoded"),
         pytest.param(Equals("main"), "m%61in", UNREADABLE, id="equal once decoded"),
         pytest.param(Equals("main"), "ｍain", UNREADABLE, id="equal once made plain"),
         pytest.param(OneOf(("main", "dev")), "d%65v", UNREADABLE, id="one of these once decoded"),
@@ -186,6 +197,22 @@ def test_no_pattern_takes_dots_in_other_letters(text: str) -> None:
 )
 def test_what_a_decoder_makes_of_a_text_counts_too(test: ArgumentTest, text: Any, expected: Finding) -> None:
     assert look(test, text) is expected
+
+
+LETTERS = st.sampled_from(
+    [*"./\\%", "..", "%2e", "%2F", "%5c", "%25", "%20", "%u002e", "．", "\u200b", "\n", ";", "?", "a"]
+)
+
+
+@given(st.lists(LETTERS, max_size=10).map("".join))
+def test_what_a_pattern_takes_is_inside_for_a_reader_that_decodes_everything(tail: str) -> None:
+    """Against a second, simpler reading."""
+    for at, test in (("acme", Glob(("acme/*",))), ("acme", Regex("(?s)acme/.*")), ("/srv", Below(("/srv",)))):
+        text = f"{at}/{tail}"
+        if look(test, text) is HOLDS:
+            for _ in range(4):
+                text = unicodedata.normalize("NFKC", unquote(text)).replace("\\", "/").replace("\u200b", "")
+            assert f"{posixpath.normpath(text)}/".startswith(f"{at}/")
 
 
 @every_row(
@@ -262,6 +289,7 @@ def test_an_allow_rule_with_conditions_takes_no_call_with_two_names_for_one(
         pytest.param("/srv/data", "/srv/data/%c0%ae%c0%ae/etc", UNREADABLE, id="overlong dots"),
         pytest.param("/srv/data", "/srv/data/%u002e%u002e/etc", UNREADABLE, id="dots of an old server"),
         pytest.param("/srv/data", "/srv/data/%ef%bc%8e%ef%bc%8e/etc", UNREADABLE, id="escaped wide dots"),
+        pytest.param("/srv/data", "/srv/data/％2e％2e/etc", UNREADABLE, id="wide signs of per cent"),
         pytest.param("/srv/data", "/srv/data/..;/etc", UNREADABLE, id="dots and a parameter"),
         pytest.param("/srv/data", "/srv/data/..?x", UNREADABLE, id="dots and a query"),
         pytest.param("/srv/data", "/srv/data/.. /etc", UNREADABLE, id="dots and a blank"),

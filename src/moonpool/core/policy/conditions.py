@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from moonpool.core.policy import hosts, paths, texts
-from moonpool.core.policy.findings import Finding, UnreadableError, agreed, any_holds, held
+from moonpool.core.policy.findings import Finding, UnreadableError, any_holds, held
 from moonpool.core.policy.globs import glob_matches
 from moonpool.core.policy.members import MEMBERS_MAX, folded
 from moonpool.core.policy.pointers import NothingThere, find, pointer_problem
@@ -88,7 +88,7 @@ class Glob:
             return Finding.HOLDS
         text = texts.searchable(value)
         texts.check_dots(text)
-        return held(agreed(any(glob_matches(glob, one) for glob in self.globs) for one in texts.readings(text)))
+        return held(texts.matches(text, lambda one: any(glob_matches(glob, one) for glob in self.globs)))
 
     def to_json(self) -> JsonObject:
         return {self.op: list(self.globs)}
@@ -110,7 +110,7 @@ class Regex:
         text = texts.searchable(value)
         expression = _expression(self.pattern)
         match = expression.search if self.anywhere else expression.fullmatch
-        found = agreed(match(one.encode()) is not None for one in texts.readings(text))
+        found = texts.matches(text, lambda one: match(one.encode(errors="replace")) is not None)
         if found or not self.anywhere:  # dots add no part that is looked for, so long texts are not denied for them
             texts.check_dots(text)
         return held(found)

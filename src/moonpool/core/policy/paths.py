@@ -106,7 +106,7 @@ def _compatible(path: str) -> str:
 
 
 def _decoded(path: str) -> str:
-    return _compatible(unquote(path))
+    return _compatible(unquote(_compatible(path)))
 
 
 _FORMS: Final = (_as_it_stands, _compatible, _decoded)
@@ -189,9 +189,9 @@ def _check_plain(path: str) -> None:
         raise UnreadableError("it begins or ends with a blank")
     if any(unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in path):
         raise UnreadableError("it has a control character or an invisible one")
-    if found := _ESCAPED.search(path):
+    if found := _ESCAPED.search(_compatible(path)):
         raise UnreadableError(f"it has the escape {found[0]}")
-    check_escapes(path)
+    check_escapes(_compatible(path))
 
 
 def _is_windows(folder: str) -> bool:

@@ -3,8 +3,9 @@ r"""Texts as servers may read them: escapes worked off, compatibility letters ma
 A server that builds an address or a path of a text decodes it, perhaps twice, and walks up at `..`. So a pattern has to
 find the same in every reading of a text, and a text with a `..` that stands alone or with an encoded dot is not read.
 
-Percent escapes of letters, digits, `-._~`, separators and of `%` itself are worked off where a pattern is compared;
-others (`%20`) make no other text of it. For dots everything is worked off: all escapes, `%u002e`, overlong UTF-8.
+Nobody needs to escape letters, digits, `-._~` and separators where a pattern names them: with and without these escapes
+a pattern must find the same. All other escapes (`%20`), `%u002e` and overlong UTF-8 count against a text only: decoding
+them may show what a stricter rule looks for, it never helps an allow rule.
 """
 
 from __future__ import annotations
@@ -15,22 +16,24 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from moonpool.core.hidden_characters import all_seen, is_seen
-from moonpool.core.policy.findings import UnreadableError
+from moonpool.core.policy.findings import UnreadableError, agreed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from moonpool.core.json import JsonValue
 
 TEXT_CHARS_MAX: Final = 16_384
 """A longer text is not searched: it is UNREADABLE."""
-_ROUNDS_MAX: Final = 4
+_ROUNDS_MAX: Final = 6
 
 _NEEDLESS = re.compile(r"%(2[5def]|3[0-9]|[46][1-9a-f]|[57][0-9a]|5[cf]|7e)", re.IGNORECASE)
 _WIDE_ESCAPE = re.compile(r"%u([0-9a-f]{4})", re.IGNORECASE)
 _ENCODED_DOT = re.compile(r"%(?:2e|u002e)", re.IGNORECASE)
 _ODD_ESCAPE = re.compile(r"%(?:00|c[01]|e0%[89]|f0%8)", re.IGNORECASE)
 """NUL, at which some programs end a text, and overlong UTF-8, in which some read dots and separators."""
+_CONTROL: Final = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029])
+"""Tabs and line ends among them: readers of addresses drop these."""
 _BESIDE = r"/\\?#&;=:\s\"'"
 _LONE_DOTS = re.compile(rf"(?<![^{_BESIDE}])\.\.(?![^{_BESIDE}])")
 
@@ -51,34 +54,27 @@ def is_plain(text: str) -> bool:
     return text.isascii() and "%" not in text and text.isprintable()
 
 
-def readings(text: str) -> list[str]:
-    """`text`, and what else a server may read in it. Raises UnreadableError."""
+def matches(text: str, match: Callable[[str], bool]) -> bool:
+    """Whether `match` finds `text`, however it is read. Raises UnreadableError where that depends on who reads it."""
     if is_plain(text):
-        return [text]
-    decoded = text
-    for _ in range(_ROUNDS_MAX):
-        if (further := _NEEDLESS.sub(_character, decoded)) == decoded:
-            return list(dict.fromkeys([text, _without_forms(decoded)]))
-        decoded = further
-    raise UnreadableError("it is percent-encoded more often than anybody would")
+        return match(text)
+    found = agreed(match(one) for one in (text, _to_the_end(text, _without_needless)))
+    if not found and match(_to_the_end(text, _decoded)):
+        raise UnreadableError("decoded it is another text for the rule")
+    return found
 
 
 def check_dots(text: str) -> None:
     """Raise UnreadableError for a text that may lead elsewhere than its letters say."""
     if is_plain(text) and not has_lone_dots(text):
         return
-    for _ in range(_ROUNDS_MAX):
-        if _ENCODED_DOT.search(text):
+    for one in _rounds(text, _decoded):
+        if _ENCODED_DOT.search(one):
             raise UnreadableError("it has an encoded dot")
-        check_escapes(text)
-        plain = _without_forms(text)
-        printed = plain if plain.isprintable() else "".join(filter(str.isprintable, plain))  # some drop line ends
-        if has_lone_dots(plain) or has_lone_dots(printed):
+        check_escapes(one)
+        plain = _without_forms(one)
+        if has_lone_dots(plain) or has_lone_dots(plain.translate(_CONTROL)):
             raise UnreadableError('it has a ".." that may lead elsewhere')
-        if (further := _WIDE_ESCAPE.sub(_character, unquote(text))) == text:
-            return
-        text = further
-    raise UnreadableError("it is percent-encoded more often than anybody would")
 
 
 def check_escapes(text: str) -> None:
@@ -96,9 +92,33 @@ def is_one_of(text: str, choices: Collection[JsonValue]) -> bool:
     """Equality with a text of a rule. Raises UnreadableError for one that only a decoder takes for it."""
     if text in choices:
         return True
-    if len(text) <= TEXT_CHARS_MAX and (found := [one for one in readings(text) if one in choices]):
-        raise UnreadableError(f"it becomes {found[0][:60]!r} when it is decoded")
+    if len(text) <= TEXT_CHARS_MAX and not is_plain(text):
+        matches(text, lambda one: one in choices)
     return False
+
+
+def _rounds(text: str, decode: Callable[[str], str]) -> Iterator[str]:
+    """`text`, then what each round of decoding makes of it. Raises UnreadableError where there is no end."""
+    for _ in range(_ROUNDS_MAX):
+        yield text
+        if (further := decode(text)) == text:
+            return
+        text = further
+    raise UnreadableError("it is percent-encoded more often than anybody would")
+
+
+def _to_the_end(text: str, decode: Callable[[str], str]) -> str:
+    return [*_rounds(text, decode)][-1]
+
+
+def _without_needless(text: str) -> str:
+    return _NEEDLESS.sub(_character, _without_forms(text))
+
+
+def _decoded(text: str) -> str:
+    """One kind of escapes a round, so that no dot appears unseen."""
+    plain = unquote(_without_forms(text))
+    return plain if plain != text else _WIDE_ESCAPE.sub(_character, text)
 
 
 def _without_forms(text: str) -> str:
@@ -108,7 +128,9 @@ def _without_forms(text: str) -> str:
     plain = unicodedata.normalize("NFKC", text)
     if len(plain) > 2 * TEXT_CHARS_MAX:  # one letter may stand for eighteen
         raise UnreadableError("its letters stand for too many others")
-    return plain if all_seen(plain) else "".join(char for char in plain if is_seen(char) or char.isspace())
+    if all_seen("".join(plain.split())):
+        return plain
+    return "".join(char for char in plain if is_seen(char) or char.isspace())
 
 
 def _character(found: re.Match[str]) -> str:
