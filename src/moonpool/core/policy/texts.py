@@ -4,8 +4,8 @@ A server that builds an address or a path of a text decodes it, perhaps twice, a
 find the same in every reading of a text, and a text with a `..` that stands alone or with an encoded dot is not read.
 
 Nobody needs to escape letters, digits, `-._~` and separators where a pattern names them: with and without these escapes
-a pattern must find the same. All other escapes (`%20`), `%u002e` and overlong UTF-8 count against a text only: decoding
-them may show what a stricter rule looks for, it never helps an allow rule.
+a pattern must find the same. All other readings count against a text only: other escapes (`%20`), backslashes as
+slashes, `//` and `/./` may show what a stricter rule looks for, they never help an allow rule.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _WIDE_ESCAPE = re.compile(r"%u([0-9a-f]{4})", re.IGNORECASE)
 _ENCODED_DOT = re.compile(r"%(?:2e|u002e)", re.IGNORECASE)
 _ODD_ESCAPE = re.compile(r"%(?:00|c[01]|e0%[89]|f0%8)", re.IGNORECASE)
 """NUL, at which some programs end a text, and overlong UTF-8, in which some read dots and separators."""
+_STAYING = re.compile(r"(?<!:)/(?:\.?/)+")
+"""`//` and `/./`, by which a path stays where it is; not the two slashes behind a scheme."""
 _CONTROL: Final = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029])
 """Tabs and line ends among them: readers of addresses drop these."""
 _BESIDE = r"/\\?#&;=:\s\"'"
@@ -56,11 +58,16 @@ def is_plain(text: str) -> bool:
 
 def matches(text: str, match: Callable[[str], bool]) -> bool:
     """Whether `match` finds `text`, however it is read. Raises UnreadableError where that depends on who reads it."""
+    decoded = text
     if is_plain(text):
-        return match(text)
-    found = agreed(match(one) for one in (text, _to_the_end(text, _without_needless)))
-    if not found and match(_to_the_end(text, _decoded)):
-        raise UnreadableError("decoded it is another text for the rule")
+        found = match(text)
+    else:
+        found = agreed(match(one) for one in (text, _to_the_end(text, _without_needless)))
+        decoded = _to_the_end(text, _decoded)
+    walked = _STAYING.sub("/", decoded.replace("\\", "/")).removeprefix("./")
+    # SECURITY: these readings only count against a text, so that a rule may name what they take away.
+    if not found and any(one != text and match(one) for one in (decoded, walked)):
+        raise UnreadableError("decoded or without needless separators it is another text for the rule")
     return found
 
 
@@ -92,7 +99,7 @@ def is_one_of(text: str, choices: Collection[JsonValue]) -> bool:
     """Equality with a text of a rule. Raises UnreadableError for one that only a decoder takes for it."""
     if text in choices:
         return True
-    if len(text) <= TEXT_CHARS_MAX and not is_plain(text):
+    if len(text) <= TEXT_CHARS_MAX:
         matches(text, lambda one: one in choices)
     return False
 
