@@ -200,6 +200,7 @@ def test_no_pattern_takes_dots_in_other_letters(text: str) -> None:
         pytest.param(Regex(r"acme/\w[\w.-]*"), "acme/a..b.txt", HOLDS, id="dots in a name"),
         pytest.param(Regex("(?s).*"), "It is 50 % … or so, é, ﬁ.\nYes", HOLDS, id="prose"),
         pytest.param(Equals("a%20b"), "a%20b", HOLDS, id="equal as it is written"),
+        pytest.param(Equals("a"), "a" * 16_385, FAILS, id="too long to be it"),
         pytest.param(Equals("%61"), "%61", HOLDS, id="equal as it is written, escaped"),
     ],
 )

@@ -144,7 +144,7 @@ class ArgumentCheck:
     encoded: bytes = b""  # canonical JSON
     digest: str = ""
     problem: str = ""
-    look_alikes: str = ""  # members that a server may take for one another, for policy
+    look_alikes: str | None = None  # members that a server may take for one another, for policy; None: not looked for
 
 
 def encoded_size(value: JsonObject) -> int | None:
