@@ -68,8 +68,14 @@ class Person:
         return self.answer
 
 
-def call(person: Person | None, run_id: str = "run_1", *rules: Rule, principal: str = "local:a") -> CallInHand:
-    layer = Layer(name=LayerName.ORGANISATION, rules=rules)
+def call(
+    person: Person | None,
+    run_id: str = "run_1",
+    *rules: Rule,
+    principal: str = "local:a",
+    default: Verdict | None = None,
+) -> CallInHand:
+    layer = Layer(name=LayerName.ORGANISATION, rules=rules, default=default)
     context = CallContext(
         run_id=run_id,
         trace_id="t",
@@ -78,7 +84,7 @@ def call(person: Person | None, run_id: str = "run_1", *rules: Rule, principal: 
         code_digest="sha256:0",
         manifest=lambda: Manifest(servers=()),
         desk=ApprovalDesk(DenyApprover()),
-        policy=Policy(layers=(layer,)) if rules else Policy(),
+        policy=Policy(layers=(layer,)) if rules or default else Policy(),
         respondent=person,
     )
     return CallInHand(context, "srv.tool")
@@ -183,6 +189,12 @@ async def test_policy_may_want_a_person_to_review_sampling() -> None:
         await questions().answer("sampling/createMessage", SAMPLING, call(Person(SAID), "run_1", ask))
 
     assert refused.value.code == -1
+
+
+async def test_a_default_that_asks_wants_sampling_reviewed_as_a_rule_does() -> None:
+    asked = call(Person(SAID), default=Verdict.HUMAN_ONLY)
+    with pytest.raises(QuestionRefusedError, match="User rejected"):
+        await questions().answer("sampling/createMessage", SAMPLING, asked)
 
 
 @pytest.mark.req("D-047")

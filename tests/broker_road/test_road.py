@@ -686,6 +686,17 @@ async def test_policy_sees_arguments_principal_and_language(path: str, language:
     assert len(bench.upstream.calls) == (not expected)
 
 
+@pytest.mark.parametrize("size", [1, 300_000], ids=["on the loop", "on a thread"])
+async def test_a_call_with_two_names_for_one_argument_is_not_allowed_by_either(size: int) -> None:
+    bench = Bench(policy=FILE)
+    bench.session.language = "bash"
+    text = "x" * size
+    assert type_of(await bench.call("write", path="docs/a", text=text)) == ""
+    for more in ({"PATH": "docs/a"}, {"ｐath": "etc"}, {"deep": [{"a": 1, "A": 2}]}):
+        assert type_of(await bench.call("write", path="docs/a", text=text, **more)) == "PolicyDenied"
+    assert len(bench.upstream.calls) == 1
+
+
 async def test_a_question_that_a_policy_file_asks_names_who_can_stop_it() -> None:
     rule = Rule(rule_id="careful", verdict=Verdict.ASK, tool="write", note="look at the path")
     bench = Bench(policy=Policy(layers=(Layer(name=LayerName.KEY, rules=(rule,)),)), approver=DenyApprover())

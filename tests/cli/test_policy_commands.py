@@ -98,8 +98,7 @@ def test_a_run_may_do_what_the_file_allows_for_these_arguments(home: Path) -> No
 LAYERS = {
     "MOONPOOL_KEY_POLICY": '[[rule]]\nid = "key"\nverdict = "deny"\ntool = "create_issue"\n'
     'when = [{ at = "/repo", equals = "acme/closed" }]\n',
-    "MOONPOOL_SESSION_POLICY": '[[rule]]\nid = "all"\nverdict = "allow"\ntool = "create_*"\n'
-    "[budget.session]\ncalls = 2\n",
+    "MOONPOOL_SESSION_POLICY": 'default = "allow"\n[budget.session]\ncalls = 2\n',
 }
 
 
@@ -123,6 +122,7 @@ for repo in ("acme/site", "acme/closed", "evil/site", "acme/site", "acme/site"):
     told = moonpool(home, *asked, '{"repo": "acme/closed"}', **more).stdout.decode()
     assert told.startswith("deny, by key (key)\n")
     assert all(f"layer {name}: says " in told for name in ("organisation", "key", "session", "configuration"))
+    assert "layer session: says allow, by its default\n" in told
     refused = moonpool(home, "run", "-c", "1", MOONPOOL_KEY_POLICY="no.toml").sentence
     assert refused == "no.toml: there is no such file; name the policy with MOONPOOL_KEY_POLICY [config_invalid]"
 

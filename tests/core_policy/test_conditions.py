@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import posixpath
+import unicodedata
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from moonpool.core.manifest import ToolDefinition
 from moonpool.core.policy import (
     Absent,
     ArgumentTest,
     Below,
+    CallFacts,
     Condition,
     Equals,
     Finding,
@@ -19,6 +26,8 @@ from moonpool.core.policy import (
     OneOf,
     Range,
     Regex,
+    Rule,
+    Verdict,
 )
 from tables import every_row
 
@@ -96,7 +105,21 @@ def test_a_bad_pointer_is_refused(pointer: str) -> None:
         pytest.param(Range(1, 10), 10, HOLDS, id="ends included"),
         pytest.param(Range(1, 10), 10.5, FAILS, id="above"),
         pytest.param(Range(None, 10), -3, HOLDS, id="no lower end"),
-        pytest.param(Range(1, None), 10**400, HOLDS, id="larger than any float"),
+        pytest.param(Range(1, None), 2**53 - 1, HOLDS, id="the largest whole number that all programs know"),
+        pytest.param(Range(1, None), 2**53, UNREADABLE, id="a number that others are rounded to"),
+        pytest.param(Range(1, None), -(2**53) - 1, UNREADABLE, id="a number that is rounded to another"),
+        pytest.param(Range(1, None), 10**400, UNREADABLE, id="larger than any float"),
+        pytest.param(Range(1, None), 1e20, UNREADABLE, id="a float without fractions"),
+        pytest.param(Range(1, None), 9007199254740993.0, UNREADABLE, id="a float for an odd number"),
+        pytest.param(Range(None, 10), -1e308, UNREADABLE, id="a float that no integer holds"),
+        pytest.param(Range(None, 1), float("inf"), UNREADABLE, id="1e999, as it is read"),
+        pytest.param(Equals(2**53 + 1), 2**53 + 1, UNREADABLE, id="equal to a number that is rounded"),
+        pytest.param(Equals(2**53 + 1), float(2**53), UNREADABLE, id="what it is rounded to"),
+        pytest.param(Equals(5), 2**64 + 5, UNREADABLE, id="what it is cut to"),
+        pytest.param(Equals({"a": [2**60]}), {"a": [2**60]}, UNREADABLE, id="rounded deep inside"),
+        pytest.param(Equals("a"), 2**60, FAILS, id="no number at all"),
+        pytest.param(OneOf(("a", 2**60)), 2**60, UNREADABLE, id="one of several, rounded"),
+        pytest.param(OneOf((2**60, {"A": 1}, {"a": 1})), {"a": 1}, HOLDS, id="one that holds is enough"),
         pytest.param(Range(1, 10), "5", UNREADABLE, id="a text that looks like a number"),
         pytest.param(Range(0, 1), True, UNREADABLE, id="true is no number"),
         pytest.param(Range(0, 1), float("nan"), UNREADABLE, id="NaN"),
@@ -105,6 +128,150 @@ def test_a_bad_pointer_is_refused(pointer: str) -> None:
 )
 def test_an_operator_finds(test: ArgumentTest, value: Any, expected: Finding) -> None:
     assert look(test, value) is expected
+
+
+OWN = "acme/[\\w.%/\\\\;?#&=: -]+"
+ELSEWHERE = [
+    "..", "../evil", "x/../../evil", "..\\evil", "x\\..\\..\\evil", "..?x=1", "..#x", "..;/evil", "x/..;a=b/evil",
+    ".. /evil", "%2e%2e/evil", "%2E%2e/evil", "%2e./evil", ".%2E/evil", "..%2fevil", "..%5Cevil", "..%5cevil",
+    "%252e%252e/evil", "%25252e%252E/evil", "%252525252e./evil", "..%252fevil", "%c0%ae%c0%ae/evil", "%C0%AE./evil",
+    "%e0%80%ae./evil", "%f0%80%80%ae./evil", "..%c0%afevil", "..%c1%9cevil", "%u002e%u002e/evil", "%U002E./evil",
+    "%uff0e%uff0e/evil", "%ef%bc%8e%ef%bc%8e/evil", "%e2%80%a5/evil", "a%00/evil", "x?path=../evil", "x&y=../evil",
+    "%2e", "a%2etxt", ".%0a./evil", ".%09./evil", "..%0a/evil", "x/..%20/evil",
+]  # fmt: skip
+
+
+@every_row("tail", ELSEWHERE)
+def test_no_pattern_takes_a_text_that_a_decoder_reads_as_another(tail: str) -> None:
+    """Whatever the rule: it is not allowed, and what is denied or asked about stays so."""
+    for test in (Glob(("acme/*",)), Glob(("secret/*",)), Regex(OWN), Regex("(?s)acme/.*"), Regex("secret/.*")):
+        assert look(test, f"acme/{tail}") is UNREADABLE, test
+    assert look(Regex("^acme/", anywhere=True), f"acme/{tail}") is UNREADABLE
+
+
+@every_row(
+    "text",
+    ["acme/．．/evil", "acme/‥/evil", "acme/．/．．", "acme／../evil", "acme/.\u200b./evil", "acme/.\t./evil",
+     "acme/％2e％2E/evil", "acme/..％2fevil", "acme/%u0%302e", "acme/.\r\n./evil", "acme/.\x00./evil",
+     "acme/..\u2028/evil", "acme/․․/evil", "acme/﹒．/evil"],
+)  # fmt: skip
+def test_no_pattern_takes_dots_in_other_letters(text: str) -> None:
+    for test in (Glob(("acme*",)), Glob(("secret/*",)), Regex("(?s)acme.*"), Regex("(?s)secret/.*")):
+        assert look(test, text) is UNREADABLE, test
+
+
+@every_row(
+    ("test", "text", "expected"),
+    [
+        pytest.param(Glob(("secret/*",)), "%73ecret/a", UNREADABLE, id="an encoded letter"),
+        pytest.param(Glob(("secret/*",)), "secret%2fa", UNREADABLE, id="an encoded slash"),
+        pytest.param(Glob(("secret/*",)), "secret%252Fa", UNREADABLE, id="encoded twice"),
+        pytest.param(Glob(("secret/*",)), "ｓecret/a", UNREADABLE, id="a wide letter"),
+        pytest.param(Glob(("secret/*",)), "se\u200bcret/a", UNREADABLE, id="an invisible letter"),
+        pytest.param(Regex("secret", anywhere=True), "a s%65cret b", UNREADABLE, id="an encoded letter, anywhere"),
+        pytest.param(Regex("secret", anywhere=True), "a ſecret b", UNREADABLE, id="a long s, anywhere"),
+        pytest.param(Regex("secret", anywhere=True), 'cat ../a "%2e" .. /', FAILS, id="dots are no part looked for"),
+        pytest.param(Glob(("My files/*",)), "My%20files/a", UNREADABLE, id="an encoded blank"),
+        pytest.param(Glob(("büro/*",)), "b%C3%BCro/a", UNREADABLE, id="an encoded letter beyond ASCII"),
+        pytest.param(Glob(("/etc/*",)), "//etc/passwd", UNREADABLE, id="two slashes"),
+        pytest.param(Glob(("/etc/*",)), "/.//./etc/passwd", UNREADABLE, id="a folder that is the same"),
+        pytest.param(Glob(("etc/*",)), "./etc/passwd", UNREADABLE, id="from here"),
+        pytest.param(Regex("https://h/admin/.*"), "https://h/%2e/admin/x", UNREADABLE, id="the same, encoded"),
+        pytest.param(Regex("https://h/admin/.*"), "https://h/./admin/x", UNREADABLE, id="the same folder in a URL"),
+        pytest.param(Regex("https://h/admin/.*"), "https://h\\admin\\x", UNREADABLE, id="backslashes in a URL"),
+        pytest.param(Equals("/etc/passwd"), "/etc//passwd", UNREADABLE, id="equal but for slashes"),
+        pytest.param(Glob(("/srv/*",)), "/srv/a//./b", HOLDS, id="slashes that change nothing"),
+        pytest.param(Regex("a&b=1", anywhere=True), "x?a%26b%3D1", UNREADABLE, id="encoded marks"),
+        pytest.param(Regex("secret", anywhere=True), "%u0073ecret", UNREADABLE, id="an escape of old servers"),
+        pytest.param(Equals("a b"), "a%20b", UNREADABLE, id="equal once the blank is decoded"),
+        pytest.param(Equals("main"), "m%61in", UNREADABLE, id="equal once decoded"),
+        pytest.param(Equals("main"), "ｍain", UNREADABLE, id="equal once made plain"),
+        pytest.param(OneOf(("main", "dev")), "d%65v", UNREADABLE, id="one of these once decoded"),
+        pytest.param(Equals({"path": 1}), {"PATH": 1}, UNREADABLE, id="members that differ by case"),
+        pytest.param(Equals({"a": 1}), {"a": 1, "A": 2}, UNREADABLE, id="a second member"),
+        pytest.param(Glob(("acme/*",)), "%" * 16_000, FAILS, id="many signs of per cent"),
+        pytest.param(Glob(("a*",)), "a%" + "25" * 50 + "41", UNREADABLE, id="encoded more often than anybody would"),
+        pytest.param(Glob(("*a",)), "\ufdfa" * 4000, UNREADABLE, id="letters that stand for many"),
+        # what stays as it was
+        pytest.param(Glob(("https://h.org/*",)), "https://h.org/?q=a%20b%2Fc%3D100%25", HOLDS, id="an encoded query"),
+        pytest.param(Regex(r"https://h\.org/[^ ]*"), "https://h.org/?q=a%20b", HOLDS, id="an encoded blank"),
+        pytest.param(Glob(("main*",)), "main..dev", HOLDS, id="a range of commits"),
+        pytest.param(Glob(("C:\\data\\*",)), "C:\\data\\a", HOLDS, id="backslashes"),
+        pytest.param(Regex(r"acme/\w[\w.-]*"), "acme/a..b.txt", HOLDS, id="dots in a name"),
+        pytest.param(Regex("(?s).*"), "It is 50 % … or so, é, ﬁ.\nYes", HOLDS, id="prose"),
+        pytest.param(Equals("a%20b"), "a%20b", HOLDS, id="equal as it is written"),
+        pytest.param(Equals("a"), "a" * 16_385, FAILS, id="too long to be it"),
+        pytest.param(Equals("%61"), "%61", HOLDS, id="equal as it is written, escaped"),
+    ],
+)
+def test_what_a_decoder_makes_of_a_text_counts_too(test: ArgumentTest, text: Any, expected: Finding) -> None:
+    assert look(test, text) is expected
+
+
+LETTERS = st.sampled_from(
+    [*"./\\%", "..", "%2e", "%2F", "%5c", "%25", "%20", "%u002e", "．", "\u200b", "\n", ";", "?", "a"]
+)
+
+
+@given(st.lists(LETTERS, max_size=10).map("".join))
+def test_what_a_pattern_takes_is_inside_for_a_reader_that_decodes_everything(tail: str) -> None:
+    """Against a second, simpler reading."""
+    for at, test in (("acme", Glob(("acme/*",))), ("acme", Regex("(?s)acme/.*")), ("/srv", Below(("/srv",)))):
+        text = f"{at}/{tail}"
+        if look(test, text) is HOLDS:
+            for _ in range(4):
+                text = unicodedata.normalize("NFKC", unquote(text)).replace("\\", "/").replace("\u200b", "")
+            assert f"{posixpath.normpath(text)}/".startswith(f"{at}/")
+
+
+@every_row(
+    ("pointer", "arguments"),
+    [
+        pytest.param("/path", {"path": "/srv/a", "PATH": "/srv/a"}, id="case"),
+        pytest.param("/path", {"PATH": "/srv/a", "path": "/srv/a"}, id="in the other order"),
+        pytest.param("/path", {"path": "/srv/a", "ｐath": "/srv/a"}, id="wide"),
+        pytest.param("/path", {"path": "/srv/a", "pa\u00adth": "/srv/a"}, id="invisible"),
+        pytest.param("/path", {"path": "/srv/a", "path\ufe0f": "/srv/a"}, id="with a variation selector"),
+        pytest.param("/files", {"files": "/srv/a", "ﬁles": "/srv/a"}, id="a ligature"),
+        pytest.param("/kind", {"kind": "/srv/a", "\u212aind": "/srv/a"}, id="the sign of kelvin"),
+        pytest.param("/file_path", {"file_path": "/srv/a", "filePath": "/srv/a"}, id="camel and snake"),
+        pytest.param("/o/0/path", {"o": [{"path": "/srv/a", "Path": "/srv/a"}]}, id="nested"),
+        pytest.param("/o/path", {"o": {"path": "/srv/a"}, "O": {}}, id="on the way"),
+        pytest.param("/path", {"Path": "/srv/a", "PATH": "/srv/a"}, id="two others"),
+        pytest.param("/path", {"PATH": "/srv/a"}, id="another one alone"),
+        pytest.param("/o/path", {"O": {"path": "/srv/a"}}, id="another one alone on the way"),
+        pytest.param("/path", {"path": "/srv/a", **{f"m{n}": 1 for n in range(1000)}}, id="too many to compare"),
+    ],
+)
+def test_what_two_names_may_mean_is_unreadable(pointer: str, arguments: Any) -> None:
+    assert Condition(pointer, Below(("/srv",))).look(arguments) is UNREADABLE
+    assert Condition(pointer, Absent()).look(arguments) is UNREADABLE
+
+
+def test_another_name_alone_counts_only_where_its_value_would() -> None:
+    """So a rule about `/path` of all servers does not stop every tool that has a `Path`."""
+    assert Condition("/path", Below(("/etc",))).look({"Path": "/srv/a"}) is MISSING
+    assert Condition("/path", Below(("/etc",))).look({"Path": "/etc/a"}) is UNREADABLE
+
+
+@every_row(
+    ("verdict", "arguments", "matches"),
+    [
+        pytest.param(Verdict.ALLOW, {"path": "/srv/a", "x": {"b": 1, "c": [{"b": 1}]}}, True, id="plain"),
+        pytest.param(Verdict.ALLOW, {"path": "/srv/a", "x": [[{"b": 1, "B": 2}]]}, False, id="elsewhere"),
+        pytest.param(Verdict.ALLOW, {"path": "/srv/a", "x": 1, "X": 2}, False, id="beside it"),
+        pytest.param(Verdict.DENY, {"path": "/srv/a", "PATH": "/a"}, True, id="deny"),
+        pytest.param(Verdict.ASK, {"path": "/etc/a", "PATH": "/srv"}, True, id="ask"),
+        pytest.param(Verdict.DENY, {"path": "/etc", "x": {"b": 1, "B": 2}}, False, id="a deny about something else"),
+    ],
+)
+def test_an_allow_rule_with_conditions_takes_no_call_with_two_names_for_one(
+    verdict: Verdict, arguments: Any, matches: bool
+) -> None:
+    tool = ToolDefinition(server_id="s", name="t", raw={"name": "t"})
+    rule = Rule(rule_id="r", verdict=verdict, when=(Condition("/path", Below(("/srv",))),))
+    assert rule.matches(CallFacts(tool=tool, arguments=arguments)) is matches
+    assert Rule(rule_id="r", verdict=verdict).matches(CallFacts(tool=tool, arguments=arguments))
 
 
 @every_row(
@@ -128,6 +295,17 @@ def test_an_operator_finds(test: ArgumentTest, value: Any, expected: Finding) ->
         pytest.param("/srv/data", "/srv/data/%2e%2e/etc", UNREADABLE, id="escaped dots"),
         pytest.param("/srv/data", "/srv/data/..%2Fetc", UNREADABLE, id="an escaped slash"),
         pytest.param("/srv/data", "/srv/data/%252e%252e", UNREADABLE, id="escaped twice"),
+        pytest.param("/srv/data", "/srv/data/%c0%ae%c0%ae/etc", UNREADABLE, id="overlong dots"),
+        pytest.param("/srv/data", "/srv/data/%u002e%u002e/etc", UNREADABLE, id="dots of an old server"),
+        pytest.param("/srv/data", "/srv/data/%ef%bc%8e%ef%bc%8e/etc", UNREADABLE, id="escaped wide dots"),
+        pytest.param("/srv/data", "/srv/data/％2e％2e/etc", UNREADABLE, id="wide signs of per cent"),
+        pytest.param("/srv/data", "/srv/data/..;/etc", UNREADABLE, id="dots and a parameter"),
+        pytest.param("/srv/data", "/srv/data/..?x", UNREADABLE, id="dots and a query"),
+        pytest.param("/srv/data", "/srv/data/.. /etc", UNREADABLE, id="dots and a blank"),
+        pytest.param(".", "%7e/x", UNREADABLE, id="an escaped home"),
+        pytest.param(".", "file%3a///etc", UNREADABLE, id="an escaped scheme"),
+        pytest.param("/srv/a%20b", "/srv/a%20b/c%20d", HOLDS, id="escapes that change nothing"),
+        pytest.param("/srv/a b", "/srv/a%20b/c", UNREADABLE, id="a folder that only a decoder finds"),
         pytest.param("/srv/data", "/srv/data/a\0.txt", UNREADABLE, id="NUL"),
         pytest.param("/srv/data", "/srv/data/\u202ea", UNREADABLE, id="a letter that turns the direction"),
         pytest.param("/srv/data", "/srv/data/．．/．．/etc", UNREADABLE, id="wide dots"),
@@ -157,13 +335,45 @@ def test_an_operator_finds(test: ArgumentTest, value: Any, expected: Finding) ->
         pytest.param("C:\\data", "\\\\?\\C:\\data\\a", UNREADABLE, id="a device path"),
         pytest.param("\\\\host\\share\\d", "\\\\host\\share\\d\\a", HOLDS, id="a share"),
         pytest.param("\\\\host\\share\\d", "\\\\host\\share\\..\\d", HOLDS, id="a share has a root"),
+        pytest.param("file:///srv/data", "file:///srv/data/a", HOLDS, id="a URI"),
+        pytest.param("file:///srv/data", "file:///srv/data/a%20b/../c", HOLDS, id="a URI with a blank and dots"),
+        pytest.param("file:///srv/my%20data/", "file:///srv/my%20data/a", HOLDS, id="a blank in the folder"),
+        pytest.param("file:///srv/my%20data/", "file:///srv/m%79%20data/a", UNREADABLE, id="letters escaped"),
+        pytest.param("file:///srv/data", "file:///srv/data", HOLDS, id="the folder of a URI itself"),
+        pytest.param("file:///srv/data", "file:///srv/database/a", FAILS, id="a URI with a longer name"),
+        pytest.param("file:///srv/data", "file:///srv/data/../etc", FAILS, id="a URI that leaves"),
+        pytest.param("file:///srv/data", "file:///srv/data/%2e%2e/etc", UNREADABLE, id="a URI with escaped dots"),
+        pytest.param("file:///srv/data", "file:///srv/data/..%2fetc", UNREADABLE, id="a URI with an escaped slash"),
+        pytest.param("file:///srv/data", "file:///srv/data/a\\..\\..\\etc", UNREADABLE, id="a URI with backslashes"),
+        pytest.param("file:///srv/data", "file://evil/srv/data/a", UNREADABLE, id="a URI of another host"),
+        pytest.param("file:///srv/data", "file://localhost/srv/data/a", UNREADABLE, id="a URI with a host"),
+        pytest.param("file:///srv/data", "file:////srv/data/a", UNREADABLE, id="a URI of a share"),
+        pytest.param("file:///srv/data", "file:/srv/data/a", UNREADABLE, id="a short URI"),
+        pytest.param("file:///srv/data", "FILE:///srv/data/a", UNREADABLE, id="a URI in capitals"),
+        pytest.param("file:///srv/data", "file:///srv/data/a?x", UNREADABLE, id="a query"),
+        pytest.param("file:///srv/data", "file:///srv/data/a#x", UNREADABLE, id="a fragment"),
+        pytest.param("file:///srv/data", "file:///srv/data/a%23x", HOLDS, id="an escaped mark in a name"),
+        pytest.param("file:///srv/data", "file:///srv/data/..%3fx", UNREADABLE, id="an escaped mark behind dots"),
+        pytest.param("file:///srv/data", "/srv/data/a", UNREADABLE, id="a path where a URI is wanted"),
+        pytest.param("file:///srv/data", "https://h/srv/data/a", UNREADABLE, id="a page"),
+        pytest.param("file:///C:/data", "file:///C:/data/a", HOLDS, id="a URI of Windows"),
+        pytest.param("file:///C:/data", "file:///c:/DATA/a", UNREADABLE, id="a URI of Windows and case"),
+        pytest.param("file:///C:/data", "file:///C:/data/../x", FAILS, id="a URI of Windows that leaves"),
+        pytest.param("file:///srv", "file:///C:/srv/a", UNREADABLE, id="a drive in a URI"),
+        pytest.param("file:///", "file:///etc/passwd", HOLDS, id="all files"),
     ],
 )
 def test_below_reads_paths_as_servers_may(folder: str, path: str, expected: Finding) -> None:
     assert look(Below((folder,)), path) is expected
 
 
-@pytest.mark.parametrize("folder", ["", "a\\b", "../up", "~/x", "file:///x", " /x", "/x/%2e%2e", "C:\\a:b", "/a\0"])
+@every_row(
+    "folder",
+    [
+        "", "a\\b", "../up", "~/x", " /x", "/x/%2e%2e", "/x/%c0%ae", "C:\\a:b", "/a\0", "https://h/x", "file://h/x",
+        "file:/x", "file:////h/x", "file:///x?y", "file:///x#y", "file:///x/%2e%2e", "file:///C:/a:b", "file:///a\\b",
+    ],
+)  # fmt: skip
 def test_a_folder_that_cannot_be_meant_is_refused(folder: str) -> None:
     with pytest.raises(ValueError, match=r"folder|absolute"):
         Below((folder,))
@@ -172,6 +382,8 @@ def test_a_folder_that_cannot_be_meant_is_refused(folder: str) -> None:
 def test_one_folder_that_holds_is_enough() -> None:
     assert look(Below(("/a", "rel")), "/a/b") is HOLDS
     assert look(Below(("/a", "/b")), "/c") is FAILS
+    for value in ("/srv/a", "file:///srv/a"):
+        assert look(Below(("file:///srv", "/srv")), value) is HOLDS
 
 
 HOSTS = ("example.org", "*.example.net", "api.example.com:8443", "127.0.0.1", "[2001:db8::1]", "xn--bcher-kva.example")

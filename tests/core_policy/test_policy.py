@@ -157,12 +157,10 @@ def test_a_matching_rule_bounds_the_verdict_from_below(policy: Policy, tool: Too
     assert not matching or verdict.strictness >= strictest(matching).strictness
 
 
-def test_a_default_denial_names_the_rule_to_add() -> None:
-    decision = decide(blocks(default=Verdict.DENY), tool("push"), trusted=True)
-    assert decision.reason == (
-        "no rule matches git.push and the server does not declare it read-only; to allow it, "
-        'add "moonpool": {"allow": ["push"]} to the entry "git" under mcpServers'
-    )
+def test_a_question_about_what_nobody_speaks_of_names_the_rule_to_add() -> None:
+    decision = decide(Policy(), tool("push"), trusted=True)
+    assert decision.reason == "no rule matches git.push and the server does not declare it read-only"
+    assert decision.remedy == 'add "moonpool": {"allow": ["push"]} to the entry "git" under mcpServers'
 
 
 def test_a_rule_denial_names_the_rule_in_the_way() -> None:

@@ -32,6 +32,7 @@ from moonpool.core.policy import (
     configuration_layer,
     decide,
     explain,
+    layer_say,
     layer_says,
     settle,
     strictest,
@@ -103,7 +104,7 @@ def test_in_a_file_the_first_rule_that_matches_speaks(layer: Layer, call: CallFa
 
 @given(POLICIES, facts())
 def test_between_layers_the_strictest_say_wins(policy: Policy, call: CallFacts) -> None:
-    spoken = [rule.verdict for layer in policy.layers if (rule := layer.speaker(call)) is not None]
+    spoken = [say.verdict for layer in policy.layers if (say := layer_say(layer, call)) is not None]
     verdict = decide(policy, call).verdict
     if spoken:
         raised = verdict is Verdict.ASK and call.hints.declared_destructive
@@ -112,8 +113,8 @@ def test_between_layers_the_strictest_say_wins(policy: Policy, call: CallFacts) 
 
 @given(POLICIES, layers(), facts())
 def test_a_layer_more_never_loosens_what_a_layer_said(policy: Policy, extra: Layer, call: CallFacts) -> None:
-    """A rule that speaks may replace the default; what other layers said, it can only make stricter."""
-    spoken = any(layer.speaker(call) is not None for layer in policy.layers)
+    """It may speak where none did; what other layers said, by rules or defaults, it can only make stricter."""
+    spoken = any(layer_say(layer, call) is not None for layer in policy.layers)
     before = decide(policy, call).verdict
     named = any(rule.names_tool for layer in (*policy.layers, extra) if (rule := layer.speaker(call)) is not None)
     after = decide(Policy(layers=(*policy.layers, extra)), call).verdict
@@ -169,9 +170,10 @@ def test_an_explanation_tells_the_decision_and_every_rule(policy: Policy, call: 
     told = explain(policy, call)
     assert told.decision == decide(policy, call)
     for layer, report in zip(policy.layers, told.layers, strict=True):
-        speaker = layer.speaker(call)
+        speaker, say = layer.speaker(call), layer_say(layer, call)
         assert [rule.rule_id for rule in report.rules] == [rule.rule_id for rule in layer.rules]
-        assert report.verdict == (speaker.verdict if speaker else None)
+        assert report.verdict == (say.verdict if say else None)
+        assert report.by_default == (say is not None and speaker is None)
         assert sum(rule.state == "decides" for rule in report.rules) == (speaker is not None)
         assert all(rule.why for rule in report.rules if rule.state == "misses")
 
@@ -273,8 +275,27 @@ def test_a_refusal_names_the_rule_its_note_and_the_remedy_and_nothing_of_other_r
         pytest.param({}, 'the arguments have no /repo; the rule wants {"glob": ["acme/*"]} there', id="missing"),
         pytest.param(
             {"repo": ["acme/x"]},
-            '/repo is ["acme/x"], which an allow rule never takes for {"glob": ["acme/*"]}: it cannot be read for sure',
+            '/repo is ["acme/x"], which an allow rule never takes for {"glob": ["acme/*"]}: it cannot be read for '
+            "sure, because it is not a text",
             id="unreadable",
+        ),
+        pytest.param(
+            {"repo": "acme/%2e%2e"},
+            '/repo is "acme/%2e%2e", which an allow rule never takes for {"glob": ["acme/*"]}: it cannot be read for '
+            "sure, because it has an encoded dot",
+            id="an encoded dot",
+        ),
+        pytest.param(
+            {"repo": "acme/x", "Repo": "evil/x"},
+            'there is something at /repo, which an allow rule never takes for {"glob": ["acme/*"]}: it cannot be read '
+            'for sure, because the arguments have "Repo" beside "repo", which a server may take for one',
+            id="a second name",
+        ),
+        pytest.param(
+            {"repo": "acme/x", "a": [{"b": 1, "B": 2}]},
+            "an allow rule with conditions never takes arguments that cannot be read for sure: the arguments have "
+            '"B" beside "b", which a server may take for one',
+            id="a second name elsewhere",
         ),
     ],
 )
@@ -282,6 +303,13 @@ def test_an_explanation_says_which_condition_failed(arguments: dict[str, Any], w
     own, rest = explain(FILE, call(**arguments)).layers[0].rules
     assert (own.state, own.why) == ("misses", why)
     assert rest.state == "decides"
+
+
+def test_an_explanation_says_what_a_rule_takes_for_the_worst() -> None:
+    large = Rule(rule_id="large", verdict=Verdict.DENY, when=(Condition("/amount", Range(100)),))
+    (report,) = explain(Policy(layers=(configuration_layer((large,)),)), call(amount="99")).layers[0].rules
+    assert report.state == "decides"
+    assert report.why == "/amount counts against the call: it cannot be read for sure, because it is not a number"
 
 
 def test_an_explanation_says_what_was_not_reached() -> None:

@@ -47,6 +47,7 @@ class Passage:
     hints: Hints = field(default_factory=Hints)
     arguments_json: bytes = b""
     arguments_digest: str = ""
+    look_alikes: str | None = None  # see `CallFacts`
     decision: Decision | None = None
     approval: ApprovalState = ApprovalState.NOT_REQUIRED
     approver: str = ""
@@ -134,6 +135,7 @@ class Passage:
             taken_in=session.memory.taken_in,
             usage=usage_of(session.ledgers, self.name) if session.policy.budgets else {},
             argument_bytes=len(self.arguments_json),
+            look_alikes=self.look_alikes,
         )
 
     @property

@@ -37,8 +37,7 @@ from moonpool.broker.upstreams.questions import (
 from moonpool.core.calls import ApprovalState
 from moonpool.core.json import digest_json
 from moonpool.core.manifest import ToolDefinition
-from moonpool.core.policy import CallFacts, Verdict, decide
-from moonpool.core.policy.deciding import DEFAULT_RULE_ID
+from moonpool.core.policy import DEFAULT_LAYER, CallFacts, Verdict, decide
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,8 +141,8 @@ class Relay:
             raise QuestionRefusedError("policy does not allow sampling")
         asked = asked_of(self._redactor.json_object(params, Tally()))
         self._count(server_id, calls[0], note)
-        by_rule = decision.verdict in {Verdict.ASK, Verdict.HUMAN_ONLY} and decision.rule_id != DEFAULT_RULE_ID
-        reviewed = reviewed or by_rule
+        by_policy = decision.verdict in {Verdict.ASK, Verdict.HUMAN_ONLY} and decision.layer != DEFAULT_LAYER
+        reviewed = reviewed or by_policy
         if reviewed:
             await self._review(calls, server_id, "what it wants a model to be asked", asked, note)
         try:

@@ -79,6 +79,7 @@ class Resolving:
         else:
             checked = await anyio.to_thread.run_sync(checking)
         passage.arguments_json, passage.arguments_digest = checked.encoded, checked.digest
+        passage.look_alikes = checked.look_alikes
         if check.warning:
             passage.warnings.append(check.warning)
         if checked.problem:

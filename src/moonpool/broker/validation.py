@@ -22,6 +22,7 @@ import msgspec
 from moonpool.broker.phrases import clip, near_names, parameter_list, properties_of
 from moonpool.broker.schema_cost import LOOKS_MAX, Uncountable, looks_by_level, too_costly
 from moonpool.core.json import JsonObject, JsonValue, canonical_json, digest_bytes
+from moonpool.core.policy import look_alikes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -143,6 +144,7 @@ class ArgumentCheck:
     encoded: bytes = b""  # canonical JSON
     digest: str = ""
     problem: str = ""
+    look_alikes: str | None = None  # members that a server may take for one another, for policy; None: not looked for
 
 
 def encoded_size(value: JsonObject) -> int | None:
@@ -172,7 +174,9 @@ def check_arguments(
         limit = f"at most {ARGUMENT_BYTES_MAX} are taken; send less at a time"
         return ArgumentCheck(problem=f"arguments of {name} are {len(encoded)} bytes; {limit}")
     problem = check.argument_problem(tool, arguments, near=near)
-    return ArgumentCheck(encoded=encoded, digest=digest_bytes(encoded), problem=problem)
+    return ArgumentCheck(
+        encoded=encoded, digest=digest_bytes(encoded), problem=problem, look_alikes=look_alikes(arguments)
+    )
 
 
 def depth_exceeds(value: JsonValue, depth_max: int = DEPTH_MAX) -> bool:

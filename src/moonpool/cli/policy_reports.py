@@ -122,7 +122,7 @@ def _lines(explanation: Explanation) -> Iterable[str]:
     yield f"because {decision.reason}"
     for layer in explanation.layers:
         said = "says nothing" if layer.verdict is None else f"says {layer.verdict}"
-        yield f"layer {layer.layer}: {said}"
+        yield f"layer {layer.layer}: {said}{', by its default' if layer.by_default else ''}"
         for rule in layer.rules:
             yield f"  {rule.rule_id} ({rule.verdict}): {rule.state}{': ' if rule.why else ''}{rule.why}"
     if explanation.does or explanation.returns:

@@ -185,12 +185,14 @@ def _check_covers(request: QueuedRequest, where: tuple[Condition, ...]) -> None:
     except ValueError:
         return
     for condition in where:
-        if condition.look(arguments) is Finding.HOLDS or "[REDACTED" in request.arguments:
+        finding, unread = condition.judge(arguments)
+        if finding is Finding.HOLDS or "[REDACTED" in request.arguments:
             continue
         there = ", ".join(f"/{name}" for name in arguments) if isinstance(arguments, dict) else ""
         raise InputError(
             f"the call of request {request.request_id} itself does not meet the condition on {condition.at}, so "
             f"further ones like it would not either; it has {there or 'no arguments'}"
+            f"{', which cannot be read for sure, because ' if unread else ''}{unread}"
         )
 
 

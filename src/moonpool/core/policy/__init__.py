@@ -1,17 +1,18 @@
 """Policy: pure rules that say whether a tool call is allowed, asked about or denied.
 
 A call is described by `CallFacts`. Layers (organisation, key, session, configuration) each hold rules; in a layer that
-came from a file the first rule that matches speaks, in the configuration's the strictest. Between layers the strictest
-say wins (deny > human_only > ask > allow), so that adding a layer never loosens anything. When no layer says anything,
-the default decides: read-only tools of trusted servers are allowed, everything else is asked about (X-06).
+came from a file the first rule that matches speaks, else its `default` if it has one, in the configuration's the
+strictest rule. Between layers the strictest say wins (deny > human_only > ask > allow), so that adding a layer never
+loosens what another one says. When no layer says anything, read-only tools of trusted servers are allowed, everything
+else is asked about (X-06).
 
 SECURITY: three things never make a call look safer: an annotation of a server that the host does not trust (`hints`),
 an argument that is not there (it meets no condition), and one that two programs may read differently (`findings`).
 
-What is where: `verdicts`; `hints` (what may be believed about a tool); `pointers`, `conditions`, `paths`, `hosts`
-(arguments); `labels`, `budgets`; `rules` (a rule, the facts, whether they meet); `presets`; `layers`; `deciding`;
-`explaining`. No I/O: files are read by `moonpool.broker.policy_file`, usage and labels taken in are counted by
-`moonpool.broker.spending`. The road that applies a decision is `moonpool.broker.road`; people's answers are
+What is where: `verdicts`; `hints` (what may be believed about a tool); `pointers`, `members`, `conditions`, `texts`,
+`paths`, `hosts` (arguments); `labels`, `budgets`; `rules` (a rule, the facts, whether they meet); `presets`; `layers`;
+`deciding`; `explaining`. No I/O: files are read by `moonpool.broker.policy_file`, usage and labels taken in are counted
+by `moonpool.broker.spending`. The road that applies a decision is `moonpool.broker.road`; people's answers are
 `moonpool.broker.approval`. Why it is so: docs/decisions/0013-arguments-in-policy.md.
 
 Where more goes: a condition on the call or its session is a field of `Rule`, a fact of `CallFacts` and a check in
@@ -46,15 +47,17 @@ from moonpool.core.policy.deciding import (
     decide,
     flow_says,
     labelled,
+    layer_say,
     layer_says,
     settle,
 )
 from moonpool.core.policy.explaining import Explanation, LayerReport, RuleReport, explain
-from moonpool.core.policy.findings import Finding
+from moonpool.core.policy.findings import Finding, UnreadableError
 from moonpool.core.policy.globs import glob_matches, literal_glob
 from moonpool.core.policy.hints import HINT_NAMES, Hints, effective_hints
 from moonpool.core.policy.labels import DOES, RETURNS, Label
 from moonpool.core.policy.layers import Layer, LayerName, Order, Policy, configuration_layer
+from moonpool.core.policy.members import look_alikes
 from moonpool.core.policy.presets import PRESET_PREFIX, PRESETS
 from moonpool.core.policy.rules import RULE_ID, CallFacts, Mismatch, Rule, mismatch, server_rules
 from moonpool.core.policy.verdicts import Verdict, strictest
@@ -101,6 +104,7 @@ __all__ = [
     "RuleReport",
     "Say",
     "Scope",
+    "UnreadableError",
     "Usage",
     "Verdict",
     "allow_hint",
@@ -113,8 +117,10 @@ __all__ = [
     "flow_says",
     "glob_matches",
     "labelled",
+    "layer_say",
     "layer_says",
     "literal_glob",
+    "look_alikes",
     "mismatch",
     "server_rules",
     "settle",

@@ -1,28 +1,29 @@
 """Conditions on arguments: where to look (a JSON pointer) and what must be found there.
 
 Each test below is one operator. It is made once, from a policy file, and refuses what cannot work by ValueError; it
-looks at one value and answers with a `Finding`, in time that is linear in a bounded text. A new operator is a class
-here with its name in `TESTS`; `moonpool.broker.policy_file` reads it from there.
+looks at one value and answers with a `Finding` or raises UnreadableError, in time that is linear in a bounded text. A
+new operator is a class here with its name in `TESTS` of `moonpool.broker.policy_file`.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
-from moonpool.core.policy import hosts, paths
-from moonpool.core.policy.findings import Finding, held
+from moonpool.core.policy import hosts, paths, texts
+from moonpool.core.policy.findings import Finding, UnreadableError, any_holds, held
 from moonpool.core.policy.globs import glob_matches
-from moonpool.core.policy.pointers import NothingThere, pointer_problem, value_at
+from moonpool.core.policy.members import MEMBERS_MAX, folded
+from moonpool.core.policy.pointers import NothingThere, find, pointer_problem
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
 
-TEXT_CHARS_MAX: Final = 16_384
-"""A longer text is not searched: it is UNREADABLE."""
+WHOLE_MAX: Final = 2**53
+"""From here on programs that keep numbers as floats read another integer than was sent."""
 PATTERN_CHARS_MAX: Final = 1000
 CHOICES_MAX: Final = 1000
 _PATTERN_MEMORY_MAX: Final = 1 << 20
@@ -62,7 +63,9 @@ class OneOf:
         _check_choices(self.values)
 
     def look(self, value: JsonValue) -> Finding:
-        return held(any(same_json(choice, value) for choice in self.values))
+        if isinstance(value, str):
+            return held(texts.is_one_of(value, self.values))
+        return any_holds(partial(same_json, choice, value) for choice in self.values)
 
     def to_json(self) -> JsonObject:
         return {self.op: list(self.values)}
@@ -70,7 +73,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Glob:
-    """The text matches one of these globs. A text with a `..` between separators is not read: it may lead elsewhere."""
+    """The text matches one of these globs, however it is read (`moonpool.core.policy.texts`)."""
 
     op: ClassVar[str] = "glob"
     globs: tuple[str, ...]
@@ -81,12 +84,11 @@ class Glob:
             check_pattern_size(glob)
 
     def look(self, value: JsonValue) -> Finding:
-        if "*" in self.globs:
-            return held(True) if isinstance(value, str) else Finding.UNREADABLE
-        text = _text(value)
-        if text is None or ".." in text.replace("\\", "/").split("/"):
-            return Finding.UNREADABLE
-        return held(any(glob_matches(glob, text) for glob in self.globs))
+        if "*" in self.globs and isinstance(value, str):
+            return Finding.HOLDS
+        text = texts.searchable(value)
+        texts.check_dots(text)
+        return held(texts.matches(text, lambda one: any(glob_matches(glob, one) for glob in self.globs)))
 
     def to_json(self) -> JsonObject:
         return {self.op: list(self.globs)}
@@ -94,7 +96,7 @@ class Glob:
 
 @dataclass(frozen=True, slots=True)
 class Regex:
-    """The whole text matches this expression of RE2, or, with `anywhere`, a part of it."""
+    """The whole text matches this expression of RE2, or, with `anywhere`, a part of it; however it is read."""
 
     op: ClassVar[str] = "regex"
     pattern: str
@@ -105,12 +107,13 @@ class Regex:
         _expression(self.pattern)
 
     def look(self, value: JsonValue) -> Finding:
-        text = _text(value)
-        if text is None:
-            return Finding.UNREADABLE
+        text = texts.searchable(value)
         expression = _expression(self.pattern)
-        find = expression.search if self.anywhere else expression.fullmatch
-        return held(find(text.encode()) is not None)
+        match = expression.search if self.anywhere else expression.fullmatch
+        found = texts.matches(text, lambda one: match(one.encode(errors="replace")) is not None)
+        if found or not self.anywhere:  # dots add no part that is looked for, so long texts are not denied for them
+            texts.check_dots(text)
+        return held(found)
 
     def to_json(self) -> JsonObject:
         return {self.op: self.pattern, **({"anywhere": True} if self.anywhere else {})}
@@ -133,7 +136,8 @@ class Range:
 
     def look(self, value: JsonValue) -> Finding:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124  NaN
-            return Finding.UNREADABLE
+            raise UnreadableError("it is not a number")
+        _check_exact(value)
         above = self.minimum is None or value >= self.minimum
         return held(above and (self.maximum is None or value <= self.maximum))
 
@@ -157,7 +161,7 @@ class Below:
 
     def look(self, value: JsonValue) -> Finding:
         if not isinstance(value, str):
-            return Finding.UNREADABLE
+            raise UnreadableError("it is not a text")
         return paths.below(self.folders, value)
 
     def to_json(self) -> JsonObject:
@@ -178,7 +182,9 @@ class HostIn:
                 raise ValueError(f"{host[:100]!r}: {problem}")
 
     def look(self, value: JsonValue) -> Finding:
-        return hosts.host_in(self.hosts, value) if isinstance(value, str) else Finding.UNREADABLE
+        if not isinstance(value, str):
+            raise UnreadableError("it is not a text")
+        return hosts.host_in(self.hosts, value)
 
     def to_json(self) -> JsonObject:
         return {self.op: list(self.hosts)}
@@ -211,26 +217,62 @@ class Condition:
 
     def look(self, arguments: JsonValue) -> Finding:
         """Whether `arguments` meet this condition."""
-        value = value_at(self.at, arguments)
-        if isinstance(value, NothingThere):
+        return self.judge(arguments)[0]
+
+    def judge(self, arguments: JsonValue) -> tuple[Finding, str]:
+        """Whether `arguments` meet this condition, and why they cannot be read if they cannot."""
+        try:
+            return self._look(arguments), ""
+        except UnreadableError as exc:
+            return Finding.UNREADABLE, str(exc)
+
+    def _look(self, arguments: JsonValue) -> Finding:
+        found = find(self.at, arguments)
+        if isinstance(found, NothingThere):
             return Finding.HOLDS if isinstance(self.test, Absent) else Finding.MISSING
-        return self.test.look(value)
+        if not found.alias:
+            return self.test.look(found.value)
+        # SECURITY: for some servers the value is there, for others nothing is.
+        if isinstance(self.test, Absent) or self.test.look(found.value) is not Finding.FAILS:
+            raise UnreadableError(found.alias)
+        return Finding.MISSING
 
     def to_json(self) -> JsonObject:
         return {"at": self.at, **self.test.to_json()}
 
 
 def same_json(ours: JsonValue, theirs: JsonValue) -> bool:
-    """Equality as JSON has it. Goes no deeper than `ours`, which comes from a policy."""
+    """Equality as JSON has it. Goes no deeper than `ours`, which comes from a policy.
+
+    Raises UnreadableError where programs may differ about it.
+    """
     if isinstance(ours, bool) or isinstance(theirs, bool):
         return ours is theirs
     if isinstance(ours, dict) and isinstance(theirs, dict):
-        return ours.keys() == theirs.keys() and all(same_json(ours[key], theirs[key]) for key in ours)
+        return _same_names(ours, theirs) and all(same_json(ours[key], theirs[key]) for key in ours)
     if isinstance(ours, list) and isinstance(theirs, list):
         return len(ours) == len(theirs) and all(same_json(*pair) for pair in zip(ours, theirs, strict=True))
     if isinstance(ours, dict | list) or isinstance(theirs, dict | list):
         return False
+    if isinstance(ours, str) and isinstance(theirs, str):
+        return texts.is_one_of(theirs, (ours,))
+    if isinstance(ours, int | float) and isinstance(theirs, int | float):
+        _check_exact(theirs)
     return ours == theirs
+
+
+def _same_names(ours: JsonObject, theirs: JsonObject) -> bool:
+    if ours.keys() == theirs.keys():
+        return True
+    if len(theirs) <= MEMBERS_MAX and {*map(folded, ours)} == {*map(folded, theirs)}:
+        raise UnreadableError("its members differ from those of the rule only by how they are written")
+    return False
+
+
+def _check_exact(number: float) -> None:
+    """Raises UnreadableError."""
+    if abs(number) >= WHOLE_MAX:
+        raise UnreadableError("programs round numbers from 2^53 on to different ones")
 
 
 def check_pattern_size(pattern: str) -> None:
@@ -242,13 +284,6 @@ def check_pattern_size(pattern: str) -> None:
 def _check_choices(choices: tuple[Any, ...]) -> None:
     if not 0 < len(choices) <= CHOICES_MAX:
         raise ValueError(f"a list of {len(choices)} entries: give 1 to {CHOICES_MAX}")
-
-
-def _text(value: JsonValue) -> str | None:
-    """`value` as a text that can be searched; half a surrogate pair is none."""
-    if not isinstance(value, str) or len(value) > TEXT_CHARS_MAX:
-        return None
-    return value if value.encode(errors="replace").decode() == value else None
 
 
 @lru_cache(maxsize=4096)

@@ -1,9 +1,10 @@
 """From rules and facts to one decision.
 
-`layer_says` collects what each layer says, or, when none says anything, what happens by default: read-only tools of
-trusted servers are allowed, everything else is asked about (X-06). Rules about labels (`flow_says`) and budgets that
-are used up (`budget_says`) join, and `settle` takes the strictest say.
+`layer_says` collects what each layer says by a rule or by a default of its own, or, when none says anything, what
+happens then: read-only tools of trusted servers are allowed, everything else is asked about (X-06). Rules about labels
+(`flow_says`) and budgets that are used up (`budget_says`) join, and `settle` takes the strictest say.
 
+INVARIANT: a layer more never loosens what another one says, by a rule or by its default.
 INVARIANT: what joins never takes the default's place. A say that only asks must not spare a call that nobody allows.
 
 SECURITY: a tool that its server declares destructive is allowed only if one of the rules that allow it names it; else
@@ -77,9 +78,18 @@ def labelled(policy: Policy, facts: CallFacts) -> CallFacts:
 
 
 def layer_says(policy: Policy, facts: CallFacts) -> list[Say]:
-    """What each layer says, in their order; the default alone when none says anything."""
-    says = [_said(layer, rule, facts) for layer in policy.layers if (rule := layer.speaker(facts)) is not None]
-    return says or [_by_default(policy, facts)]
+    """What each layer says, in their order; what happens without one when none says anything."""
+    says = [say for layer in policy.layers if (say := layer_say(layer, facts)) is not None]
+    return says or [_unsaid(policy, facts)]
+
+
+def layer_say(layer: Layer, facts: CallFacts) -> Say | None:
+    """What one layer says, rules about labels apart; None: nothing."""
+    if (rule := layer.speaker(facts)) is not None:
+        return _said(layer, rule, facts)
+    if layer.default is None or (layer.allow_trusted_reads and facts.hints.read_only):
+        return None
+    return _by_default(layer, layer.default, facts)
 
 
 def flow_says(policy: Policy, facts: CallFacts) -> list[Say]:
@@ -189,15 +199,21 @@ def _used_up(report: BudgetReport) -> Say:
     )
 
 
-def _by_default(policy: Policy, facts: CallFacts) -> Say:
+def _by_default(layer: Layer, verdict: Verdict, facts: CallFacts) -> Say:
+    remedy = f"whoever keeps the {layer.name} policy can add a rule for it"
+    reason = f"no rule of the {layer.name} policy matches {facts.name}, and its default is {verdict}"
+    if verdict is Verdict.DENY:
+        reason += f"; {remedy}"
+    return Say(layer=layer.name, verdict=verdict, rule_id=DEFAULT_RULE_ID, reason=reason, remedy=remedy)
+
+
+def _unsaid(policy: Policy, facts: CallFacts) -> Say:
     if policy.allow_trusted_reads and facts.hints.read_only:
         verdict, rule_id = Verdict.ALLOW, DEFAULT_READ_RULE_ID
         reason = f"{facts.name} only reads and its server is trusted"
     else:
-        verdict, rule_id = policy.default, DEFAULT_RULE_ID
+        verdict, rule_id = Verdict.ASK, DEFAULT_RULE_ID
         reason = f"no rule matches {facts.name} and {_why_not_harmless(facts)}"
-    if verdict is Verdict.DENY:
-        reason += f"; to allow it, {_hint(facts)}"
     return Say(layer=DEFAULT_LAYER, verdict=verdict, rule_id=rule_id, reason=reason, remedy=_hint(facts))
 
 

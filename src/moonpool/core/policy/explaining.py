@@ -9,16 +9,17 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from moonpool.core.policy.deciding import Decision, budgets_of, decide, labelled
-from moonpool.core.policy.findings import Finding
+from moonpool.core.policy.deciding import Decision, budgets_of, decide, labelled, layer_say
+from moonpool.core.policy.findings import Finding, UnreadableError
 from moonpool.core.policy.layers import Order
-from moonpool.core.policy.pointers import value_at
+from moonpool.core.policy.pointers import Found, find
 from moonpool.core.policy.rules import Mismatch, mismatch
 from moonpool.core.policy.verdicts import strictest
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.policy.budgets import BudgetReport
+    from moonpool.core.policy.conditions import Condition
     from moonpool.core.policy.layers import Layer, Policy
     from moonpool.core.policy.rules import CallFacts, Rule
     from moonpool.core.policy.verdicts import Verdict
@@ -46,10 +47,15 @@ class LayerReport:
     layer: str
     verdict: Verdict | None
     rules: tuple[RuleReport, ...]
+    by_default: bool = False  # no rule of it decides, its default does
 
     def to_json(self) -> JsonObject:
-        verdict = None if self.verdict is None else str(self.verdict)
-        return {"layer": self.layer, "verdict": verdict, "rules": [rule.to_json() for rule in self.rules]}
+        return {
+            "layer": self.layer,
+            "verdict": None if self.verdict is None else str(self.verdict),
+            "by_default": self.by_default,
+            "rules": [rule.to_json() for rule in self.rules],
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,20 +114,34 @@ def _layer_report(layer: Layer, facts: CallFacts) -> LayerReport:
             continue
         reports.append(_rule_report(rule, facts, decides=rule is speaker))
         reached = layer.order is Order.STRICTEST or rule is not speaker
-    said = [rule.verdict for rule in (speaker, flow_speaker) if rule is not None]
-    return LayerReport(layer=layer.name, verdict=strictest(said) if said else None, rules=tuple(reports))
+    say = layer_say(layer, facts)
+    said = [*([say.verdict] if say else []), *([flow_speaker.verdict] if flow_speaker else [])]
+    verdict = strictest(said) if said else None
+    by_default = speaker is None and say is not None and verdict is say.verdict
+    return LayerReport(layer=layer.name, verdict=verdict, rules=tuple(reports), by_default=by_default)
 
 
 def _rule_report(rule: Rule, facts: CallFacts, *, decides: bool) -> RuleReport:
     missed = mismatch(rule, facts)
     state = "decides" if decides else "misses" if missed else "matches"
-    why = _why(rule, facts, missed) if missed else ""
+    why = _why(rule, facts, missed) if missed else _unread(rule, facts)
     return RuleReport(rule_id=rule.rule_id, verdict=rule.verdict, state=state, why=why)
+
+
+def _unread(rule: Rule, facts: CallFacts) -> str:
+    """What counts against the call although nobody can read it, of a rule that covers it."""
+    for condition in rule.when:
+        finding, reason = condition.judge(facts.arguments)
+        if finding is Finding.UNREADABLE:
+            return f"{_place(condition)} counts against the call: it cannot be read for sure, because {reason}"
+    return ""
 
 
 def _why(rule: Rule, facts: CallFacts, missed: Mismatch) -> str:
     if missed.condition is not None:
         return _condition_why(missed, facts.arguments)
+    if missed.reason:
+        return f"an allow rule with conditions never takes arguments that cannot be read for sure: {missed.reason}"
     hints = {name: facts.hints.value(name) for name in rule.annotations}
     asked: dict[str, tuple[object, object]] = {
         "server": (facts.tool.server_id, rule.server),
@@ -140,14 +160,23 @@ def _why(rule: Rule, facts: CallFacts, missed: Mismatch) -> str:
 def _condition_why(missed: Mismatch, arguments: JsonValue) -> str:
     condition = missed.condition
     assert condition is not None, "only a condition fails on an argument"
-    place = condition.at or "the whole of the arguments"
+    place = _place(condition)
     wanted = _shown(condition.test.to_json())
     if missed.finding is Finding.MISSING:
         return f"the arguments have no {place}; the rule wants {wanted} there"
-    value = _shown(value_at(condition.at, arguments))
+    try:
+        found = find(condition.at, arguments)
+    except UnreadableError:
+        found = None
+    value = f"{place} is {_shown(found.value)}" if isinstance(found, Found) else f"there is something at {place}"
     if missed.finding is Finding.UNREADABLE:
-        return f"{place} is {value}, which an allow rule never takes for {wanted}: it cannot be read for sure"
-    return f"{place} is {value}, the rule wants {wanted}"
+        unread = f"it cannot be read for sure, because {missed.reason}"
+        return f"{value}, which an allow rule never takes for {wanted}: {unread}"
+    return f"{value}, the rule wants {wanted}"
+
+
+def _place(condition: Condition) -> str:
+    return condition.at or "the whole of the arguments"
 
 
 def _shown(value: object) -> str:

@@ -6,7 +6,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 class Finding(Enum):
@@ -23,17 +23,31 @@ class Finding(Enum):
     UNREADABLE = auto()
 
 
+class UnreadableError(Exception):
+    """Why a value is UNREADABLE, as the end of a sentence: "it cannot be read for sure, because ..."."""
+
+
 def held(value: bool) -> Finding:
     return Finding.HOLDS if value else Finding.FAILS
 
 
-def any_holds(findings: Iterable[Finding]) -> Finding:
-    """Of several alternatives: one that holds, else one that cannot be read, else failure."""
-    seen = set(findings)
-    return next((one for one in (Finding.HOLDS, Finding.UNREADABLE) if one in seen), Finding.FAILS)
+def any_holds(looks: Iterable[Callable[[], bool]]) -> Finding:
+    """Of several alternatives: one that holds is enough. Raises the last UnreadableError when none does."""
+    unread: UnreadableError | None = None
+    for look in looks:
+        try:
+            if look():
+                return Finding.HOLDS
+        except UnreadableError as exc:
+            unread = exc
+    if unread is not None:
+        raise unread
+    return Finding.FAILS
 
 
-def agreed(findings: Iterable[Finding]) -> Finding:
-    """Of several ways to read one value: what all of them say, UNREADABLE where they differ."""
-    seen = set(findings)
-    return seen.pop() if len(seen) == 1 else Finding.UNREADABLE
+def agreed(readings: Iterable[bool]) -> bool:
+    """Of several ways to read one value: what all of them say. Raises UnreadableError where they differ."""
+    seen = set(readings)
+    if len(seen) > 1:
+        raise UnreadableError("programs may read it in more than one way")
+    return seen.pop()

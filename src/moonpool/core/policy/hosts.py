@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from moonpool.core.policy.findings import Finding, held
+from moonpool.core.policy.findings import Finding, UnreadableError, held
 
 URL_CHARS_MAX: Final = 8192
 
@@ -46,11 +46,8 @@ def host_problem(text: str) -> str:
 
 
 def host_in(entries: tuple[str, ...], url: str) -> Finding:
-    """Is the host of `url` one of `entries`?"""
-    read = _host_of(url)
-    if read is None:
-        return Finding.UNREADABLE
-    host, port = read
+    """Is the host of `url` one of `entries`? Raises UnreadableError."""
+    host, port = _host_of(url)
     return held(any(_covers(pattern, host, port) for entry in entries if (pattern := _pattern(entry))))
 
 
@@ -60,19 +57,23 @@ def _covers(pattern: HostPattern, host: str, port: int) -> bool:
     return host.endswith(f".{pattern.host}") if pattern.below else host == pattern.host
 
 
-def _host_of(url: str) -> tuple[str, int] | None:
-    """The host in its one spelling, and the port; None when the address is not plain."""
-    if len(url) > URL_CHARS_MAX or "\\" in url or any(char.isspace() or not char.isprintable() for char in url):
-        return None
+def _host_of(url: str) -> tuple[str, int]:
+    """The host in its one spelling, and the port. Raises UnreadableError for an address that is not plain."""
+    if len(url) > URL_CHARS_MAX:
+        raise UnreadableError(f"it has more than {URL_CHARS_MAX} characters")
+    if "\\" in url or any(char.isspace() or not char.isprintable() for char in url):
+        raise UnreadableError("it has a backslash, a blank or a control character")
     found = _URL.fullmatch(url)
     if found is None or (default := _PORTS.get(found[1].lower())) is None:
-        return None
+        raise UnreadableError(f"it does not begin with one of {', '.join(_PORTS)} and ://")
     split = _AUTHORITY.fullmatch(found[2])
     host = _spelled(split[1]) if split else None
     if split is None or host is None:
-        return None
+        raise UnreadableError("between :// and its path stands more or less than a plain host and a port")
     port = int(split[2]) if split[2] else default
-    return (host, port) if 0 < port < 65536 else None
+    if not 0 < port < 65536:
+        raise UnreadableError("its port is none")
+    return host, port
 
 
 def _spelled(host: str) -> str | None:

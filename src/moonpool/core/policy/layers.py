@@ -1,8 +1,8 @@
 """Layers: who may lay down rules, and how the rules of one layer become one say.
 
 Between layers the strictest say wins, so that no layer can loosen what another one forbids. A layer of which no rule
-matches says nothing. What happens when none says anything is the policy's default. Rules about labels stand beside the
-others of their layer: the strictest that matches speaks as well, so that no order of rules lets a label loosen
+matches says its default; without one it says nothing (`moonpool.core.policy.deciding`). Rules about labels stand beside
+the others of their layer: the strictest that matches speaks as well, so that no order of rules lets a label loosen
 anything.
 """
 
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from moonpool.core.json import digest_json
 from moonpool.core.policy.budgets import COSTS_PER_LAYER_MAX, cost_of
 from moonpool.core.policy.labels import LABELS_PER_LAYER_MAX
-from moonpool.core.policy.verdicts import Verdict, strictest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from moonpool.core.policy.budgets import Budget, Cost
     from moonpool.core.policy.labels import Label
     from moonpool.core.policy.rules import CallFacts, Rule
+    from moonpool.core.policy.verdicts import Verdict
 
 RULES_PER_LAYER_MAX: Final = 1000
 CONDITIONS_PER_LAYER_MAX: Final = 2000
@@ -54,8 +54,8 @@ class Layer:
     name: LayerName
     rules: tuple[Rule, ...] = ()
     order: Order = Order.FIRST
-    default: Verdict | None = None  # when no layer has a rule for a call
-    allow_trusted_reads: bool | None = None
+    default: Verdict | None = None  # what it says about calls that none of its rules matches; None: nothing
+    allow_trusted_reads: bool | None = None  # true: `default` is not about them; false: they need a rule
     labels: tuple[Label, ...] = ()
     budgets: tuple[Budget, ...] = ()
     costs: tuple[Cost, ...] = ()  # the first that covers a tool counts
@@ -111,14 +111,8 @@ class Policy:
     layers: tuple[Layer, ...] = ()
 
     @cached_property
-    def default(self) -> Verdict:
-        """The strictest default that a layer names; ask when none does."""
-        named = [layer.default for layer in self.layers if layer.default is not None]
-        return strictest(named) if named else Verdict.ASK
-
-    @cached_property
     def allow_trusted_reads(self) -> bool:
-        """Read-only tools of trusted servers need no rule, unless a layer says otherwise."""
+        """Where no layer says anything: whether read-only tools of trusted servers need no rule."""
         return all(layer.allow_trusted_reads is not False for layer in self.layers)
 
     @cached_property

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
+
+from moonpool.core.policy.findings import UnreadableError
+from moonpool.core.policy.members import beside, names_for, quoted
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonValue
@@ -34,21 +38,34 @@ def pointer_problem(pointer: str) -> str:
     return ""
 
 
-def value_at(pointer: str, document: JsonValue) -> JsonValue | NothingThere:
-    """What `pointer` names in `document`, or NOTHING."""
-    value = document
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What stands at a pointer. `alias`: only a server that does not compare names by letters finds it there."""
+
+    value: JsonValue
+    alias: str = ""
+
+
+def find(pointer: str, document: JsonValue) -> Found | NothingThere:
+    """What `pointer` names in `document`. Raises UnreadableError where that depends on who reads it."""
+    value, alias = document, ""
     for step in _steps(pointer):
         if isinstance(value, dict):
-            if step not in value:
+            names = names_for(step, value)
+            if not names:
                 return NOTHING
-            value = value[step]
+            if len(names) > 1:
+                raise UnreadableError(beside(names[0], names[1]))
+            if names[0] != step:
+                alias = f"the arguments have {quoted(names[0])}, which a server may take for {quoted(step)}"
+            value = value[names[0]]
         elif isinstance(value, list):
             if not _INDEX.fullmatch(step) or int(step) >= len(value):
                 return NOTHING
             value = value[int(step)]
         else:
             return NOTHING
-    return value
+    return Found(value, alias)
 
 
 @lru_cache(maxsize=4096)

@@ -17,6 +17,7 @@ from moonpool.core.policy.findings import Finding
 from moonpool.core.policy.globs import glob_matches, literal_glob
 from moonpool.core.policy.hints import HINT_NAMES, Hints, effective_hints
 from moonpool.core.policy.labels import DOES, RETURNS, check_labels
+from moonpool.core.policy.members import look_alikes
 from moonpool.core.policy.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -43,6 +44,12 @@ class CallFacts:
     does: frozenset[str] = frozenset()  # labels of this call; `moonpool.core.policy.deciding` fills them in
     usage: Mapping[Scope, Usage] = field(default_factory=dict["Scope", "Usage"])  # of the scopes that are counted
     argument_bytes: int = 0
+    look_alikes: str | None = None  # `members.look_alikes` of the arguments, where somebody has looked already
+
+    @property
+    def ambiguous(self) -> str:
+        """Why a server may read other arguments than policy does; empty: it may not."""
+        return look_alikes(self.arguments) if self.look_alikes is None else self.look_alikes
 
     @property
     def hints(self) -> Hints:
@@ -125,6 +132,7 @@ class Mismatch:
     what: str  # the rule's key: `server`, `tool`, ..., `when`
     finding: Finding = Finding.FAILS
     condition: Condition | None = None
+    reason: str = ""  # why it is UNREADABLE
 
 
 def mismatch(rule: Rule, facts: CallFacts) -> Mismatch | None:
@@ -172,10 +180,15 @@ def _flow(rule: Rule, facts: CallFacts) -> Mismatch | None:
 
 def _arguments(rule: Rule, facts: CallFacts) -> Mismatch | None:
     # SECURITY: what cannot be read counts against the call.
-    enough = {Finding.HOLDS} if rule.verdict is Verdict.ALLOW else {Finding.HOLDS, Finding.UNREADABLE}
+    allows = rule.verdict is Verdict.ALLOW
     for condition in rule.when:
-        if (finding := condition.look(facts.arguments)) not in enough:
-            return Mismatch("when", finding, condition)
+        finding, reason = condition.judge(facts.arguments)
+        if finding is not Finding.HOLDS and (allows or finding is not Finding.UNREADABLE):
+            return Mismatch("when", finding, condition, reason)
+    # SECURITY: of stricter rules only what stands at their own conditions counts, so that data with odd names does not
+    # meet a rule about something else.
+    if allows and rule.when and (reason := facts.ambiguous):
+        return Mismatch("when", Finding.UNREADABLE, reason=reason)
     return None
 
 
