@@ -47,7 +47,9 @@ def server(**entry: Any) -> ServerConfig:
         (f"https://h/mcp?x={TOKEN}&page=1", {TOKEN}),
         ("https://h/a%2Fb0C9d8E7f6A5b4C3d2", {"a%2Fb0C9d8E7f6A5b4C3d2", "a/b0C9d8E7f6A5b4C3d2"}),
         ("https://mcp.example.com/api/v1/repositories/claude-3-5-sonnet-20241022/mcp", set[str]()),
-        ("https://h/getUserAccountDetails/server-everything-2025-11-25/", set[str]()),
+        ("https://h/getUserAccountDetailsById/server-everything-2025-11-25/Claude-3-5-Sonnet-20241022", set[str]()),
+        ("https://h/Xk29-dQ7_mZ41-Ts8_Rb3q/mcp", {"Xk29-dQ7_mZ41-Ts8_Rb3q"}),
+        ("https://h/9e107d9d372bb6826bd81d3542a419d6/mcp", {"9e107d9d372bb6826bd81d3542a419d6"}),
     ],
 )
 def test_random_parts_of_an_address_are_secrets(url: str, secrets: set[str]) -> None:

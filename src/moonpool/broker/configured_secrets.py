@@ -56,6 +56,9 @@ _ASSIGNMENT: Final = re.compile(r"-{0,2}([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*[=:][ \t
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _RUN: Final = re.compile(r"[A-Za-z0-9]{12,}")
+_CHANGES_MIN: Final = ((24, 0.15), (16, 0.25), (0, 0.45))
+"""What `_changes` must be in so many signs and more with a digit among them."""
+_BASE64URL: Final = re.compile(r"[A-Za-z0-9_-]{20,}")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
 _ASSIGNMENTS_MAX: Final = 3  # in each other: --env=NAME=value
 _JSON_BYTES_MAX: Final = 256 * 1024
@@ -67,15 +70,24 @@ def looks_random(text: str) -> bool:
     Small letters, capitals and digits follow each other in words and names mostly in groups; in what a generator made
     every second or third sign is of another kind than the one before.
     """
-    return _UUID.search(text) is not None or any(_is_mixed(run) for run in _RUN.findall(text))
+    if _UUID.search(text) is not None or any(_is_mixed(run) for run in _RUN.findall(text)):
+        return True
+    return any(_is_base64url(part.replace("-", "").replace("_", "")) for part in _BASE64URL.findall(text))
 
 
 def _is_mixed(run: str) -> bool:
-    changes = sum(_kind(one) != _kind(other) for one, other in pairwise(run))
-    pairs = len(run) - 1
-    if not any(map(str.isdigit, run)):
-        return len(run) >= 20 and changes >= 0.4 * pairs
-    return changes >= (0.25 if len(run) >= 16 else 0.45) * pairs
+    if any(map(str.isdigit, run)):
+        return _changes(run) >= next(share for length, share in _CHANGES_MIN if len(run) >= length)
+    return len(run) >= 20 and _changes(run) >= 0.45
+
+
+def _is_base64url(signs: str) -> bool:
+    return len(signs) >= 18 and len({*map(_kind, signs)}) == 3 and _changes(signs) >= 0.4
+
+
+def _changes(run: str) -> float:
+    """The share of signs that are of another kind than the one before."""
+    return sum(_kind(one) != _kind(other) for one, other in pairwise(run)) / (len(run) - 1)
 
 
 def _kind(sign: str) -> int:
