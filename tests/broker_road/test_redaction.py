@@ -24,6 +24,20 @@ CANARY = 'c4n/ry+"käse"&42'
 REDACTOR = Redactor.of_values({"TOKEN": CANARY, "PIN": "9876543", "SHORT": "abc"})
 
 
+def each_escaped(raw: bytes) -> str:
+    return "".join(f"\\u{ord(char):04x}" for char in raw.decode())
+
+
+def go_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("&", "\\u0026").replace("<", "\\u003c")
+
+
+def dotnet_json(text: str) -> str:
+    for char in "&+'<>`":
+        text = text.replace(char, f"\\u{ord(char):04X}")
+    return text.replace('"', "\\u0022").replace("ä", "\\u00E4")
+
+
 def stream(redactor: Redactor, chunks: list[bytes]) -> bytes:
     running = redactor.stream()
     return b"".join([*(running.feed(chunk) for chunk in chunks), running.finish()])
@@ -43,6 +57,16 @@ def stream(redactor: Redactor, chunks: list[bytes]) -> bytes:
         pytest.param(lambda raw: json.dumps(json.dumps([json.dumps(raw.decode())])).encode(), id="JSON three deep"),
         pytest.param(lambda raw: raw.hex().encode(), id="hex"),
         pytest.param(lambda raw: raw.hex().upper().encode(), id="hex in upper case"),
+        pytest.param(lambda raw: b"".join(b"%%%02X" % byte for byte in raw), id="every byte as %XX"),
+        pytest.param(lambda raw: b"".join(b"%%%02x" % byte for byte in raw), id="every byte as %xx"),
+        pytest.param(lambda raw: each_escaped(raw).encode(), id="every character as \\u00XX"),
+        pytest.param(lambda raw: each_escaped(raw).upper().replace("U", "u").encode(), id="the same in capitals"),
+        pytest.param(lambda raw: json.dumps(each_escaped(raw)).encode(), id="every character as \\u00XX, in JSON"),
+        pytest.param(lambda raw: go_json(raw.decode()).encode(), id="JSON of Go"),
+        pytest.param(lambda raw: json.dumps(go_json(raw.decode())).encode(), id="JSON of Go in JSON"),
+        pytest.param(lambda raw: dotnet_json(raw.decode()).encode(), id="JSON of .NET"),
+        pytest.param(lambda raw: quote(raw, safe="!'()*").encode(), id="JavaScript's encodeURIComponent"),
+        pytest.param(lambda raw: quote(raw, safe=";,/?:@&=+$-_.!~*'()#").encode(), id="JavaScript's encodeURI"),
     ],
 )
 @pytest.mark.req("H-022")

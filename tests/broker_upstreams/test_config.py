@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from moonpool.broker.config import CONFIG_BYTES_MAX, McpConfig, ServerConfig, load_config, parse_config, resolved_key
-from moonpool.broker.expansion import conceal, looks_secret
+from moonpool.broker.configured_secrets import looks_secret
+from moonpool.broker.expansion import conceal
 from moonpool.core.errors import ConfigError
 from tables import every_row
 

@@ -50,6 +50,14 @@ def test_the_answer_of_a_person_decides(tmp_path: Path, config: Path, typed: str
     assert PROMPT.encode() not in ended.stdout
 
 
+def test_who_answers_too_late_is_told(tmp_path: Path, config: Path) -> None:
+    command = ("run", "-c", CALL, "--config", config)
+    with Terminal(tmp_path, *command, MOONPOOL_APPROVAL_EXPIRY_S="0.5") as terminal:
+        terminal.wait_for("Too late: the question has expired", after=terminal.wait_for(PROMPT))
+        ended = terminal.wait_ended()
+    assert ended.envelope["approval_state"] == "EXPIRED"
+
+
 def test_answers_typed_before_the_question_do_not_count(tmp_path: Path, config: Path) -> None:
     fake = f"import time\nprint({PROMPT!r}, flush=True)\ntime.sleep(3)\n{CALL}"
     with Terminal(tmp_path, "run", "-c", fake, "--config", config) as terminal:

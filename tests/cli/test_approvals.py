@@ -7,8 +7,10 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 import uuid
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,7 +27,8 @@ from moonpool.store.paths import approvals_path
 from waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
 CALL = "import servers.srv as s\nresult = await s.echo(a='b')"
 NASTY = "\x1b[2J\u202e\n└─\nAllow this one call? \x07[bold]"
@@ -198,6 +201,41 @@ def queued(data: Path, **changes: Any) -> str:
     return made["request_id"]
 
 
+@contextmanager
+def answered(data: Path, request_id: str, then: Callable[[ApprovalStore], object]) -> Iterator[None]:
+    """Does something, as who asked, once the request has an answer."""
+
+    def wait() -> None:
+        store = ApprovalStore(approvals_path(data), is_gone=is_gone)
+        wait_until(lambda: not store.requests(waiting_only=True), within_s=40)
+        then(store)
+        store.close()
+
+    asking = threading.Thread(target=wait)
+    asking.start()
+    yield
+    asking.join()
+
+
+def taken(data: Path, request_id: str) -> AbstractContextManager[None]:
+    return answered(data, request_id, lambda store: store.take(request_id, "d"))
+
+
+@pytest.mark.parametrize("answer", ["approve", "deny"])
+def test_an_answer_that_nobody_waits_for_any_more_is_refused_to_who_gave_it(tmp_path: Path, answer: str) -> None:
+    request_id = queued(tmp_path)
+    with answered(tmp_path, request_id, lambda store: store.withdraw(request_id)):
+        late = approvals(tmp_path, tmp_path, answer, request_id)
+    assert (late.exit_code != 0, late.stdout) == (True, b"")
+    assert f"the answer to request {request_id} came too late: it is withdrawn" in late.sentence
+
+
+def test_an_answer_that_is_not_taken_yet_is_not_said_to_be(tmp_path: Path) -> None:
+    given = approvals(tmp_path, tmp_path, "deny", queued(tmp_path))
+    assert given.exit_code == 0
+    assert "has not taken the answer yet" in given.stderr
+
+
 def test_hostile_texts_reach_no_terminal(tmp_path: Path) -> None:
     hostile = dict.fromkeys(("server_id", "tool_name", "arguments", "reason", "principal", "run_id", "rule_id"), NASTY)
     request_id = queued(tmp_path, **hostile)
@@ -207,10 +245,11 @@ def test_hostile_texts_reach_no_terminal(tmp_path: Path) -> None:
         assert not re.search(r"^Allow", shown, re.MULTILINE), command
     framed = approvals(tmp_path, tmp_path, "show", request_id).stdout.decode().splitlines()
     assert [line[:2] for line in framed[2:-1]] == ["│ "] * (len(framed) - 3)
-    answered = approvals(tmp_path, tmp_path, "approve", request_id, "--for", "1h", "--where", f"/{NASTY}={NASTY}")
+    with taken(tmp_path, request_id):
+        given = approvals(tmp_path, tmp_path, "approve", request_id, "--for", "1h", "--where", f"/{NASTY}={NASTY}")
     rules = approvals(tmp_path, tmp_path, "rules")
-    assert answered.exit_code == rules.exit_code == 0
-    assert not {"\x1b", "\x07", "\u202e"} & set((answered.stdout + rules.stdout).decode())
+    assert given.exit_code == rules.exit_code == 0
+    assert not {"\x1b", "\x07", "\u202e"} & set((given.stdout + rules.stdout).decode())
 
 
 @pytest.mark.parametrize(
@@ -232,14 +271,16 @@ def test_terms_that_the_call_itself_does_not_meet_are_a_slip(tmp_path: Path, whe
 
 def test_terms_about_what_is_redacted_are_taken_as_they_are(tmp_path: Path) -> None:
     request_id = queued(tmp_path, arguments='{"to": "[REDACTED:TOKEN]"}')
-    given = approvals(tmp_path, tmp_path, "approve", request_id, "--for", "7d", "--where", "/to=x*")
+    with taken(tmp_path, request_id):
+        given = approvals(tmp_path, tmp_path, "approve", request_id, "--for", "7d", "--where", "/to=x*")
     assert given.exit_code == 0
 
 
 def test_what_is_reserved_for_a_person_is_answered_at_a_terminal(tmp_path: Path) -> None:
     request_id = queued(tmp_path, human_only=True)
     assert "at a terminal" in approvals(tmp_path, tmp_path, "approve", request_id).sentence
-    with Terminal(tmp_path, "approvals", "approve", request_id, MOONPOOL_DATA_DIR=str(tmp_path)) as terminal:
+    command = ("approvals", "approve", request_id)
+    with taken(tmp_path, request_id), Terminal(tmp_path, *command, MOONPOOL_DATA_DIR=str(tmp_path)) as terminal:
         assert terminal.wait_ended().exit_code == 0
     (kept,) = listed(tmp_path, tmp_path, "--all")
     assert (kept["state"], kept["approver"].partition(":")[0]) == ("approved", "terminal")

@@ -78,17 +78,27 @@ def data() -> Iterator[Path]:
 
 
 class Host:
-    """The commands, with a server that has secrets from a variable, from the sealed store and on its command line."""
+    """The commands, with a server that has secrets from a variable, from the sealed store, and written down on its
+    command line: behind an option and in an address.
+    """
 
     def __init__(self, folder: Path, data: Path) -> None:
         self.variable, self.stored, self.header = new_canary("var"), new_canary("sealed"), new_canary("head")
-        self.canaries = (self.variable, self.stored, self.header)
+        option, part = new_canary("opt"), uuid.uuid4().hex
+        self.canaries = (self.variable, self.stored, self.header, option, part)
         self.folder, self.data = folder, data
         self.environ = {**os.environ, "MOONPOOL_DATA_DIR": str(data), "SECRET_TOKEN": self.variable}
         self.environ |= {"HEADER_TOKEN": self.header}
         leaky = {
             "command": sys.executable,
-            "args": [str(SERVERS / "leaky.py"), "${secret:canary}", "--header=${HEADER_TOKEN}"],
+            "args": [
+                str(SERVERS / "leaky.py"),
+                "${secret:canary}",
+                "--header=${HEADER_TOKEN}",
+                "--token",
+                option,
+                f"https://127.0.0.1/s/{part}/mcp",
+            ],
             "env": {"CANARY": "${SECRET_TOKEN}"},
             "cwd": str(folder),
             "moonpool": {"allow": ["*"], "timeout_s": 3},

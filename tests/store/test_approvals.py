@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,7 +21,7 @@ from moonpool.runtime.process_marks import is_gone, own_mark
 from moonpool.store.approvals import WAITING_MAX, ApprovalStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from moonpool.core.audit_records import StandingAnswerRecord
@@ -37,6 +37,9 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+    def go_on(self, seconds: float) -> None:
+        self.now += seconds
 
 
 @pytest.fixture
@@ -286,6 +289,51 @@ def test_an_answer_that_came_too_late_leaves_no_standing_one(store: ApprovalStor
     with pytest.raises(ApprovalAnswerError):
         Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("1h", []))
     assert store.standing() == []
+
+
+@pytest.mark.parametrize("yes", [True, False])
+@pytest.mark.parametrize(
+    ("over", "state"),
+    [
+        pytest.param(lambda store, _: store.withdraw("a" * 32), QueueState.WITHDRAWN, id="the run ended"),
+        pytest.param(
+            lambda store, clock: (clock.go_on(600), store.withdraw("a" * 32)), QueueState.EXPIRED, id="expired"
+        ),
+        pytest.param(lambda store, _: store.end_owners(), QueueState.ABANDONED, id="the process was killed"),
+    ],
+)
+def test_who_answers_before_the_end_and_is_not_heard_is_told(
+    path: Path, clock: Clock, over: Callable[[Any, Clock], object], state: QueueState, yes: bool
+) -> None:
+    class Ending(ApprovalStore):
+        def end_owners(self) -> None:
+            self._is_gone = lambda _: True
+
+    store = Ending(path, is_gone=lambda _: False, clock=clock)
+    approvals = Approvals(store, RECORDS.append, clock=clock)
+    store.put(asked())
+    if yes:
+        answered, standing = approvals.approve("a" * 32, PERSON, terms=standing_terms("1h", []))
+    else:
+        answered, standing = approvals.deny("a" * 32, PERSON), None
+    assert approvals.was_taken(answered, PERSON, standing, within_s=0) is False
+    over(store, clock)
+    with pytest.raises(ApprovalAnswerError, match=f"came too late: it is {state}"):
+        approvals.was_taken(answered, PERSON, standing)
+    assert store.standing() == []
+    taken = store.take("a" * 32, answered.arguments_digest)
+    assert taken is not None
+    assert taken.state is state
+    store.close()
+
+
+def test_who_answers_learns_that_it_was_heard(store: ApprovalStore, clock: Clock) -> None:
+    approvals = Approvals(store, RECORDS.append, clock=clock)
+    store.put(asked())
+    answered, _ = approvals.approve("a" * 32, PERSON)
+    store.take("a" * 32, answered.arguments_digest)
+    store.withdraw("a" * 32)
+    assert approvals.was_taken(answered, PERSON) is True
 
 
 def test_a_program_cannot_answer_for_a_person(store: ApprovalStore, clock: Clock) -> None:

@@ -1,12 +1,11 @@
-"""`${VAR}`, `${file:PATH}` and `${secret:NAME}` in a configuration, and which of its values are secrets.
+"""`${VAR}`, `${file:PATH}` and `${secret:NAME}` in a configuration, and its secrets blanked in what we say of it.
 
 References are expanded on the host only, from what the caller passes; nothing here reads the process environment, a
 file or the secret store. Five spellings are known: `${VAR}`, `${VAR:-default}`, VS Code's `${env:VAR}`, `${file:PATH}`,
 and `${secret:NAME}` for what `moonpool secrets set` stored. An unset variable without a default is an error, because a
 server that starts with an empty credential fails later and says something else; so is a secret that is not stored.
 
-SECURITY: `looks_secret` decides what the redactor blanks out everywhere. When in doubt a value is a secret; the
-exceptions are values that are no secret for anybody (see the function) and would make outputs unreadable if blanked.
+Which of its values are secrets: `configured_secrets`. `conceal` blanks them in what we say.
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from moonpool.broker.known_values import KnownValues
 from moonpool.broker.value_files import ValueFileError
 from moonpool.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from typing import TypeAlias
 
     SecretSource: TypeAlias = Callable[[str], str | None]
@@ -29,26 +27,11 @@ if TYPE_CHECKING:
     FileSource: TypeAlias = Callable[[str], str]
     """Gives the value in a file by its path, or raises ValueFileError."""
 
-SECRET_LENGTH_MIN = 6
-"""Shorter values are left alone: blanking every `abc` would destroy outputs and hide nothing."""
-
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 _VARIABLE = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _STORED = re.compile(r"secret:(.*)", re.DOTALL)
 _FILE = re.compile(r"file:(.*)", re.DOTALL)
 _STORED_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
-_SECRET_NAME = re.compile(
-    r"key|token|secret|passw|pwd|auth|credential|cookie|session|bearer|dsn|signature", re.IGNORECASE
-)
-_PLAIN_VALUES = (
-    re.compile(r"(?:~|\.{1,2})?/[^\s]*"),  # a path
-    re.compile(r"[A-Za-z]:\\.*"),  # a Windows path
-    re.compile(r"[+-]?\d{1,11}(?:\.\d+)*"),  # a number, a port, a version
-    re.compile(r"[A-Za-z]{1,12}"),  # one word: production, warning, disabled
-    re.compile(r"[a-z]{1,12}(?:[_-][a-z]{1,12}){1,2}"),  # a choice: read_only, dark-mode; passphrases have more words
-    re.compile(r"[A-Za-z]+(?:/[A-Za-z_+.-]+)+"),  # Europe/Berlin, application/json
-    re.compile(r"[a-z]{2}_[A-Z]{2}(?:\.[A-Za-z0-9-]+)?"),  # en_GB.UTF-8
-)
 
 
 class Expansion:
@@ -127,49 +110,6 @@ class Expansion:
 def is_secret_name(name: str) -> bool:
     """Whether a stored secret may have this name."""
     return _STORED_NAME.fullmatch(name) is not None
-
-
-def looks_secret(name: str, value: str) -> bool:
-    """Whether `value`, given under `name`, must never be shown.
-
-    No: under 6 characters; a URL (its credentials are found separately); a path, number, version, locale, time zone or
-    media type; one plain word, or up to three in small letters joined by `_` or `-`, unless the name itself says secret
-    (`key`, `token`, `password`, `auth`...).
-    Everything else: yes.
-    """
-    value = value.strip()
-    if len(value) < SECRET_LENGTH_MIN or value.lower() in {"enabled", "disabled"}:
-        return False
-    if value.startswith(("http://", "https://")):
-        return False  # what is secret inside a URL is found by `secrets_in_url`
-    if _SECRET_NAME.search(name):
-        return True
-    return not any(pattern.fullmatch(value) for pattern in _PLAIN_VALUES)
-
-
-def secrets_in(name: str, value: str) -> Iterator[str]:
-    """Every text inside one configured value that the redactor must know."""
-    if looks_secret(name, value):
-        yield value.strip()
-        scheme, _, token = value.strip().partition(" ")
-        if scheme.lower() in {"bearer", "basic", "token", "apikey"} and len(token) >= SECRET_LENGTH_MIN:
-            yield token.strip()
-    yield from secrets_in_url(value)
-
-
-def secrets_in_url(text: str) -> Iterator[str]:
-    """Passwords and secret-looking query values of a URL, as written and decoded."""
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return
-    if not parts.scheme or not parts.netloc:
-        return
-    found = [parts.password] if parts.password else []
-    found += [value for name, value in parse_qsl(parts.query) if looks_secret(name, value)]
-    for value in found:
-        if len(value) >= SECRET_LENGTH_MIN:
-            yield from {value, unquote(value)}
 
 
 def conceal(text: str, secrets: frozenset[str]) -> str:

@@ -2,10 +2,12 @@
 
 One RE2 alternation over all forms of all values: linear time whatever the text is, leftmost match, longest form. Forms
 are the value itself, JSON- (also JSON in JSON in JSON), URL- and HTML-escaped, hex, and base64 at each of the three
-alignments it can have inside a longer encoded text. Long values are also searched piece by piece and line by line, so
-that an indented or wrapped private key is found.
+alignments it can have inside a longer encoded text. Encoders of JSON and URLs differ in what they escape: the sets of
+the common ones are known here (`_JSON_ESCAPES`, `_URL_SAFE`), and the escape of every character. Long values are also
+searched piece by piece and line by line, so that an indented or wrapped private key is found.
 
-SECURITY: a value that is transformed in another way (reversed, split by the code, compressed) is not found; redaction
+SECURITY: a value that is transformed in another way (reversed, split by the code, compressed, some characters escaped
+as no encoder does it, base64 broken over lines) is not found; redaction
 is the last net, not the wall. The wall is that secrets never enter the sandbox. `moonpool.broker.redaction` applies
 the spans found here; secrets that nobody told us about are searched after these, by `secret_patterns`.
 """
@@ -16,6 +18,7 @@ import base64
 import bisect
 import html
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote, quote_plus
 
@@ -32,7 +35,13 @@ SHORTEST_VALUE: Final = 6  # characters; shorter ones would fire on ordinary tex
 _PIECE_BYTES: Final = 1024
 _LINE_BYTES: Final = 20
 _FORM_COUNT_MAX: Final = 50_000
+_EACH_BYTES_MAX: Final = 256
 _JSON_DEPTH_MAX: Final = 3  # JSON in JSON in JSON
+_JSON_ESCAPES: Final = ("<>&", "<>&'=", "<>&'\"+`")
+"""What encoders write as `\\u00XX` although they need not: Go; Gson; .NET and PHP. Digits are small or capital."""
+_CODE: Final = re.compile(r"\\u[0-9a-f]{4}")
+_URL_SAFE: Final = ("", "/", "!'()*", ";,/?:@&=+$-_.!~*'()#")
+"""What they leave as it is beside letters, digits and `_.-~`: form fields; paths; JavaScript's two functions."""
 
 
 class KnownValues:
@@ -126,19 +135,41 @@ def _forms(value: str) -> set[bytes]:
     forms: set[bytes] = set()
     for piece in pieces:
         forms |= _escaped(piece) | _base64_forms(piece) | {piece.hex().encode(), piece.hex().upper().encode()}
+    if len(raw) <= _EACH_BYTES_MAX:
+        forms |= _each_escaped(raw)
     return {form for form in forms if len(form) >= SHORTEST_VALUE}
 
 
 def _escaped(raw: bytes) -> set[bytes]:
     text = raw.decode("utf-8", "surrogateescape")
-    ascii_json = json.dumps(text)[1:-1]
-    quoted = {quote(raw, safe=""), quote(raw), quote_plus(raw)}
+    quoted = {quote(raw, safe=safe) for safe in _URL_SAFE} | {quote_plus(raw)}
+    quoted |= {item.replace("~", "%7E") for item in quoted}
     quoted |= {_lower_percent(item) for item in quoted}
-    escaped = {ascii_json, ascii_json.replace("/", "\\/"), json.dumps(text, ensure_ascii=False)[1:-1]}
+    ascii_json = json.dumps(text)[1:-1]
+    utf8_json = json.dumps(text, ensure_ascii=False)[1:-1]
+    escaped = {ascii_json, ascii_json.replace("/", "\\/"), utf8_json}
+    escaped |= {_json_escaped(item, chars) for chars in _JSON_ESCAPES for item in (ascii_json, utf8_json)}
+    escaped |= {_CODE.sub(lambda code: code[0].upper().replace("U", "u"), item) for item in escaped}
     for _ in range(_JSON_DEPTH_MAX - 1):  # results are JSON whose strings often hold JSON
         escaped |= {json.dumps(item, ensure_ascii=plain)[1:-1] for item in escaped for plain in (True, False)}
     escaped |= {html.escape(text), html.escape(text, quote=False), html.escape(text).replace("&#x27;", "&#39;")}
     return {raw} | {item.encode("utf-8", "surrogateescape") for item in quoted | escaped}
+
+
+def _json_escaped(ascii_json: str, chars: str) -> str:
+    """JSON with `chars` escaped too."""
+    for char in chars:
+        ascii_json = ascii_json.replace('\\"' if char == '"' else char, f"\\u{ord(char):04x}")
+    return ascii_json
+
+
+def _each_escaped(raw: bytes) -> set[bytes]:
+    """Every character as an escape: of JSON, also in JSON, and of URLs."""
+    text = raw.decode("utf-8", "surrogateescape")
+    units = text.encode("utf-16-be", "surrogatepass").hex(",", 2).split(",")
+    codes = {"\\u" + "\\u".join(units), "%" + raw.hex("%", 1)}
+    codes |= {item.upper().replace("U", "u") for item in codes}
+    return {item.encode() for item in codes | {item.replace("\\", "\\\\") for item in codes}}
 
 
 def _lower_percent(quoted: str) -> str:

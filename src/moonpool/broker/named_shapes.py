@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 # What follows is about names and their values. (?i:…) where case does not matter.
-PASSWORD_NAMES: Final = r"(?i:password|passwd|passphrase|passcode|[_-]pwd)[0-9]*"  # noqa: S105  a pattern
+_NOT_BEHIND_ETC: Final = r"(?:(?m:^)(?:t?c)?[/_.-]?|[^/_.\n-]|[^c\n][/_.-]|[^t\n]c[/_.-]|[^e\n]tc[/_.-])"
+"""What may stand before `passwd`: `/etc/passwd` is a file, and what it holds is read by everybody."""
+PASSWORD_NAMES: Final = rf"(?i:password|{_NOT_BEHIND_ETC}passwd|passphrase|passcode|[_-]pwd)[0-9]*"
 STRONG_WORDS: Final = (
     r"(?:(?:access|refresh|auth|api|bearer|id|session|secret|bot|app|client|user|oauth2?|github|gitlab|slack|npm|pypi"
     r"|hf|personal|deploy|service|admin|login|jwt|security|private|registration|csrf|xsrf|vault|webhook)[_-]?token"
@@ -22,7 +24,7 @@ ALONE: Final = r"(?:(?m:^)|--|[^A-Za-z0-9_\n-])"
 BARE: Final = ALONE + "(?i:token|secret|auth)"
 BARE_IN_CAPITALS: Final = ALONE + "(?:TOKEN|SECRET|AUTH)"
 IN_CAPITALS: Final = r"\b[A-Z0-9_]*"  # then case matters: as in the environment
-ENV_NAMES_OF_PASSWORDS: Final = rf"{IN_CAPITALS}(?:(?:PASSWORD|PASSWD|PASSPHRASE)[A-Z0-9_]*|_PASS|_PWD)"
+ENV_NAMES_OF_PASSWORDS: Final = rf"{IN_CAPITALS}(?:(?:PASSWORD|PASSPHRASE)[A-Z0-9_]*|PASSWD[0-9]*|_PASS|_PWD)"
 ENV_NAMES_OF_SECRETS: Final = rf"{IN_CAPITALS}(?:TOKEN|SECRET|_KEY|APIKEY|_PAT|_CREDENTIALS|_DSN)[0-9]*"
 PASSWORDS: Final = rf"(?:{PASSWORD_NAMES}|(?i:[_-]pass)|{ENV_NAMES_OF_PASSWORDS})"
 SECRETS: Final = rf"(?:{STRONG}|{BARE}|{ENV_NAMES_OF_SECRETS})"

@@ -71,6 +71,7 @@ class ToolRoad:
         self._recorder = CallRecorder(journal, redactor)
         self._checks = SchemaChecks()
         self._resolving = Resolving(self._checks)
+        self._unrecorded = False  # the journal did not take the last record
 
     async def pass_call(self, spec: ToolCallSpec, session: CallContext) -> ToolCallOutcome:
         """Carry one call through all stages. Raises nothing but cancellation: every failure is an outcome."""
@@ -183,9 +184,9 @@ class ToolRoad:
             self._resolving.still_offered(passage)
             if session.plan is not None:
                 session.plan.still_kept()
-            if not passage.hints.read_only:
+            if not passage.hints.read_only or self._unrecorded:  # then reading calls wait for the journal too
                 await self._leave_intent(passage)
-                session.changing += 1
+            session.changing += not passage.hints.read_only
             passage.leave()
             left = perf_counter()
             try:
@@ -211,7 +212,9 @@ class ToolRoad:
     async def _leave_intent(self, passage: Passage) -> None:
         try:
             await self._recorder.intent(passage)
+            self._unrecorded = False
         except JournalError as exc:
+            self._unrecorded = True
             _log.error("a tool call was refused: %s", exc)
             problem = f"{passage.name} was not called, because the audit trail cannot be written"
             raise Refusal(CallErrorType.INTERNAL, f"{problem}; the operator sees why") from exc
@@ -246,6 +249,7 @@ class ToolRoad:
         try:
             await self._recorder.outcome(passage, error)
         except JournalError as exc:
+            self._unrecorded = True
             _log.error("the outcome of a tool call was withheld: %s", exc)
             problem = f"the outcome of {passage.name} is withheld, because the audit trail cannot be written"
             message = f"{problem}; the operator sees why"

@@ -6,7 +6,7 @@ something else. Keys that other clients document and that change nothing about h
 
 SECURITY: `autoApprove` and `alwaysAllow` of other clients are ignored on purpose; only the `moonpool` block gives
 leave.
-Expansion and the rule for what counts as secret: `expansion`. The `moonpool` block: `server_options`.
+Expansion: `expansion`; what counts as secret: `configured_secrets`. The `moonpool` block: `server_options`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from moonpool.broker.expansion import secrets_in
+from moonpool.broker.configured_secrets import secrets_in, secrets_in_arguments
 from moonpool.broker.json_words import convert, did_you_mean, json_kind
 from moonpool.broker.oauth.settings import OAUTH_KEYS, OAuthSettings
 from moonpool.broker.roots import root_path
@@ -104,6 +104,7 @@ def resolve(server_id: str, entry: Entry, expansion: Expansion, where: str) -> S
         ("private_key", oauth.private_key),
     ]
     secrets = {secret for name, value in [*named, ("url", url)] for secret in secrets_in(name, value)}
+    secrets |= {*secrets_in_arguments(args)}
     secrets |= {value.strip() for value in expansion.secrets if value.strip()}
     return ServerConfig(
         server_id=server_id,

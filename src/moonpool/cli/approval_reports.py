@@ -108,7 +108,9 @@ def answer_yes(request_id: str, note: str, duration: str | None, where: Sequence
         raise InputError("--where says which further calls are allowed; give --for with it")
     terms = None if duration is None else standing_terms(duration, where)
     with _opened() as approvals:
-        request, standing = approvals.approve(request_id, answerer(), note=note, terms=terms)
+        by = answerer()
+        request, standing = approvals.approve(request_id, by, note=note, terms=terms)
+        _tell_unless(approvals.was_taken(request, by, standing), request)
     if as_json:
         given: JsonObject = {} if standing is None else {"standing": _standing_json(standing)}
         typer.echo(json.dumps({**_request_json(request), **given}))
@@ -123,9 +125,17 @@ def answer_yes(request_id: str, note: str, duration: str | None, where: Sequence
 
 def answer_no(request_id: str, note: str, *, as_json: bool) -> int:
     with _opened() as approvals:
-        request = approvals.deny(request_id, answerer(), note=note)
+        by = answerer()
+        request = approvals.deny(request_id, by, note=note)
+        _tell_unless(approvals.was_taken(request, by), request)
     typer.echo(json.dumps(_request_json(request)) if as_json else f"denied {request.request_id}: {_tool(request)}")
     return EXIT_OK
+
+
+def _tell_unless(taken: bool, request: QueuedRequest) -> None:
+    if not taken:
+        told = "the process that asked has not taken the answer yet; what becomes of it"
+        typer.echo(f"moonpool: {told}: moonpool approvals show {request.request_id}", err=True)
 
 
 def print_standing(remove: str | None, *, as_json: bool) -> None:

@@ -11,7 +11,8 @@ import sys
 
 import typer
 
-from moonpool.broker.expansion import SECRET_LENGTH_MIN, is_secret_name
+from moonpool.broker.configured_secrets import SECRET_LENGTH_MIN
+from moonpool.broker.expansion import is_secret_name
 from moonpool.cli.config_choice import secret_store
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.core.errors import InputError

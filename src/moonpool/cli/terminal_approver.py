@@ -9,6 +9,7 @@ escapes. So arguments cannot imitate the question.
 
 from __future__ import annotations
 
+import asyncio
 import unicodedata
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -25,6 +26,7 @@ _NAME_CHARS_MAX: Final = 300
 _REASON_CHARS_MAX: Final = 1000  # a rule's note has up to 500
 PLAN_CHARS_MAX: Final = 100_000  # of one effect with its remarks
 _ASK: Final = "Allow this one call? y = once, n = no: "
+_TOO_LATE: Final = "\nToo late: the question has expired, or its execution has ended. Nothing was answered.\n"
 _HANG: Final = "     "
 _TRIES_MAX: Final = 3
 _YES: Final = frozenset({"y", "yes"})
@@ -43,6 +45,9 @@ class TerminalApprover:
         async with self.terminal.question():
             try:
                 return await self._ask(request)
+            except asyncio.CancelledError:
+                self.terminal.write(_TOO_LATE)
+                raise
             except OSError as error:
                 return reject(request, self.name, f"the terminal failed ({error.strerror})")
 

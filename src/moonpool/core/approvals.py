@@ -137,7 +137,7 @@ class ApprovalQueue(Protocol):
         ...
 
     def withdraw(self, request_id: str) -> None:
-        """The answer is no longer wanted. Does nothing to a request that has one."""
+        """The answer is no longer wanted, and one that nobody has taken came too late. Does nothing to one taken."""
         ...
 
     def standing_for(self, principal: str, server_id: str, tool_name: str) -> Sequence[StandingAnswer]:

@@ -111,6 +111,10 @@ def verify_rows(rows: Iterable[AuditRow], *, anchor: tuple[int, str] | None = No
 
 
 def _row_fault(row: AuditRow, expected_seq: int, previous: str) -> str:
+    if row.seq < 1:
+        return "its number is none that a record of ours has: it was put there by somebody else"
+    if row.seq < expected_seq:
+        return "its number stands twice"
     if row.seq != expected_seq:
         return f"row {expected_seq} is missing"
     if row.hash != chain_hash(previous, row.seq, row.body):
@@ -124,7 +128,7 @@ def _row_fault(row: AuditRow, expected_seq: int, previous: str) -> str:
 def _members(body: bytes) -> JsonObject:
     try:
         members: JsonValue = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return members if isinstance(members, dict) else {}
 

@@ -37,6 +37,8 @@ _UNITS_S: Final = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,5})([mhd])", re.ASCII)
 _CONDITIONS_MAX: Final = 32
 _PREFIX_CHARS_MIN: Final = 8
+_TAKEN_WITHIN_S: Final = 3.0  # who asks looks every second
+_PAUSE_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +119,29 @@ class Approvals:
         return self._store.answer(
             request.request_id, request.arguments_digest, approved=False, approver=answerer.name, note=note
         )
+
+    def was_taken(
+        self,
+        answered: QueuedRequest,
+        answerer: Answerer,
+        standing: StandingAnswer | None = None,
+        *,
+        within_s: float = _TAKEN_WITHIN_S,
+    ) -> bool:
+        """Wait until who asked has the answer; False when it still may take it.
+
+        Raises ApprovalAnswerError when the answer came too late: the request expired or its run ended before it was
+        taken. Then nothing was answered, and nothing stands for a while.
+        """
+        deadline = time.monotonic() + within_s
+        try:
+            while not (taken := self._store.was_taken(answered)) and time.monotonic() < deadline:
+                time.sleep(_PAUSE_S)
+        except ApprovalAnswerError:
+            if standing is not None:
+                self.remove_standing(standing.answer_id, answerer)
+            raise
+        return taken
 
     def give(self, request: ApprovalRequest, answerer: Answerer, terms: StandingTerms) -> StandingAnswer:
         """Say yes for a while to a request that waits elsewhere. Raises ApprovalQueueError, JournalError."""

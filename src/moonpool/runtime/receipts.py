@@ -24,7 +24,7 @@ from moonpool.core.receipts import (
     signed_bytes,
 )
 from moonpool.runtime.process_marks import is_gone
-from moonpool.store.journal_file import ended_runs, read_rows, read_run
+from moonpool.store.journal_file import ended_runs, read_run, stored_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -152,7 +152,7 @@ def _journal_problem(receipt: JsonObject, journal: Path) -> str:
                 found[row.seq] = row.hash
             yield row
 
-    outcome = verify_rows(noted(read_rows(journal)))
+    outcome = verify_rows(noted(stored_rows(journal)))
     if not outcome.ok:
         return f"the journal is broken at record {outcome.broken_seq}: {outcome.why}"
     return _comparison(wanted, found, ended=receipt["state"] == State.ENDED)

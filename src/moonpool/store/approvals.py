@@ -1,7 +1,8 @@
 """The queue of approvals as an SQLite file that all processes of a data folder share. Blocking; never on the loop.
 
-INVARIANT: a request leaves `waiting` once, in one transaction that looks at its expiry and at the process that asked;
-its answer is taken once. So of two people who answer at the same time one is told that he was late.
+INVARIANT: a request leaves `waiting` in one transaction that looks at its expiry and at the process that asked; its
+answer is taken once. So of two people who answer at the same time one is told that he was late. An answer that was
+not taken when its request ends is none: who gave it waits for that (`was_taken`) and is told.
 SECURITY: the file lies in the private folder, which no sandbox is shown. Answers name request and arguments digest.
 
 The file itself is `approvals_file`. `clock` is the time of day, which processes share.
@@ -28,7 +29,7 @@ from moonpool.store.approvals_file import ApprovalsFile
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 WAITING_MAX: Final = 256
@@ -42,6 +43,8 @@ _STANDING: Final = (
     "answer_id", "principal", "server_id", "tool_name", "tool_digest", "conditions", "human_only", "given_by",
     "given_at", "expires_at", "request_id",
 )  # fmt: skip
+_OPEN: Final = (QueueState.WAITING, QueueState.APPROVED, QueueState.DENIED)
+"""States of a request whose asker may still be there."""
 _SELECT_REQUESTS: Final = f"SELECT {', '.join(_REQUEST)} FROM request"  # noqa: S608  names of ours
 _SELECT_STANDING: Final = f"SELECT {', '.join(_STANDING)} FROM standing"  # noqa: S608
 
@@ -98,13 +101,14 @@ class ApprovalStore:
         return QueueAnswer(state=QueueState(found[0]), arguments_digest=found[1], approver=found[2], note=found[3])
 
     def withdraw(self, request_id: str) -> None:
+        """Nobody waits any more; an answer that was given at the same moment came too late."""
         with self._file.writing() as connection:
             now = self._clock()
             self._sweep(connection, now)
             connection.execute(  # who waits gives up at the expiry; clocks and threads differ a little
-                "UPDATE request SET state = CASE WHEN expires_at <= ? THEN ? ELSE ? END "
-                "WHERE request_id = ? AND state = ?",
-                (now + _EXPIRY_SLACK_S, QueueState.EXPIRED, QueueState.WITHDRAWN, request_id, QueueState.WAITING),
+                "UPDATE request SET state = CASE WHEN expires_at <= ? THEN ? ELSE ? END "  # noqa: S608
+                f"WHERE request_id = ? AND taken_at IS NULL AND state IN ({_marks(_OPEN)})",
+                (now + _EXPIRY_SLACK_S, QueueState.EXPIRED, QueueState.WITHDRAWN, request_id, *_OPEN),
             )
 
     def answer(
@@ -140,6 +144,18 @@ class ApprovalStore:
         if not changed:
             raise ApprovalAnswerError(f"request {request_id} cannot be answered any more: it is {after.state}")
         return after
+
+    def was_taken(self, answered: QueuedRequest) -> bool:
+        """Whether who asked has this answer; False: not yet. Raises ApprovalAnswerError when it came too late."""
+        with self._file.writing() as connection:
+            self._sweep(connection, self._clock())
+            row = connection.execute(
+                "SELECT state, taken_at FROM request WHERE request_id = ?", (answered.request_id,)
+            ).fetchone()
+        if row is None or row[0] != answered.state:
+            after = "gone" if row is None else row[0]
+            raise ApprovalAnswerError(f"the answer to request {answered.request_id} came too late: it is {after}")
+        return row[1] is not None
 
     def keep_standing(self, standing: StandingAnswer, record: Callable[[], None] = _nothing) -> None:
         """Keep an answer that was given to a request elsewhere. When `record` raises, it does not stand."""
@@ -190,14 +206,14 @@ class ApprovalStore:
             "UPDATE request SET state = ? WHERE state = ? AND expires_at <= ?", (QueueState.EXPIRED, waiting, now)
         )
         owners = connection.execute(
-            "SELECT DISTINCT owner FROM request WHERE taken_at IS NULL AND state IN (?, ?)",
-            (waiting, QueueState.APPROVED),
+            f"SELECT DISTINCT owner FROM request WHERE taken_at IS NULL AND state IN ({_marks(_OPEN)})",  # noqa: S608
+            _OPEN,
         ).fetchall()
         for (owner,) in owners:
             if self._is_gone(owner):
                 connection.execute(
-                    "UPDATE request SET state = ? WHERE owner = ? AND taken_at IS NULL AND state IN (?, ?)",
-                    (QueueState.ABANDONED, owner, waiting, QueueState.APPROVED),
+                    f"UPDATE request SET state = ? WHERE owner = ? AND taken_at IS NULL AND state IN ({_marks(_OPEN)})",  # noqa: S608
+                    (QueueState.ABANDONED, owner, *_OPEN),
                 )
 
     def _find(self, connection: sqlite3.Connection, request_id: str) -> QueuedRequest | None:
@@ -237,5 +253,5 @@ def _stored(value: object) -> object:
     return value[:_TEXT_CHARS_MAX].encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
-def _marks(names: tuple[str, ...]) -> str:
+def _marks(names: Sequence[str]) -> str:
     return ", ".join("?" for _ in names)

@@ -3,6 +3,8 @@
 INVARIANT: rows are only ever appended, with seq 1, 2, 3, … without gaps. Triggers refuse everything else, so that a
 mistake is loud; against somebody who can write the file only the hash chain helps (`moonpool.core.audit`).
 Several processes may append: the head is read inside the write transaction that continues it.
+INVARIANT: nothing is committed to files that others would not find at the path (`opened_files`), nor behind a head that
+does not continue the last one that this connection saw. Then no further record is kept, and no call goes on.
 
 `user_version` is the schema version. What a replay needs beside digests: `moonpool.store.recordings`. The writer is
 `moonpool.store.journal`.
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 from moonpool.core.audit import GENESIS, AuditRow, ChainOutcome, JournalError, chain_hash, verify_rows
+from moonpool.store.opened_files import OpenedFiles
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION: Final = 1
 _OPEN_ATTEMPT_COUNT: Final = 50
 _OPEN_TIMEOUT_S: Final = 5.0
+_SEQ_MAX: Final = 2**62
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS record (
@@ -44,6 +48,7 @@ CREATE TRIGGER IF NOT EXISTS record_is_only_appended BEFORE INSERT ON record
 WHEN NEW.seq IS NOT (SELECT coalesce(max(seq), 0) + 1 FROM record)
 BEGIN SELECT RAISE(ABORT, 'the audit journal is append-only'); END;
 """
+_TYPES: Final = {"seq": "integer", "kind": "text", "run_id": "text", "body": "blob", "hash": "text"}
 
 
 class Entry(NamedTuple):
@@ -61,6 +66,7 @@ class JournalFile:
         """`checkpoints` false: never move the write-ahead log into the file, which waits for the disk."""
         self.path = path
         self._synchronous = ""
+        self._seen = (0, GENESIS)  # the last head
         try:
             private_folder(path.parent)
             create_private_file(path)
@@ -78,7 +84,9 @@ class JournalFile:
             if not checkpoints:
                 self._connection.execute("PRAGMA wal_autocheckpoint=0")
             self._connection.execute(f"PRAGMA busy_timeout={int(busy_timeout_s * 1000)}")
-        except (sqlite3.Error, JournalError) as exc:
+            self._files = OpenedFiles(path)
+            self._seen = self._head()
+        except (OSError, sqlite3.Error, JournalError) as exc:
             self._connection.close()
             raise journal_error(path, exc) from exc
 
@@ -88,34 +96,81 @@ class JournalFile:
             self._wait_for_disk(durable=durable)
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                self._insert(entries)
+                head = self._insert(entries)
+                self._check_files()
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+            self._seen = head
+            self._files.note_log()
         except sqlite3.Error as exc:
-            raise journal_error(self.path, exc) from exc
+            raise self._error(exc) from exc
 
     def checkpoint(self) -> None:
         """Move the write-ahead log into the file as far as readers and writers let it. Raises JournalError."""
+        self._check_files()  # it would make a file that was cut off as long as it was
         try:
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         except sqlite3.Error as exc:
-            raise journal_error(self.path, exc) from exc
+            raise self._error(exc) from exc
 
     def close(self) -> None:
         self._connection.close()
 
-    def _insert(self, entries: Sequence[Entry]) -> None:
-        head = self._connection.execute("SELECT seq, hash FROM record ORDER BY seq DESC LIMIT 1").fetchone()
-        seq, previous = head or (0, GENESIS)
+    def _insert(self, entries: Sequence[Entry]) -> tuple[int, str]:
+        """Insert behind the head; return the new one."""
+        head = seq, previous = self._head()
+        if head != self._seen and not self._holds(self._connection, self._seen):
+            raise self._lost(f"it no longer holds record {self._seen[0]} as this process saw it")
         rows: list[tuple[int, str, str, bytes, str]] = []
         for entry in entries:
             seq += 1
             previous = chain_hash(previous, seq, entry.body)
             rows.append((seq, entry.kind, entry.run_id, entry.body, previous))
-        self._connection.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?)", rows)
+        kept = self._connection.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?)", rows).rowcount
+        if kept != len(rows):  # a trigger that is not ours
+            raise self._lost(f"it took {kept} of {len(rows)} records")
+        return seq, previous
+
+    def _head(self) -> tuple[int, str]:
+        found = self._connection.execute("SELECT seq, hash FROM record ORDER BY seq DESC LIMIT 1").fetchone()
+        if found is None:
+            return 0, GENESIS
+        seq, digest = found
+        if not (isinstance(seq, int) and isinstance(digest, str) and 1 <= seq <= _SEQ_MAX):
+            raise self._lost(f"its last record has the number {str(seq)[:40]!r}, which none of ours has")
+        return seq, digest
+
+    @staticmethod
+    def _holds(connection: sqlite3.Connection, head: tuple[int, str]) -> bool:
+        """Whether a head that was seen once is still there."""
+        seq, digest = head
+        return not seq or connection.execute("SELECT hash FROM record WHERE seq = ?", (seq,)).fetchone() == (digest,)
+
+    def _check_files(self) -> None:
+        if fault := self._files.fault():
+            raise self._lost(fault)
+        if not self._files.log_is_shorter:
+            return
+        try:
+            with _reading(self.path) as connection:  # one whose cache is empty: it must look into the files
+                there = self._holds(connection, self._seen)
+        except JournalError:
+            there = False
+        if not there:
+            raise self._lost(f"{self.path}-wal was cut off, and with it record {self._seen[0]}")
+
+    def _error(self, cause: sqlite3.Error) -> JournalError:
+        fault = self._files.fault()
+        return self._lost(fault) if fault else journal_error(self.path, cause)
+
+    def _lost(self, why: str) -> JournalError:
+        return JournalError(
+            f"audit journal {self.path} is not the one that this process wrote to: {why}. Nothing is recorded "
+            "any more, so nothing is called: put the file back, or keep what is left as evidence and start anew"
+        )
 
     def _wait_for_disk(self, *, durable: bool) -> None:
         mode = "FULL" if durable else "NORMAL"
@@ -124,14 +179,18 @@ class JournalFile:
             self._synchronous = mode
 
     def _prepare(self) -> None:
+        mode = ""
         for attempt in range(_OPEN_ATTEMPT_COUNT):  # switching to WAL does not wait for another process that does so
             try:
-                self._connection.execute("PRAGMA journal_mode=WAL")
+                (mode,) = self._connection.execute("PRAGMA journal_mode=WAL").fetchone()
                 break
             except sqlite3.OperationalError:
                 if attempt == _OPEN_ATTEMPT_COUNT - 1:
                     raise
                 time.sleep(0.02)
+        if mode != "wal":
+            problem = "lies on a file system that cannot share memory between processes"
+            raise JournalError(f"audit journal {self.path} {problem}; choose another data folder: MOONPOOL_DATA_DIR")
         self._connection.executescript(f"BEGIN IMMEDIATE;\n{_SCHEMA}\nCOMMIT;")
         version = self._connection.execute("PRAGMA user_version").fetchone()[0]
         if version > SCHEMA_VERSION:
@@ -196,7 +255,23 @@ def has_row(path: Path, run_id: str, kind: str) -> bool:
 
 def verify_file(path: Path, *, anchor: tuple[int, str] | None = None) -> ChainOutcome:
     """Walk the whole chain of the journal at `path`. Raises JournalError when it cannot be read at all."""
-    return verify_rows(read_rows(path), anchor=anchor)
+    return verify_rows(stored_rows(path), anchor=anchor)
+
+
+def stored_rows(path: Path) -> Generator[AuditRow]:
+    """Every row of the table, also those that no record of ours can be: with a number below 1, none, or a text.
+
+    A row whose columns are not of their types comes without content. Raises JournalError.
+    """
+    sound = " AND ".join(f"typeof({name}) = '{kind}'" for name, kind in _TYPES.items())
+    query = f"SELECT seq, kind, run_id, body, hash, {sound} FROM record ORDER BY seq"  # noqa: S608  names of ours
+    with _reading(path) as connection:
+        for seq, kind, run, body, digest, is_sound in connection.execute(query):
+            number = seq if isinstance(seq, int) else 0
+            if is_sound:
+                yield AuditRow(seq=number, kind=kind, run_id=run, body=body, hash=digest)
+            else:
+                yield AuditRow(seq=number, kind="", run_id="", body=b"", hash="")
 
 
 def journal_error(path: Path, cause: Exception) -> JournalError:
