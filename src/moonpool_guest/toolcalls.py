@@ -7,18 +7,24 @@ gives the second form too, so callers have one thing to handle. `client.mcp_clie
 
 import itertools
 import json
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 from moonpool_guest.channel import ChannelGoneError, GuestChannel
 from moonpool_guest.waiters import Waiter
 
+if TYPE_CHECKING:
+    from types import FrameType
+
 _state: "dict[str, GuestChannel]" = {}
+_code_names: "list[str]" = []  # of the execution under way
 _ids = itertools.count(1)
 _TOO_LARGE = "the arguments are larger than the broker accepts; pass less at a time"
 
 
-def install(channel: "GuestChannel | None") -> None:
-    """Tell this module the kernel's channel, or that no execution is running (None)."""
+def install(channel: "GuestChannel | None", code_name: str = "") -> None:
+    """Tell this module the kernel's channel and what its code is called, or that no execution is running (None)."""
+    _code_names[:] = [code_name] if code_name else []
     if channel is None:
         _state.pop("channel", None)
     else:
@@ -97,7 +103,17 @@ def _send(server_id: str, name: str, body: bytes) -> "tuple[GuestChannel, Waiter
         raise _RefusedError("UnknownTool", "the name of the server or tool is too long")
     request_id = next(_ids)
     head: dict[str, Any] = {"t": "tool_call", "id": request_id, "server": server_id, "tool": name}
+    if line := _line_of_code():
+        head["line"] = line
     return channel, channel.request(head, body), request_id
+
+
+def _line_of_code() -> int:
+    """The line of Python code that waits for the call; 0 where none does, as for a task of its own."""
+    frame: "FrameType | None" = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and frame.f_code.co_filename not in _code_names:
+        frame = frame.f_back
+    return 0 if frame is None else frame.f_lineno or 0
 
 
 def _reply(waiter: Waiter) -> "dict[str, Any]":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,9 @@ def test_a_plan_is_rehearsed_shown_approved_and_run_by_four_processes(tmp_path: 
     assert "at /title: what call 1 returns at /tool" in " ".join(line[2:].strip() for line in shown.splitlines())
     assert "│ 9. " not in shown
     assert early.sentence.endswith("[plan_unusable]")
-    assert approved.stdout.decode() == f"approved {plan_id}: 2 calls\n"
+    assert approved.stdout.decode() == f"{shown}approved {plan_id}: 2 calls\n"
+    assert f'│ hub is "{sys.executable}' in shown
+    assert "(line 3; ask: " in shown
     assert (real.result["data"], real.envelope["approval_state"]) == (True, "APPROVED")
     assert arrived(tmp_path) == [NASTY, "create"]
     assert "it is used" in again.sentence

@@ -5,10 +5,11 @@ from __future__ import annotations
 import getpass
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.approval import ApprovalDesk, ApprovalRequest
 from moonpool.broker.context import CallContext, CallLimits, ServerTrust
+from moonpool.broker.phrases import clip
 from moonpool.broker.queued_approval import StandingDesk
 from moonpool.broker.spending import Ledger
 from moonpool.runtime.ticket import Ticket
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from moonpool.runtime.ticket import RunFacts
     from moonpool.runtime.tools import Toolbox
     from moonpool.settings import Settings
+
+_ADDRESS_CHARS_MAX: Final = 400
 
 
 def make_ticket(
@@ -37,11 +40,7 @@ def make_ticket(
     `queue` has the standing answers, whoever is asked otherwise; `toolbox` looks again for tools that are held or
     could not be listed.
     """
-    servers = config.servers if config is not None else ()
-    trust = {
-        server.server_id: ServerTrust(trusted=server.trusted, idempotent=server.idempotent, timeout_s=server.timeout_s)
-        for server in servers
-    }
+    trust = server_trust(config)
     principal = local_principal()
     asking = ApprovalDesk(
         approver,
@@ -72,7 +71,28 @@ def make_ticket(
             key=key,
         )
 
-    return Ticket(principal=principal, make_context=make_context, policy_digest=policy.digest, desk=asking)
+    return Ticket(
+        principal=principal, make_context=make_context, policy_digest=policy.digest, desk=asking, servers=trust
+    )
+
+
+def server_trust(config: McpConfig | None) -> dict[str, ServerTrust]:
+    """What the host says about each configured server."""
+    if config is None:
+        return {}
+    from moonpool.broker.config import resolved_key  # noqa: PLC0415  reads configurations
+
+    return {
+        server.server_id: ServerTrust(
+            trusted=server.trusted,
+            idempotent=server.idempotent,
+            timeout_s=server.timeout_s,
+            digest=resolved_key(server),
+            address=clip(server.reached_by, _ADDRESS_CHARS_MAX),
+            config_file=config.source,
+        )
+        for server in config.servers
+    }
 
 
 @dataclass(frozen=True, slots=True)
