@@ -55,7 +55,7 @@ class ApprovalRequest:
     tool_digest: str = ""  # of the tool's definition
     of_the_moment: bool = False  # asked because of what was done before, so an answer that stands does not count
     plan_effect: int = 0  # of the approved plan that the call is carried out under; 0: of none
-    listing: tuple[str, ...] = ()  # the whole question where it is about a plan: one line per effect, redacted
+    listing: tuple[str, ...] = ()  # the whole question where it is about a plan: a line per server and effect
     expires_s: float = EXPIRY_S_DEFAULT  # from the moment the request was made
     cut: bool = False  # `arguments` is not all of it, so nothing may be approved for a while by looking at it
     whole: str = ""  # all of it but for known secrets, where it is cut and not too long

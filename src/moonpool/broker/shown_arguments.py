@@ -1,12 +1,13 @@
-r"""What a person sees of a call's arguments: all of them, but for secrets.
+"""What a person sees of a call's arguments: all of them, but for secrets.
 
 Two kinds of secrets, told apart because code writes the arguments. A known value (a configured secret, a token) is
-blanked: what is hidden is that value and nothing else. What only looks like a secret may be anything. Of it only runs of
-characters that a token has are hidden, each in its middle, with its ends and the number of what is hidden to be seen,
-under the words `NOT_ALL`; and all of it can be read (`View.whole`).
+blanked: what is hidden is that value and nothing else. What only looks like a secret may be anything. Of it only runs
+of characters that a token has are hidden, each in its middle, with its ends and the number of what is hidden to be
+seen, under the words `NOT_ALL`; and all of it can be read (`View.whole`).
 
 SECURITY: no blank, quote, bracket or other sign that gives arguments or a shell command their structure is ever hidden
-because of its looks: else code writes `password="x\"', role='admin', ...` and a person approves what they never saw.
+because of its looks: else code begins a password and lets `', role='admin'` or `; curl ...` follow in
+it, and a person approves what they never saw.
 INVARIANT: `View.cut` is true whenever `View.text` is not all of the arguments.
 
 How it is written: `readable`. Questions and lines of plans made of it: `shown_calls`.

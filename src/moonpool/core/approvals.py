@@ -2,8 +2,8 @@
 
 A request waits in a queue that several processes share. Somebody answers it once; whoever asked takes that answer once.
 A standing answer covers further calls of the same principal, server and tool, while the server's configuration and the
-tool's definition are those that were approved and the arguments meet its conditions. It answers the question that policy
-asks; it never changes what policy says, so a rule that denies still denies.
+tool's definition are those that were approved and the arguments meet its conditions. It answers the question that
+policy asks; it never changes what policy says, so a rule that denies still denies.
 
 SECURITY: an answer that was given to an ordinary question does not cover a call that policy reserves for a person; only
 one that a person gave to exactly such a question does.
