@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from moonpool.broker.redaction import Redactor
     from moonpool.core.json import JsonObject
 
-_RUN: Final = re.compile(r"[A-Za-z0-9+/=_.~-]{6,}")
+_RUN_MIN: Final = 6
+_RUN: Final = re.compile(rf"[A-Za-z0-9+_-]{{{_RUN_MIN},}}")
 _END_CHARS_MAX: Final = 8
 _KEY_RUN_MIN: Final = 16  # what is shorter in a private key are the words around it
 
@@ -76,7 +77,7 @@ def line_of(arguments: JsonObject, redactor: Redactor, *, encoded: bytes) -> tup
 
 def looks_secret(redactor: Redactor, text: str, member: str) -> Sequence[tuple[int, int]]:
     """Which characters of `text`, the member `member` of an object, are hidden because of what they look like."""
-    found = redactor.by_looks(text, member)
+    found = redactor.by_looks(text, member) if len(text) >= _RUN_MIN else ()
     if not found:
         return ()
     ends = list(accumulate(len(char.encode("utf-8", "surrogatepass")) for char in text))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from moonpool.core.policy import Decision
 
 
-def question_about(passage: Passage, decision: Decision, redactor: Redactor) -> ApprovalRequest:
+def question_about(decision: Decision, passage: Passage, redactor: Redactor) -> ApprovalRequest:
     """The request that goes to the desk of the call's execution."""
     spec, session, trust = passage.spec, passage.session, passage.trust
     view = view_of(spec.arguments, redactor, encoded=passage.arguments_json)

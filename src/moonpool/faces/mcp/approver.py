@@ -81,6 +81,14 @@ class ElicitingApprover:
 
 
 def _question(request: ApprovalRequest) -> str:
+    """SECURITY: in a fence, for clients that show Markdown: there `<!--` in one argument would hide the next ones.
+
+    No text in it begins a line, so none ends the fence.
+    """
+    return f"```\n{_told(request)}\n```"
+
+
+def _told(request: ApprovalRequest) -> str:
     more = f"\n{_NOT_ALL}" if request.cut else ""
     if request.listing:
         return f"Approve the whole plan? {on_one_line(request.reason)}.\n{request.arguments}{more}"
