@@ -81,8 +81,8 @@ async def test_a_client_that_shows_markdown_hides_nothing(monkeypatch: pytest.Mo
     plan = tuple(effect_line(replace(EFFECT, arguments=json.dumps(arguments), number=number)) for number in (1, 2))
     for listing, shown in (((), readable_json(arguments, 4000)), (plan, "\n".join(plan))):
         request = ApprovalRequest(
-            request_id="a", run_id="run_1", principal="local:a", server_id="hub", tool_name="```\n<!--", arguments=shown,
-            arguments_digest="sha256:0", reason="```\n", listing=listing,
+            request_id="a", run_id="run_1", principal="local:a", server_id="hub", tool_name="```\n<!--",
+            arguments=shown, arguments_digest="sha256:0", reason="```\n", listing=listing,
         )  # fmt: skip
         await approver.ask(request)
         lines = str(person.shown[-1]["message"]).split("\n")

@@ -126,6 +126,10 @@ def _json(one: StoredPlan) -> JsonObject:
     plan = one.plan
     return {
         **plan.to_json(),
+        # SECURITY: without digests of configurations, from which a short secret in one could be guessed.
+        "servers": [
+            {"server": one.server_id, "address": one.address, "config_file": one.config_file} for one in plan.servers
+        ],
         "state": str(one.state),
         "approver": one.approver,
         "digest": plan.digest,
