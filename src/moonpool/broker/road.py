@@ -100,7 +100,9 @@ class ToolRoad:
         """The stages from resolve to redact."""
         await self._resolving.resolve(passage)
         await self._resolving.validate(passage)
-        decision = await self._decide(passage)
+        decision = passage.decide()
+        if decision.verdict is Verdict.DENY:
+            raise await self._denial(passage, decision)
         if passage.rehearsed:
             return await self._rehearse(passage, decision)
         if passage.session.plan is not None:
@@ -134,15 +136,12 @@ class ToolRoad:
             self._record_without_waiting(passage, error)
         return ToolCallOutcome(error=error, duration_ms=passage.duration_ms)
 
-    async def _decide(self, passage: Passage) -> Decision:
-        decision = passage.decide()
-        if decision.verdict is Verdict.DENY:
-            passing = decision.room_in_s is not None
-            kind = CallErrorType.RATE_LIMIT if passing else CallErrorType.POLICY_DENIED
-            if passage.session.rehearsal is not None and passage.rehearsed:
-                passage.session.rehearsal.denied(passage, decision, await self._for_people(passage, line_of_plan))
-            raise Refusal(kind, decision.reason, retryable=passing)
-        return decision
+    async def _denial(self, passage: Passage, decision: Decision) -> Refusal:
+        passing = decision.room_in_s is not None
+        kind = CallErrorType.RATE_LIMIT if passing else CallErrorType.POLICY_DENIED
+        if passage.session.rehearsal is not None and passage.rehearsed:
+            passage.session.rehearsal.denied(passage, decision, await self._for_people(passage, line_of_plan))
+        return Refusal(kind, decision.reason, retryable=passing)
 
     async def _rehearse(self, passage: Passage, decision: Decision) -> CallError | None:
         """INVARIANT: a call that takes this way asks nobody, reserves nothing and reaches no upstream."""
