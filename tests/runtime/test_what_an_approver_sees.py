@@ -27,7 +27,7 @@ result = (await asyncio.create_task(srv.echo(b=2))).ok
 @pytest.mark.parametrize("backend", ["zygote", pytest.param("bubblewrap", marks=pytest.mark.slow)])
 async def test_the_question_shows_what_code_tries_to_hide_and_where_it_goes(backend: str) -> None:
     approver = ScriptedApprover([ApprovalState.APPROVED])
-    server = fixture_server("echo.py", ask=["*"])
+    server = fixture_server("echo.py", "--password=hunter2-hunter2", ask=["*"])
     async with open_app({"srv": server}, backend=backend, approver=approver) as app:
         envelope = await run(app, CODE)
         digest = app.ticket.servers["srv"].digest
@@ -36,7 +36,7 @@ async def test_the_question_shows_what_code_tries_to_hide_and_where_it_goes(back
     shown = first.arguments
     assert all(part in shown for part in ("role", '"admin"', "; curl ", " | sh"))
     assert (first.code_line, other.code_line) == (6, 0)  # a task of its own waits for nobody's line
-    assert first.server_address.endswith("echo.py")
+    assert first.server_address.endswith("echo.py --password=[REDACTED:password]")
     assert (first.config_file, first.server_digest) == ("test", digest)
     assert digest.startswith("sha256:")
 

@@ -11,12 +11,16 @@ from moonpool.broker.approval import ApprovalDesk, ApprovalRequest
 from moonpool.broker.context import CallContext, CallLimits, ServerTrust
 from moonpool.broker.phrases import clip
 from moonpool.broker.queued_approval import StandingDesk
+from moonpool.broker.redaction import Tally
 from moonpool.broker.spending import Ledger
 from moonpool.runtime.ticket import Ticket
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from moonpool.broker.approval import ApprovalAnswer, Approver, Desk
     from moonpool.broker.config import McpConfig
+    from moonpool.broker.redaction import Redactor
     from moonpool.core.approvals import ApprovalQueue
     from moonpool.core.policy import CallFacts, Policy
     from moonpool.runtime.deadline import Deadline
@@ -29,7 +33,7 @@ _ADDRESS_CHARS_MAX: Final = 400
 
 def make_ticket(
     settings: Settings,
-    config: McpConfig | None,
+    trust: Mapping[str, ServerTrust],
     policy: Policy,
     approver: Approver,
     queue: ApprovalQueue,
@@ -37,10 +41,9 @@ def make_ticket(
 ) -> Ticket:
     """The ticket of whoever started this process.
 
-    `queue` has the standing answers, whoever is asked otherwise; `toolbox` looks again for tools that are held or
-    could not be listed.
+    `trust` is what the host says about each server. `queue` has the standing answers, whoever is asked otherwise;
+    `toolbox` looks again for tools that are held or could not be listed.
     """
-    trust = server_trust(config)
     principal = local_principal()
     asking = ApprovalDesk(
         approver,
@@ -76,8 +79,8 @@ def make_ticket(
     )
 
 
-def server_trust(config: McpConfig | None) -> dict[str, ServerTrust]:
-    """What the host says about each configured server."""
+def server_trust(config: McpConfig | None, redactor: Redactor) -> dict[str, ServerTrust]:
+    """What the host says about each configured server. No code has a word in it, so all of `redactor` applies."""
     if config is None:
         return {}
     from moonpool.broker.config import resolved_key  # noqa: PLC0415  reads configurations
@@ -88,7 +91,7 @@ def server_trust(config: McpConfig | None) -> dict[str, ServerTrust]:
             idempotent=server.idempotent,
             timeout_s=server.timeout_s,
             digest=resolved_key(server),
-            address=clip(server.reached_by, _ADDRESS_CHARS_MAX),
+            address=clip(redactor.text(server.reached_by, Tally()), _ADDRESS_CHARS_MAX),
             config_file=config.source,
         )
         for server in config.servers
