@@ -83,6 +83,17 @@ def test_plan_first_asks_once_at_the_terminal_and_shows_every_call(tmp_path: Pat
     assert (ended.result["data"], arrived(tmp_path)) == (True, [NASTY, "create"])
 
 
+def test_a_plan_is_shown_again_and_a_person_says_yes_to_that(tmp_path: Path, hub: Path) -> None:
+    plan_id = run(tmp_path, hub, "--dry-run").result["metrics"]["plan_id"]
+    for typed, exit_code in (("n\n", 2), ("y\n", 0)):
+        with Terminal(tmp_path, "plans", "approve", plan_id) as terminal:
+            at = terminal.wait_for("│ 2. hub.keep")
+            terminal.wait_for(PROMPT, after=at)
+            terminal.type(typed)
+            assert terminal.wait_ended().exit_code == exit_code
+    assert run(tmp_path, hub, "--plan", plan_id).result["data"] is True
+
+
 def test_plan_first_with_a_no_runs_nothing(tmp_path: Path, hub: Path) -> None:
     with Terminal(tmp_path, "run", "code.py", "--config", hub, "--plan-first") as terminal:
         terminal.wait_for(PROMPT)

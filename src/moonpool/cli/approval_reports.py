@@ -134,7 +134,8 @@ def answer_yes(
         allowed = "the whole plan, once" if request.is_plan else "this one call"
         if duration is not None:
             allowed += f", and further ones like it for {duration}"
-        if not confirmed(_frame(request, full=full), f"Allow {allowed}? y = yes, n = no: ", as_json=as_json):
+        question = f"Allow {allowed}? y = yes, n = no: "
+        if not confirmed(_frame(request, full=full), question, by, as_json=as_json):
             raise ApprovalAnswerError(f"you did not say yes, so request {request.request_id} waits as before")
         request, standing = approvals.approve(request.request_id, by, note=note, terms=terms, saw_whole=full)
     if as_json:
@@ -175,16 +176,18 @@ def print_standing(remove: str | None, *, as_json: bool) -> None:
         typer.echo("moonpool: no answer stands for longer than its call", err=True)
 
 
-def confirmed(shown: str, question: str, *, as_json: bool) -> bool:
-    """Show what is about to be approved; at a terminal a person has to say yes to that.
+def confirmed(shown: str, question: str, by: Answerer, *, as_json: bool) -> bool:
+    """Show what is about to be approved; a person has to say yes to that, at the terminal.
 
     A program has said yes already; for whoever reads its output it is printed, unless that is JSON.
     """
-    terminal = open_terminal()
-    if terminal is None:
+    if not by.person:
         if not as_json:
             typer.echo(shown)
         return True
+    terminal = open_terminal()
+    if terminal is None:  # in the background by now
+        return False
     try:
         return ask_at(terminal, f"{shown}\n{question}").lower() in _YES
     finally:

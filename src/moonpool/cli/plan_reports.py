@@ -76,7 +76,8 @@ def approve_plan(plan_id: str, *, full: bool, as_json: bool) -> int:
     with _opened() as plans:
         by = answerer()
         found = plans.approvable(plan_id, by)
-        if not confirmed(_frame(found, full=full), "Allow the whole plan, once? y = yes, n = no: ", as_json=as_json):
+        question = "Allow the whole plan, once? y = yes, n = no: "
+        if not confirmed(_frame(found, full=full), question, by, as_json=as_json):
             raise PlanError(f"you did not say yes, so plan {found.plan.plan_id} is as it was")
         answered = plans.approve(found.plan.plan_id, by)
     return _told(answered, as_json=as_json)
