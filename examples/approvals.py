@@ -52,9 +52,9 @@ async def main() -> None:
 
 
 async def answer(question: ApprovalQuestion) -> None:
-    """Decide by the arguments that are shown; secrets in them are blanked."""
+    """Decide by all of the arguments (`arguments` may be cut); known secrets in them are blanked."""
     request = question.request
-    if json.loads(request.arguments).get("target_timezone") == "Asia/Tokyo":
+    if json.loads(request.whole or request.arguments).get("target_timezone") == "Asia/Tokyo":
         print(f"allowed: {request.server_id}.{request.tool_name}")
         await question.approve()
     else:

@@ -26,7 +26,7 @@ STEPS: Final[Mapping[str, tuple[Spot, ...]]] = {
     "arguments decoded within bounds": (Spot(f"{_CALLS_OF}:parse_arguments"),),
     "resolve": (Spot(f"{_RESOLVING}.resolve"),),
     "validate against the schema, digest": (Spot(f"{_RESOLVING}.validate"),),
-    "decide: policy": (Spot(f"{_ROAD}._decide"),),
+    "decide: policy": (Spot("moonpool.broker.passage:Passage.decide"),),
     "approve: standing answers, else a question": (Spot(f"{_ROAD}._approve"),),
     "intent on disk": (Spot(f"{_ROAD}._leave_intent"),),
     "upstream: encode, server, decode": (Spot("moonpool.broker.upstreams.supervisor:SupervisedUpstream.call_tool"),),

@@ -7,18 +7,24 @@ gives the second form too, so callers have one thing to handle. `client.mcp_clie
 
 import itertools
 import json
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 from moonpool_guest.channel import ChannelGoneError, GuestChannel
 from moonpool_guest.waiters import Waiter
 
+if TYPE_CHECKING:
+    from types import FrameType
+
 _state: "dict[str, GuestChannel]" = {}
+_code_names: "list[str]" = []  # of the execution under way
 _ids = itertools.count(1)
 _TOO_LARGE = "the arguments are larger than the broker accepts; pass less at a time"
 
 
-def install(channel: "GuestChannel | None") -> None:
-    """Tell this module the kernel's channel, or that no execution is running (None)."""
+def install(channel: "GuestChannel | None", code_name: str = "") -> None:
+    """Tell this module the kernel's channel and what its code is called, or that no execution is running (None)."""
+    _code_names[:] = [code_name] if code_name else []
     if channel is None:
         _state.pop("channel", None)
     else:
@@ -28,7 +34,7 @@ def install(channel: "GuestChannel | None") -> None:
 def invoke_sync(server_id: str, name: str, arguments: "dict[str, Any]") -> "dict[str, Any]":
     """Call a tool and block this thread until the reply is there. Works inside a running event loop too."""
     try:
-        channel, waiter, request_id = _send(server_id, name, _encoded(server_id, name, arguments))
+        channel, waiter, request_id = _send(server_id, name, _encoded(server_id, name, arguments), _line_of_code())
         try:
             channel.wait(waiter)
         except BaseException:
@@ -44,17 +50,20 @@ def invoke_sync(server_id: str, name: str, arguments: "dict[str, Any]") -> "dict
 async def invoke(server_id: str, name: str, arguments: "dict[str, Any]") -> "dict[str, Any]":
     """Call a tool and await the reply."""
     try:
-        return _reply(await _exchange(server_id, name, _encoded(server_id, name, arguments)))
+        return _reply(await _exchange(server_id, name, _encoded(server_id, name, arguments), _line_of_code()))
     except _RefusedError as error:
         return error.reply
     except ChannelGoneError as error:
         return _failure("ExecutionEnded", str(error))
 
 
-async def relay(server_id: str, name: str, arguments: bytes) -> bytes:
-    """Call a tool for another process of this sandbox: arguments object in, reply object out, both JSON."""
+async def relay(server_id: str, name: str, arguments: bytes, *, line: int = 0) -> bytes:
+    """Call a tool for another process of this sandbox: arguments object in, reply object out, both JSON.
+
+    `line` of its code makes the call; 0: unknown.
+    """
     try:
-        waiter = await _exchange(server_id, name, arguments)
+        waiter = await _exchange(server_id, name, arguments, line)
         if waiter.refused or waiter.message is None:
             raise _RefusedError("ValidationError", _TOO_LARGE)
         return waiter.message.body
@@ -72,8 +81,8 @@ class _RefusedError(Exception):
         self.reply = _failure(kind, message)
 
 
-async def _exchange(server_id: str, name: str, body: bytes) -> Waiter:
-    channel, waiter, request_id = _send(server_id, name, body)
+async def _exchange(server_id: str, name: str, body: bytes, line: int) -> Waiter:
+    channel, waiter, request_id = _send(server_id, name, body, line)
     try:
         await channel.wait_async(waiter)
     except BaseException:
@@ -89,7 +98,7 @@ def _encoded(server_id: str, name: str, arguments: "dict[str, Any]") -> bytes:
         raise _RefusedError("ValidationError", f"the arguments of {server_id}.{name} are not JSON: {error}") from None
 
 
-def _send(server_id: str, name: str, body: bytes) -> "tuple[GuestChannel, Waiter, int]":
+def _send(server_id: str, name: str, body: bytes, line: int) -> "tuple[GuestChannel, Waiter, int]":
     channel = _state.get("channel")
     if channel is None:
         raise _RefusedError("ExecutionEnded", f"{server_id}.{name} was called after the execution had ended")
@@ -97,7 +106,17 @@ def _send(server_id: str, name: str, body: bytes) -> "tuple[GuestChannel, Waiter
         raise _RefusedError("UnknownTool", "the name of the server or tool is too long")
     request_id = next(_ids)
     head: dict[str, Any] = {"t": "tool_call", "id": request_id, "server": server_id, "tool": name}
+    if line:
+        head["line"] = line
     return channel, channel.request(head, body), request_id
+
+
+def _line_of_code() -> int:
+    """The line of Python code that waits for the call; 0 where none does, as for a task of its own."""
+    frame: "FrameType | None" = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and frame.f_code.co_filename not in _code_names:
+        frame = frame.f_back
+    return 0 if frame is None else frame.f_lineno or 0
 
 
 def _reply(waiter: Waiter) -> "dict[str, Any]":

@@ -31,7 +31,7 @@ To the host:
 |---|---|---|
 | `ready` | `protocol`, `pid`, `language`, `version` | |
 | `failed` | `step`, `message` | |
-| `tool_call` | `id`, `server`, `tool` | arguments object, JSON |
+| `tool_call` | `id`, `server`, `tool`, `line` | arguments object, JSON |
 | `display` | `mime` | the representation |
 | `output` | `stream` (1 or 2) | bytes written; only where a backend has no pipes |
 | `tape` | `run`, `divergence` | what was recorded |

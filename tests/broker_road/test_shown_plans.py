@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from moonpool.broker.approval import ApprovalRequest
+from moonpool.broker.readable import readable_json
 from moonpool.core.calls import ApprovalState
 from moonpool.core.plans import Effect, EffectKind, Opening
 from moonpool.faces.mcp.approver import ElicitingApprover
@@ -67,5 +69,22 @@ async def test_the_name_of_a_tool_does_not_imitate_the_question_about_it(monkeyp
     answer = await approver.ask(request)
     lines = str(person.shown[0]["message"]).splitlines()
     assert answer.state is ApprovalState.REJECTED
-    assert [line.partition(" ")[0] for line in lines] == ["Code", "Arguments:", "Asked"]
+    assert [line.partition(" ")[0] for line in lines] == ["```", "Code", "Arguments:", "Asked", "```"]
     assert all(line.isprintable() for line in lines)
+
+
+@pytest.mark.anyio
+async def test_a_client_that_shows_markdown_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    approver, person = ElicitingApprover(), Person()
+    monkeypatch.setattr(approver.bindings, "asker_of", {"run_1": person}.get)
+    arguments: JsonObject = {"a": "<!--\n```\n", "to": "[x](https://evil.example)", "z": "-->\n```"}
+    plan = tuple(effect_line(replace(EFFECT, arguments=json.dumps(arguments), number=number)) for number in (1, 2))
+    for listing, shown in (((), readable_json(arguments, 4000)), (plan, "\n".join(plan))):
+        request = ApprovalRequest(
+            request_id="a", run_id="run_1", principal="local:a", server_id="hub", tool_name="```\n<!--",
+            arguments=shown, arguments_digest="sha256:0", reason="```\n", listing=listing,
+        )  # fmt: skip
+        await approver.ask(request)
+        lines = str(person.shown[-1]["message"]).split("\n")
+        fences = [number for number, line in enumerate(lines) if line.lstrip().startswith("```")]
+        assert fences == [0, len(lines) - 1]

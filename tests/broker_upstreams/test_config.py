@@ -225,6 +225,30 @@ def test_conceal_leaves_no_tail_of_a_longer_secret() -> None:
     assert conceal("x abcdefgh y", frozenset({"abcdef", "abcdefgh"})) == "x [redacted] y"
 
 
+def test_a_relative_command_is_another_server_in_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries: dict[str, dict[str, Any]] = {
+        "script": {"command": "python", "args": ["server.py"]},
+        "program": {"command": "./server"},
+        "option": {"command": "serve", "args": ["--config=../prod.toml"]},
+        "cwd": {"command": "serve", "cwd": "prod"},
+        "package": {"command": "npx", "args": ["-y", "@scope/server.js", "acme/repo", "https://h.example/a.py"]},
+        "absolute": {"command": "/usr/bin/python", "args": ["/srv/server.py"]},
+        "placed": {"command": "python", "args": ["server.py"], "cwd": "/srv"},
+        "remote": {"url": "https://h.example/mcp"},
+    }
+    text = json.dumps({"mcpServers": entries}).encode()
+    keys = list[dict[str, str]]()
+    for name in ("staging", "production"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        config = parse_config(text, source="test", environ={})
+        keys.append({server.server_id: resolved_key(server) for server in config.servers})
+    differ = {name for name in entries if keys[0][name] != keys[1][name]}
+    assert differ == {"script", "program", "option", "cwd"}
+
+
 def test_resolved_key_follows_every_resolved_value() -> None:
     base = one({"command": "c", "args": ["${TOKEN}"]})
     same = one({"args": ["tok-4711-abcdef"], "command": "c"})

@@ -135,6 +135,19 @@ def test_a_question_is_broken_between_words_and_loses_nothing() -> None:
     ]
 
 
+def test_all_of_a_long_call_can_be_read_before_it_is_answered(tmp_path: Path, config: Path) -> None:
+    code = CALL.replace("'b'", "'lorem ' * 2000 + 'the end'").replace("a=", "z=")
+    with Terminal(tmp_path, "run", "-c", code, "--config", config) as terminal:
+        at = terminal.wait_for("y = once, n = no, f = show all of it: ")
+        assert "(not all of it is shown)" in terminal.screen
+        terminal.type("f\n")
+        again = terminal.wait_for("f = show all of it: ", after=at)
+        assert terminal.screen[at:again].count("lorem") == 2000
+        terminal.type("n\n")
+        ended = terminal.wait_ended()
+    assert ended.envelope["approval_state"] == "REJECTED"
+
+
 @pytest.mark.req("H-019")
 @pytest.mark.parametrize(
     ("options", "why"),

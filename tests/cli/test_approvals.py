@@ -153,12 +153,17 @@ def test_an_answer_for_a_week_spares_the_next_question_and_can_be_ended(
     rule = json.loads(given.stdout)["standing"]["id"]
     assert json.loads(approvals(tmp_path, data, "rules", "--json").stdout)["where"] == [{"at": "/a", "glob": ["b*"]}]
 
-    def call(value: str) -> Ended:
+    (tmp_path / "production").mkdir()
+    server = {**raw_server("good", ask=["*"]), "env": {"WHERE": "production"}}
+    production = write_config(tmp_path / "production", {"srv": server})
+
+    def call(value: str, config: Path = config) -> Ended:
         code = CALL.replace("'b'", repr(value))
         options = ("--config", config, "--approve", "deny")
         return run_code(tmp_path, code, *options, MOONPOOL_DATA_DIR=str(data))
 
     assert call("bb").result["ok"] is True
+    assert call("bb", production).result["ok"] is False  # another server of the same name
     audit = moonpool(tmp_path, "audit", "show", "--json", MOONPOOL_DATA_DIR=str(data)).stdout.decode()
     assert f"standing:{rule} by command:" in audit
     assert call("c").result["ok"] is False
@@ -281,9 +286,46 @@ def test_what_is_reserved_for_a_person_is_answered_at_a_terminal(tmp_path: Path)
     assert "at a terminal" in approvals(tmp_path, tmp_path, "approve", request_id).sentence
     command = ("approvals", "approve", request_id)
     with taken(tmp_path, request_id), Terminal(tmp_path, *command, MOONPOOL_DATA_DIR=str(tmp_path)) as terminal:
+        terminal.wait_for("Allow this one call? y = yes, n = no: ")
+        terminal.type("y\n")
         assert terminal.wait_ended().exit_code == 0
     (kept,) = listed(tmp_path, tmp_path, "--all")
     assert (kept["state"], kept["approver"].partition(":")[0]) == ("approved", "terminal")
+
+
+def test_a_request_is_shown_again_and_a_person_says_yes_to_that(tmp_path: Path) -> None:
+    request_id = queued(
+        tmp_path, arguments='{\n  "to": "all"\n}', server_address="mcp-mail --production",
+        config_file="/etc/servers.json", code_line=4,
+    )  # fmt: skip
+    for typed, state in (("n\n", "waiting"), ("y\n", "approved")):
+        with Terminal(tmp_path, "approvals", "approve", request_id, MOONPOOL_DATA_DIR=str(tmp_path)) as terminal:
+            at = terminal.wait_for("Allow this one call? y = yes, n = no: ")
+            terminal.type(typed)
+            terminal.wait_ended()
+        shown = terminal.screen[:at]
+        assert '│ server: srv is "mcp-mail --production", configured in /etc/servers.json' in shown
+        assert '│ arguments: { "to": "all" }' in shown
+        assert "│ line of the code: 4" in shown
+        assert [one["state"] for one in listed(tmp_path, tmp_path, "--all")] == [state]
+
+
+def test_what_is_long_is_read_whole_before_it_is_approved_for_a_while(tmp_path: Path) -> None:
+    request_id = queued(
+        tmp_path, arguments="(not all of it is shown)\n{}", cut=True, whole='{"a": "' + "x" * 9000 + '"}'
+    )
+    lost = queued(tmp_path, cut=True)
+    show, approve = ("show", request_id), ("approve", request_id, "--for", "1h")
+    assert approvals(tmp_path, tmp_path, *show).stdout.decode().endswith("--full shows the rest\n")
+    whole = approvals(tmp_path, tmp_path, *show, "--full").stdout.decode()
+    assert whole.count("x") >= 9000
+    assert json.loads(approvals(tmp_path, tmp_path, *show, "--full", "--json").stdout)["arguments"].count("x") == 9000
+    assert "cannot be shown" in approvals(tmp_path, tmp_path, "show", lost, "--full").sentence
+    for refused in (approve, ("approve", lost, "--for", "1h")):
+        assert "is not approved for a while" in approvals(tmp_path, tmp_path, *refused).sentence
+    answered = approvals(tmp_path, tmp_path, *approve, "--full")
+    assert answered.exit_code == 0
+    assert answered.stdout.decode().count("x") >= 9000
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,9 @@ def test_a_plan_is_rehearsed_shown_approved_and_run_by_four_processes(tmp_path: 
     assert "at /title: what call 1 returns at /tool" in " ".join(line[2:].strip() for line in shown.splitlines())
     assert "│ 9. " not in shown
     assert early.sentence.endswith("[plan_unusable]")
-    assert approved.stdout.decode() == f"approved {plan_id}: 2 calls\n"
+    assert approved.stdout.decode() == f"{shown}approved {plan_id}: 2 calls\n"
+    assert f'│ hub is "{sys.executable}' in shown
+    assert "(line 3; ask: " in shown
     assert (real.result["data"], real.envelope["approval_state"]) == (True, "APPROVED")
     assert arrived(tmp_path) == [NASTY, "create"]
     assert "it is used" in again.sentence
@@ -78,6 +81,17 @@ def test_plan_first_asks_once_at_the_terminal_and_shows_every_call(tmp_path: Pat
         terminal.type("y\n")
         ended = terminal.wait_ended()
     assert (ended.result["data"], arrived(tmp_path)) == (True, [NASTY, "create"])
+
+
+def test_a_plan_is_shown_again_and_a_person_says_yes_to_that(tmp_path: Path, hub: Path) -> None:
+    plan_id = run(tmp_path, hub, "--dry-run").result["metrics"]["plan_id"]
+    for typed, exit_code in (("n\n", 2), ("y\n", 0)):
+        with Terminal(tmp_path, "plans", "approve", plan_id) as terminal:
+            at = terminal.wait_for("│ 2. hub.keep")
+            terminal.wait_for(PROMPT, after=at)
+            terminal.type(typed)
+            assert terminal.wait_ended().exit_code == exit_code
+    assert run(tmp_path, hub, "--plan", plan_id).result["data"] is True
 
 
 def test_plan_first_with_a_no_runs_nothing(tmp_path: Path, hub: Path) -> None:

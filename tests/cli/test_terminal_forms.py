@@ -84,6 +84,8 @@ def test_a_person_fills_in_a_form_field_by_field(tmp_path: Path, config: Path, s
     assert ended.result["data"] == {"action": "accept", "content": {"name": "Ada", "colour": "g", "count": 3}}
     assert "│ Server 'srv', called by code as srv.ask, asks:" in ended.stderr
     assert "\x1b" not in ended.stderr
+    assert "│ > Who" in ended.stderr
+    assert "│ count: 3" in ended.stderr  # left open, and sent
     shown = json.loads(
         moonpool(tmp_path, "audit", "show", "--run", ended.envelope["run_id"], "--json").stdout.split(b"\n")[2]
     )

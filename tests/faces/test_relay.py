@@ -133,7 +133,7 @@ every_mix = pytest.mark.parametrize(("era", "server"), [(era, server) for era in
 def test_a_form_reaches_the_user_and_the_answer_the_server(clients: Clients, era: str, server: str) -> None:
     [asked], data = clients.run(era, code_of(server, ELICIT), ACCEPTED)
 
-    assert asked["params"]["message"] == f"Server '{server}', called by code as {server}.ask, asks:\nWho\\x1b[2J?"
+    assert asked["params"]["message"] == f"Server '{server}', called by code as {server}.ask, asks:\n> Who\\x1b[2J?"
     assert asked["params"]["requestedSchema"] == FORM
     assert answer_in(data) == ACCEPTED
     assert data["declared"]["elicitation"] == {"form": {}, "url": {}}

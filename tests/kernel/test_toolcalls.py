@@ -173,7 +173,7 @@ async def test_names_of_any_text_up_to_the_limit_reach_the_broker_and_longer_one
     run = await kernel.run(
         f"{TOOLS}result = [invoke_sync({name!r}, {name!r}, {{}})['ok'], invoke_sync('s', 't' * 1025, {{}})]"
     )
-    assert run.calls == [ToolCall(id=1, server=name, tool=name)]
+    assert run.calls == [ToolCall(id=1, server=name, tool=name, line=3)]
     assert isinstance(run.result, list)
     assert run.result[1]["error"]["type"] == "UnknownTool"
     run = await kernel.run(f"{TOOLS}result = invoke_sync('\\ud800', 't', {{}})['ok']")

@@ -25,6 +25,20 @@ async def test_a_call_gives_the_reply_of_the_broker(each_kernel: NodeProbe) -> N
     }
 
 
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        pytest.param("const one = 1\nfunction f() {\n  return CALL('s', 't', {})\n}\nawait f()", 3, id="module"),
+        pytest.param("await new Promise(setImmediate)\nawait CALL('s', 't', {})", 2, id="behind a wait"),
+        pytest.param("Error.prepareStackTrace = () => 5\nawait CALL('s', 't', {})", 0, id="changed stacks"),
+        pytest.param("setImmediate(CALL, 's', 't', {})\nawait new Promise((r) => setTimeout(r, 50))", 0, id="no code"),
+    ],
+)
+async def test_a_call_names_its_line_if_it_can(kernel: NodeProbe, code: str, line: int) -> None:
+    run = await kernel.run(code.replace("CALL", CALL))
+    assert [call.line for call in run.calls] == [line]
+
+
 async def test_a_thousand_calls_at_once_are_all_answered_and_never_too_many_are_open(kernel: NodeProbe) -> None:
     run = await kernel.run(
         f"const all = await Promise.all(Array.from({{ length: 1000 }}, (_, i) => {CALL}('s', 't', {{ i }})));\n"

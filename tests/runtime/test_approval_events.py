@@ -60,6 +60,18 @@ def settle(approver: EventApprover, number: int = 1, **fields: Any) -> asyncio.T
     return asyncio.ensure_future(ApprovalDesk(approver).settle(request(number, **fields)))  # type: ignore[return-value]
 
 
+async def test_what_is_cut_is_not_approved_for_a_while(store: ApprovalStore) -> None:
+    approver = EventApprover(by=ALICE)
+    with approver.serving(Approvals(store, list[Any]().append)), approver.questions() as questions:
+        call = settle(approver, cut=True, whole='{"a": 1}')
+        question = await anext(questions)
+        with pytest.raises(ApprovalAnswerError, match="is not approved for a while"):
+            await question.approve(terms=TERMS)
+        await question.approve()
+        assert (await call).state is ApprovalState.APPROVED
+    assert await asyncio.to_thread(store.standing) == []
+
+
 async def test_who_answered_is_on_record_and_a_reason_reaches_the_code() -> None:
     approver = EventApprover()
     bench = Bench(policy=Policy(), approver=approver)

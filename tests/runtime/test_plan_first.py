@@ -225,8 +225,8 @@ async def test_the_approver_in_force_is_asked_once_about_everything(tmp_path: Pa
         asked_by_rehearsal = len(yes.requests)
         real = await hub.run(plan=plan_id)
     assert (asked_by_rehearsal, real.ok, len(yes.requests)) == (0, True, 1)
-    assert [line.split(" ")[1] for line in yes.requests[0].listing] == ["hub.create", "hub.comment"]
-    assert "in /title: what call 1 returns at /arguments/title" in yes.requests[0].listing[1]
+    assert [line.split(" ")[1] for line in yes.requests[0].listing[1:]] == ["hub.create", "hub.comment"]
+    assert "in /title: what call 1 returns at /arguments/title" in yes.requests[0].listing[2]
 
 
 async def test_a_plan_with_a_call_for_a_person_needs_a_person_and_then_asks_nobody(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ async def test_a_plan_is_asked_about_in_the_stream_of_the_execution_that_runs_un
                     await event.approve()
                 elif isinstance(event, RunEnded):
                     assert (event.envelope.data, event.envelope.approval_state) == (True, "APPROVED")
-    assert [len(effects) for effects in listed] == [1]
+    assert [len(lines) for lines in listed] == [2]  # the server and the call
 
 
 async def test_code_that_cannot_be_run_is_an_error_of_the_iteration_or_of_the_block() -> None:

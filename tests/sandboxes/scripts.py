@@ -101,7 +101,7 @@ FLOODS = Program("import os\nfor _ in range(64):\n    os.write(1, b'x' * 65536)\
 
 async def _calls_a_tool(guest: FakeGuest) -> None:
     order = await _order(guest)
-    guest.send(ToolCall(id=1, server="srv", tool="t.o-ol"), '{"text":"ä\\u0000"}'.encode())
+    guest.send(ToolCall(id=1, server="srv", tool="t.o-ol", line=3), '{"text":"ä\\u0000"}'.encode())
     message, body = await guest.receive()
     assert message == ToolResult(id=1)
     _done(guest, order, json.loads(body))

@@ -128,7 +128,7 @@ async def test_all_output_comes_before_done(subject: Subject) -> None:
 
 async def test_a_tool_call_goes_out_and_its_reply_comes_back(subject: Subject) -> None:
     _, run = await subject.run(CALLS_A_TOOL)
-    assert run.calls == [ToolCall(id=1, server="srv", tool="t.o-ol")]
+    assert run.calls == [ToolCall(id=1, server="srv", tool="t.o-ol", line=3)]
     assert run.result == {
         "ok": True,
         "data_from": "structured",

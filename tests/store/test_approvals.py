@@ -64,7 +64,7 @@ def asked(request_id: str = "a" * 32, **changes: object) -> QueuedRequest:
         request_id=request_id, run_id="run", session_id="session", principal="local:alice", server_id="git",
         tool_name="create_issue", tool_digest=TOOL.digest, arguments='{"repo":"acme/x"}', arguments_digest="sha256:a",
         reason="no rule", rule_id="default", human_only=False, asked_at=Clock.now, expires_at=Clock.now + 600,
-        owner=own_mark(),
+        owner=own_mark(), server_digest="sha256:staging",
     )  # fmt: skip
     return replace(request, **changes)
 
@@ -73,9 +73,17 @@ def facts(**changes: object) -> CallFacts:
     return replace(CallFacts(tool=TOOL, arguments={"repo": "acme/x"}, principal="local:alice"), **changes)
 
 
-def covering(store: ApprovalStore, facts: CallFacts, *, human_only: bool = False) -> list[StandingAnswer]:
+def covering(
+    store: ApprovalStore, facts: CallFacts, *, human_only: bool = False, server_digest: str = "sha256:staging"
+) -> list[StandingAnswer]:
     given = store.standing_for(facts.principal, facts.tool.server_id, facts.tool.name)
-    return [one for one in given if one.covers(facts, human_only=human_only, now=Clock.now)]
+    return [one for one in given if covers(one, facts, server_digest, human_only=human_only)]
+
+
+def covers(
+    one: StandingAnswer, facts: CallFacts, server_digest: str, *, human_only: bool = False, now: float | None = None
+) -> bool:
+    return one.covers(facts, server_digest=server_digest, human_only=human_only, now=now or Clock.now)
 
 
 @pytest.mark.req("I-050")
@@ -256,6 +264,41 @@ def test_a_standing_answer_covers_what_it_says(
     assert bool(covering(store, facts(**changes))) is covered
 
 
+def test_a_standing_answer_belongs_to_a_server_not_to_its_name(store: ApprovalStore, clock: Clock) -> None:
+    store.put(asked())
+    Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("7d", []))
+    assert covering(store, facts())
+    assert not covering(store, facts(), server_digest="sha256:production")
+    assert not covering(store, facts(), server_digest="")
+
+
+def test_answers_that_name_no_server_do_not_count_any_more(path: Path, clock: Clock) -> None:
+    path.parent.mkdir(mode=0o700)
+    connection = sqlite3.connect(path)
+    connection.executescript("CREATE TABLE standing (a); CREATE TABLE request (a); PRAGMA user_version=1;")
+    connection.execute("INSERT INTO standing VALUES (1)")
+    connection.commit()
+    connection.close()
+    store = ApprovalStore(path, is_gone=is_gone, clock=clock)
+    assert (store.standing(), store.requests(waiting_only=False)) == ([], [])
+    store.put(asked())
+    store.close()
+
+
+def test_nothing_is_approved_for_a_while_by_who_has_not_seen_it_all(store: ApprovalStore, clock: Clock) -> None:
+    approvals, terms = Approvals(store, RECORDS.append, clock=clock), standing_terms("1h", [])
+    store.put(asked(cut=True, whole='{"repo":"acme/x"}'))
+    store.put(asked("b" * 32, cut=True))
+    for request_id, saw_whole in (("a" * 32, False), ("b" * 32, False), ("b" * 32, True)):
+        with pytest.raises(ApprovalAnswerError, match="is not approved for a while"):
+            approvals.approve(request_id, PERSON, terms=terms, saw_whole=saw_whole)
+    assert len(store.requests(waiting_only=True)) == 2
+    approvals.approve("b" * 32, PERSON)
+    approvals.approve("a" * 32, PERSON, terms=terms, saw_whole=True)
+    assert len(approvals.standing()) == 1
+    assert [one.whole for one in store.requests(waiting_only=False)] == ["", ""]  # kept no longer than needed
+
+
 @pytest.mark.parametrize(
     ("given", "wanted", "covered"),
     [(False, False, True), (False, True, False), (True, True, True), (True, False, True)],
@@ -276,7 +319,7 @@ def test_a_standing_answer_ends_by_itself_and_by_hand(store: ApprovalStore, cloc
     assert len(approvals.standing()) == 2
     clock.now += 1800
     (left,) = approvals.standing()
-    assert not any(one.covers(facts(), human_only=False, now=clock.now + 7 * 86_400) for one in (left,))
+    assert not covers(left, facts(), "sha256:staging", now=clock.now + 7 * 86_400)
     approvals.remove_standing(left.answer_id, PERSON)
     assert approvals.standing() == []
     with pytest.raises(ApprovalAnswerError, match="no standing answer"):

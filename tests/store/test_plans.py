@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,16 @@ def test_what_was_denied_is_not_approved_afterwards(store: PlanStore) -> None:
     store.answer(plan(1, CREATE), approved=False, approver="a", by_person=True)
     with pytest.raises(PlanError, match="it is denied"):
         store.answer(plan(1, CREATE), approved=True, approver="a", by_person=True)
+
+
+def test_plans_that_name_no_server_are_forgotten(store: PlanStore) -> None:
+    store.put(plan(1, CREATE))
+    connection = sqlite3.connect(store.path)
+    connection.execute("PRAGMA user_version=1")
+    connection.close()
+    assert store.plans() == []
+    store.put(plan(2, CREATE))
+    assert [one.plan.plan_id for one in store.plans()] == [plan(2).plan_id]
 
 
 @pytest.mark.parametrize("idle", [plan(0), plan(0, CREATE, problem="the rehearsal failed")], ids=["reads", "failed"])

@@ -61,6 +61,8 @@ def test_every_head_is_tagged_in_t() -> None:
         pytest.param(b'{"t":"tool_call","id":0,"server":"s","tool":"t"}', id="id zero"),
         pytest.param(b'{"t":"tool_call","id":true,"server":"s","tool":"t"}', id="id of another type"),
         pytest.param(b'{"t":"tool_call","id":1,"server":"","tool":"t"}', id="empty name"),
+        pytest.param(b'{"t":"tool_call","id":1,"server":"s","tool":"t","line":-1}', id="line below zero"),
+        pytest.param(b'{"t":"tool_call","id":1,"server":"s","tool":"t","line":"3\\n"}', id="line of another type"),
         pytest.param(b'{"t":"tool_call","id":1,"server":"s","tool":"%s"}' % (b"t" * 1025), id="name too long"),
         pytest.param(b'{"t":"output","stream":3}', id="unknown stream"),
         pytest.param(b'{"t":"tape"}', id="a tape of no run"),

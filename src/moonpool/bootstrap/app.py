@@ -16,7 +16,7 @@ from moonpool.bootstrap.places import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes, make_languages
 from moonpool.bootstrap.recordings import open_recorder
 from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits, sandbox_spec
-from moonpool.bootstrap.tickets import make_ticket
+from moonpool.bootstrap.tickets import make_ticket, server_trust
 from moonpool.bootstrap.token_counts import make_token_book
 from moonpool.bootstrap.tools import DriftRecords, make_lessons, make_redactor, open_toolbox
 from moonpool.broker.known_values import GrowingValues
@@ -177,7 +177,7 @@ async def assemble(
             toolbox=toolbox,
             lessons=lessons,
             backend=backend,
-            ticket=make_ticket(settings, config, policy, approver, approvals, toolbox),
+            ticket=make_ticket(settings, server_trust(config, redactor), policy, approver, approvals, toolbox),
             data=data,
             policy=policy,
             outcomes=OutcomeStore(outcomes_dir(data)),

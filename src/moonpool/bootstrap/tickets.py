@@ -5,17 +5,22 @@ from __future__ import annotations
 import getpass
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.approval import ApprovalDesk, ApprovalRequest
 from moonpool.broker.context import CallContext, CallLimits, ServerTrust
+from moonpool.broker.phrases import clip
 from moonpool.broker.queued_approval import StandingDesk
+from moonpool.broker.redaction import Tally
 from moonpool.broker.spending import Ledger
 from moonpool.runtime.ticket import Ticket
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from moonpool.broker.approval import ApprovalAnswer, Approver, Desk
     from moonpool.broker.config import McpConfig
+    from moonpool.broker.redaction import Redactor
     from moonpool.core.approvals import ApprovalQueue
     from moonpool.core.policy import CallFacts, Policy
     from moonpool.runtime.deadline import Deadline
@@ -23,10 +28,12 @@ if TYPE_CHECKING:
     from moonpool.runtime.tools import Toolbox
     from moonpool.settings import Settings
 
+_ADDRESS_CHARS_MAX: Final = 400
+
 
 def make_ticket(
     settings: Settings,
-    config: McpConfig | None,
+    trust: Mapping[str, ServerTrust],
     policy: Policy,
     approver: Approver,
     queue: ApprovalQueue,
@@ -34,14 +41,9 @@ def make_ticket(
 ) -> Ticket:
     """The ticket of whoever started this process.
 
-    `queue` has the standing answers, whoever is asked otherwise; `toolbox` looks again for tools that are held or
-    could not be listed.
+    `trust` is what the host says about each server. `queue` has the standing answers, whoever is asked otherwise;
+    `toolbox` looks again for tools that are held or could not be listed.
     """
-    servers = config.servers if config is not None else ()
-    trust = {
-        server.server_id: ServerTrust(trusted=server.trusted, idempotent=server.idempotent, timeout_s=server.timeout_s)
-        for server in servers
-    }
     principal = local_principal()
     asking = ApprovalDesk(
         approver,
@@ -72,7 +74,28 @@ def make_ticket(
             key=key,
         )
 
-    return Ticket(principal=principal, make_context=make_context, policy_digest=policy.digest, desk=asking)
+    return Ticket(
+        principal=principal, make_context=make_context, policy_digest=policy.digest, desk=asking, servers=trust
+    )
+
+
+def server_trust(config: McpConfig | None, redactor: Redactor) -> dict[str, ServerTrust]:
+    """What the host says about each configured server. No code has a word in it, so all of `redactor` applies."""
+    if config is None:
+        return {}
+    from moonpool.broker.config import resolved_key  # noqa: PLC0415  reads configurations
+
+    return {
+        server.server_id: ServerTrust(
+            trusted=server.trusted,
+            idempotent=server.idempotent,
+            timeout_s=server.timeout_s,
+            digest=resolved_key(server),
+            address=clip(redactor.text(server.reached_by, Tally()), _ADDRESS_CHARS_MAX),
+            config_file=config.source,
+        )
+        for server in config.servers
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class ApprovalRequest:
     principal: str
     server_id: str
     tool_name: str
-    arguments: str  # redacted and bounded
+    arguments: str  # bounded, without known secrets; see `shown_arguments`
     arguments_digest: str
     reason: str
     remedy: str = ""  # what would make the question unnecessary
@@ -55,8 +55,24 @@ class ApprovalRequest:
     tool_digest: str = ""  # of the tool's definition
     of_the_moment: bool = False  # asked because of what was done before, so an answer that stands does not count
     plan_effect: int = 0  # of the approved plan that the call is carried out under; 0: of none
-    listing: tuple[str, ...] = ()  # the whole question where it is about a plan: one line per effect, redacted
+    listing: tuple[str, ...] = ()  # the whole question where it is about a plan: a line per server and effect
     expires_s: float = EXPIRY_S_DEFAULT  # from the moment the request was made
+    cut: bool = False  # `arguments` is not all of it, so nothing may be approved for a while by looking at it
+    whole: str = ""  # all of it but for known secrets, where it is cut and not too long
+    server_digest: str = ""  # of the configuration by which the server is reached
+    server_address: str = ""  # its command or address, without secrets
+    config_file: str = ""  # where that stands
+    code_line: int = 0  # that makes the call, as the sandbox says; 0: it does not
+
+    @property
+    def place(self) -> str:
+        """Which server that is, for people: `git is "mcp-git --repo x", configured in /etc/servers.json`."""
+        return server_place(self.server_id, self.server_address, self.config_file)
+
+
+def server_place(server_id: str, address: str, config_file: str) -> str:
+    """A server is what is reached, not what it is called. Empty when nothing is known of it."""
+    return f'{server_id} is "{address}", configured in {config_file}' if address else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,8 @@ def load_config(path: Path, environ: Mapping[str, str], *, stored: SecretSource 
         raise ConfigError(f"{path}: there is no such file; pass --config FILE or run `moonpool init`") from None
     except OSError as exc:
         raise ConfigError(f"{path}: cannot be read: {exc.strerror or exc}") from None
-    return parse_config(text, source=str(path), environ=environ, stored=stored, files=read_value_file)
+    # Whoever approves a call may stand in another folder.
+    return parse_config(text, source=str(path.absolute()), environ=environ, stored=stored, files=read_value_file)
 
 
 def parse_config(

@@ -61,6 +61,9 @@ class ServerTrust:
     trusted: bool = False
     idempotent: tuple[str, ...] = ()  # globs of tools that the host knows to be repeatable
     timeout_s: float | None = None  # instead of the execution's
+    digest: str = ""  # of the configuration by which it is reached: what was approved for it belongs to that
+    address: str = ""  # its command or URL, without secrets
+    config_file: str = ""  # where that stands
 
     def hints(self, tool: ToolDefinition) -> Hints:
         return effective_hints(tool, trusted=self.trusted)

@@ -78,6 +78,11 @@ class Passage:
         return self.hints.read_only or self.spec.tool.startswith(RESERVED_PREFIX)
 
     @property
+    def destroys(self) -> bool:
+        """Whether its server or the policy says that the call may destroy something. Nobody's silence does."""
+        return "destroys" in self.session.policy.does(self.resolved)
+
+    @property
     def resolved(self) -> ToolDefinition:
         assert self.tool is not None, "resolve comes first"
         return self.tool

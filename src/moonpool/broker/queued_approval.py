@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 import anyio.to_thread
 
 from moonpool.broker.approval import ApprovalAnswer, approve, reject
-from moonpool.core.approvals import ApprovalQueueError, QueuedRequest, QueueState
+from moonpool.core.approvals import WHOLE_CHARS_MAX, ApprovalQueueError, QueuedRequest, QueueState
 from moonpool.core.calls import ApprovalState
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ class QueueApprover:
             _log.warning("%s", error)  # it expires, or is abandoned when we end
 
     def _queued(self, request: ApprovalRequest) -> QueuedRequest:
-        now = self._clock()
+        now, shown = self._clock(), _shown(request)
+        whole = request.whole or ("" if shown is request.arguments else request.arguments)
         return QueuedRequest(
             request_id=request.request_id,
             run_id=request.run_id,
@@ -106,21 +107,31 @@ class QueueApprover:
             server_id=request.server_id,
             tool_name=request.tool_name,
             tool_digest=request.tool_digest,
-            arguments=_shown(request),
+            arguments=shown,
             arguments_digest=request.arguments_digest,
             reason=request.reason,
             rule_id=request.rule_id,
             human_only=request.human_only,
+            cut=request.cut or shown is not request.arguments,
+            whole=whole if len(whole) <= WHOLE_CHARS_MAX else "",
+            server_digest=request.server_digest,
+            server_address=request.server_address,
+            config_file=request.config_file,
+            code_line=request.code_line,
             asked_at=now,
             expires_at=now + request.expires_s,
             owner=self._owner,
         )
 
 
+def _covers(answer: StandingAnswer, request: ApprovalRequest, facts: CallFacts, now: float) -> bool:
+    return answer.covers(facts, server_digest=request.server_digest, human_only=request.human_only, now=now)
+
+
 def _shown(request: ApprovalRequest) -> str:
-    """SECURITY: a plan of which only the beginning would stand there is not shown here at all."""
+    """SECURITY: a plan of which only the beginning would stand there is not shown at all; all of it is in `whole`."""
     if request.listing and len(request.arguments) > _PLAN_CHARS_MAX:
-        return f"a plan of {len(request.listing)} calls, too long to be shown here; see it first. To {request.remedy}"
+        return f"a plan that is too long for one screen: {request.reason}"
     return request.arguments
 
 
@@ -166,4 +177,4 @@ class StandingDesk:
             _log.warning("standing answers cannot be read, so somebody is asked: %s", error)
             return None
         now = self.clock()
-        return next((one for one in given if one.covers(facts, human_only=request.human_only, now=now)), None)
+        return next((one for one in given if _covers(one, request, facts, now)), None)

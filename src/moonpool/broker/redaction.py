@@ -14,14 +14,16 @@ for each finder (see `spans`), and so for one after the other.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
 from moonpool.broker.json_redaction import redact_json
 from moonpool.broker.known_values import KnownValues
+from moonpool.broker.line_finder import LineFinder
 from moonpool.broker.named_values import NamedValues
 from moonpool.broker.personal_data import personal_finders
+from moonpool.broker.private_keys import PrivateKeys
 from moonpool.broker.search import Search
 from moonpool.broker.secret_patterns import secret_finders
 
@@ -29,11 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from moonpool.broker.json_redaction import MemberNames
-    from moonpool.broker.spans import SpanFinder
+    from moonpool.broker.spans import Span, SpanFinder
     from moonpool.core.json import JsonObject, JsonValue
 
 Tally: TypeAlias = Counter[str]
 """How often each named secret was replaced."""
+_BY_LOOKS: Final = (LineFinder, PrivateKeys)
+"""What finds things that may be secrets; every other finder looks for values that are."""
 
 
 class Redactor:
@@ -65,6 +69,20 @@ class Redactor:
         members = next((finder for finder in secrets if isinstance(finder, NamedValues)), None)
         known = [KnownValues(values), *([] if growing is None else [growing])]
         return cls([*known, *secrets, *personal_finders(personal)], members=members)
+
+    @property
+    def known(self) -> Redactor:
+        """A redactor for the known values among what this one takes out."""
+        return Redactor(finder for finder in self._finders if not isinstance(finder, _BY_LOOKS))
+
+    def by_looks(self, text: str, member: str) -> Sequence[Span]:
+        """Where, in the UTF-8 of a text, something looks like a secret; `member` is its name in an object, if any."""
+        data = text.encode("utf-8", "surrogatepass")
+        finders = [finder for finder in self._finders if isinstance(finder, _BY_LOOKS) and finder.contains(data)]
+        found = [span for finder in finders for span in finder.scan(data, 0, final=True).spans]
+        if self._members is not None and member and text and self._members.names(member):
+            found += self._members.members([(member, text)])[0]
+        return found
 
     def data(self, data: bytes, tally: Tally) -> bytes:
         """Redact one complete piece of bytes. For chunks use `stream()`."""

@@ -46,7 +46,8 @@ META_KEY: Final = "moonpool/placeholder"
 class Shown:
     """What a person may see of a call's arguments."""
 
-    arguments: str  # redacted; empty when they are too long
+    arguments: str  # without secrets; empty when they are too long
+    whole: str  # all of it but for known secrets, where `arguments` is not
     redacted: Callable[[str], str]  # the same for any other text of the call's
 
 
@@ -67,7 +68,7 @@ class Rehearsal:
     def answer(self, passage: Passage, decision: Decision, shown: Shown, check: SchemaCheck) -> Arrival | str:
         """List the call and answer it; a sentence when that cannot be."""
         number = len(self.effects) + 1
-        if problem := self._no_room(passage, shown.arguments):
+        if problem := self._no_room(passage, shown):
             self.problem = self.problem or problem
             return problem
         placeholder, source = self._placeholder(passage, number, check)
@@ -80,13 +81,13 @@ class Rehearsal:
 
     def denied(self, passage: Passage, decision: Decision, shown: Shown) -> None:
         """List a call that policy refuses, here and in the real run."""
-        if not self._no_room(passage, shown.arguments):
+        if not self._no_room(passage, shown):
             self._list(passage, decision, shown, kind=EffectKind.DENIED, source="")
 
-    def _no_room(self, passage: Passage, shown: str) -> str:
+    def _no_room(self, passage: Passage, shown: Shown) -> str:
         if len(self.effects) >= EFFECTS_MAX:
             return f"a plan has at most {EFFECTS_MAX} calls; nobody could read more. Split the work"
-        if not shown or self._shown_chars + len(shown) > SHOWN_TOTAL_CHARS_MAX:
+        if not shown.arguments or self._shown_chars + len(shown.whole or shown.arguments) > SHOWN_TOTAL_CHARS_MAX:
             return (
                 f"the arguments of {passage.name} are too long for anybody to read in a plan; pass less, or run the "
                 "code without a plan"
@@ -95,7 +96,7 @@ class Rehearsal:
 
     def _list(self, passage: Passage, decision: Decision, shown: Shown, *, kind: EffectKind, source: str) -> None:
         openings, derived = find_openings(passage.spec.arguments, self._marks, shown.redacted)
-        self._shown_chars += len(shown.arguments)
+        self._shown_chars += len(shown.whole or shown.arguments)
         self.effects.append(
             Effect(
                 number=len(self.effects) + 1,
@@ -104,15 +105,17 @@ class Rehearsal:
                 tool_name=storable(passage.spec.tool),
                 tool_digest=passage.tool_digest,
                 arguments=shown.arguments,
+                whole=shown.whole,
                 arguments_digest=passage.arguments_digest,
                 verdict=decision.verdict,
                 rule_id=storable(decision.rule_id),
                 reason=storable(decision.reason),
                 of_the_moment=decision.of_the_moment,
-                destructive=passage.hints.destructive,
+                destructive=passage.destroys,
                 placeholder=source,
                 openings=openings,
                 derived=derived,
+                code_line=passage.spec.code_line,
             )
         )
 

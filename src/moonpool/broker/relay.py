@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.approval import ApprovalRequest
 from moonpool.broker.call_in_hand import AnswererGoneError, all_paused
-from moonpool.broker.phrases import clip, printable, storable
+from moonpool.broker.context import UNKNOWN_SERVER
+from moonpool.broker.phrases import clip, on_one_line, printable, storable
 from moonpool.broker.question_records import REFUSED, QuestionRecorder
-from moonpool.broker.readable import ARGUMENTS_CHARS_MAX, readable_json
 from moonpool.broker.redaction import Tally
 from moonpool.broker.sampling import SAMPLE, asked_of, sampled
+from moonpool.broker.shown_arguments import view_of
 from moonpool.broker.upstreams.forms import shown_form
 from moonpool.broker.upstreams.questions import (
     ASKED_FOR,
@@ -175,13 +176,14 @@ class Relay:
         context, decision = calls[0].context, note.decision
         assert decision is not None
         note.shown = True
+        view, trust = view_of(shown, self._redactor), context.trust.get(server_id, UNKNOWN_SERVER)
         request = ApprovalRequest(
             request_id="",  # the desk gives it
             run_id=context.run_id,
             principal=context.principal,
             server_id=server_id,
             tool_name=SAMPLE,
-            arguments=readable_json(shown, ARGUMENTS_CHARS_MAX),
+            arguments=view.text,
             arguments_digest=digest_json(shown),
             reason=f"server {printable(server_id)!r} asks for sampling; this is {what}",
             remedy='write "sampling": "relay" or "deny" into the "moonpool" block of this server',
@@ -189,6 +191,11 @@ class Relay:
             session_id=context.session_id,
             rule_id=printable(decision.rule_id),
             of_the_moment=True,
+            cut=view.cut,
+            whole=view.whole,
+            server_digest=trust.digest,
+            server_address=printable(trust.address),
+            config_file=printable(trust.config_file),
         )
         context.pending += 1
         try:
@@ -249,8 +256,10 @@ class Relay:
     def _form(self, server_id: str, call: CallInHand, params: JsonObject) -> JsonObject | None:
         """The form as it is shown, named after who asks; None when a known secret stands in its fields."""
         said = self._redactor.text(storable(clip(str(params.get("message", "")), MESSAGE_CHARS_MAX)), Tally())
-        message = f"Server {server_id!r}, called by code as {call.tool}, asks:\n{said}"
-        asked: JsonObject = {"mode": params.get("mode", "form"), "message": printable(message)}
+        # SECURITY: behind a mark on each line, a server's words are nobody else's.
+        quoted = "\n".join(f"> {line}" for line in printable(said).split("\n"))
+        message = f"Server {on_one_line(server_id)!r}, called by code as {on_one_line(call.tool)}, asks:\n{quoted}"
+        asked: JsonObject = {"mode": params.get("mode", "form"), "message": message}
         if asked["mode"] == "url":
             asked["url"], tally = params["url"], Tally()
             given = params.get("elicitationId")

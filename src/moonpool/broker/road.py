@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio.to_thread
 import msgspec
@@ -47,6 +48,8 @@ from moonpool.core.calls import ApprovalState, CallError, CallErrorType, ToolCal
 from moonpool.core.policy import Decision, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from moonpool.broker.context import CallContext
     from moonpool.broker.redaction import Redactor
     from moonpool.broker.upstreams.base import UpstreamSource
@@ -56,6 +59,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_T = TypeVar("_T")
+_SHOWN_ON_LOOP_BYTES_MAX: Final = 2000
 _TIMEOUT_GRACE_S: Final = 5.0  # an upstream keeps its own timeout; this only guards against one that does not
 
 
@@ -96,9 +101,11 @@ class ToolRoad:
         """The stages from resolve to redact."""
         await self._resolving.resolve(passage)
         await self._resolving.validate(passage)
-        decision = self._decide(passage)
+        decision = passage.decide()
+        if decision.verdict is Verdict.DENY:
+            raise await self._denial(passage, decision)
         if passage.rehearsed:
-            return self._rehearse(passage, decision)
+            return await self._rehearse(passage, decision)
         if passage.session.plan is not None:
             passage.session.plan.admit(passage)
         if decision.verdict is not Verdict.ALLOW:
@@ -130,30 +137,33 @@ class ToolRoad:
             self._record_without_waiting(passage, error)
         return ToolCallOutcome(error=error, duration_ms=passage.duration_ms)
 
-    def _decide(self, passage: Passage) -> Decision:
-        decision = passage.decide()
-        if decision.verdict is Verdict.DENY:
-            passing = decision.room_in_s is not None
-            kind = CallErrorType.RATE_LIMIT if passing else CallErrorType.POLICY_DENIED
-            if passage.session.rehearsal is not None and passage.rehearsed:
-                passage.session.rehearsal.denied(passage, decision, line_of_plan(passage, self._redactor))
-            raise Refusal(kind, decision.reason, retryable=passing)
-        return decision
+    async def _denial(self, passage: Passage, decision: Decision) -> Refusal:
+        passing = decision.room_in_s is not None
+        kind = CallErrorType.RATE_LIMIT if passing else CallErrorType.POLICY_DENIED
+        if passage.session.rehearsal is not None and passage.rehearsed:
+            passage.session.rehearsal.denied(passage, decision, await self._for_people(passage, line_of_plan))
+        return Refusal(kind, decision.reason, retryable=passing)
 
-    def _rehearse(self, passage: Passage, decision: Decision) -> CallError | None:
+    async def _rehearse(self, passage: Passage, decision: Decision) -> CallError | None:
         """INVARIANT: a call that takes this way asks nobody, reserves nothing and reaches no upstream."""
         rehearsal = passage.session.rehearsal
         assert rehearsal is not None
-        shown = line_of_plan(passage, self._redactor)
+        shown = await self._for_people(passage, line_of_plan)
         answer = rehearsal.answer(passage, decision, shown, self._checks.result(passage.resolved))
         if isinstance(answer, str):
             raise Refusal(CallErrorType.VALIDATION_ERROR, answer)
         passage.arrival = answer
         return answer.error
 
+    async def _for_people(self, passage: Passage, show: Callable[[Passage, Redactor], _T]) -> _T:
+        """What people are shown of a call; of a large one in a worker thread, because it may take 0.1 s."""
+        if len(passage.arguments_json) <= _SHOWN_ON_LOOP_BYTES_MAX:
+            return show(passage, self._redactor)
+        return await anyio.to_thread.run_sync(show, passage, self._redactor)
+
     async def _approve(self, passage: Passage, decision: Decision) -> None:
         session = passage.session
-        request = question_about(passage, decision, self._redactor)
+        request = await self._for_people(passage, partial(question_about, decision))
         passage.approval = ApprovalState.PENDING
         session.pending += 1
         asked = perf_counter()

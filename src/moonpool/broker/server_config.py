@@ -6,7 +6,8 @@ How they are read: `config`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import shlex
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from moonpool.broker.expansion import conceal
@@ -45,6 +46,7 @@ class ServerConfig:
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     cwd: str | None = None
+    folder: str = ""  # where it is started, if a command, argument or `cwd` counts from there
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     oauth: OAuthSettings = field(default_factory=OAuthSettings)
@@ -68,6 +70,11 @@ class ServerConfig:
     sampling: Literal["deny", "ask", "relay"] = "deny"  # for the client's model; `ask`: a person reviews it first
     roots: tuple[str, ...] = ()  # absolute folders the server may ask for; none: roots are not declared
     secrets: frozenset[str] = frozenset()
+
+    @property
+    def reached_by(self) -> str:
+        """The whole command, or the URL without its query, for who approves calls; secrets are blanked."""
+        return conceal(shlex.join((self.command, *self.args)) if self.command else self.address, self.secrets)
 
     @property
     def address(self) -> str:
@@ -99,7 +106,10 @@ class McpConfig:
 
 
 def resolved_key(server: ServerConfig) -> str:
-    """`sha256:…` over everything that decides what the server is; cached manifests are kept under it."""
+    """`sha256:…` over everything that decides what the server is.
+
+    Cached manifests, accepted changes, approvals that stand, plans and what calls taught belong to it, not to a name.
+    """
     resolved: dict[str, JsonValue] = {
         "server_id": server.server_id,
         "transport": server.transport,
@@ -110,6 +120,10 @@ def resolved_key(server: ServerConfig) -> str:
         "url": server.url,
         "headers": dict(server.headers),
     }
+    if server.folder:  # `python server.py` is another program in another folder
+        resolved["folder"] = server.folder
+    if server.oauth != OAuthSettings():  # another client is somebody else there
+        resolved["oauth"] = asdict(server.oauth)
     if server.roots:  # servers show other tools to a client that has roots
         resolved["roots"] = list(server.roots)
     if (server.elicitation, server.sampling) != ("decline", "deny"):  # and to one that can be asked

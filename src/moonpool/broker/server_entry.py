@@ -11,6 +11,8 @@ Expansion: `expansion`; what counts as secret: `configured_secrets`. The `moonpo
 
 from __future__ import annotations
 
+import os
+import re
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -45,6 +47,9 @@ IGNORED_KEYS: Final = frozenset({
     "icon", "icons", "label", "name", "note", "notes", "tags", "timeout", "title", "tools", "version", "$comment",
 })
 # fmt: on
+_RELATIVE_PATH: Final = re.compile(
+    r"\.{1,2}(?:/.*)?|(?![-/~@])[^\s:]*\.(?:[cm]?[jt]s|py|sh|rb|jar|json|toml|ya?ml|db|sqlite3?|env)", re.DOTALL
+)
 _REFUSED_KEYS: Final = {
     "envFile": 'put the values into "env", or set the variables and write ${NAME}',
     "serverUrl": 'write "url"',
@@ -103,6 +108,7 @@ def resolve(server_id: str, entry: Entry, expansion: Expansion, where: str) -> S
         ("client_secret", oauth.client_secret),
         ("private_key", oauth.private_key),
     ]
+    cwd = expansion.expand(entry.cwd, key="cwd") if entry.cwd else None
     secrets = {secret for name, value in [*named, ("url", url)] for secret in secrets_in(name, value)}
     secrets |= {*secrets_in_arguments(args)}
     secrets |= {value.strip() for value in expansion.secrets if value.strip()}
@@ -112,7 +118,8 @@ def resolve(server_id: str, entry: Entry, expansion: Expansion, where: str) -> S
         command=command,
         args=args,
         env=env,
-        cwd=expansion.expand(entry.cwd, key="cwd") if entry.cwd else None,
+        cwd=cwd,
+        folder=_folder(command, args, cwd),
         url=url,
         headers=headers,
         oauth=oauth,
@@ -153,6 +160,18 @@ def _oauth(entry: Entry, expansion: Expansion, where: str) -> OAuthSettings:
     if problem := settings.problem():
         raise ConfigError(f'{where}, "oauth": {problem}')
     return settings
+
+
+def _folder(command: str, args: tuple[str, ...], cwd: str | None) -> str:
+    """The current folder, where the command means something else in another one; by what it looks like alone.
+
+    SECURITY: not by what exists there, or a server could make itself another one by making a file.
+    """
+    words = [word for arg in args for word in (arg, arg.partition("=")[2])]
+    counts_from_here = ("/" in command and not command.startswith("/")) or any(map(_RELATIVE_PATH.fullmatch, words))
+    if not command or (cwd or "").startswith("/") or not (cwd or counts_from_here):
+        return ""
+    return os.path.abspath(cwd or ".")  # noqa: PTH100  as the process will be started: without looking at links
 
 
 def _transport_kind(entry: Entry, where: str) -> TransportKind:

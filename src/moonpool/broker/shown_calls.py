@@ -1,7 +1,7 @@
 """What a person is shown of a call: the question when policy asks, the line of a plan when it is rehearsed.
 
-SECURITY: arguments are redacted, bounded and printable before they leave here; what an answer is bound to is their
-digest, never what was shown.
+SECURITY: arguments are bounded, printable and without known secrets before they leave here (`shown_arguments`); what an
+answer is bound to is their digest, never what was shown. Which server it is, is said by what is reached, not by a name.
 """
 
 from __future__ import annotations
@@ -10,30 +10,29 @@ from typing import TYPE_CHECKING
 
 from moonpool.broker.approval import ApprovalRequest
 from moonpool.broker.phrases import printable
-from moonpool.broker.readable import ARGUMENTS_CHARS_MAX, readable_json
 from moonpool.broker.redaction import Tally
 from moonpool.broker.rehearsal import Shown
-from moonpool.core.json import canonical_json
+from moonpool.broker.shown_arguments import line_of, view_of
 from moonpool.core.plans import SHOWN_BYTES_MAX, SHOWN_CHARS_MAX
 from moonpool.core.policy import Verdict
 
 if TYPE_CHECKING:
     from moonpool.broker.passage import Passage
     from moonpool.broker.redaction import Redactor
-    from moonpool.core.json import JsonObject
     from moonpool.core.policy import Decision
 
 
-def question_about(passage: Passage, decision: Decision, redactor: Redactor) -> ApprovalRequest:
+def question_about(decision: Decision, passage: Passage, redactor: Redactor) -> ApprovalRequest:
     """The request that goes to the desk of the call's execution."""
-    spec, session = passage.spec, passage.session
+    spec, session, trust = passage.spec, passage.session, passage.trust
+    view = view_of(spec.arguments, redactor, encoded=passage.arguments_json)
     return ApprovalRequest(
         request_id="",  # the desk gives it
         run_id=session.run_id,
         principal=session.principal,
         server_id=spec.server_id,
         tool_name=spec.tool,
-        arguments=readable_json(_redacted(passage, redactor), ARGUMENTS_CHARS_MAX),
+        arguments=view.text,
         arguments_digest=passage.arguments_digest,
         reason=printable(decision.reason),
         remedy=printable(decision.remedy),
@@ -43,17 +42,23 @@ def question_about(passage: Passage, decision: Decision, redactor: Redactor) -> 
         tool_digest=passage.tool_digest,
         of_the_moment=decision.of_the_moment,
         plan_effect=passage.effect.number if passage.effect is not None else 0,
+        cut=view.cut,
+        whole=view.whole,
+        server_digest=trust.digest,
+        server_address=printable(trust.address),
+        config_file=printable(trust.config_file),
+        code_line=spec.code_line,
     )
 
 
 def line_of_plan(passage: Passage, redactor: Redactor) -> Shown:
     """All of the arguments on one line; nothing when that is more than a plan may show."""
-    shown = ""
+    shown, whole = "", ""
     if len(passage.arguments_json) <= SHOWN_BYTES_MAX:
-        shown = printable(canonical_json(_redacted(passage, redactor)).decode())
-    fits = len(shown) <= SHOWN_CHARS_MAX
-    return Shown(arguments=shown if fits else "", redacted=lambda text: redactor.text(text, Tally()))
-
-
-def _redacted(passage: Passage, redactor: Redactor) -> JsonObject:
-    return redactor.json_object(passage.spec.arguments, Tally(), encoded=passage.arguments_json)
+        shown, whole = line_of(passage.spec.arguments, redactor, encoded=passage.arguments_json)
+    fits = len(whole or shown) <= SHOWN_CHARS_MAX
+    return Shown(
+        arguments=shown if fits else "",
+        whole=whole if fits else "",
+        redacted=lambda text: redactor.text(text, Tally()),
+    )

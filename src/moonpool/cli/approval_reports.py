@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
+from moonpool.broker.approval import server_place
+from moonpool.broker.readable import in_one_line
 from moonpool.cli.approvers import user_name
 from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_OK
-from moonpool.cli.terminal import open_terminal
-from moonpool.cli.terminal_approver import framed, on_one_line, visible
+from moonpool.cli.terminal import ask_at, open_terminal
+from moonpool.cli.terminal_approver import hanging, visible
+from moonpool.core.approvals import WHOLE_CHARS_MAX, ApprovalAnswerError
 from moonpool.core.audit import record_bytes
 from moonpool.core.errors import InputError
 from moonpool.runtime.approvals import Answerer, Approvals, standing_terms
@@ -44,7 +47,8 @@ _CELL_CHARS_MAX: Final = 60
 _NAME_CHARS_MAX: Final = 300
 _TEXT_CHARS_MAX: Final = 8000
 _COLUMNS: Final = ("id", "state", "tool", "arguments", "asked by", "left")
-_RULE_COLUMNS: Final = ("id", "tool", "where", "for", "until", "given by")
+_RULE_COLUMNS: Final = ("id", "tool", "server", "where", "for", "until", "given by")
+_YES: Final = frozenset({"y", "yes"})
 
 
 @contextmanager
@@ -80,10 +84,12 @@ def print_requests(*, waiting_only: bool, as_json: bool) -> None:
         typer.echo("moonpool: no request waits for approval" if waiting_only else "moonpool: no requests", err=True)
 
 
-def print_request(request_id: str, *, as_json: bool) -> None:
+def print_request(request_id: str, *, full: bool, as_json: bool) -> None:
+    """One request; `full`: all of its arguments, however long. Raises ApprovalAnswerError, InputError."""
     with _opened() as approvals:
         request = approvals.find(request_id)
-    typer.echo(json.dumps(_request_json(request)) if as_json else _frame(request))
+    _check_full(request, full=full)
+    typer.echo(json.dumps(_request_json(request, full=full)) if as_json else _frame(request, full=full))
 
 
 def print_outcome(name: str) -> None:
@@ -102,14 +108,36 @@ def print_outcome(name: str) -> None:
     typer.echo(json.dumps(found))
 
 
-def answer_yes(request_id: str, note: str, duration: str | None, where: Sequence[str], *, as_json: bool) -> int:
-    """Approve; says what was allowed. Raises InputError, ApprovalAnswerError, ApprovalQueueError."""
+def _check_full(request: QueuedRequest, *, full: bool) -> None:
+    if full and request.cut and not request.whole:
+        kept = "it is not waiting any more" if request.state != "waiting" else "they are too long to be kept"
+        raise InputError(f"all arguments of request {request.request_id} cannot be shown: {kept}")
+
+
+def answer_yes(
+    request_id: str, note: str, duration: str | None, where: Sequence[str], *, full: bool, as_json: bool
+) -> int:
+    """Show the request again and approve it; says what was allowed.
+
+    Raises InputError, ApprovalAnswerError, ApprovalQueueError: then nothing was answered.
+    """
     if where and duration is None:
         raise InputError("--where says which further calls are allowed; give --for with it")
     terms = None if duration is None else standing_terms(duration, where)
     with _opened() as approvals:
         by = answerer()
-        request, standing = approvals.approve(request_id, by, note=note, terms=terms)
+        request = approvals.approvable(request_id, by, terms=terms, saw_whole=full)
+        _check_full(request, full=full)
+        if request.is_plan and request.cut and not full:
+            problem = f"the plan of request {request.request_id} is longer than a screen"
+            raise InputError(f"{problem}; approve it with --full, which shows all of it first")
+        allowed = "the whole plan, once" if request.is_plan else "this one call"
+        if duration is not None:
+            allowed += f", and further ones like it for {duration}"
+        question = f"Allow {allowed}? y = yes, n = no: "
+        if not confirmed(_frame(request, full=full), question, by, as_json=as_json):
+            raise ApprovalAnswerError(f"you did not say yes, so request {request.request_id} waits as before")
+        request, standing = approvals.approve(request.request_id, by, note=note, terms=terms, saw_whole=full)
         _tell_unless(approvals.was_taken(request, by, standing), request)
     if as_json:
         given: JsonObject = {} if standing is None else {"standing": _standing_json(standing)}
@@ -157,6 +185,24 @@ def print_standing(remove: str | None, *, as_json: bool) -> None:
         typer.echo("moonpool: no answer stands for longer than its call", err=True)
 
 
+def confirmed(shown: str, question: str, by: Answerer, *, as_json: bool) -> bool:
+    """Show what is about to be approved; a person has to say yes to that, at the terminal.
+
+    A program has said yes already; for whoever reads its output it is printed, unless that is JSON.
+    """
+    if not by.person:
+        if not as_json:
+            typer.echo(shown)
+        return True
+    terminal = open_terminal()
+    if terminal is None:  # in the background by now
+        return False
+    try:
+        return ask_at(terminal, f"{shown}\n{question}").lower() in _YES
+    finally:
+        os.close(terminal)
+
+
 def answerer() -> Answerer:
     """You; a person only where a terminal is there to have shown the question on."""
     terminal = open_terminal()
@@ -169,7 +215,7 @@ def answerer() -> Answerer:
 def _cells(request: QueuedRequest) -> tuple[str, ...]:
     left_s = max(0.0, request.expires_at - time.time())
     left = f"{left_s:.0f} s" if request.state == "waiting" else ""
-    arguments = visible(on_one_line(request.arguments), _CELL_CHARS_MAX)
+    arguments = visible(in_one_line(request.arguments), _CELL_CHARS_MAX)
     state = f"{request.state} (a person)" if request.human_only and request.state == "waiting" else str(request.state)
     return (request.request_id[:_ID_CHARS], state, _tool(request), arguments, request.principal, left)
 
@@ -177,17 +223,22 @@ def _cells(request: QueuedRequest) -> tuple[str, ...]:
 def _rule_cells(standing: StandingAnswer) -> tuple[str, ...]:
     tool = visible(f"{standing.server_id}.{standing.tool_name}", _NAME_CHARS_MAX)
     until = shown_time(standing.expires_at)
-    return (standing.answer_id, tool, _where(standing), standing.principal, until, standing.given_by)
+    server = visible(standing.server_address, _CELL_CHARS_MAX)
+    return (standing.answer_id, tool, server, _where(standing), standing.principal, until, standing.given_by)
 
 
-def _frame(request: QueuedRequest) -> str:
+def _frame(request: QueuedRequest, *, full: bool) -> str:
     """SECURITY: what is of hostile origin stands behind `│ `, like at the terminal prompt."""
-    width = shutil.get_terminal_size().columns
+    width = max(20, shutil.get_terminal_size().columns)
+    arguments = request.whole if full and request.whole else request.arguments
+    place = server_place(request.server_id, request.server_address, request.config_file)
     kind = "; policy wants a person to answer" if request.human_only else ""
     answered = f" by {visible(request.approver, _NAME_CHARS_MAX)}" if request.approver else ""
     shown = {
         "tool": _tool(request),
-        "arguments": visible(on_one_line(request.arguments), _TEXT_CHARS_MAX),
+        "server": visible(place, _TEXT_CHARS_MAX),
+        "line of the code": str(request.code_line or ""),
+        "arguments": "" if request.is_plan else visible(in_one_line(arguments), WHOLE_CHARS_MAX),
         "because": visible(request.reason, _TEXT_CHARS_MAX),
         "rule": visible(request.rule_id, _NAME_CHARS_MAX),
         "asked by": visible(request.principal, _NAME_CHARS_MAX),
@@ -196,19 +247,27 @@ def _frame(request: QueuedRequest) -> str:
         "digest": visible(request.arguments_digest, _NAME_CHARS_MAX),
         "note": visible(request.note, _TEXT_CHARS_MAX),
     }
-    lines = [line for name, text in shown.items() if text for line in framed(f"{name}: {text}", max(20, width))]
+    told = [f"{name}: {text}" for name, text in shown.items() if text]
+    if request.is_plan:
+        told += [visible(line, WHOLE_CHARS_MAX) for line in arguments.split("\n")]
+    lines = [line for text in told for line in hanging(text, width)]
     head = f"{request.request_id}: {request.state}{answered}{kind}; until {shown_time(request.expires_at)}"
-    return "\n".join([head, "┌─ request", *(f"│ {line}" for line in lines), "└─"])
+    more = "not all of it is shown; --full shows the rest" if request.whole and not full else ""
+    return "\n".join([head, "┌─ request", *(f"│ {line}" for line in lines), "└─", *([more] if more else [])])
 
 
-def _request_json(request: QueuedRequest) -> JsonObject:
+def _request_json(request: QueuedRequest, *, full: bool = False) -> JsonObject:
     return {
         "id": request.request_id,
         "state": str(request.state),
         "server": request.server_id,
         "tool": request.tool_name,
-        "arguments": request.arguments,
+        "arguments": request.whole if full and request.whole else request.arguments,
+        "arguments_cut": request.cut and not (full and request.whole),
         "arguments_digest": request.arguments_digest,
+        "server_address": request.server_address,
+        "config_file": request.config_file,
+        "code_line": request.code_line,
         "reason": request.reason,
         "rule": request.rule_id,
         "human_only": request.human_only,
@@ -228,6 +287,7 @@ def _standing_json(standing: StandingAnswer) -> JsonObject:
         "principal": standing.principal,
         "server": standing.server_id,
         "tool": standing.tool_name,
+        "server_address": standing.server_address,
         "where": [condition.to_json() for condition in standing.where],
         "human_only": standing.human_only,
         "given_by": standing.given_by,

@@ -12,6 +12,7 @@ from moonpool.cli.command_group import command_group
 _ID = typer.Argument(help="The request; the first 8 characters of its id are enough.", metavar="ID")
 _NOTE = typer.Option(help="What the code that asked is told.", metavar="TEXT")
 _JSON = typer.Option("--json", help="One JSON object per line.")
+_FULL = typer.Option("--full", help="Show all of the arguments, however long.")
 
 app = command_group("The queue of approvals: what runs with `--approve queue` ask, and answers that stand for a while.")
 
@@ -29,11 +30,13 @@ def list_(
 
 
 @app.command()
-def show(id_: Annotated[str, _ID], *, json: Annotated[bool, _JSON] = False) -> None:
+def show(
+    id_: Annotated[str, _ID], *, full: Annotated[bool, _FULL] = False, json: Annotated[bool, _JSON] = False
+) -> None:
     """Show one request with its arguments."""
     from moonpool.cli.approval_reports import print_request
 
-    print_request(id_, as_json=json)
+    print_request(id_, full=full, as_json=json)
 
 
 @app.command()
@@ -53,12 +56,16 @@ def approve(
             help="With --for: only where this argument matches, e.g. /repo=acme/*; repeatable.", metavar="POINTER=GLOB"
         ),
     ] = None,
+    full: Annotated[bool, _FULL] = False,
     json: Annotated[bool, _JSON] = False,
 ) -> None:
-    """Allow the one call that a request asks about; with --for also further ones like it."""
+    """Show a request again and allow the one call that it asks about; with --for also further ones like it.
+
+    At a terminal it is asked once more whether you mean it.
+    """
     from moonpool.cli.approval_reports import answer_yes
 
-    sys.exit(answer_yes(id_, note, for_, where or [], as_json=json))
+    sys.exit(answer_yes(id_, note, for_, where or [], full=full, as_json=json))
 
 
 @app.command()

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from moonpool.cli.approval_reports import answerer, put_on_record, shown_time
+from moonpool.cli.approval_reports import answerer, confirmed, put_on_record, shown_time
 from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.terminal_approver import PLAN_CHARS_MAX, hanging, visible
-from moonpool.core.plans import PlanState
-from moonpool.runtime.planning import effect_line
+from moonpool.core.plans import PlanError, PlanState
+from moonpool.runtime.planning import plan_lines
 from moonpool.runtime.plans import Plans
 from moonpool.settings import Settings
 from moonpool.store.paths import journal_path, plans_path
@@ -64,17 +64,33 @@ def print_plans(*, open_only: bool, as_json: bool) -> None:
         typer.echo("moonpool: no plan waits or is approved" if open_only else "moonpool: no plans", err=True)
 
 
-def print_plan(plan_id: str, *, as_json: bool) -> None:
+def print_plan(plan_id: str, *, full: bool, as_json: bool) -> None:
     """One plan with all its calls. Raises PlanError."""
     with _opened() as plans:
         found = plans.find(plan_id)
-    typer.echo(json.dumps(_json(found)) if as_json else _frame(found))
+    typer.echo(json.dumps(_json(found)) if as_json else _frame(found, full=full))
 
 
-def answer_plan(plan_id: str, *, approved: bool, as_json: bool) -> int:
-    """Approve or deny. Raises PlanError, PlanStoreError, JournalError."""
+def approve_plan(plan_id: str, *, full: bool, as_json: bool) -> int:
+    """Show the plan again and approve it. Raises PlanError, PlanStoreError, JournalError."""
     with _opened() as plans:
-        answered = plans.approve(plan_id, answerer()) if approved else plans.deny(plan_id, answerer())
+        by = answerer()
+        found = plans.approvable(plan_id, by)
+        question = "Allow the whole plan, once? y = yes, n = no: "
+        if not confirmed(_frame(found, full=full), question, by, as_json=as_json):
+            raise PlanError(f"you did not say yes, so plan {found.plan.plan_id} is as it was")
+        answered = plans.approve(found.plan.plan_id, by)
+    return _told(answered, as_json=as_json)
+
+
+def deny_plan(plan_id: str, *, as_json: bool) -> int:
+    """Raises PlanError, PlanStoreError, JournalError."""
+    with _opened() as plans:
+        answered = plans.deny(plan_id, answerer())
+    return _told(answered, as_json=as_json)
+
+
+def _told(answered: StoredPlan, *, as_json: bool) -> int:
     count = len(answered.plan.calls)
     told = f"{answered.state} {answered.plan.plan_id}: {count} call{'s' if count != 1 else ''}"
     typer.echo(json.dumps(_json(answered)) if as_json else told)
@@ -89,7 +105,7 @@ def _cells(one: StoredPlan) -> tuple[str, ...]:
     return (plan.plan_id[:_ID_CHARS], state, str(len(plan.calls)), plan.language, whose, left)
 
 
-def _frame(one: StoredPlan) -> str:
+def _frame(one: StoredPlan, *, full: bool) -> str:
     plan = one.plan
     width = max(20, shutil.get_terminal_size().columns)
     kind = "; policy wants a person to approve it" if plan.human_only else ""
@@ -100,16 +116,21 @@ def _frame(one: StoredPlan) -> str:
         f"code: {plan.code_digest} ({plan.language})",
         f"rehearsed as: {plan.run_id}",
         *([f"cannot be approved: {visible(plan.problem, PLAN_CHARS_MAX)}"] if plan.problem else []),
-        *(visible(effect_line(effect), PLAN_CHARS_MAX) for effect in plan.effects),
+        *(visible(line, PLAN_CHARS_MAX) for line in plan_lines(plan, whole=full)),
     ]
     lines = [line for text in told for line in hanging(text, width)]
-    return "\n".join([head, "┌─ plan", *(f"│ {line}" for line in lines), "└─"])
+    more = ["not all of it is shown; --full shows the rest"] if plan.cut and not full else []
+    return "\n".join([head, "┌─ plan", *(f"│ {line}" for line in lines), "└─", *more])
 
 
 def _json(one: StoredPlan) -> JsonObject:
     plan = one.plan
     return {
         **plan.to_json(),
+        # SECURITY: without digests of configurations, from which a short secret in one could be guessed.
+        "servers": [
+            {"server": one.server_id, "address": one.address, "config_file": one.config_file} for one in plan.servers
+        ],
         "state": str(one.state),
         "approver": one.approver,
         "digest": plan.digest,

@@ -35,6 +35,19 @@ def open_terminal() -> int | None:
     return None
 
 
+def ask_at(fd: int, text: str) -> str:
+    """Write `text` and wait for one line, without its end and the space around it; empty at the terminal's end.
+
+    For commands that do nothing else meanwhile. What was typed before does not count.
+    """
+    with suppress(termios.error):
+        termios.tcflush(fd, termios.TCIFLUSH)
+    data = memoryview(text.encode("utf-8", "replace"))
+    while data:
+        data = data[os.write(fd, data) :]
+    return os.read(fd, _ANSWER_BYTES_MAX).decode("utf-8", "replace").strip()
+
+
 class Terminal:
     """One person's terminal, shared by everything that asks there."""
 

@@ -4,7 +4,8 @@ Where it is asked, and by whom else, is `terminal`. A process without a terminal
 
 SECURITY: everything that code, server or model had a hand in is shown inside a frame: each line begins with `│ `, no
 line is longer than the terminal is wide, and characters that a terminal would act on, or not show, are written as
-escapes. So arguments cannot imitate the question.
+escapes. So arguments cannot imitate the question, and of the texts below each other only the first lines begin at the
+frame, so none can imitate another one.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import unicodedata
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from moonpool.broker.approval import approve, reject
-from moonpool.broker.readable import ARGUMENTS_CHARS_MAX
+from moonpool.broker.readable import ARGUMENTS_CHARS_MAX, in_one_line
 from moonpool.cli.terminal import WIDTH_MIN
+from moonpool.core.approvals import WHOLE_CHARS_MAX
 from moonpool.core.hidden_characters import is_seen
 
 if TYPE_CHECKING:
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
 _NAME_CHARS_MAX: Final = 300
 _REASON_CHARS_MAX: Final = 1000  # a rule's note has up to 500
 PLAN_CHARS_MAX: Final = 100_000  # of one effect with its remarks
-_ASK: Final = "Allow this one call? y = once, n = no: "
 _TOO_LATE: Final = "\nToo late: the question has expired, or its execution has ended. Nothing was answered.\n"
+_ASK: Final = "Allow this one call? y = once, n = no{}: "
+_ASK_PLAN: Final = "Allow the whole plan, once? y = yes, n = no{}: "
+_MORE: Final = ", f = show all of it"
 _HANG: Final = "     "
 _TRIES_MAX: Final = 3
 _YES: Final = frozenset({"y", "yes"})
@@ -54,11 +58,17 @@ class TerminalApprover:
     async def _ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         terminal = self.terminal
         terminal.write(question(request, terminal.width()))
-        for _ in range(_TRIES_MAX):
-            terminal.write("Allow the whole plan, once? y = yes, n = no: " if request.listing else _ASK)
+        prompt = (_ASK_PLAN if request.listing else _ASK).format(_MORE if request.whole else "")
+        tries = 0
+        while tries < _TRIES_MAX:
+            terminal.write(prompt)
             answer = await terminal.read_line()
             if answer is None:
                 return reject(request, self.name, "the terminal was closed")
+            if request.whole and answer.lower() == "f":
+                terminal.write(question(request, terminal.width(), whole=True))
+                continue
+            tries += 1
             if answer.lower() in _YES:
                 return approve(request, self.name)
             if answer.lower() in _NO:
@@ -67,24 +77,24 @@ class TerminalApprover:
         return reject(request, self.name, "no clear answer was given")
 
 
-def question(request: ApprovalRequest, width: int) -> str:
-    """The frame around one call. Pure."""
+def question(request: ApprovalRequest, width: int, *, whole: bool = False) -> str:
+    """The frame around one call, with all of its arguments if `whole`. Pure."""
     if request.listing:
-        listed = [line for effect in request.listing for line in hanging(visible(effect, PLAN_CHARS_MAX), width)]
+        effects = request.whole.split("\n") if whole else request.listing
+        listed = [line for effect in effects for line in hanging(visible(effect, PLAN_CHARS_MAX), width)]
         head = framed(visible(request.reason, _REASON_CHARS_MAX), width)
         return "\n┌─ plan\n" + "".join(f"│ {line}\n" for line in (*head, *listed)) + "└─\n"
     server, tool = visible(request.server_id, _NAME_CHARS_MAX), visible(request.tool_name, _NAME_CHARS_MAX)
-    lines = [
-        *framed(f"The code wants to call {server}.{tool}", width),
-        *framed(f"because of policy: {visible(request.reason, _REASON_CHARS_MAX)}", width),
-        *framed(f"with {visible(on_one_line(request.arguments), ARGUMENTS_CHARS_MAX)}", width),
+    line = f" in line {request.code_line}" if request.code_line else ""
+    arguments = request.whole if whole else request.arguments
+    told = [
+        f"The code wants to call {server}.{tool}{line}",
+        *([visible(request.place, _REASON_CHARS_MAX)] if request.place else []),
+        f"because of policy: {visible(request.reason, _REASON_CHARS_MAX)}",
+        f"with {visible(in_one_line(arguments), WHOLE_CHARS_MAX if whole else ARGUMENTS_CHARS_MAX)}",
     ]
+    lines = [line for text in told for line in hanging(text, width)]
     return "\n┌─ approval\n" + "".join(f"│ {line}\n" for line in lines) + "└─\n"
-
-
-def on_one_line(arguments: str) -> str:
-    """Arguments as they are shown, without the line breaks between them: texts in JSON hold none."""
-    return " ".join(line.strip() for line in arguments.split("\n"))
 
 
 def visible(text: str, chars_max: int) -> str:

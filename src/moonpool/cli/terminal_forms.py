@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.broker.call_in_hand import AnswererGoneError
+from moonpool.broker.upstreams.forms import with_defaults
 from moonpool.cli.form_fields import UnfitError, description, value_of
 from moonpool.cli.terminal_approver import hanging, visible
 
@@ -81,7 +82,8 @@ class TerminalForms:
                 value = await self._field(name, field, _FIELD.format(number, len(fields)), needed=name in required)
                 if value is not None:
                     content[name] = value
-            self._show("your answer", [f"{name}: {value!s}" for name, value in content.items()] or ["(nothing)"])
+            sent = with_defaults(form, content).items()  # what was left open goes out as its default
+            self._show("your answer", [f"{name}: {value!s}" for name, value in sent] or ["(nothing)"])
             if await self._choose(_SEND, "ye") == "y":
                 return {"action": "accept", "content": content}
 

@@ -1,9 +1,9 @@
 """Approvals that are answered elsewhere: a queued request, its states, and answers that stand for a while.
 
 A request waits in a queue that several processes share. Somebody answers it once; whoever asked takes that answer once.
-A standing answer covers further calls of the same principal, server and tool, while the tool's definition is the one
-that was approved and the arguments meet its conditions. It answers the question that policy asks; it never changes what
-policy says, so a rule that denies still denies.
+A standing answer covers further calls of the same principal, server and tool, while the server's configuration and the
+tool's definition are those that were approved and the arguments meet its conditions. It answers the question that
+policy asks; it never changes what policy says, so a rule that denies still denies.
 
 SECURITY: an answer that was given to an ordinary question does not cover a call that policy reserves for a person; only
 one that a person gave to exactly such a question does.
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from moonpool.core.policy import CallFacts, Condition
 
 NOTE_CHARS_MAX: Final = 1000
+WHOLE_CHARS_MAX: Final = 600_000
+"""Of what a person can read whole: any plan, most arguments. What is longer is shown cut, and kept nowhere."""
+PLAN: Final = "plan"
+"""The name in place of a tool's where a whole plan is asked about."""
 STANDING_S_MAX: Final = 90 * 86_400.0
 
 
@@ -58,11 +62,22 @@ class QueuedRequest:
     human_only: bool
     asked_at: float  # seconds since 1970
     expires_at: float
+    cut: bool = False  # `arguments` is not all of it
+    whole: str = ""  # all of it but for known secrets, where it is cut and not too long
+    server_digest: str = ""  # of the configuration by which the server is reached
+    server_address: str = ""
+    config_file: str = ""
+    code_line: int = 0
     owner: str = ""  # the process that waits
     state: QueueState = QueueState.WAITING
     approver: str = ""
     note: str = ""
     answered_at: float | None = None
+
+    @property
+    def is_plan(self) -> bool:
+        """Whether it is about a whole plan; its arguments are lines then. A tool has a digest."""
+        return self.tool_name == PLAN and not self.tool_digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +99,8 @@ class StandingAnswer:
     server_id: str
     tool_name: str
     tool_digest: str
+    server_digest: str
+    server_address: str  # for people
     where: tuple[Condition, ...]
     human_only: bool  # given to a question that only a person may answer
     given_by: str
@@ -91,8 +108,8 @@ class StandingAnswer:
     expires_at: float
     request_id: str  # the question it was given to
 
-    def covers(self, facts: CallFacts, *, human_only: bool, now: float) -> bool:
-        """Whether a call with these facts needs no further question."""
+    def covers(self, facts: CallFacts, *, server_digest: str, human_only: bool, now: float) -> bool:
+        """Whether a call with these facts, of the server that is configured so, needs no further question."""
         rule = Rule(
             rule_id=f"standing:{self.answer_id}",
             verdict=Verdict.ALLOW,
@@ -102,8 +119,9 @@ class StandingAnswer:
             when=self.where,
         )
         in_force = self.given_at <= now < self.expires_at and (self.human_only or not human_only)
-        # SECURITY: a tool that was described anew is another tool.
-        return in_force and self.tool_digest == facts.tool.digest and rule.matches(facts)
+        # SECURITY: a tool that was described anew is another tool, a server that is reached otherwise another server.
+        same = (self.tool_digest, self.server_digest) == (facts.tool.digest, server_digest)
+        return in_force and same and rule.matches(facts)
 
 
 class ApprovalQueueError(MoonpoolError):

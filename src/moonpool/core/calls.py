@@ -72,6 +72,7 @@ class ToolCallSpec:
     server_id: str
     tool: str
     arguments: JsonObject = field(default_factory=dict)
+    code_line: int = 0  # that makes the call, as the sandbox says; 0: it does not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Plans: what a dry run of code would have done, for a person to approve once. Pure.
 
 A `Plan` is the ordered list of calls that a rehearsal did not make (`Effect`), bound to principal, code, language,
-policy, the definitions of the tools and the digests of the arguments. What a person sees of arguments is redacted; what
-binds is `Plan.digest`.
+policy, the configuration of the servers, the definitions of the tools and the digests of the arguments. What a person
+sees of arguments is without secrets; what binds is `Plan.digest`.
 
 Where an argument held a mark of a placeholder (`core.placeholders`), the effect is open there: an `Opening` says which
 earlier call's result goes there. The real run may fill exactly that place with exactly that value (`as_planned`).
@@ -79,7 +79,7 @@ class Effect:
     server_id: str
     tool_name: str
     tool_digest: str
-    arguments: str  # JSON for reading: redacted
+    arguments: str  # JSON for reading, without secrets
     arguments_digest: str  # of the arguments with placeholders in them
     verdict: str  # what policy said
     rule_id: str
@@ -88,6 +88,8 @@ class Effect:
     destructive: bool
     placeholder: str  # where the answer came from: `declared`, `schema`, `text`; empty when denied
     openings: tuple[Opening, ...] = ()
+    whole: str = ""  # the same but for known secrets only, where `arguments` does not show all of it
+    code_line: int = 0  # that makes the call, as the sandbox says
     derived: tuple[str, ...] = ()  # places that hold a part of a placeholder, which nobody can follow
 
     @property
@@ -111,6 +113,26 @@ class Effect:
             "placeholder": self.placeholder,
             "openings": [one.to_json() for one in self.openings],
             "derived": list(self.derived),
+            "whole": self.whole,
+            "code_line": self.code_line,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedServer:
+    """A server that a plan's effects are about: what is reached, not only what it is called."""
+
+    server_id: str
+    digest: str  # of the configuration by which it is reached
+    address: str  # command or URL, without secrets
+    config_file: str
+
+    def to_json(self) -> JsonObject:
+        return {
+            "server": self.server_id,
+            "digest": self.digest,
+            "address": self.address,
+            "config_file": self.config_file,
         }
 
 
@@ -129,6 +151,7 @@ class Plan:
     effects: tuple[Effect, ...]
     made_at: float  # seconds since 1970
     expires_at: float
+    servers: tuple[PlannedServer, ...] = ()  # that its effects name
     problem: str = ""  # why nobody may approve it
 
     @property
@@ -140,6 +163,11 @@ class Plan:
     def human_only(self) -> bool:
         """Whether policy reserves one of its calls for a person's answer."""
         return any(effect.verdict == "human_only" for effect in self.calls)
+
+    @property
+    def cut(self) -> bool:
+        """Whether its lines do not show all arguments."""
+        return any(effect.whole for effect in self.effects)
 
     @cached_property
     def digest(self) -> str:
@@ -156,6 +184,7 @@ class Plan:
             "code_digest": self.code_digest,
             "manifest_digest": self.manifest_digest,
             "policy_digest": self.policy_digest,
+            "servers": [server.to_json() for server in self.servers],
             "effects": [effect.to_json() for effect in self.effects],
             "made_at": self.made_at,
             "expires_at": self.expires_at,
@@ -167,7 +196,8 @@ class Plan:
         """Read what `to_json` wrote. Raises ValueError, KeyError or TypeError for anything else."""
         members = dict(cast("dict[str, object]", data))
         effects = tuple(_effect(one) for one in cast("list[JsonObject]", members.pop("effects")))
-        return cls(effects=effects, **members)  # pyright: ignore[reportArgumentType]
+        servers = tuple(_server(one) for one in cast("list[dict[str, str]]", members.pop("servers")))
+        return cls(effects=effects, servers=servers, **members)  # pyright: ignore[reportArgumentType]
 
 
 class PlanError(MoonpoolError):
@@ -305,6 +335,11 @@ def _leaves(document: JsonObject) -> Iterator[tuple[str, str | int, bool]]:
             waiting.extend((f"{at}/{index}", item) for index, item in enumerate(value))
         elif isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
             yield at, value, False
+
+
+def _server(data: dict[str, str]) -> PlannedServer:
+    members = dict(data)
+    return PlannedServer(server_id=members.pop("server"), **members)
 
 
 def _effect(data: JsonObject) -> Effect:

@@ -24,7 +24,7 @@ from moonpool.broker.approval import OPEN_COUNT_MAX_DEFAULT, approve, reject
 from moonpool.core.approvals import ApprovalAnswerError, QueueState
 from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import InputError
-from moonpool.runtime.approvals import Answerer
+from moonpool.runtime.approvals import Answerer, check_seen
 from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
@@ -148,6 +148,7 @@ class ApprovalQuestion:
 
     def _check_standing(self) -> None:
         request = self.request
+        check_seen(request, whole=False)
         if self._book is None:
             raise ApprovalAnswerError("no answers that stand are kept here; approve this one call, without terms")
         if request.listing or not request.tool_digest:

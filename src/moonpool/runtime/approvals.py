@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, cast
 
-from moonpool.core.approvals import STANDING_S_MAX, ApprovalAnswerError, StandingAnswer
+from moonpool.core.approvals import STANDING_S_MAX, ApprovalAnswerError, QueueState, StandingAnswer
 from moonpool.core.audit_records import StandingAnswerRecord, time_stamp
 from moonpool.core.errors import InputError
 from moonpool.core.json import digest_json
@@ -89,18 +89,19 @@ class Approvals:
         raise ApprovalAnswerError(f"there is no request {request_id[:80]!r}; `moonpool approvals list` shows those")
 
     def approve(
-        self, request_id: str, answerer: Answerer, *, note: str = "", terms: StandingTerms | None = None
+        self,
+        request_id: str,
+        answerer: Answerer,
+        *,
+        note: str = "",
+        terms: StandingTerms | None = None,
+        saw_whole: bool = False,
     ) -> tuple[QueuedRequest, StandingAnswer | None]:
-        """Say yes, once or for a while.
+        """Say yes, once or for a while. `saw_whole`: the answerer was shown all of it, not only `arguments`.
 
         Raises InputError, ApprovalAnswerError, ApprovalQueueError; then nothing was answered.
         """
-        request = self.find(request_id)
-        if request.human_only and not answerer.person:
-            problem = f"policy wants a person to answer request {request.request_id}"
-            raise ApprovalAnswerError(f"{problem}; run this command at a terminal, in its foreground")
-        if terms is not None:
-            _check_covers(request, terms.where)
+        request = self.approvable(request_id, answerer, terms=terms, saw_whole=saw_whole)
         standing = None if terms is None else self._standing(request, answerer, terms)
         answered = self._store.answer(
             request.request_id,
@@ -112,6 +113,23 @@ class Approvals:
             record=lambda: self._record_given(standing),
         )
         return answered, standing
+
+    def approvable(
+        self, request_id: str, answerer: Answerer, *, terms: StandingTerms | None = None, saw_whole: bool = False
+    ) -> QueuedRequest:
+        """The request, if `approve` would take this answer now. Raises InputError, ApprovalAnswerError."""
+        request = self.find(request_id)
+        if request.state is not QueueState.WAITING:
+            raise ApprovalAnswerError(
+                f"request {request.request_id} cannot be answered any more: it is {request.state}"
+            )
+        if request.human_only and not answerer.person:
+            problem = f"policy wants a person to answer request {request.request_id}"
+            raise ApprovalAnswerError(f"{problem}; run this command at a terminal, in its foreground")
+        if terms is not None:
+            check_seen(request, whole=saw_whole)
+            _check_covers(request, terms.where)
+        return request
 
     def deny(self, request_id: str, answerer: Answerer, *, note: str = "") -> QueuedRequest:
         """Say no. Raises ApprovalAnswerError, ApprovalQueueError."""
@@ -144,7 +162,11 @@ class Approvals:
         return taken
 
     def give(self, request: ApprovalRequest, answerer: Answerer, terms: StandingTerms) -> StandingAnswer:
-        """Say yes for a while to a request that waits elsewhere. Raises ApprovalQueueError, JournalError."""
+        """Say yes for a while to a request that waits elsewhere.
+
+        Raises ApprovalAnswerError, ApprovalQueueError, JournalError.
+        """
+        check_seen(request, whole=False)
         standing = self._standing(request, answerer, terms)
         self._store.keep_standing(standing, lambda: self._record_given(standing))
         return standing
@@ -191,6 +213,8 @@ class Approvals:
             server_id=request.server_id,
             tool_name=request.tool_name,
             tool_digest=request.tool_digest,
+            server_digest=request.server_digest,
+            server_address=request.server_address,
             where=terms.where,
             human_only=request.human_only,
             given_by=answerer.name,
@@ -200,13 +224,23 @@ class Approvals:
         )
 
 
+def check_seen(request: QueuedRequest | ApprovalRequest, *, whole: bool) -> None:
+    """SECURITY: nothing is approved for a while by who has not seen what it is about. Raises ApprovalAnswerError."""
+    if not request.cut or (whole and request.whole):
+        return
+    problem = f"not all of request {request.request_id} was shown, so it is not approved for a while"
+    if request.whole:
+        raise ApprovalAnswerError(f"{problem}; read all of it (`approvals approve --full`), or approve this one call")
+    raise ApprovalAnswerError(f"{problem}; approve this one call, or write a rule into a policy")
+
+
 def _check_covers(request: QueuedRequest, where: tuple[Condition, ...]) -> None:
     """A rule that would not cover the call it is given for is a slip. Raises InputError.
 
     What is shown of the arguments may be cut or redacted; then nobody can tell, and the rule is taken as it is.
     """
     try:
-        arguments = cast("JsonValue", json.loads(request.arguments))
+        arguments = cast("JsonValue", json.loads(request.whole or request.arguments))
     except ValueError:
         return
     for condition in where:

@@ -129,6 +129,7 @@ class CallsOfExecution:
                 server_id=message.server,
                 tool=message.tool,
                 arguments=arguments,
+                code_line=message.line,
             )
             outcome = await self._road.pass_call(spec)
         self._reply(message.id, _encode(reply_of(outcome)))

@@ -10,13 +10,13 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from moonpool.broker.approval import ApprovalRequest
+from moonpool.broker.approval import ApprovalRequest, server_place
 from moonpool.broker.phrases import on_one_line
 from moonpool.broker.planned import PlannedDesk
 from moonpool.broker.rehearsal import Rehearsal
 from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState
-from moonpool.core.plans import EffectKind, Plan, PlanStoreError
+from moonpool.core.plans import EffectKind, Plan, PlannedServer, PlanStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -64,6 +64,11 @@ def plan_of(context: CallContext, *, policy_digest: str, error: ExecutionError |
         effects=tuple(rehearsal.effects),
         made_at=0.0,
         expires_at=0.0,
+        servers=tuple(
+            PlannedServer(server_id=name, digest=trust.digest, address=trust.address, config_file=trust.config_file)
+            for name, trust in context.trust.items()
+            if any(effect.server_id == name for effect in rehearsal.effects)
+        ),
         problem=problem,
     )
 
@@ -107,21 +112,26 @@ def plan_question(plan: Plan, run_id: str) -> ApprovalRequest:
         session_id=plan.session_id,
         of_the_moment=True,
         listing=lines,
+        cut=plan.cut,
+        whole="\n".join(plan_lines(plan, whole=True)) if plan.cut else "",
     )
 
 
-def plan_lines(plan: Plan) -> list[str]:
-    """One line per effect, with all of its redacted arguments."""
-    return [effect_line(effect) for effect in plan.effects]
+def plan_lines(plan: Plan, *, whole: bool = False) -> list[str]:
+    """Which servers they are, and one line per effect with its arguments; `whole`: all but known secrets."""
+    places = [on_one_line(server_place(one.server_id, one.address, one.config_file)) for one in plan.servers]
+    return [*(place for place in places if place), *(effect_line(effect, whole=whole) for effect in plan.effects)]
 
 
-def effect_line(effect: Effect) -> str:
-    """`1. github.create_issue {"title": "x"} (destructive; ask: by default)`.
+def effect_line(effect: Effect, *, whole: bool = False) -> str:
+    """`1. github.create_issue {"title": "x"} (line 3; may destroy; ask: by default)`.
 
     SECURITY: names of tools and of what they return are a server's, member names the code's: none of them may begin a
     line, or it could pass for another effect.
     """
-    remarks = [_KINDS[effect.kind]] if effect.kind is not EffectKind.CALL else []
+    remarks = [f"line {effect.code_line}"] if effect.code_line else []
+    if effect.kind is not EffectKind.CALL:
+        remarks.append(_KINDS[effect.kind])
     if effect.destructive and effect.kind is EffectKind.CALL:
         remarks.append("may destroy")
     if effect.kind is not EffectKind.READ:
@@ -134,7 +144,8 @@ def effect_line(effect: Effect) -> str:
             f"at {', '.join(effect.derived[:5])}: made from a placeholder in a way that cannot be followed; "
             "the real run will stop here"
         )
-    return on_one_line(f"{effect.number}. {effect.name} {effect.arguments} ({'; '.join(remarks)})")
+    arguments = (effect.whole if whole else "") or effect.arguments
+    return on_one_line(f"{effect.number}. {effect.name} {arguments} ({'; '.join(remarks)})")
 
 
 _KINDS: Final = {
@@ -143,9 +154,12 @@ _KINDS: Final = {
 }
 
 
-def plan_json(plan: Plan) -> JsonObject:
-    """A plan in an answer to a model or program: short, and told when it is not all of it."""
-    shown = [effect_json(effect) for effect in plan.effects[:_SHOWN_EFFECTS_MAX]]
+def plan_json(plan: Plan, redacted: Callable[[str], str]) -> JsonObject:
+    """A plan in an answer to a model or program: short, and told when it is not all of it.
+
+    SECURITY: who approves sees more of what looks like a secret than a model does: `redacted` takes all of it out.
+    """
+    shown = [effect_json(effect, redacted) for effect in plan.effects[:_SHOWN_EFFECTS_MAX]]
     more = len(plan.effects) - len(shown)
     return {
         "plan_id": plan.plan_id,
@@ -156,8 +170,8 @@ def plan_json(plan: Plan) -> JsonObject:
     }
 
 
-def effect_json(effect: Effect) -> JsonObject:
-    shown = effect.arguments
+def effect_json(effect: Effect, redacted: Callable[[str], str]) -> JsonObject:
+    shown = redacted(effect.whole or effect.arguments)
     cut = len(shown) > _SHOWN_ARGUMENTS_CHARS_MAX
     return {
         "n": effect.number,

@@ -4,7 +4,8 @@
 with `moonpool plans approve`; a request to run only ever names a plan, it cannot carry an answer.
 
 SECURITY: whoever answers says who they are and whether a person is there; a plan with a call that policy reserves for
-a person is not approved otherwise. A plan is used by its own principal, for its own code, language and policy, once.
+a person is not approved otherwise. A plan is used by its own principal, for its own code, language, policy and servers,
+once.
 """
 
 from __future__ import annotations
@@ -69,13 +70,21 @@ class Plans:
 
     def approve(self, plan_id: str, answerer: Answerer) -> StoredPlan:
         """Say yes to the whole plan. Raises PlanError, PlanStoreError, JournalError; then nothing was answered."""
-        plan = self.find(plan_id).plan
+        plan = self.approvable(plan_id, answerer).plan
+        return self._answer(plan, approved=True, approver=answerer.name, by_person=answerer.person)
+
+    def approvable(self, plan_id: str, answerer: Answerer) -> StoredPlan:
+        """The plan, if `approve` would take this answer. Raises PlanError, PlanStoreError."""
+        stored = self.find(plan_id)
+        plan = stored.plan
+        if stored.state is not PlanState.WAITING:
+            raise PlanError(f"plan {plan.plan_id} cannot be answered: it is {stored.state}; rehearse again")
         if plan.problem:
             raise PlanError(f"plan {plan.plan_id} cannot be approved: {plan.problem}")
         if plan.human_only and not answerer.person:
             problem = f"policy wants a person to approve plan {plan.plan_id}"
             raise PlanError(f"{problem}; run this command at a terminal, in its foreground")
-        return self._answer(plan, approved=True, approver=answerer.name, by_person=answerer.person)
+        return stored
 
     def deny(self, plan_id: str, answerer: Answerer) -> StoredPlan:
         """Say no, also to a plan that was approved and not used yet. Raises PlanError, PlanStoreError, JournalError."""
@@ -152,7 +161,15 @@ def _other(plan: Plan, request: CodeRequest, ticket: Ticket) -> str:
         return "other code"
     if plan.language != request.language:
         return f"{plan.language}, not {request.language}"
-    return "another policy" if plan.policy_digest != ticket.policy_digest else ""
+    if plan.policy_digest != ticket.policy_digest:
+        return "another policy"
+    # SECURITY: what was approved for one server is not done to another that is called the same.
+    planned = {server.server_id: server.digest for server in plan.servers}
+    for server_id in dict.fromkeys(effect.server_id for effect in plan.effects):
+        trust = ticket.servers.get(server_id)
+        if trust is None or trust.digest != planned.get(server_id):
+            return f"another configuration of server {server_id!r}"
+    return ""
 
 
 def _record_of(plan: Plan, what: str, approver: str) -> PlanRecord:

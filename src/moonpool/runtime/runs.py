@@ -12,6 +12,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from moonpool.broker.redaction import Tally
 from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.json import JsonValue
 from moonpool.core.languages import PYTHON
@@ -277,7 +278,7 @@ class Run:
             data=data,
             error=error,
             extras={
-                **({"plan": plan_json(plan)} if plan is not None else {}),
+                **({"plan": plan_json(plan, lambda text: redactor.text(text, Tally()))} if plan is not None else {}),
                 "stdout": keepers[Stream.STDOUT].text(),
                 "stderr": keepers[Stream.STDERR].text(),
                 "exit_code": report.exit_code_of(outcome),

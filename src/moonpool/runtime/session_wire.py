@@ -173,6 +173,12 @@ class Question(_Message, frozen=True, tag="question"):
     session_id: str = ""
     rule_id: str = ""
     tool_digest: str = ""
+    cut: bool = False
+    whole: str = ""
+    server_digest: str = ""
+    server_address: str = ""
+    config_file: str = ""
+    code_line: int = 0
 
 
 class Form(_Message, frozen=True, tag="form"):

@@ -6,14 +6,14 @@ The application makes a ticket (`bootstrap.tickets`); who is asked beside it is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from moonpool.broker.approval import Desk
-    from moonpool.broker.context import CallContext
+    from moonpool.broker.context import CallContext, ServerTrust
     from moonpool.runtime.deadline import Deadline
     from moonpool.runtime.tool_snapshot import ToolSnapshot
 
@@ -38,4 +38,5 @@ class Ticket:
     principal: str
     make_context: Callable[[RunFacts], CallContext]
     policy_digest: str = ""
+    servers: Mapping[str, ServerTrust] = field(default_factory=dict[str, "ServerTrust"])
     desk: Desk | None = None  # whoever may approve a plan; None: nobody can be asked here

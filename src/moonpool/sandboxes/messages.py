@@ -44,6 +44,7 @@ class ToolCall(msgspec.Struct, frozen=True, tag_field="t", tag="tool_call"):
     id: RequestId
     server: Name
     tool: Name
+    line: Annotated[int, Meta(ge=0, le=2**31)] = 0  # of the code, for who approves the call
 
 
 class Display(msgspec.Struct, frozen=True, tag_field="t", tag="display"):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.core.approvals import (
     NOTE_CHARS_MAX,
+    WHOLE_CHARS_MAX,
     ApprovalAnswerError,
     ApprovalQueueError,
     QueueAnswer,
@@ -40,8 +41,8 @@ _EXPIRY_SLACK_S: Final = 1.0
 
 _REQUEST: Final = tuple(field.name for field in fields(QueuedRequest))
 _STANDING: Final = (
-    "answer_id", "principal", "server_id", "tool_name", "tool_digest", "conditions", "human_only", "given_by",
-    "given_at", "expires_at", "request_id",
+    "answer_id", "principal", "server_id", "tool_name", "tool_digest", "server_digest", "server_address", "conditions",
+    "human_only", "given_by", "given_at", "expires_at", "request_id",
 )  # fmt: skip
 _OPEN: Final = (QueueState.WAITING, QueueState.APPROVED, QueueState.DENIED)
 """States of a request whose asker may still be there."""
@@ -75,7 +76,7 @@ class ApprovalStore:
             waiting = connection.execute("SELECT count(*) FROM request WHERE state = ?", (QueueState.WAITING,))
             if waiting.fetchone()[0] >= WAITING_MAX:
                 raise ApprovalQueueError(f"{WAITING_MAX} requests wait for approval already; answer some of them first")
-            row = [_stored(getattr(request, name)) for name in _REQUEST]
+            row = [_stored(getattr(request, name), name) for name in _REQUEST]
             connection.execute(
                 f"INSERT INTO request ({', '.join(_REQUEST)}) VALUES ({_marks(_REQUEST)})",  # noqa: S608
                 row,
@@ -200,8 +201,12 @@ class ApprovalStore:
         self._file.close()
 
     def _sweep(self, connection: sqlite3.Connection, now: float) -> None:
-        """Requests that are too old have expired; those whose process is gone are abandoned, answered or not."""
+        """Requests that are too old have expired; those whose process is gone are abandoned, answered or not.
+
+        Of what is over only a screen of the arguments is kept.
+        """
         waiting = QueueState.WAITING
+        connection.execute("UPDATE request SET whole = '' WHERE state IS NOT ? AND whole IS NOT ''", (waiting,))
         connection.execute(
             "UPDATE request SET state = ? WHERE state = ? AND expires_at <= ?", (QueueState.EXPIRED, waiting, now)
         )
@@ -246,11 +251,12 @@ class ApprovalStore:
 
 def _request(row: tuple[Any, ...]) -> QueuedRequest:
     request = QueuedRequest(**dict(zip(_REQUEST, row, strict=True)))
-    return replace(request, state=QueueState(request.state), human_only=bool(request.human_only))
+    return replace(request, state=QueueState(request.state), human_only=bool(request.human_only), cut=bool(request.cut))
 
 
-def _stored(value: object) -> object:
-    return value[:_TEXT_CHARS_MAX].encode("utf-8", "replace").decode() if isinstance(value, str) else value
+def _stored(value: object, name: str) -> object:
+    most = WHOLE_CHARS_MAX if name == "whole" else _TEXT_CHARS_MAX
+    return value[:most].encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _marks(names: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 _BUSY_S: Final = 5.0
 _OPEN_ATTEMPT_COUNT: Final = 50
 
@@ -27,13 +27,16 @@ CREATE TABLE IF NOT EXISTS request (
     request_id TEXT PRIMARY KEY, run_id TEXT NOT NULL, session_id TEXT NOT NULL, principal TEXT NOT NULL,
     server_id TEXT NOT NULL, tool_name TEXT NOT NULL, tool_digest TEXT NOT NULL, arguments TEXT NOT NULL,
     arguments_digest TEXT NOT NULL, reason TEXT NOT NULL, rule_id TEXT NOT NULL, human_only INTEGER NOT NULL,
+    cut INTEGER NOT NULL, whole TEXT NOT NULL, server_digest TEXT NOT NULL, server_address TEXT NOT NULL,
+    config_file TEXT NOT NULL, code_line INTEGER NOT NULL,
     asked_at REAL NOT NULL, expires_at REAL NOT NULL, owner TEXT NOT NULL, state TEXT NOT NULL,
     approver TEXT NOT NULL, note TEXT NOT NULL, answered_at REAL, taken_at REAL
 );
 CREATE INDEX IF NOT EXISTS request_by_state ON request (state);
 CREATE TABLE IF NOT EXISTS standing (
     answer_id TEXT PRIMARY KEY, principal TEXT NOT NULL, server_id TEXT NOT NULL, tool_name TEXT NOT NULL,
-    tool_digest TEXT NOT NULL, conditions TEXT NOT NULL, human_only INTEGER NOT NULL, given_by TEXT NOT NULL,
+    tool_digest TEXT NOT NULL, server_digest TEXT NOT NULL, server_address TEXT NOT NULL, conditions TEXT NOT NULL,
+    human_only INTEGER NOT NULL, given_by TEXT NOT NULL,
     given_at REAL NOT NULL, expires_at REAL NOT NULL, request_id TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS standing_by_tool ON standing (principal, server_id, tool_name);
@@ -109,11 +112,17 @@ class ApprovalsFile:
                     raise
                 time.sleep(0.02)
         connection.execute("PRAGMA synchronous=FULL")  # an answer that was told is kept; some builds default to less
-        if connection.execute("PRAGMA user_version").fetchone()[0] > SCHEMA_VERSION:
+        connection.execute("BEGIN IMMEDIATE")
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > SCHEMA_VERSION:
             raise ApprovalQueueError(
                 f"the queue of approvals {self.path} was written by a newer Moonpool; use that one"
             )
-        connection.executescript(f"BEGIN IMMEDIATE;\n{_SCHEMA}\nPRAGMA user_version={SCHEMA_VERSION};\nCOMMIT;")
+        # SECURITY: answers of version 1 do not say which server they were given for, so none of them counts any more.
+        old = "DROP TABLE IF EXISTS request; DROP TABLE IF EXISTS standing;" if version == 1 else ""
+        for statement in f"{old}{_SCHEMA}PRAGMA user_version={SCHEMA_VERSION}".split(";"):
+            connection.execute(statement)
+        connection.execute("COMMIT")
 
     def _error(self, cause: sqlite3.Error) -> ApprovalQueueError:
         text = str(cause)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 PLANS_MAX: Final = 256
 """Plans of which something may still become; more cannot be made."""
 _KEPT_S: Final = 7 * 86_400.0  # plans that are over
@@ -159,10 +159,13 @@ class PlanStore:
             create_private_file(self.path)
             opened = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_S)
             with closing(opened) as connection:
-                if connection.execute("PRAGMA user_version").fetchone()[0] > SCHEMA_VERSION:
-                    raise PlanStoreError(f"the plans {self.path} were written by a newer Moonpool; use that one")
                 connection.execute("BEGIN IMMEDIATE")
                 try:
+                    version = connection.execute("PRAGMA user_version").fetchone()[0]
+                    if version > SCHEMA_VERSION:
+                        raise PlanStoreError(f"the plans {self.path} were written by a newer Moonpool; use that one")
+                    if version == 1:  # SECURITY: those plans do not say which servers they are about
+                        connection.execute("DROP TABLE IF EXISTS plan")
                     connection.execute(_SCHEMA)
                     connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
                     connection.execute(

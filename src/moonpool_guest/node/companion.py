@@ -221,15 +221,17 @@ class NodeCompanion(companion.Companion):
                 return _outcome(head, body, result_bytes_max)
 
     def _begin_call(self, link: Link, head: "dict[str, Any]", body: bytes) -> None:
-        call_id, server, tool = head.get("id"), head.get("server"), head.get("tool")
+        call_id, server, tool, line = head.get("id"), head.get("server"), head.get("tool"), head.get("line")
         if not (isinstance(call_id, int) and isinstance(server, str) and isinstance(tool, str)):
             raise BrokenLinkError("a call without a name")
         if len(self._calls) >= CALLS_OPEN_MAX or call_id in self._calls:
             raise BrokenLinkError(f"more than {CALLS_OPEN_MAX} calls at once, or one twice")
-        self._calls[call_id] = asyncio.ensure_future(self._pass_call(link, call_id, server, tool, body))
+        self._calls[call_id] = asyncio.ensure_future(self._pass_call(link, call_id, server, tool, body, line))
 
-    async def _pass_call(self, link: Link, call_id: int, server: str, tool: str, body: bytes) -> None:
-        reply = await toolcalls.relay(server, tool, body)
+    async def _pass_call(self, link: Link, call_id: int, server: str, tool: str, body: bytes, line: object) -> None:
+        reply = await toolcalls.relay(
+            server, tool, body, line=line if isinstance(line, int) and 0 < line < 2**31 else 0
+        )
         self._calls.pop(call_id, None)  # first: the next call may come at once
         link.send({"t": "reply", "id": call_id}, reply)
 

@@ -65,7 +65,7 @@ class Executor {
       cut: false, // ended early
     };
     this._run = run;
-    this.calls.open();
+    this.calls.open([run.place.filename, run.place.url]);
     this._result.reset();
     process.exitCode = undefined;
     process.argv = [process.execPath, run.place.filename];

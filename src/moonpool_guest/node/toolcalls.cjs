@@ -11,6 +11,8 @@ const NAME_CHARS_MAX = 1024;
 const BODY_BYTES_MAX = 16 * 1024 * 1024; // what the channel takes
 const { byteLength } = Buffer;
 const { parse } = JSON;
+const { captureStackTrace } = Error;
+const { includes, indexOf, slice, split } = String.prototype;
 
 const { setTimeout } = globalThis;
 
@@ -21,6 +23,7 @@ class ToolCalls {
     this._lastId = 0;
     this._open = new Map();
     this._waiting = [];
+    this._files = []; // what the code that runs is called
     const callTool = (serverId, toolName, args) => this._call(serverId, toolName, args);
     Object.defineProperty(globalThis, Symbol.for('moonpool.callTool'), { value: callTool });
   }
@@ -43,17 +46,32 @@ class ToolCalls {
       return reply('ValidationError', 'the arguments are larger than the broker accepts; pass less at a time');
     }
     return new Promise((resolve) => {
-      const call = { server, tool, body, resolve };
+      const call = { server, tool, line: this._line(), body, resolve };
       if (this._open.size < OPEN_MAX) this._send(call);
       else this._waiting.push(call);
     });
   }
 
-  _send({ server, tool, body, resolve }) {
+  _send({ server, tool, line, body, resolve }) {
     this._lastId += 1;
     this._open.set(this._lastId, resolve);
     this.link.keepAlive(true);
-    this.link.send({ t: 'call', id: this._lastId, server, tool }, body);
+    this.link.send({ t: 'call', id: this._lastId, server, tool, line }, body);
+  }
+
+  /** The line of the code that makes the call under way; 0 where none of it waits for that. */
+  _line() {
+    try {
+      const holder = {};
+      captureStackTrace(holder); // as text: an interrupt must not find settings of Error half changed
+      for (const frame of split.call(holder.stack, '\n')) {
+        const name = this._files.find((one) => includes.call(frame, `${one}:`));
+        if (name !== undefined) return parseInt(slice.call(frame, indexOf.call(frame, `${name}:`) + name.length + 1), 10) || 0;
+      }
+    } catch {
+      // code has changed what this stands on
+    }
+    return 0;
   }
 
   /** A reply has come. */
@@ -66,8 +84,9 @@ class ToolCalls {
     resolve(parse(body.toString('utf8')));
   }
 
-  /** An execution begins. */
-  open() {
+  /** An execution begins; `files` is what its code is called. */
+  open(files) {
+    this._files = files;
     this._phase = 'open';
   }
 

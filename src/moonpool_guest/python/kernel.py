@@ -130,7 +130,7 @@ class Kernel:
     def _execute(self, head: "dict[str, Any]", source: bytes) -> None:
         self._forget_old_wrappers(head.get("manifest"))
         _restore_streams()
-        toolcalls.install(self._channel)
+        toolcalls.install(self._channel, str(head.get("name", "")))
         self._deck.start(head)
         try:
             outcome = self._run(head, source)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import jsonschema_rs
 import msgspec
 
-from moonpool.broker.phrases import printable
+from moonpool.broker.phrases import on_one_line
 from moonpool.core.hidden_characters import all_seen, without_looks
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def form_problem(form: JsonObject) -> str:
 
 
 def shown_form(form: JsonValue) -> JsonValue:
-    """The form with titles and descriptions in which nothing acts on a terminal or hides what is around it."""
+    """The form with titles and descriptions on one line each, in which nothing acts on a terminal or is hidden."""
     return _shown(form)
 
 
@@ -99,7 +99,7 @@ def url_problem(url: JsonValue) -> str:
 
 def _shown(value: JsonValue, key: str = "") -> JsonValue:
     if isinstance(value, str):
-        return printable(value) if key in _FOR_READING else value
+        return on_one_line(value) if key in _FOR_READING else value
     if isinstance(value, list):
         return [_shown(one, key) for one in value]
     if isinstance(value, dict):

@@ -33,6 +33,10 @@ FORM: Final[JsonObject] = {
 }
 _NAME_CHARS_MAX: Final = 300
 _PLAN_CHARS_MAX: Final = 16_000
+_NOT_ALL: Final = (
+    "Not all of it is shown. To read all of it, decline, start the server with --approve queue, and use "
+    "`moonpool approvals show --full`."
+)
 _UNSEEN: Final = "application:mcp"  # nobody has said no, so a plan goes on waiting
 
 
@@ -77,11 +81,22 @@ class ElicitingApprover:
 
 
 def _question(request: ApprovalRequest) -> str:
+    """SECURITY: in a fence, for clients that show Markdown: there `<!--` in one argument would hide the next ones.
+
+    No text in it begins a line, so none ends the fence.
+    """
+    return f"```\n{_told(request)}\n```"
+
+
+def _told(request: ApprovalRequest) -> str:
+    more = f"\n{_NOT_ALL}" if request.cut else ""
     if request.listing:
-        return f"Approve the whole plan? {request.reason}.\n{request.arguments}"
+        return f"Approve the whole plan? {on_one_line(request.reason)}.\n{request.arguments}{more}"
     name = on_one_line(clip(f"{request.server_id}.{request.tool_name}", _NAME_CHARS_MAX))
+    line = f" in line {request.code_line}" if request.code_line else ""
+    place = f"Server: {on_one_line(request.place)}.\n" if request.place else ""
     return (
-        f"Code wants to call {name}.\n"
+        f"Code wants to call {name}{line}.\n{place}"
         f"Arguments: {clip(request.arguments, ARGUMENTS_CHARS_MAX)}\n"
-        f"Asked because {request.reason}."
+        f"Asked because {on_one_line(request.reason)}.{more}"
     )
