@@ -13,8 +13,9 @@ import anyio
 import pytest
 
 from broker_upstreams.peers import QUICK, SECRET, command, configure, raw, upstream
+from moonpool.broker.upstreams.arrived_lines import ArrivedLines, OversizedLine
 from moonpool.broker.upstreams.base import UpstreamStartError
-from moonpool.broker.upstreams.process import HELD_OPEN_S, STDERR_BYTES_MAX, OversizedLine, ServerProcess, open_process
+from moonpool.broker.upstreams.process import HELD_OPEN_S, STDERR_BYTES_MAX, open_process
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
@@ -160,9 +161,11 @@ async def test_lines_that_wait_in_the_pipe_outlive_the_server(busy_s: float) -> 
 
     code = (
         "import fcntl, struct, sys, termios, time\nout = sys.stdout.buffer\n"
-        "for n in range(17): out.write(b'x' * ((1 << 20) - 1) + b'\\n')\nout.flush()\n"
-        "while struct.unpack('i', fcntl.ioctl(1, termios.FIONREAD, bytes(4)))[0]: time.sleep(0.01)\n"
-        "out.write(b'the last\\n')"
+        "def write(line, times=1):\n"
+        "  for n in range(times): out.write(line + b'\\n')\n"
+        "  out.flush()\n"
+        "  while struct.unpack('i', fcntl.ioctl(1, termios.FIONREAD, bytes(4)))[0]: time.sleep(0.01)\n"
+        "write(b'x' * ((1 << 20) - 100), 16)\nwrite(b'x' * 2000)\nout.write(b'the last\\n')"
     )
     with anyio.fail_after(60):
         async with opened(entry(code)) as process:
@@ -189,13 +192,13 @@ async def test_stderr_keeps_its_last_lines_only() -> None:
 
 
 def test_lines_are_joined_across_chunks_and_capped() -> None:
-    process = ServerProcess(line_bytes_max=10)
+    arrived = ArrivedLines(line_bytes_max=10)
     for chunk in (b"ab", b"c\nd", b"\n\n", b"0123456789a", b"bcdefg", b"h}\nnext\n"):
-        process.pipe_data_received(1, chunk)
-    lines = list(process._lines)
+        arrived.add(chunk)
+    lines = [arrived.next() for _ in range(6)]
     assert lines[:3] == [b"abc", b"d", b""]
     assert lines[3] == OversizedLine(b"0123456789a", b"0123456789abcdefgh}")
-    assert lines[4] == b"next"
+    assert lines[4:] == [b"next", None]
 
 
 async def test_a_plain_name_that_path_does_not_know_is_looked_for_beside_the_interpreter(tmp_path: Path) -> None:

@@ -86,3 +86,15 @@ def test_values_are_bounded_where_the_caller_asks_for_it(text: bytes, expected: 
 @given(text=st.binary(max_size=300))
 def test_any_bytes_give_an_answer(text: bytes) -> None:
     exceeded_bound(text, depth_max=2, containers_max=3)
+
+
+def test_pieces_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An escape, a string and a run of backslashes may lie across the edge of two pieces."""
+    text = json.dumps(["\\" * 5 + '"[', "[{", [[]], {"\\": '\\"{'}, "é,", []]).encode()
+    for size in range(2, len(text) + 1):
+        monkeypatch.setattr("moonpool_wire.jsonbounds._PIECE_BYTES", size)
+        assert exceeded_bound(text, depth_max=3, containers_max=5) is None
+        assert exceeded_bound(text, depth_max=2, containers_max=5) == "more than 2 levels of nesting"
+        assert exceeded_bound(text, depth_max=1, containers_max=4) == "more than 4 objects and arrays"
+        assert exceeded_bound(text, values_max=5) == "more than 5 values"
+        assert exceeded_bound(text, values_max=6) is None

@@ -1,6 +1,7 @@
 """Where a registry entry comes from: a file, or a registry that the operator configured. Off by default (H-050).
 
-SECURITY: one GET, to the configured address only, without redirects and credentials; at most `BYTES_MAX` of the answer.
+SECURITY: one GET, to the configured address only, without redirects and credentials; at most `BYTES_MAX` of the answer,
+as it comes: a compressed one is not unpacked.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 BYTES_MAX: Final = 1024 * 1024
 _REQUEST_S: Final = 20.0
+_HEADERS: Final = {"accept": "application/json", "accept-encoding": "identity"}
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,199}/[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -53,10 +55,10 @@ def ask_registry(base: str, name: str) -> JsonValue:
     try:
         with (
             httpx2.Client(timeout=_REQUEST_S, trust_env=False, headers={"user-agent": "moonpool"}) as client,
-            client.stream("GET", url, headers={"accept": "application/json"}) as response,
+            client.stream("GET", url, headers=_HEADERS) as response,
         ):
             content = b""
-            for chunk in response.iter_bytes():
+            for chunk in response.iter_raw():
                 content += chunk
                 if len(content) > BYTES_MAX:
                     break

@@ -2,18 +2,25 @@
 
 SECURITY: everything is HTTPS, except between programs of this machine: plain HTTP to a loopback address is taken only
 when the MCP server itself is at a loopback address. Otherwise a remote server could have us send requests to services
-that listen on this machine.
+that listen on this machine. The same holds for HTTPS, and for link-local addresses, where a cloud keeps its metadata;
+`wire` holds names to it that resolve to one.
 """
 
 from __future__ import annotations
 
+import ipaddress
+import socket
+from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 from moonpool.broker.oauth.errors import OAuthError
 from moonpool.broker.oauth.settings import is_loopback
 from moonpool.broker.upstreams.base import said
 
-_URL_CHARS_MAX = 8192
+LOOPBACK: Final = "loopback"
+LINK_LOCAL: Final = "link-local"
+_URL_CHARS_MAX: Final = 8192
+_BEFORE_IPV4: Final = frozenset({0, 0xFFFF, 0x64_FF9B << 64})
 
 
 def check_address(url: str, what: str, *, server_url: str) -> str:
@@ -27,11 +34,42 @@ def check_address(url: str, what: str, *, server_url: str) -> str:
     shown = said(url, 200)
     if not whole or not clean or len(url) > _URL_CHARS_MAX or not url.isascii() or not url.isprintable() or " " in url:
         raise OAuthError(f"the {what} {shown!r} cannot be used as an address")
+    if (near := nearness(parts.hostname or "")) and near != nearness(urlsplit(server_url).hostname or ""):
+        raise OAuthError(f"the {what} {shown!r} is a {near} address, which a server elsewhere may not name")
     if parts.scheme == "https":
         return url
     if parts.scheme == "http" and is_loopback(url) and is_loopback(server_url):
         return url
     raise OAuthError(f"the {what} {shown!r} is not an https address; credentials are sent over https only")
+
+
+def nearness(host: str) -> str:
+    """`loopback` or `link-local` when `host` is such an address in any spelling, else empty; no name is resolved."""
+    name = host.lower().rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return LOOPBACK
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        try:
+            address = ipaddress.ip_address(socket.inet_aton(name))  # `127.1`, `0x7f000001`: what connecting understands
+        except (OSError, ValueError):
+            return ""
+    for one in (address, *_inside(address)):
+        if one.is_loopback or one.is_unspecified:  # who connects to 0.0.0.0 reaches this machine
+            return LOOPBACK
+        if one.is_link_local:
+            return LINK_LOCAL
+    return ""
+
+
+def _inside(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> tuple[ipaddress.IPv4Address, ...]:
+    """The IPv4 address that an IPv6 address stands for: mapped, compatible, translated (RFC 6052) or 6to4."""
+    if address.version == 4:
+        return ()
+    last = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    found = (last,) if int(address) >> 32 in _BEFORE_IPV4 else ()
+    return found if address.sixtofour is None else (address.sixtofour,)
 
 
 def canonical(url: str) -> str:

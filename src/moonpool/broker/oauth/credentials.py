@@ -4,6 +4,8 @@ INVARIANT: one renewal is under way at most, as a task of its own, and every cal
 Nobody holds a lock while a request of theirs runs, and a caller that is cancelled takes nothing down: a refresh token
 that was used up is always replaced by the one that came for it.
 SECURITY: without a person (`agent`) nothing is started that needs one; the call fails with `LoginNeededError`.
+SECURITY: a configured secret goes to the configured authorization server, else always to the first one that it went to:
+what a server's metadata say changes with whoever has the server.
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ class Credentials:
     async def log_in(self, challenge: Challenge, *, scopes: tuple[str, ...] | None = None) -> Login:
         """Log in whatever is stored; `scopes` are asked for beside those of before. Raises OAuthError."""
         await self._load()
-        async with _open_http() as http:
+        async with _open_http(self.server_url) as http:
             found = await self._discover(http, challenge)
             await self._log_in(http, found, more=scopes, reuse_client=False)
         assert self._login is not None
@@ -157,7 +159,7 @@ class Credentials:
             and (login is None or not login.tokens.refresh_token or challenge.wants_more_scope)
         ):
             raise self._login_needed(challenge)
-        async with _open_http() as http:
+        async with _open_http(self.server_url) as http:
             found = await self._discover(http, challenge)
             moved = login is not None and not same_issuer(login.issuer, found.issuer.issuer)
             if login is not None and not moved and attempt == 0 and not challenge.wants_more_scope and not machine:
@@ -171,8 +173,16 @@ class Credentials:
             await self._log_in(http, found, more=challenge.scopes if stepping_up else None, reuse_client=stepping_up)
 
     async def _discover(self, http: LoginHttp, challenge: Challenge) -> Discovery:
-        wanted = self._settings.authorization_server
-        return await discover(http, self.server_url, challenge, wanted_issuer=wanted, machine=self._settings.is_machine)
+        settings, machine = self._settings, self._settings.is_machine
+        if settings.authorization_server or not settings.has_secret:
+            wanted = settings.authorization_server
+            return await discover(http, self.server_url, challenge, wanted_issuer=wanted, machine=machine)
+        pinned = await self._logins.pinned(self.server_url, settings)
+        why = (
+            f"to which the secret in its configuration was given; where it moved, name the new one as "
+            f'"authorization_server" in the "oauth" block of {self._server_id!r}'
+        )
+        return await discover(http, self.server_url, challenge, wanted_issuer=pinned, why_wanted=why, machine=machine)
 
     async def _log_in(
         self, http: LoginHttp, found: Discovery, *, more: tuple[str, ...] | None, reuse_client: bool
@@ -188,10 +198,12 @@ class Credentials:
         configured = scope_names(self._settings.scope) or None
         scopes = joined(granted, more, configured) if more else configured or found.scopes
         if agent is None or self._settings.is_machine:
+            await self._pin(found)
             login = await log_in_as_machine(http, found, self._settings, scopes=scopes)
         else:
 
             async def replace_it() -> None:
+                await self._pin(found)
                 if replaced is not None:
                     await revoke_quietly(http, replaced)
 
@@ -201,6 +213,10 @@ class Credentials:
             )
         self._have(login)
         await self._logins.keep(login)
+
+    async def _pin(self, found: Discovery) -> None:
+        if self._settings.has_secret:
+            await self._logins.pin(self.server_url, self._settings.client_id, found.issuer.issuer)
 
     async def _refresh_unless_done(self, login: Login) -> None:
         stored = await self._logins.find(self.server_url, self._settings)
@@ -213,7 +229,7 @@ class Credentials:
         return bool(login.tokens.refresh_token) or self._settings.is_machine
 
     async def _refresh(self, login: Login) -> None:
-        async with _open_http() as http:
+        async with _open_http(self.server_url) as http:
             if self._settings.is_machine:
                 found = await self._discover(http, Challenge(scopes=scope_names(login.tokens.scope or "") or None))
                 await self._log_in(http, found, more=None, reuse_client=True)
@@ -260,10 +276,10 @@ async def revoke_quietly(http: LoginHttp, login: Login) -> str:
     return ""
 
 
-def _open_http() -> AbstractAsyncContextManager[LoginHttp]:
+def _open_http(server_url: str) -> AbstractAsyncContextManager[LoginHttp]:
     from moonpool.broker.oauth.wire import open_login_http  # noqa: PLC0415  an HTTP client; only where one logs in
 
-    return open_login_http()
+    return open_login_http(server_url)
 
 
 def _ends_soon(login: Login, *, early_s: float = _EARLY_S) -> bool:

@@ -40,22 +40,29 @@ class Discovery:
 
 
 async def discover(
-    http: LoginHttp, server_url: str, challenge: Challenge, *, wanted_issuer: str = "", machine: bool = False
+    http: LoginHttp,
+    server_url: str,
+    challenge: Challenge,
+    *,
+    wanted_issuer: str = "",
+    why_wanted: str = "which is configured",
+    machine: bool = False,
 ) -> Discovery:
-    """Ask the server and its authorization server. Raises OAuthError."""
+    """Ask the server and its authorization server. Raises OAuthError, also when that is not `wanted_issuer`."""
     check_address(server_url, "URL of the server", server_url=server_url)
     metadata = await _resource(http, server_url, challenge)
     if metadata is None:
         issuer = await _legacy_issuer(http, server_url)
         if wanted_issuer and not same_issuer(issuer.issuer, wanted_issuer):
-            raise OAuthError(f"the server names no authorization server, but {said(wanted_issuer, 200)} is configured")
+            raise _moved("no authorization server", wanted_issuer, why_wanted)
         return Discovery(server_url=server_url, resource=canonical(server_url), issuer=issuer, scopes=challenge.scopes)
     if not covers(metadata.resource, server_url):
         raise OAuthError(
             f"the metadata of the server is for another resource, {said(metadata.resource, 200)!r}; "
             "no credential is asked for it"
         )
-    issuer = await _issuer(http, _chosen(metadata.issuers, wanted_issuer), server_url, machine=machine)
+    chosen = _chosen(metadata.issuers, wanted_issuer, why_wanted)
+    issuer = await _issuer(http, chosen, server_url, machine=machine)
     scopes = challenge.scopes if challenge.scopes is not None else metadata.scopes
     return Discovery(server_url=server_url, resource=metadata.resource, issuer=issuer, scopes=scopes)
 
@@ -74,14 +81,17 @@ async def _resource(http: LoginHttp, server_url: str, challenge: Challenge) -> R
     return None
 
 
-def _chosen(issuers: tuple[str, ...], wanted: str) -> str:
+def _chosen(issuers: tuple[str, ...], wanted: str, why_wanted: str) -> str:
     if not wanted:
         return issuers[0]
     for issuer in issuers:
         if same_issuer(issuer, wanted):
             return issuer
-    listed = said(", ".join(issuers), 300)
-    raise OAuthError(f"the server does not take tokens of {said(wanted, 200)}, which is configured; it names {listed}")
+    raise _moved(", ".join(issuers), wanted, why_wanted)
+
+
+def _moved(named: str, wanted: str, why_wanted: str) -> OAuthError:
+    return OAuthError(f"the server names {said(named, 300)}, but not {said(wanted, 200)}, {why_wanted}")
 
 
 async def _issuer(http: LoginHttp, issuer: str, server_url: str, *, machine: bool) -> IssuerMetadata:

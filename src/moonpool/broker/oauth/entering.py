@@ -33,7 +33,7 @@ async def leave(server: ServerConfig, logins: Logins) -> tuple[int, str]:
     """Forget the logins to `server` and have the last one revoked: how many there were, and why it was not revoked."""
     login, problem = await logins.find(server.url, server.oauth), ""
     if login is not None:
-        async with open_login_http() as http:
+        async with open_login_http(server.url) as http:
             problem = await revoke_quietly(http, login)
     return await logins.forget(server.url), problem
 
@@ -42,6 +42,6 @@ async def _challenge(url: str) -> Challenge:
     """What the server says to somebody without a token; nothing but a ping is sent."""
     check_address(url, "URL of the server", server_url=url)
     headers = {"accept": "application/json, text/event-stream"}
-    async with open_login_http() as http:
+    async with open_login_http(url) as http:
         answer = await http.post_json(url, {"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers)
     return bearer_challenge(answer.challenges)

@@ -4,13 +4,15 @@ The shelf is a store of sealed texts by name (`store.secrets` in the product); i
 
 SECURITY: a login is found by exactly the URL it was made for. That a resource covers a second server's URL does not
 give that server the token.
+SECURITY: the issuer that a configured secret is sent to is kept before it is sent, whatever comes of that: else a
+server whose first issuer refuses could name another, and so on.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio.to_thread
 import msgspec
@@ -21,6 +23,10 @@ from moonpool.broker.oauth.registration import ClientIdentity
 
 if TYPE_CHECKING:
     from moonpool.broker.oauth.settings import OAuthSettings
+
+
+_LOGIN_PARTS: Final = 4
+_PIN_PARTS: Final = 3
 
 
 class LoginShelf(Protocol):
@@ -98,8 +104,27 @@ class Logins:
         await anyio.to_thread.run_sync(self._keep, login)
 
     async def forget(self, server_url: str) -> int:
-        """Forget the logins for this URL and say how many there were."""
-        return await anyio.to_thread.run_sync(self._forget, server_url, "")
+        """Forget the logins for this URL and where its secrets went; how many of both there were."""
+        return await anyio.to_thread.run_sync(self._forget_all, server_url)
+
+    async def pin(self, server_url: str, client_id: str, issuer: str) -> None:
+        """From now on the configured secret of this client goes to `issuer` only."""
+        await anyio.to_thread.run_sync(self._pin, server_url, client_id, issuer)
+
+    async def pinned(self, server_url: str, settings: OAuthSettings) -> str:
+        """The issuer that the configured secret was sent to; empty if it was never sent."""
+        return await anyio.to_thread.run_sync(self._pinned, server_url, settings)
+
+    def _pin(self, server_url: str, client_id: str, issuer: str) -> None:
+        name = _pin_name(server_url, client_id)
+        if self._shelf.get(name) != issuer:
+            self._shelf.put(name, issuer)
+
+    def _pinned(self, server_url: str, settings: OAuthSettings) -> str:
+        held = self._shelf.get(_pin_name(server_url, settings.client_id))
+        if held is None and (login := self._find(server_url, settings)) is not None:
+            return login.issuer
+        return held or ""
 
     def _find(self, server_url: str, settings: OAuthSettings) -> Login | None:
         for name in self._names_of(server_url):
@@ -122,17 +147,25 @@ class Logins:
     def _forget(self, server_url: str, but: str) -> int:
         return sum(self._shelf.remove(name) for name in self._names_of(server_url) if name != but)
 
-    def _names_of(self, server_url: str) -> list[str]:
+    def _forget_all(self, server_url: str) -> int:
+        pins = self._names_of(server_url, parts=_PIN_PARTS)
+        return self._forget(server_url, "") + sum(self._shelf.remove(name) for name in pins)
+
+    def _names_of(self, server_url: str, *, parts: int = _LOGIN_PARTS) -> list[str]:
         wanted = canonical(server_url)
-        return [name for name in self._shelf.names() if _parts(name)[-1:] == [wanted]]
+        split = ((name, _parts(name)) for name in self._shelf.names())
+        return [name for name, found in split if len(found) == parts and found[-1] == wanted]
+
+
+def _pin_name(server_url: str, client_id: str) -> str:
+    return json.dumps(["issuer", client_id, canonical(server_url)])
 
 
 def _parts(name: str) -> list[str]:
     try:
-        parts = msgspec.json.decode(name.encode(), type=tuple[str, str, str, str])
+        return msgspec.json.decode(name.encode(), type=list[str])
     except msgspec.DecodeError:
         return []
-    return list(parts)
 
 
 def _read(text: str | None) -> Login | None:

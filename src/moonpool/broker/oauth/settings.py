@@ -26,10 +26,15 @@ class OAuthSettings:
     client_metadata_url: str = ""  # our client id where the issuer reads client documents
     redirect_uri: str = ""  # registered with `client_id`; empty: a random port of this machine
     scope: str = ""  # asked for in place of what the server proposes
-    authorization_server: str = ""  # which of several; empty: the first
+    authorization_server: str = ""  # which of several; empty: the first, and with a secret always that one
 
     grant: str = ""  # `client_credentials`: a machine's own login, without a person
     private_key: str = ""  # PEM; signs who the client is, in place of a secret
+
+    @property
+    def has_secret(self) -> bool:
+        """Whether it holds what proves who the client is: given by one issuer, and for that one only."""
+        return bool(self.client_secret or self.private_key)
 
     @property
     def is_machine(self) -> bool:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from moonpool.core.calls import CallErrorType
 from moonpool.core.errors import Fault, MoonpoolError
+from moonpool_wire.jsonbounds import exceeded_bound
 
 if TYPE_CHECKING:
     from moonpool.broker.upstreams.root_folders import RootFolders
@@ -29,6 +30,14 @@ if TYPE_CHECKING:
 
 RESULT_BYTES_MAX = 64 * 1024 * 1024
 """The largest message an upstream may send; larger ones are discarded while they arrive."""
+
+RESULT_CONTAINERS_MAX = 500_000
+RESULT_VALUES_MAX = 2_000_000
+"""Objects and arrays, and values, of one message: 64 MiB of `{}` would be 30 million objects and 2 GB of memory."""
+
+HEAD_BYTES = 1024
+TAIL_BYTES = 256
+"""Of a message that is not decoded: what tells whom it answers."""
 
 SAID_LENGTH_MAX = 2000
 
@@ -260,6 +269,20 @@ class UpstreamClosedError(UpstreamError):
     guest_problem = "is being shut down"
     fault = Fault.HOST
     call_error_type = CallErrorType.INTERNAL
+
+
+def too_large(bytes_max: int) -> str:
+    return f"more than {bytes_max // 1024**2} MiB" if bytes_max >= 1024**2 else f"more than {bytes_max // 1024} KiB"
+
+
+def exceeded_json(text: bytes) -> str | None:
+    """Say which bound of a message `text` exceeds before it is decoded, or None."""
+    return exceeded_bound(
+        text,
+        depth_max=RESULT_CONTAINERS_MAX,  # decoders end at a depth of their own
+        containers_max=RESULT_CONTAINERS_MAX,
+        values_max=RESULT_VALUES_MAX,
+    )
 
 
 def said(text: str, length_max: int = SAID_LENGTH_MAX) -> str:

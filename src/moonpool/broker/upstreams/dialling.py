@@ -16,6 +16,7 @@ from moonpool.broker.upstreams.asking import AskingDispatcher
 from moonpool.broker.upstreams.base import UpstreamConnectTimeoutError, UpstreamError
 from moonpool.broker.upstreams.era import is_modern
 from moonpool.broker.upstreams.http import Exchange, open_streamable_http
+from moonpool.broker.upstreams.intake import Intake
 from moonpool.broker.upstreams.link import Link
 from moonpool.broker.upstreams.process import ServerProcess, open_process
 from moonpool.broker.upstreams.questions import Questions
@@ -38,10 +39,11 @@ GOODBYE_S: Final = 5.0
 async def open_link(spec: LinkSpec) -> AsyncGenerator[Link]:
     """Connect and negotiate within `connect_timeout_s`. Exit: nothing of the connection is left.
 
-    The transports that the configuration allows are tried in its order (X-12). An error of the handshake leaves the
+    The transports that the configuration allows are tried in its order (X-12); once one has worked, no other is: which
+    one a server is spoken to by is not for it to choose. An error of the handshake leaves the
     SDK's task groups as a value and is raised outside them, so that it arrives as itself.
     """
-    kinds = _transports(spec.config)
+    kinds = (spec.known_transport,) if spec.known_transport else _transports(spec.config)
     for kind in kinds:
         dial = _Dial(spec, kind)
         with anyio.CancelScope(deadline=anyio.current_time() + spec.config.connect_timeout_s) as scope:
@@ -105,7 +107,8 @@ class _Dial:
         if self._kind == "stdio":
             opened = open_process(config, spec.environ, times=spec.stop_times)
             process = await stack.enter_async_context(opened)
-            reader, writer = LineReader(process), LineWriter(process)
+            intake = Intake()
+            reader, writer = LineReader(process, intake), LineWriter(process, intake)
         elif self._kind == "sse":
             reader, writer = await stack.enter_async_context(open_legacy_sse(config, self.exchange, spec.credentials))
         else:
@@ -114,7 +117,7 @@ class _Dial:
             reader = WatchedReader(inner)
         questions = Questions(config, spec.handlers, spec.folders)
         link = Link(spec, reader, AskingDispatcher(reader, writer, questions), process, questions)
-        link.deaf = standing.lost
+        link.deaf, link.transport = standing.lost, self._kind
         await stack.enter_async_context(link.session)
         return link
 

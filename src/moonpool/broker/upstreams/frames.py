@@ -1,9 +1,9 @@
 """JSON-RPC messages as lines: encoding what we send, decoding what a server may have sent. No I/O.
 
 Arguments leave exactly as given: integers of any size, lone surrogates as escapes, `null`s. Answers are parsed
-strictly; one that is not JSON (NaN, half a surrogate pair, a number out of range) or that is too large fails the
-request it answers at once instead of letting it run into its timeout. What is no message at all is garbage, for the
-caller to count.
+strictly; one that is not JSON (NaN, half a surrogate pair, a number out of range) or that is too large, in bytes or in
+what would have to be made of them, fails the request it answers at once instead of letting it run into its timeout.
+What is no message at all is garbage, for the caller to count.
 
 The SDK's models appear only as the envelopes that its dispatcher wants; results pass through them unseen.
 """
@@ -27,6 +27,8 @@ from mcp.types import (
     jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
+
+from moonpool.broker.upstreams.base import HEAD_BYTES, RESULT_BYTES_MAX, TAIL_BYTES, exceeded_json, too_large
 
 if TYPE_CHECKING:
     from mcp.types import JSONRPCMessage, RequestId
@@ -67,6 +69,9 @@ def encode_frame(message: JSONRPCMessage) -> bytes:
 
 def decode_frame(line: bytes) -> list[JSONRPCMessage]:
     """The messages of one line: one, several (a batch of revision 2025-03-26), or none (garbage)."""
+    if (bound := exceeded_json(line)) is not None:
+        answer = oversized_answer(line[:HEAD_BYTES], line[-TAIL_BYTES:], bound)
+        return [] if answer is None else [answer]
     try:
         decoded = _decode(line)
     except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
@@ -93,10 +98,10 @@ def _mended(escape: re.Match[bytes]) -> bytes:
     return rb"\ufffd" if escape[1] else escape[0]
 
 
-def oversized_answer(head: bytes, tail: bytes) -> JSONRPCError | None:
+def oversized_answer(head: bytes, tail: bytes, bound: str = too_large(RESULT_BYTES_MAX)) -> JSONRPCError | None:
     """An error for the request that a discarded line answered, if its beginning or end tells which."""
     found = _answered_id(head, tail)
-    return None if found is None else _fault(found, LocalFault.TOO_LARGE, "larger than the limit")
+    return None if found is None else _fault(found, LocalFault.TOO_LARGE, bound)
 
 
 def _message(decoded: object) -> JSONRPCMessage | None:
@@ -128,8 +133,8 @@ def _unusable(line: bytes, reason: str) -> JSONRPCError | None:
     stripped = line.strip()
     if not (stripped.startswith(b"{") and stripped.endswith(b"}") and b'"jsonrpc"' in stripped):
         return None
-    found = _answered_id(stripped[:1024], stripped[-256:])
-    if found is None or b'"method"' in stripped[:1024]:
+    found = _answered_id(stripped[:HEAD_BYTES], stripped[-TAIL_BYTES:])
+    if found is None or b'"method"' in stripped[:HEAD_BYTES]:
         return None
     return _fault(found, LocalFault.UNUSABLE, reason)
 

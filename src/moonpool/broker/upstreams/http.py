@@ -2,9 +2,11 @@
 
 The SDK maps every refusal to the same JSON-RPC error, and a broken TCP connection under one request ends its whole
 transport with all others. `ContainedClient` answers for a broken connection itself, so that one request fails and the
-rest go on, caps JSON bodies, and writes what happened into the `Exchange` of the caller: the SDK sends each message in
-its sender's context, which is how the two find each other.
+rest go on, and writes what happened into the `Exchange` of the caller: the SDK sends each message in its sender's
+context, which is how the two find each other.
 
+SECURITY: no body reaches the SDK but one that is counted: events of a stream that was asked for, JSON that answers a
+POST, and nothing of any other, whatever its status, method and `Content-Type` (see `bodies`).
 SECURITY: configured headers go to the configured origin only; the SDK follows no redirect that leaves it.
 SECURITY: tokens of a login are put in here, request by request (E-036), for that origin only, and a configured
 `Authorization` header wins. Nobody waits for another request's answer because of it.
@@ -14,12 +16,14 @@ from __future__ import annotations
 
 import itertools
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 import httpx2
 
 from moonpool.broker.expansion import conceal
@@ -36,8 +40,11 @@ from moonpool.broker.upstreams.base import (
     UpstreamRateLimitedError,
     UpstreamServerFaultError,
     UpstreamUnreachableError,
+    exceeded_json,
     said,
 )
+from moonpool.broker.upstreams.bodies import BodyRefusedError, EventStream, read_body
+from moonpool.broker.upstreams.throttle import pieces, unasked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -47,6 +54,12 @@ if TYPE_CHECKING:
     from moonpool.broker.upstreams.standing import StandingStream
 
 CONNECT_S: Final = 10.0
+IGNORED_BYTES_MAX: Final = 64 * 1024
+IGNORED_S: Final = 0.5
+"""How much of a body that nobody reads is taken off the connection before it is closed instead."""
+COOKIE_COUNT_MAX: Final = 64
+_EVENTS_OF_AN_ANSWER: Final = 2
+"""Of a stream that answers a request: one that it can be taken up from, and the answer."""
 _NO_SUCH_TRANSPORT: Final = frozenset({400, 404, 405})
 
 
@@ -57,16 +70,19 @@ class Exchange:
     status: int = 0
     retry_after: str = ""
     broken: str = ""  # the connection failed: why
-    too_large: bool = False
+    too_large: str = ""  # the answer exceeds this bound
+    succeeded: bool = False  # at least once
+    over: bool = False  # nobody waits for an answer any more
     login: OAuthError | None = None  # no credential could be had
 
     @property
     def no_such_transport(self) -> bool:
-        """The spec's sign that a URL speaks the other HTTP transport."""
-        return self.status in _NO_SUCH_TRANSPORT
+        """The spec's sign that a URL speaks the other HTTP transport; one that has spoken this one gives none."""
+        return self.status in _NO_SUCH_TRANSPORT and not self.succeeded
 
     def note(self, response: httpx2.Response) -> None:
         self.status = response.status_code
+        self.succeeded = self.succeeded or response.is_success
         self.retry_after = response.headers.get("retry-after", "")[:64]
 
     def fault(self, config: ServerConfig) -> UpstreamError | None:
@@ -107,45 +123,79 @@ EXCHANGE: ContextVar[Exchange | None] = ContextVar("moonpool_upstream_exchange",
 
 
 class ContainedClient(httpx2.AsyncClient):
-    """An HTTP client whose `send` never raises for a broken connection and never buffers more than the cap."""
+    """An HTTP client whose `send` never raises for a broken connection and never hands out an uncounted body.
+
+    Without `standing` whoever reads the event stream decodes and counts its messages.
+    """
 
     def __init__(
         self, *, credentials: Credentials | None = None, standing: StandingStream | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self._credentials, self._standing = credentials, standing
+        self._pieces = pieces()
+        self._unasked = None if standing is None else unasked()
 
-    async def send(self, request: httpx2.Request, **kwargs: Any) -> httpx2.Response:
-        response = await self._send_contained(request, **kwargs)
+    async def send(self, request: httpx2.Request, *, stream: bool = False, **kwargs: Any) -> httpx2.Response:
+        response = await self._send_contained(request, stream=stream, **kwargs)
         if self._standing is not None:
             self._standing.note(request, response)
+        if len(self.cookies.jar) > COOKIE_COUNT_MAX:
+            self.cookies.clear()
         return response
 
-    async def _send_contained(self, request: httpx2.Request, **kwargs: Any) -> httpx2.Response:
+    async def _send_contained(self, request: httpx2.Request, *, stream: bool, **kwargs: Any) -> httpx2.Response:
         exchange = EXCHANGE.get() or Exchange()
+        if exchange.over and "last-event-id" in request.headers:
+            return httpx2.Response(503, request=request)  # a stream may be taken up for ever
         try:
             response = await self._send_with_credential(request, **kwargs)
             exchange.note(response)
-            if kwargs.get("stream") and response.headers.get("content-type", "").startswith("application/json"):
-                return await _buffered(response, exchange)
+            return await self._bounded(response, exchange, stream=stream)
         except OAuthError as exc:
             exchange.login = exc
             return httpx2.Response(401, request=request)
         except (httpx2.TransportError, httpx2.DecodingError, OSError) as exc:
             exchange.broken = said(f"{type(exc).__name__}: {exc}", 300)
             return httpx2.Response(503, request=request)
-        return response
+
+    async def _bounded(self, response: httpx2.Response, exchange: Exchange, *, stream: bool) -> httpx2.Response:
+        """The same response over a counted body; 502 and an `Exchange` that says why where JSON exceeds a bound."""
+        kind, posted = response.headers.get("content-type", "").lower(), response.request.method == "POST"
+        if stream and response.is_success and kind.startswith("text/event-stream"):
+            events = EventStream(
+                response,
+                refuse=partial(setattr, exchange, "too_large"),
+                wanted=lambda: not exchange.over,
+                throttle=self._pieces,
+                unasked=self._unasked,
+                free=_EVENTS_OF_AN_ANSWER if posted else 0,
+            )
+            return _made_anew(response, stream=events)
+        if stream and posted and kind.startswith("application/json"):
+            try:
+                body = await read_body(response, RESULT_BYTES_MAX, self._pieces)
+                exchange.too_large = exceeded_json(body) or ""
+            except BodyRefusedError as exc:
+                body, exchange.too_large = b"", str(exc)
+            if exchange.too_large:
+                return httpx2.Response(502, request=response.request)
+            return _made_anew(response, content=body)
+        with anyio.move_on_after(IGNORED_S):  # a short one is taken off, so that the connection can be used again
+            with suppress(httpx2.HTTPError):
+                await read_body(response, IGNORED_BYTES_MAX, self._pieces)
+        return _made_anew(response, content=b"")
 
     async def _send_with_credential(self, request: httpx2.Request, **kwargs: Any) -> httpx2.Response:
         """Send; when the token is refused and another can be had, send once more with that. Raises OAuthError."""
         credentials = self._credentials
         if credentials is None or origin(str(request.url)) != origin(credentials.server_url):
-            return await super().send(request, **kwargs)
+            return await super().send(request, stream=True, **kwargs)
         for attempt in itertools.count():
             used = await credentials.header()
             if used is not None:
                 request.headers["authorization"] = used
-            response = await super().send(request, **kwargs)
+            response = await super().send(request, stream=True, **kwargs)
             if response.status_code not in {401, 403} or attempt == RENEWAL_COUNT_MAX:
                 return response
             if not await _renewed(credentials, response, used, attempt):
@@ -167,20 +217,13 @@ async def _renewed(credentials: Credentials, response: httpx2.Response, used: st
     return again
 
 
-async def _buffered(response: httpx2.Response, exchange: Exchange) -> httpx2.Response:
-    """The same response with its body read, or 502 with an `Exchange` that says it was too large."""
-    body = bytearray()
-    try:
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if len(body) > RESULT_BYTES_MAX:
-                exchange.too_large = True
-                return httpx2.Response(502, request=response.request)
-    finally:
-        await response.aclose()
+def _made_anew(response: httpx2.Response, **body: Any) -> httpx2.Response:
+    """`response` with another body, which is not encoded."""
     coded = {"content-encoding", "content-length", "transfer-encoding"}
     headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in coded]
-    return httpx2.Response(response.status_code, headers=headers, content=bytes(body), request=response.request)
+    made = httpx2.Response(response.status_code, headers=headers, request=response.request, **body)
+    made.next_request, made.encoding = response.next_request, "utf-8"  # events are; a server's charset is any codec
+    return made
 
 
 def contained_client(

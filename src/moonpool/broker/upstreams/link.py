@@ -67,6 +67,7 @@ class LinkSpec:
     stop_times: StopTimes
     handlers: QuestionHandlers
     credentials: Credentials | None = None
+    known_transport: str = ""  # by which it was connected before
 
     def may_have_missed(self) -> None:
         """News of anything that is subscribed to may have been lost."""
@@ -87,6 +88,7 @@ class Link:
     ) -> None:
         self.ended = reader.ended
         self.deaf = anyio.Event()  # it answers calls, but hears no news any more
+        self.transport = ""
         self.suspect = False  # a request ran into its time limit; ask for a sign of life before the next one
         self.knows_roots = False  # the server may ask for roots
         self.blamed = False  # its end was counted as a failure
@@ -172,6 +174,7 @@ class Link:
             operators = f"{problem}: {said(str(exc), 200)}"
             raise UpstreamProtocolError(self._config.server_id, operators, for_guest=problem) from None
         finally:
+            exchange.over = True
             EXCHANGE.reset(token)
 
     async def call_tool(self, name: str, arguments: JsonObject) -> JsonObject:

@@ -23,6 +23,7 @@ from moonpool.broker.upstreams.base import (
     UpstreamResultTooLargeError,
     UpstreamSessionGoneError,
     said,
+    too_large,
 )
 from moonpool.broker.upstreams.era import is_modern
 from moonpool.broker.upstreams.frames import LocalFault
@@ -60,7 +61,8 @@ class LinkFailures:
         """The typed error of a request that failed after the handshake."""
         server_id, error = self._config.server_id, exc.error
         if error.data is LocalFault.TOO_LARGE or exchange.too_large or _above_event_cap(exc):
-            problem = f"answered {doing!r} with more than {RESULT_BYTES_MAX // 1024**2} MiB; ask it for less"
+            bound = exchange.too_large or (error.message if error.data is LocalFault.TOO_LARGE else "")
+            problem = f"answered {doing!r} with {bound or too_large(RESULT_BYTES_MAX)}; ask it for less"
             return UpstreamResultTooLargeError(server_id, problem, for_guest=problem)
         if error.data is LocalFault.UNUSABLE or (error.code == PARSE_ERROR and exchange.status == 200):
             problem = f"answered {doing!r} with something that is not JSON"

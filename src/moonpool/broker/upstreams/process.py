@@ -18,7 +18,6 @@ import contextlib
 import os
 import signal
 import sys
-from collections import deque
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,18 +27,20 @@ import anyio
 import anyio.to_thread
 
 from moonpool.broker.expansion import conceal
+from moonpool.broker.upstreams.arrived_lines import ArrivedLines
 from moonpool.broker.upstreams.base import RESULT_BYTES_MAX, UpstreamStartError, said
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from moonpool.broker.config import ServerConfig
+    from moonpool.broker.upstreams.arrived_lines import OversizedLine
 
 INHERITED: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 STDERR_BYTES_MAX: Final = 64 * 1024
-HEAD_BYTES: Final = 1024
-TAIL_BYTES: Final = 256
 QUEUED_BYTES_MAX: Final = 16 * 1024 * 1024
+UNREAD_BYTES_MAX: Final = 64 * 1024 * 1024
+"""What a server may leave unread before answers to its own questions are dropped."""
 HELD_OPEN_S: Final = 0.25
 """How long output is awaited after the process ended while a grandchild holds the pipe open."""
 _POLL_S: Final = 0.01
@@ -54,27 +55,15 @@ class StopTimes:
     kill_s: float = 2.0  # for the system to confirm
 
 
-@dataclass(frozen=True, slots=True)
-class OversizedLine:
-    """A line that was discarded; only its two ends are left."""
-
-    head: bytes
-    tail: bytes
-
-
 class ServerProcess(asyncio.SubprocessProtocol):
     """One child process. `receive_line` has one caller at a time; `send` may have many."""
 
     def __init__(self, line_bytes_max: int) -> None:
         self.exited = asyncio.Event()
         self.stop_at_once = False  # set for a server that hangs: no grace
-        self._line_bytes_max = line_bytes_max
         self._transport: asyncio.SubprocessTransport | None = None
         self._stderr = bytearray()
-        self._partial = bytearray()
-        self._oversized: OversizedLine | None = None
-        self._lines: deque[bytes | OversizedLine] = deque()
-        self._queued_bytes = 0
+        self._lines = ArrivedLines(line_bytes_max)
         self._reading_paused = False
         self._ended = False
         self._waiter: asyncio.Future[None] | None = None
@@ -93,13 +82,10 @@ class ServerProcess(asyncio.SubprocessProtocol):
             if len(self._stderr) > 2 * STDERR_BYTES_MAX:
                 del self._stderr[:-STDERR_BYTES_MAX]
             return
-        start = 0
-        while (end := data.find(b"\n", start)) >= 0:
-            self._end_line(data[start:end])
-            start = end + 1
-        self._partial += data[start:]
-        if len(self._partial) > self._line_bytes_max:
-            self._discard_partial()
+        self._lines.add(data)
+        if self._lines.queued_bytes > QUEUED_BYTES_MAX and not self._reading_paused:
+            self._reading_paused = True  # back-pressure: the pipe fills and the server waits
+            self._read_pipe("pause_reading")
         self._wake()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
@@ -127,24 +113,23 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
     async def receive_line(self) -> bytes | OversizedLine:
         """The next line without its end. Raises EndOfStream when there will be none."""
-        while not self._lines:
+        while (line := self._lines.next(ended=self._ended)) is None:
             if self._ended:
                 raise anyio.EndOfStream
+            self._resume()
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
-        line = self._lines.popleft()
-        if isinstance(line, bytes):
-            self._queued_bytes -= len(line)
-        if self._reading_paused and self._queued_bytes <= QUEUED_BYTES_MAX // 2:
-            self._reading_paused = False
-            self._read_pipe("resume_reading")
+        self._resume()
         return line
 
     async def send(self, line: bytes, *, patient: bool = True) -> None:
-        """Write one message; if `patient`, wait while the server reads nothing. It is queued whole in any case."""
-        if self._stdin_lost:
-            raise anyio.BrokenResourceError
+        """Write one message; if `patient`, wait while the server reads nothing. It is queued whole in any case.
+
+        Raises BrokenResourceError when the server is gone, or reads so little that what nobody waits for piles up.
+        """
         pipe = cast("asyncio.WriteTransport", self._child.get_pipe_transport(0))
+        if self._stdin_lost or (not patient and pipe.get_write_buffer_size() > UNREAD_BYTES_MAX):
+            raise anyio.BrokenResourceError
         pipe.write(line)
         if patient and not self._writable.is_set():
             await self._writable.wait()
@@ -192,31 +177,13 @@ class ServerProcess(asyncio.SubprocessProtocol):
         assert self._transport is not None, "connection_made comes first"
         return self._transport
 
-    def _end_line(self, tail: bytes) -> None:
-        if self._oversized is not None or len(self._partial) + len(tail) > self._line_bytes_max:
-            self._partial += tail
-            self._discard_partial()
-            self._lines.append(self._oversized or OversizedLine(b"", b""))
-            self._oversized = None
-        else:
-            line = bytes(self._partial) + tail if self._partial else tail
-            self._lines.append(line)
-            self._queued_bytes += len(line)
-            if self._queued_bytes > QUEUED_BYTES_MAX and not self._reading_paused:
-                self._reading_paused = True  # back-pressure: the pipe fills and the server waits
-                self._read_pipe("pause_reading")
-        self._partial.clear()
-
-    def _discard_partial(self) -> None:
-        head, before = (self._oversized.head, self._oversized.tail) if self._oversized else (b"", b"")
-        tail = (before + bytes(self._partial[-TAIL_BYTES:]))[-TAIL_BYTES:]
-        self._oversized = OversizedLine(head or bytes(self._partial[:HEAD_BYTES]), tail)
-        self._partial.clear()
+    def _resume(self) -> None:
+        if self._reading_paused and self._lines.queued_bytes <= QUEUED_BYTES_MAX // 2:
+            self._reading_paused = False
+            self._read_pipe("resume_reading")
 
     def _end_output(self) -> None:
         if not self._ended:
-            if self._partial:
-                self._end_line(b"")
             self._ended = True
             self._wake()
 

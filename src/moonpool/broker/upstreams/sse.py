@@ -22,6 +22,7 @@ from mcp.shared.message import SessionMessage
 from moonpool.broker.upstreams.base import RESULT_BYTES_MAX, UpstreamProtocolError
 from moonpool.broker.upstreams.frames import decode_frame, encode_frame
 from moonpool.broker.upstreams.http import EXCHANGE, ContainedClient, Exchange, contained_client
+from moonpool.broker.upstreams.intake import Intake
 from moonpool.broker.upstreams.streams import EndOfMessages
 
 if TYPE_CHECKING:
@@ -38,10 +39,10 @@ _ACCEPT: Final = {"accept": "text/event-stream", "cache-control": "no-store"}
 class EventReader(EndOfMessages):
     """The dispatcher's read stream over the GET's events."""
 
-    def __init__(self, events: AsyncIterator[httpx2.ServerSentEvent], decoded: deque[JSONRPCMessage]) -> None:
+    def __init__(self, events: AsyncIterator[httpx2.ServerSentEvent], intake: Intake) -> None:
         super().__init__()
-        self._events = events
-        self._decoded = decoded
+        self._events, self._intake = events, intake
+        self._decoded: deque[JSONRPCMessage] = deque()
 
     async def receive(self) -> SessionMessage:
         while not self._decoded:
@@ -50,19 +51,21 @@ class EventReader(EndOfMessages):
             except (StopAsyncIteration, httpx2.HTTPError, httpx2.StreamError, httpx2.SSEError):
                 self.ended.set()
                 raise anyio.EndOfStream from None
-            if event.event == "message" and event.data:
-                self._decoded.extend(decode_frame(event.data.encode(errors="replace")))
+            data = event.data.encode(errors="replace") if event.event == "message" else b""
+            messages = decode_frame(data) if data else []
+            self._decoded.extend(messages)
+            await self._intake.took(messages, len(data))
         return SessionMessage(self._decoded.popleft())
 
 
 class PostWriter:
     """The dispatcher's write stream: one POST per message."""
 
-    def __init__(self, client: ContainedClient, endpoint: str) -> None:
-        self._client = client
-        self._endpoint = endpoint
+    def __init__(self, client: ContainedClient, endpoint: str, intake: Intake) -> None:
+        self._client, self._endpoint, self._intake = client, endpoint, intake
 
     async def send(self, item: SessionMessage, /) -> None:
+        self._intake.sent(item.message)
         request = self._client.build_request(
             "POST",
             self._endpoint,
@@ -99,8 +102,8 @@ async def open_legacy_sse(
             if response.status_code != 200:
                 raise _refused(config, response.status_code, exchange)
             events = aiter(httpx2.EventSource(response, max_event_size=RESULT_BYTES_MAX))
-            endpoint = await _endpoint(config, events)
-            yield EventReader(events, deque()), PostWriter(client, endpoint)
+            endpoint, intake = await _endpoint(config, events), Intake()
+            yield EventReader(events, intake), PostWriter(client, endpoint, intake)
         finally:
             await response.aclose()
 

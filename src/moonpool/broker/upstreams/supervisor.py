@@ -98,7 +98,7 @@ class SupervisedUpstream:
         self._config = config
         self._tasks = tasks
         self._environ = environ
-        self._known_era = known_era
+        self._known_era, self._known_transport = known_era, ""
         self._on_change = on_change
         self._observing = Observing(config.server_id, self._within)
         self._coming_back, self._returning, self._clock = False, Returning(), clock
@@ -264,6 +264,7 @@ class SupervisedUpstream:
             config=self._config,
             environ=self._environ,
             known_era=self._known_era,
+            known_transport=self._known_transport,
             on_change=self._heard,
             subscriptions=self._observing.subscriptions,
             folders=self.roots,
@@ -272,7 +273,7 @@ class SupervisedUpstream:
             credentials=self._credentials,
         )
         async with open_link(spec) as link:
-            self._known_era = link.protocol_version
+            self._known_era, self._known_transport = link.protocol_version, link.transport
             connection.link, connection.made_at = link, self._clock()
             connection.settled.set()
             if self._was_connected:
