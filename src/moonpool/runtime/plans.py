@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.planned import PlanWatch
+from moonpool.core.audit import JournalError
 from moonpool.core.audit_records import PlanRecord, time_stamp
 from moonpool.core.calls import ApprovalState
 from moonpool.core.json import digest_bytes
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from moonpool.store.plans import PlanStore
 
 NOBODY: Final = "application:no-calls"
+FAILED_REHEARSAL: Final = "application:failed-rehearsal"
 _PREFIX_CHARS_MIN: Final = 8
 
 
@@ -91,6 +93,15 @@ class Plans:
         if not plan.problem and not plan.calls:
             self._answer(plan, approved=True, approver=NOBODY, by_person=False)
         return plan
+
+    async def withdraw(self, plan: Plan) -> None:
+        """Deny a plan that was kept of a rehearsal that failed after all. Raises PlanError, PlanStoreError."""
+        try:
+            await asyncio.to_thread(
+                lambda: self._answer(plan, approved=False, approver=FAILED_REHEARSAL, by_person=False)
+            )
+        except (JournalError, RuntimeError):  # SECURITY: also where that cannot be recorded, or no thread is started
+            self._store.answer(plan, approved=False, approver=FAILED_REHEARSAL, by_person=False)
 
     async def take(self, request: CodeRequest, ticket: Ticket, run_id: str = "") -> PlanWatch:
         """Take the plan that `request` names, once; ask whoever may approve it when nobody has.
