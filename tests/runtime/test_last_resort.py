@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -207,3 +208,21 @@ async def test_a_dry_run_that_crashes_leaves_no_plan_to_approve(trouble: str, mo
         mine = [one for one in await asyncio.to_thread(plans.plans) if one.plan.run_id == envelope.run_id]
     assert envelope.error is not None
     assert [one for one in mine if one.state in {PlanState.WAITING, PlanState.APPROVED} and not one.plan.problem] == []
+
+
+async def test_a_recording_that_cannot_begin_costs_no_execution(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    start = threading.Thread.start
+
+    def starved(thread: threading.Thread) -> None:
+        if thread.name == "moonpool-recordings":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    async with open_app() as app:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", starved)
+            envelope = await run(app, "result = 1")
+        assert (envelope.data, await rows_of(app, envelope)) == (1, BOTH)
+        assert caplog.messages == ["an execution is not recorded: can't start new thread"]

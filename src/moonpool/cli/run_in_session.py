@@ -65,9 +65,7 @@ async def run_in_session(parts: RunParts, name: str) -> None:
             finished = await run.execute(request)
             interrupts.aim(None)
             if finished is not None:
-                fetched = await parts.files.fetch(files, parts.output.say)
-                await parts.output.drain()
-                parts.answer(finished.line, finished.ok and fetched)
+                await parts.hand_over(finished.line, finished.ok, files)
                 return
     raise SessionLostError(f"session {name!r} ends as often as it is started; see {folder.log(name)}")
 

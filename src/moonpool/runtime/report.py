@@ -8,12 +8,11 @@ The types of `error` beyond Python's own exception names: `Timeout`, `Cancelled`
 
 from __future__ import annotations
 
-import errno
 import signal
 from typing import TYPE_CHECKING
 
 from moonpool.core.envelope import ExecutionError
-from moonpool.core.errors import MoonpoolError
+from moonpool.core.errors import STARVED, MoonpoolError, is_starved
 from moonpool.runtime.guest_json import parse_result
 from moonpool.runtime.limit_causes import ended_by, explained
 from moonpool.sandboxes.base import ExitCause, ExitOutcome
@@ -52,21 +51,10 @@ def internal_error(failure: Exception) -> ExecutionError:
     """The error for a failure of Moonpool itself. Its own text may hold what code wrote, so only its kind is told."""
     if isinstance(failure, MoonpoolError):
         return ExecutionError(type="Internal", message=str(failure), retryable=failure.retryable)
-    if _starved(failure):
-        return ExecutionError(
-            type="Internal",
-            message="this machine lets Moonpool start no more processes or threads; raise its limit (pids.max of its "
-            "control group, `ulimit -u`)",
-            retryable=True,
-        )
+    if is_starved(failure):
+        return ExecutionError(type="Internal", message=STARVED, retryable=True)
     what = failure.strerror if isinstance(failure, OSError) and failure.strerror else "this is a bug in Moonpool"
     return ExecutionError(type="Internal", message=f"Moonpool itself failed ({type(failure).__name__}): {what}")
-
-
-def _starved(failure: Exception) -> bool:
-    if isinstance(failure, OSError):
-        return failure.errno == errno.EAGAIN
-    return isinstance(failure, RuntimeError) and "start new thread" in str(failure)
 
 
 def _violated(outcome: ExecutionOutcome) -> bool:
