@@ -12,7 +12,7 @@ from apps import fixture_server, open_app, run
 from moonpool.core.audit import JournalError
 from moonpool.core.audit_records import ExecutionEndRecord, ExecutionStartRecord
 from moonpool.core.errors import InputError
-from moonpool.core.plans import PlanState
+from moonpool.core.plans import PlanError, PlanState
 from moonpool.runtime.runs import NAME_CHARS_MAX, CodeRequest
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
@@ -226,3 +226,25 @@ async def test_a_recording_that_cannot_begin_costs_no_execution(
             envelope = await run(app, "result = 1")
         assert (envelope.data, await rows_of(app, envelope)) == (1, BOTH)
         assert caplog.messages == ["an execution is not recorded: can't start new thread"]
+
+
+async def test_a_plan_whose_id_is_no_text_is_not_there() -> None:
+    async with open_app() as app:
+        with pytest.raises(PlanError, match="there is no plan"):
+            await run(app, "result = 1", plan="\ud800")
+
+
+async def test_a_call_that_fails_in_us_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        async def pass_call(self, *_: Any) -> Any:
+            raise ZeroDivisionError("secret-value-4711")
+
+    async with open_app({"echo": fixture_server("echo.py")}) as app:
+        monkeypatch.setattr(app.runtime, "road", Broken())
+        code = (
+            "from client.mcp_client import call_tool\nresult = (await call_tool(server_id='echo', name='echo')).error"
+        )
+        envelope = await run(app, code)
+    assert isinstance(envelope.data, dict)
+    assert envelope.data["type"] == "Internal"
+    assert envelope.data["message"] == "Moonpool itself failed (ZeroDivisionError): this is a bug in Moonpool"

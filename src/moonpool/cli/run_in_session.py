@@ -107,7 +107,11 @@ async def _start(folder: SessionFolder, parts: RunParts, name: str) -> socket.so
 
 def _spawn(start: SessionStart, log: Path, ready_fd: int) -> None:
     """Start the process in a session of its own, with the log as its output. It outlives us."""
-    command = [sys.executable, "-P", "-m", "moonpool.cli.session_process", msgspec.json.encode(start).decode()]
+    try:
+        encoded = msgspec.json.encode(start).decode()
+    except UnicodeEncodeError:
+        raise SessionError("the path of a session's configuration or policy file is no UTF-8; rename it") from None
+    command = [sys.executable, "-P", "-m", "moonpool.cli.session_process", encoded]
     os.posix_spawn(
         sys.executable,
         command,

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 WAIT_S_MAX: Final = 20.0
 """For one process, whose processor time is limited already; a machine that is busy gives it less."""
-ANSWER_BYTES_MAX: Final = 16 * 1024**2
+ANSWER_BYTES_MAX: Final = 4 * 1024**2
+"""Of one description. The largest code's literals fit in; more would cost us what parsing costs the process."""
 _ROOT: Final = Path(__file__).parents[2]
 _RECEIVE_BYTES: Final = 64 * 1024
 _LIMITS: Final = f"{CPU_S_MAX} s of processor time and {MEMORY_BYTES_MAX // 1024**2} MiB"

@@ -60,7 +60,7 @@ class Plans:
 
     def find(self, plan_id: str) -> StoredPlan:
         """The plan of this id, or whose id begins so. Raises PlanError."""
-        if (exact := self._store.find(plan_id)) is not None:
+        if plan_id.isascii() and (exact := self._store.find(plan_id)) is not None:
             return exact
         short = plan_id if plan_id.startswith("plan_") else f"plan_{plan_id}"
         long_enough = len(short) >= len("plan_") + _PREFIX_CHARS_MIN
