@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -121,6 +122,8 @@ def test_a_machine_that_starts_no_process_reads_nothing_and_says_so(monkeypatch:
     assert "no process can be started for it" in preview_code(b"x = 1", MANIFEST).not_read
     with pytest.raises(InputError, match="no process can be started for it"):
         code_reader.trim(ACTION)
+    monkeypatch.setattr(sys, "executable", shutil.which("true"))
+    assert "the process that reads it ended with status 0; is " in preview_code(b"x = 1", MANIFEST).not_read
 
 
 def test_the_process_has_nothing_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -39,6 +40,8 @@ WAIT_S_MAX: Final = 20.0
 """For one process, whose processor time is limited already; a machine that is busy gives it less."""
 ANSWER_BYTES_MAX: Final = 4 * 1024**2
 """Of one description. The largest code's literals fit in; more would cost us what parsing costs the process."""
+_GONE_WITHIN_S: Final = 1.0
+_BY_A_LIMIT: Final = frozenset({-signal.SIGXCPU, -signal.SIGKILL, -signal.SIGSEGV})
 _ROOT: Final = Path(__file__).parents[2]
 _RECEIVE_BYTES: Final = 64 * 1024
 _LIMITS: Final = f"{CPU_S_MAX} s of processor time and {MEMORY_BYTES_MAX // 1024**2} MiB"
@@ -147,11 +150,20 @@ class _Child:
             except OSError:  # the timeout, or a reset
                 pieces.append(b"")
             if not pieces[-1]:
-                raise CodeTooCostlyError(f"that takes more than {_LIMITS}")
+                raise CodeTooCostlyError(self._why_silent())
             if len(pieces) * _RECEIVE_BYTES > ANSWER_BYTES_MAX and sum(map(len, pieces)) > ANSWER_BYTES_MAX:
                 raise CodeTooCostlyError(f"what it uses comes to more than {ANSWER_BYTES_MAX:,} bytes")
         line, _, self._received = b"".join(pieces).partition(b"\n")
         return json.loads(line)
+
+    def _why_silent(self) -> str:
+        try:
+            status = self._process.wait(_GONE_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            return f"that takes longer than {WAIT_S_MAX:g} s"
+        if status in _BY_A_LIMIT:
+            return f"that takes more than {_LIMITS}"
+        return f"the process that reads it ended with status {status}; is {sys.executable!r} Python?"
 
     def _wait_no_longer(self) -> None:
         self._socket.settimeout(max(0.001, self._until - time.monotonic()))

@@ -14,7 +14,6 @@ import resource
 import socket
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from moonpool.core.actions import read_interface, trim
 from moonpool.core.errors import InputError
 from moonpool.wrappers.code_json import code_json, read_index
 from moonpool.wrappers.code_names import NameIndex
@@ -82,6 +81,8 @@ class _Reader:
                 code, module = order["code"].encode(), order["module"]
                 return code_json(read_code(code, self._index, self._wire_names, module=module))
             case "interface":
+                from moonpool.core.actions import read_interface  # noqa: PLC0415  a third of the start; previews need none
+
                 shown = read_interface(order["code"].encode(), order["name"], order["description"])
                 return {
                     "description": shown.description,
@@ -89,6 +90,8 @@ class _Reader:
                     "definition": shown.definition,
                 }
             case _:  # "trim"
+                from moonpool.core.actions import trim  # noqa: PLC0415
+
                 trimmed, left_out = trim(order["code"].encode())
                 return {"code": trimmed.decode(), "left_out": [*left_out]}
 
