@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from cli.console import run_code
+from cli.console import moonpool, run_code
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,3 +126,13 @@ def test_the_envelope_holds_true_digests_and_stays_small_beside_its_result(tmp_p
 def test_the_limit_of_a_result_counts_bytes_not_characters(tmp_path: Path, chars: int) -> None:
     ended = run_code(tmp_path, f"result = 'ä' * {chars}")
     assert ended.result["ok"] is (2 * chars + 2 <= 60 * 1024)
+
+
+@pytest.mark.slow
+def test_a_file_whose_name_is_no_text_runs_like_any_other(tmp_path: Path) -> None:
+    name = b"\xff\xfe odd.py"
+    (tmp_path / os.fsdecode(name)).write_text("1/0", encoding="utf-8")
+    for options in ([], ["--session", "odd"]):
+        ended = moonpool(tmp_path, "run", name, *options)
+        assert ended.error_type == "ZeroDivisionError", ended.stderr
+    moonpool(tmp_path, "session", "close", "odd")

@@ -17,10 +17,10 @@ from moonpool.bootstrap.library import library_store
 from moonpool.cli.code_source import read_code
 from moonpool.cli.library_rows import change, printed, problem_on_stderr
 from moonpool.cli.tables import print_table
-from moonpool.core.actions import trim
 from moonpool.core.errors import InputError
 from moonpool.core.library import LibrarySource
 from moonpool.core.library_bounds import ACTION_FILE, BYTES_MAX
+from moonpool.runtime.code_reader import trim
 from moonpool.runtime.library import LibraryShelf, entry_of
 from moonpool.runtime.replay_source import code_that_worked
 from moonpool.settings import Settings

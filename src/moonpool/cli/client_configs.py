@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
 
 _PLACEHOLDER: Final = "https://placeholder.invalid"
-_STRING_OR_COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_TRAILING_COMMA: Final = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
+# What has no end goes on to the end of the text: else each of its beginnings would be a new attempt at all of the rest.
+_STRING: Final = r'("(?:[^"\\]|\\.)*+(?:"|\\?\Z))'
+_STRING_OR_COMMENT: Final = re.compile(_STRING + r"|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_TRAILING_COMMA: Final = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
 _INPUT: Final = "${input:"
 
 Entry: TypeAlias = "dict[str, JsonValue]"

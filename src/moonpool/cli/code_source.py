@@ -37,7 +37,8 @@ def read_code(file: str | None, inline: str | None, language: str | None = None,
         raise InputError("there is no code to run; give a file, -c CODE, or code on standard input")
     code = _checked(_read_file(file, bytes_max), file, bytes_max)
     written_in = named or language_of_file(file)
-    return SourceCode(code, file, written_in, written_in == "node" and is_typescript(language, file))
+    shown = os.fsencode(file).decode(errors="replace")  # a file's name need not be text, what tracebacks say must be
+    return SourceCode(code, shown, written_in, written_in == "node" and is_typescript(language, file))
 
 
 def _read_file(name: str, bytes_max: int) -> bytes:

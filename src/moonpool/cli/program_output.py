@@ -15,7 +15,7 @@ import codecs
 import os
 import queue
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from moonpool.cli.standard_streams import write_all
@@ -71,7 +71,8 @@ class ProgramOutput:
         self._may_write.set()
         written = threading.Event()
         self._queue.put(written)
-        await asyncio.to_thread(written.wait, _DRAIN_S)
+        with suppress(RuntimeError):  # no thread is started any more: nobody waits
+            await asyncio.to_thread(written.wait, _DRAIN_S)
 
     def close(self) -> None:
         """Write what is left. Idempotent."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moonpool.cli.standard_streams import sentence_and_code
-from moonpool.core.errors import MoonpoolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +41,7 @@ class RunFiles:
 
             try:
                 await get_file(files, transfer.path, transfer.local, force=self.force)
-            except MoonpoolError as error:
+            except Exception as error:  # noqa: BLE001  whatever it is: the code has run, so its line is owed
                 say(sentence_and_code(error))
                 complete = False
             except asyncio.CancelledError:  # a signal; the code has run, so its line is owed

@@ -86,6 +86,4 @@ async def run_here(parts: RunParts) -> None:
             for line in told_of(envelope):
                 parts.output.say(line)
             answer = envelope_line(envelope)
-            fetched = await parts.files.fetch(last[0].files, parts.output.say)
-            await parts.output.drain()
-            parts.answer(answer.line, answer.ok and fetched)
+            await parts.hand_over(answer.line, answer.ok, last[0].files)

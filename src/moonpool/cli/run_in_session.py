@@ -65,9 +65,7 @@ async def run_in_session(parts: RunParts, name: str) -> None:
             finished = await run.execute(request)
             interrupts.aim(None)
             if finished is not None:
-                fetched = await parts.files.fetch(files, parts.output.say)
-                await parts.output.drain()
-                parts.answer(finished.line, finished.ok and fetched)
+                await parts.hand_over(finished.line, finished.ok, files)
                 return
     raise SessionLostError(f"session {name!r} ends as often as it is started; see {folder.log(name)}")
 
@@ -109,7 +107,11 @@ async def _start(folder: SessionFolder, parts: RunParts, name: str) -> socket.so
 
 def _spawn(start: SessionStart, log: Path, ready_fd: int) -> None:
     """Start the process in a session of its own, with the log as its output. It outlives us."""
-    command = [sys.executable, "-P", "-m", "moonpool.cli.session_process", msgspec.json.encode(start).decode()]
+    try:
+        encoded = msgspec.json.encode(start).decode()
+    except UnicodeEncodeError:
+        raise SessionError("the path of a session's configuration or policy file is no UTF-8; rename it") from None
+    command = [sys.executable, "-P", "-m", "moonpool.cli.session_process", encoded]
     os.posix_spawn(
         sys.executable,
         command,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.cli.approvers import Approve
+    from moonpool.cli.transfers import Files
     from moonpool.core.json import JsonValue
 
 
@@ -61,6 +62,18 @@ class RunParts:
     files: RunFiles
     placeholders: Mapping[str, JsonValue]
     answer: Callable[[bytes, bool], None]  # the line, and whether all succeeded; called at most once
+
+    async def hand_over(self, line: bytes, ok: bool, files: Files) -> None:
+        """Fetch files, let what the code printed come out, print the line.
+
+        INVARIANT: the line is printed whatever goes wrong before it: there is an envelope, and it is on record.
+        """
+        fetched = False
+        try:
+            fetched = await self.files.fetch(files, self.output.say)
+            await self.output.drain()
+        finally:
+            self.answer(line, ok and fetched)
 
 
 class _Answer:

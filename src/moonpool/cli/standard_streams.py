@@ -65,17 +65,21 @@ def sentence_and_code(error: BaseException) -> str:
 
 def code_of(error: BaseException) -> str:
     """The stable code of an error that was raised on purpose; else nothing."""
-    from moonpool.core.errors import MoonpoolError
+    from moonpool.core.errors import HostUnfitError, MoonpoolError, is_starved
 
+    if is_starved(error):
+        return HostUnfitError.code
     return error.code if isinstance(error, MoonpoolError) else ""
 
 
 def one_sentence(error: BaseException) -> str:
     """What went wrong, for a person. A bug says how to see where it is."""
-    from moonpool.core.errors import MoonpoolError
+    from moonpool.core.errors import STARVED, MoonpoolError, is_starved
 
     if isinstance(error, MoonpoolError):
         return str(error)[:_MESSAGE_CHARS_MAX]
+    if is_starved(error):
+        return STARVED
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror.lower()}; set MOONPOOL_DEBUG=1 to see where"

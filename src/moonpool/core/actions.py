@@ -5,15 +5,17 @@ called. The stub holds names, annotations, literal defaults and docstrings, and 
 the body of no function (I-103). `trim` makes a module of code that ran once, which ends in statements that only that
 run needed.
 
-SECURITY: the code may be a model's. It is parsed within bounds of size and nodes. What annotations and defaults may
-hold is listed in `moonpool.core.action_types`; everything else is written as `Any` or `...`, so that no text of the
-implementation is shown.
+SECURITY: the code may be a model's. What annotations and defaults may hold is listed in `moonpool.core.action_types`;
+everything else is written as `Any` or `...`, so that no text of the implementation is shown. What CPython's parser
+takes for a text is bounded by no count: code that nobody has read before is read in a process with limits
+(`moonpool.runtime.code_reader`). Code that was read there and kept costs the same again, so it is read here.
 """
 
 from __future__ import annotations
 
 import ast
 import warnings
+from dataclasses import dataclass
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Final
 
@@ -21,9 +23,10 @@ from moonpool.core.action_types import Types, is_literal, is_shown, printable
 from moonpool.core.errors import InputError
 from moonpool.core.library import LibraryEntry
 from moonpool.core.library_bounds import ACTION_FILE, DESCRIPTION_CHARS_MAX
+from moonpool.core.python_text import refuse_endless_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.library import LibrarySource
@@ -36,28 +39,49 @@ _PARSE_ERRORS: Final = (SyntaxError, ValueError, RecursionError, MemoryError)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def read_action(source: LibrarySource) -> LibraryEntry:
-    """What is shown of an action. Raises InputError, which says what to change."""
-    text = decode(source.files[ACTION_FILE], of=f"action {source.name!r}")
-    module = parse(text)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionInterface:
+    """What is shown of an action's code."""
+
+    description: str
+    parameters: JsonObject
+    definition: str
+
+
+def read_action(
+    source: LibrarySource, read: Callable[[bytes, str, str], ActionInterface] | None = None
+) -> LibraryEntry:
+    """What is shown of an action. Raises InputError, which says what to change.
+
+    `read` is `read_interface`, or what calls it in another process.
+    """
+    text = decode(source.files[ACTION_FILE], of=f"action {source.name!r}").encode()
+    shown = (read or read_interface)(text, source.name, source.description)
+    path = source.name.replace(".", "/")
+    return LibraryEntry(
+        kind="action",
+        name=source.name,
+        description=shown.description,
+        parameters=shown.parameters,
+        definition=shown.definition,
+        files={f"{path}.py": text, f"{path}.pyi": shown.definition.encode()},
+        digest=source.digest,
+    )
+
+
+def read_interface(code: bytes, name: str, description: str) -> ActionInterface:
+    """The interface of action `name`; an empty `description` is made of its docstring. Raises InputError."""
+    module = parse(decode(code, of=f"action {name!r}"))
     check_module(module)
     run = _run_of(module)
     doc = ast.get_docstring(run) or ast.get_docstring(module) or ""
     if not doc.strip():
         raise InputError(f"`run` has no docstring, by which others find it; {_HOW}")
-    description = source.description or _first_paragraph(doc)
     types = Types(module)
-    imported = f"actions.{source.name}"
-    definition = _definition(imported, module, run, types)
-    path = source.name.replace(".", "/")
-    return LibraryEntry(
-        kind="action",
-        name=source.name,
-        description=description,
+    return ActionInterface(
+        description=description or _first_paragraph(doc),
+        definition=_definition(f"actions.{name}", module, run, types),
         parameters=_parameters(run, types, doc),
-        definition=definition,
-        files={f"{path}.py": text.encode(), f"{path}.pyi": definition.encode()},
-        digest=source.digest,
     )
 
 
@@ -92,6 +116,7 @@ def decode(code: bytes, *, of: str) -> str:
 
 def parse(text: str) -> ast.Module:
     """Parse a module, within bounds. Raises InputError."""
+    refuse_endless_names(text.encode())
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -99,7 +124,7 @@ def parse(text: str) -> ast.Module:
     except _PARSE_ERRORS as error:
         line = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise InputError(f"the code does not parse: {reason}{line}") from None
+        raise InputError(f"the code does not parse: {reason or 'it is too complex'}{line}") from None
     assert isinstance(tree, ast.Module)
     if sum(1 for _ in zip(ast.walk(tree), range(NODES_MAX + 1), strict=False)) > NODES_MAX:
         raise InputError(f"the code is too large for an action: more than {NODES_MAX:,} parts; split it")

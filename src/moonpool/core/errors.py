@@ -8,8 +8,9 @@ model sees. A bug is an `AssertionError` instead. Rooms define their own subclas
 
 from __future__ import annotations
 
+import errno
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class Fault(StrEnum):
@@ -52,3 +53,16 @@ class HostUnfitError(MoonpoolError):
     def __init__(self, missing: tuple[str, ...]) -> None:
         super().__init__("this machine cannot isolate code: " + "; ".join(missing))
         self.missing = missing
+
+
+STARVED: Final = (
+    "this machine lets Moonpool start no more processes or threads; raise its limit (pids.max of its control group, "
+    "`ulimit -u`)"
+)
+
+
+def is_starved(error: BaseException) -> bool:
+    """Whether `error` is how Python says that no process or thread can be started; `STARVED` says it to people."""
+    if isinstance(error, OSError):
+        return error.errno == errno.EAGAIN
+    return isinstance(error, RuntimeError) and "start new thread" in str(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from typing import TypeAlias
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
@@ -26,3 +27,10 @@ def digest_bytes(data: bytes) -> str:
 def digest_json(value: JsonValue) -> str:
     """`sha256:` and 64 hex digits over the canonical form of `value`; key order and spacing do not matter (H-032)."""
     return digest_bytes(canonical_json(value))
+
+
+def finite_number(text: str) -> float:
+    """For `parse_float`: `1e999` is JSON, but no number that could be written again. Raises ValueError."""
+    if math.isinf(number := float(text)):
+        raise ValueError(f"{text[:40]} is out of range")
+    return number

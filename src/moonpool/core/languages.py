@@ -36,7 +36,7 @@ def language_of(name: str | None) -> str:
         return wanted
     if wanted in _OTHER_NAMES:
         return _OTHER_NAMES[wanted]
-    near = difflib.get_close_matches(wanted, [*LANGUAGES, *_OTHER_NAMES], n=1)
+    near = difflib.get_close_matches(wanted[:40], [*LANGUAGES, *_OTHER_NAMES], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise InputError(f"there is no language {name[:40]!r}{hint}; code may be {', '.join(LANGUAGES)}")
 

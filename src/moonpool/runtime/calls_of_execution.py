@@ -13,6 +13,7 @@ import msgspec
 
 from moonpool.core.calls import CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
 from moonpool.runtime.guest_json import parse_arguments, reply_of
+from moonpool.runtime.report import internal_error
 from moonpool.sandboxes.base import SandboxClosedError
 from moonpool.sandboxes.messages import ToolResult
 from moonpool.sandboxes.shielding import finish
@@ -115,24 +116,29 @@ class CallsOfExecution:
         self._calls.pop(call_id, None)
 
     async def _call(self, message: ToolCall, body: bytes) -> None:
+        try:
+            reply = _encode(reply_of(await self._outcome(message, body)))
+        except Exception as failure:  # noqa: BLE001  the last resort: the code waits for an answer
+            error = CallError(type=CallErrorType.INTERNAL, message=internal_error(failure).message)
+            reply = _encode(reply_of(ToolCallOutcome(error=error)))
+        self._reply(message.id, reply)
+
+    async def _outcome(self, message: ToolCall, body: bytes) -> ToolCallOutcome:
         if len(body) > _PARSE_ON_LOOP_BYTES_MAX:
             arguments = await asyncio.to_thread(parse_arguments, body)
         else:
             arguments = parse_arguments(body)
         if isinstance(arguments, str):
-            error = CallError(type=CallErrorType.VALIDATION_ERROR, message=arguments)
-            outcome = ToolCallOutcome(error=error)
-        else:
-            spec = ToolCallSpec(
-                run_id=self._run_id,
-                call_id=message.id,
-                server_id=message.server,
-                tool=message.tool,
-                arguments=arguments,
-                code_line=message.line,
-            )
-            outcome = await self._road.pass_call(spec)
-        self._reply(message.id, _encode(reply_of(outcome)))
+            return ToolCallOutcome(error=CallError(type=CallErrorType.VALIDATION_ERROR, message=arguments))
+        spec = ToolCallSpec(
+            run_id=self._run_id,
+            call_id=message.id,
+            server_id=message.server,
+            tool=message.tool,
+            arguments=arguments,
+            code_line=message.line,
+        )
+        return await self._road.pass_call(spec)
 
     def _reply(self, call_id: int, body: bytes) -> None:
         try:

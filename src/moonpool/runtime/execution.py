@@ -109,6 +109,10 @@ class Execution:
             self._forced = self._forced or reason
             self._sandbox.kill()
 
+    async def abandon(self) -> None:
+        """End whatever may still run of it: the host failed, and does not know."""
+        await self._close()
+
     async def _settle(self) -> None:
         self.deadline.cancel()
         for timer in (self._grace, self._again):

@@ -1,19 +1,27 @@
 """JSON between the host and code in a sandbox: what code hands over is read here, what a tool call came to is written.
 
-SECURITY: what comes from a guest is bounded before it is decoded.
+SECURITY: what comes from a guest is bounded before it is decoded. A result is what JSON can carry everywhere: whatever
+passes here is digested, recorded and printed without another look. Arguments of calls are read as they came: the
+broker's road refuses what JSON cannot carry, and has that on record.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
+from moonpool.core.json import finite_number
 from moonpool_wire.jsonbounds import exceeded_bound
 from moonpool_wire.limits import VALUES_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from moonpool.core.calls import ToolCallOutcome
-    from moonpool.core.json import JsonObject
+    from moonpool.core.json import JsonObject, JsonValue
+
+_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def reply_of(outcome: ToolCallOutcome) -> JsonObject:
@@ -27,11 +35,23 @@ def reply_of(outcome: ToolCallOutcome) -> JsonObject:
     return reply
 
 
-def parse_json(text: bytes) -> object:
+def parse_json(text: bytes, *, parse_float: Callable[[str], float] | None = None) -> object:
     """Decode JSON from a guest. Raises ValueError; NaN, infinities, too deep and too many values are refused."""
     if (bound := exceeded_bound(text, values_max=VALUES_MAX)) is not None:
         raise ValueError(f"it has {bound}")
-    return json.loads(text, parse_constant=_refuse_constant)
+    # SECURITY: decoded here: `json` would guess UTF-16, in which the bounds above count nothing, and take half pairs.
+    return json.loads(text.decode(), parse_constant=_refuse_constant, parse_float=parse_float)
+
+
+def parse_result(text: bytes) -> JsonValue:
+    """Decode what code hands over. Raises ValueError, also for half a surrogate pair and a number out of range."""
+    value = parse_json(text, parse_float=finite_number)
+    if _HALF_PAIR.search(text):  # perhaps a whole pair
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("a text in it holds half a surrogate pair, which is no character") from None
+    return value  # pyright: ignore[reportReturnType]  strict JSON
 
 
 def parse_arguments(body: bytes) -> JsonObject | str:

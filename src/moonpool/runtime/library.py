@@ -146,7 +146,7 @@ class LibraryChanges:
 
         No cancellation stops it half way.
         """
-        entry = entry_of(source)
+        entry = await in_thread(partial(_entry_of_news, source))
         for path, content in (*source.files.items(), ("description", source.description.encode())):
             if self._holds_secret(content):
                 where = f" ({path})" if len(source.files) > 1 else ""
@@ -206,9 +206,18 @@ def _members(change: LibraryChange) -> dict[str, str]:
     }
 
 
-def entry_of(source: LibrarySource) -> LibraryEntry:
+def _entry_of_news(source: LibrarySource) -> LibraryEntry:
+    """SECURITY: code that nobody has read before is parsed in a process with limits."""
+    from moonpool.runtime.code_reader import read_interface  # noqa: PLC0415  most processes save nothing
+
+    return entry_of(source, readers={**READERS, "action": partial(read_action, read=read_interface)})
+
+
+def entry_of(
+    source: LibrarySource, *, readers: Mapping[Kind, Callable[[LibrarySource], LibraryEntry]] | None = None
+) -> LibraryEntry:
     """What is shown of `source`. Raises InputError."""
-    reader = READERS.get(source.kind)
+    reader = (readers or READERS).get(source.kind)
     if reader is None:
         raise InputError(f"this version of Moonpool cannot show a {source.kind}")
     try:

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moonpool.broker.call_in_hand import AnswererGoneError
-from moonpool.core.errors import MoonpoolError
 from moonpool.core.json import digest_json
 from moonpool.runtime.request_state import RequestState, RequestStateError, StateSeal
 
@@ -266,5 +265,5 @@ class ParkedCalls:
     async def _keep_safely(self, keep: Callable[[Envelope], Awaitable[None]], envelope: Envelope) -> None:
         try:
             await keep(envelope)
-        except (OSError, MoonpoolError) as error:
+        except Exception as error:  # noqa: BLE001  a task of our own: nobody else would hear of it
             _log.error("the outcome of %s could not be kept: %s", envelope.run_id, error)

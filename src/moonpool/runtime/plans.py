@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.planned import PlanWatch
+from moonpool.core.audit import JournalError
 from moonpool.core.audit_records import PlanRecord, time_stamp
 from moonpool.core.calls import ApprovalState
 from moonpool.core.json import digest_bytes
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from moonpool.store.plans import PlanStore
 
 NOBODY: Final = "application:no-calls"
+FAILED_REHEARSAL: Final = "application:failed-rehearsal"
 _PREFIX_CHARS_MIN: Final = 8
 
 
@@ -59,7 +61,7 @@ class Plans:
 
     def find(self, plan_id: str) -> StoredPlan:
         """The plan of this id, or whose id begins so. Raises PlanError."""
-        if (exact := self._store.find(plan_id)) is not None:
+        if plan_id.isascii() and (exact := self._store.find(plan_id)) is not None:
             return exact
         short = plan_id if plan_id.startswith("plan_") else f"plan_{plan_id}"
         long_enough = len(short) >= len("plan_") + _PREFIX_CHARS_MIN
@@ -100,6 +102,15 @@ class Plans:
         if not plan.problem and not plan.calls:
             self._answer(plan, approved=True, approver=NOBODY, by_person=False)
         return plan
+
+    async def withdraw(self, plan: Plan) -> None:
+        """Deny a plan that was kept of a rehearsal that failed after all. Raises PlanError, PlanStoreError."""
+        try:
+            await asyncio.to_thread(
+                lambda: self._answer(plan, approved=False, approver=FAILED_REHEARSAL, by_person=False)
+            )
+        except (JournalError, RuntimeError):  # SECURITY: also where that cannot be recorded, or no thread is started
+            self._store.answer(plan, approved=False, approver=FAILED_REHEARSAL, by_person=False)
 
     async def take(self, request: CodeRequest, ticket: Ticket, run_id: str = "") -> PlanWatch:
         """Take the plan that `request` names, once; ask whoever may approve it when nobody has.

@@ -6,8 +6,8 @@ calls are the code's.
 Only Python is read: there is no parser of ours for Node and Bash, and patterns would tell stories.
 
 The sentences are those of a refused call (`broker.phrases`, `broker.validation`), with one example call each.
-SECURITY: the code and the servers' schemas are hostile; both are bounded. Takes up to some seconds for the largest code
-that is read: a service calls it in a worker thread.
+SECURITY: the code and the servers' schemas are hostile; both are bounded. The code is parsed in a process with limits
+(`code_reader`), which takes some 50 ms, and some seconds for the largest code: a service calls it in a worker thread.
 """
 
 from __future__ import annotations
@@ -20,25 +20,31 @@ from moonpool.broker.validation import SchemaChecks, Unread
 from moonpool.core.errors import InputError
 from moonpool.core.languages import PYTHON
 from moonpool.core.naming import name_server_modules
+from moonpool.core.python_text import refuse_endless_names
 from moonpool.core.skills import importable, module_name
+from moonpool.runtime.code_reader import CodeTooCostlyError, reading_process
 from moonpool.runtime.preview_findings import Certainty, Finding, Preview, PreviewedCall
 from moonpool.wrappers.code_names import NameIndex
-from moonpool.wrappers.code_reading import CodeRead, UnreadableCodeError, read_code
+from moonpool.wrappers.code_reading import CodeRead, UnreadableCodeError
 from moonpool.wrappers.code_scopes import TooManyNodesError
 from moonpool.wrappers.examples import example_call
 from moonpool.wrappers.names import name_manifest
 from moonpool.wrappers.reading import read_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
+    from contextlib import AbstractContextManager
 
     from moonpool.core.json import JsonValue
     from moonpool.core.library import Library
     from moonpool.core.manifest import Manifest, ToolDefinition
+    from moonpool.runtime.code_reader import ReadCode, WireNames
     from moonpool.runtime.tool_snapshot import ToolSnapshot
     from moonpool.wrappers.code_names import Miss
     from moonpool.wrappers.code_reading import CallRead
     from moonpool.wrappers.ir import ToolShape
+
+    OpenReader = Callable[[NameIndex, WireNames], AbstractContextManager[ReadCode]]
 
 SOURCE_BYTES_MAX: Final = 1_000_000
 _NEAR_NAMES_MAX: Final = 20
@@ -48,10 +54,17 @@ CALLS_LISTED_MAX: Final = 1000
 KEPT_READ_MAX: Final = 50
 
 
-def preview_code(code: bytes, manifest: Manifest, *, language: str = PYTHON, missing: Collection[str] = ()) -> Preview:
+def preview_code(
+    code: bytes,
+    manifest: Manifest,
+    *,
+    language: str = PYTHON,
+    missing: Collection[str] = (),
+    reader: OpenReader = reading_process,
+) -> Preview:
     """Read `code` against the tools of `manifest`; `missing` are configured servers whose tools are not known.
 
-    Raises InputError for code that is too large or no UTF-8.
+    Raises InputError for code that is too large, no UTF-8, or has an endless name. Only tests give a `reader`.
     """
     if language != PYTHON:
         reason = f"{language} code is not previewed: only Python is read; the run decides each call"
@@ -62,7 +75,13 @@ def preview_code(code: bytes, manifest: Manifest, *, language: str = PYTHON, mis
         code.decode()
     except UnicodeDecodeError as error:
         raise InputError(f"the code is not UTF-8 (byte {error.start}); save it as UTF-8") from None
-    return _Previewer(manifest, missing).preview(code)
+    refuse_endless_names(code)
+    previewer = _Previewer(manifest, missing)
+    try:
+        with reader(previewer.index, previewer.wire_names) as read_code:
+            return previewer.preview(code, read_code)
+    except CodeTooCostlyError as error:
+        return Preview(language=PYTHON, not_read=f"the code cannot be previewed: {error}; the run decides each call")
 
 
 def missing_servers(snapshot: ToolSnapshot) -> tuple[str, ...]:
@@ -79,7 +98,7 @@ class _Previewer:
         modules = name_server_modules([*self._names.servers, *missing])
         self._actions = [entry.name for entry in manifest.library.of("action")]
         self._kept = _modules(manifest.library)
-        self._index = NameIndex(
+        self.index = NameIndex(
             self._names,
             {modules[one]: one for one in missing},
             actions=frozenset(self._actions),
@@ -94,16 +113,16 @@ class _Previewer:
         self._near = 0
         self._findings: list[Finding] = []
 
-    def preview(self, code: bytes) -> Preview:
+    def preview(self, code: bytes, read_code: ReadCode) -> Preview:
         try:
-            read = read_code(code, self._index, self._wire_names)
+            read = read_code(code)
         except UnreadableCodeError as error:
             self._error(error.line, error.type, str(error))
             return Preview(language=PYTHON, findings=tuple(self._findings))
         except TooManyNodesError:
             return Preview(language=PYTHON, not_read="the code is too large to be previewed; the run decides each call")
         self._judge(read)
-        left_out = read.left_out + self._follow(read)
+        left_out = read.left_out + self._follow(read, read_code)
         return Preview(
             language=PYTHON,
             imports=tuple(read.imports),
@@ -112,7 +131,7 @@ class _Previewer:
             left_out=left_out,
         )
 
-    def _follow(self, first: CodeRead) -> int:
+    def _follow(self, first: CodeRead, read_code: ReadCode) -> int:
         """Read what the code uses of the library, and what that uses of it; how much was left out there."""
         seen = dict.fromkeys(first.kept)
         waiting, left_out = list(first.kept.items()), 0
@@ -126,10 +145,13 @@ class _Previewer:
                 break
             self._within = name
             try:
-                read = read_code(self._kept[name], self._index, self._wire_names, module=name)
+                read = read_code(self._kept[name], module=name)
             except (UnreadableCodeError, TooManyNodesError):
                 self._uncertain(1, f"{name} cannot be read; what it calls only the run shows")
                 continue
+            except CodeTooCostlyError as error:  # and nothing more can be read
+                self._uncertain(1, f"{name} cannot be read: {error}; what it and others call only the run shows")
+                break
             self._judge(read)
             left_out += read.left_out
             news = [(one, at) for one, at in read.kept.items() if one not in seen]
@@ -238,7 +260,7 @@ class _Previewer:
             self._shapes[tool.key] = read_shape(tool)
         return self._shapes[tool.key]
 
-    def _wire_names(self, server_id: str, name: str) -> Mapping[str, str]:
+    def wire_names(self, server_id: str, name: str) -> Mapping[str, str]:
         tool = self._manifest.find(server_id, name)
         members = self._shape(tool).input.members if tool is not None else ()
         return {member.identifier: member.wire_name for member in members}

@@ -8,12 +8,12 @@ The types of `error` beyond Python's own exception names: `Timeout`, `Cancelled`
 
 from __future__ import annotations
 
-import json
 import signal
 from typing import TYPE_CHECKING
 
 from moonpool.core.envelope import ExecutionError
-from moonpool.runtime.guest_json import parse_json
+from moonpool.core.errors import STARVED, MoonpoolError, is_starved
+from moonpool.runtime.guest_json import parse_result
 from moonpool.runtime.limit_causes import ended_by, explained
 from moonpool.sandboxes.base import ExitCause, ExitOutcome
 
@@ -45,6 +45,16 @@ def error_of(outcome: ExecutionOutcome, spec: ExecutionSpec, exceeded: str = "")
     if outcome.exit.limit is not None and outcome.exit.violation is None:
         return ended_by(outcome.exit.limit, spec.limits, suffix)
     return _exit_error(outcome.exit, suffix)
+
+
+def internal_error(failure: Exception) -> ExecutionError:
+    """The error for a failure of Moonpool itself. Its own text may hold what code wrote, so only its kind is told."""
+    if isinstance(failure, MoonpoolError):
+        return ExecutionError(type="Internal", message=str(failure), retryable=failure.retryable)
+    if is_starved(failure):
+        return ExecutionError(type="Internal", message=STARVED, retryable=True)
+    what = failure.strerror if isinstance(failure, OSError) and failure.strerror else "this is a bug in Moonpool"
+    return ExecutionError(type="Internal", message=f"Moonpool itself failed ({type(failure).__name__}): {what}")
 
 
 def _violated(outcome: ExecutionOutcome) -> bool:
@@ -115,14 +125,14 @@ def data_of(outcome: ExecutionOutcome, spec: ExecutionSpec, stdout: StreamKeeper
         if len(outcome.result) > spec.result_bytes_max:
             return too_large(len(outcome.result), spec.result_bytes_max)
         try:
-            return parse_json(outcome.result)  # pyright: ignore[reportReturnType]
+            return parse_result(outcome.result)
         except (ValueError, RecursionError) as error:
             return ExecutionError(type="ProtocolViolation", message=f"the result is not usable JSON: {error}")
     line = stdout.last_line()
     if line is None or len(line) > spec.result_bytes_max:
         return None
     try:
-        return json.loads(json.dumps(parse_json(line), allow_nan=False))
+        return parse_result(line)
     except (ValueError, RecursionError):
         return None  # an ordinary line of text
 

@@ -15,12 +15,12 @@ import moonpool
 from moonpool.core.audit_records import ExecutionEndRecord, ExecutionStartRecord, time_stamp
 from moonpool.core.envelope import Envelope
 from moonpool.core.json import digest_bytes, digest_json
+from moonpool.core.token_figures import TokenFigures
 
 if TYPE_CHECKING:
     from moonpool.broker.context import CallContext
     from moonpool.core.envelope import ExecutionError
     from moonpool.core.json import JsonValue
-    from moonpool.core.token_figures import TokenFigures
     from moonpool.runtime.runs import CodeRequest
     from moonpool.runtime.surroundings import Surroundings
     from moonpool.runtime.ticket import Ticket
@@ -73,6 +73,23 @@ class RunRecords:
             calls["changing_calls"] = context.changing
         if context is not None and context.task_ids:
             calls["task_ids"] = list(context.task_ids)
+        metrics = {**calls, **(metrics or {}), "tokens": tokens.to_json()}
+        return self._envelope(data=data, error=error, metrics=metrics, extras=extras)
+
+    def envelope_of_failure(self, error: ExecutionError) -> Envelope:
+        """For a run in which Moonpool failed: nothing stands in it but what is made here."""
+        calls = self.context.calls if self.context else 0
+        return self._envelope(error=error, metrics={"tool_calls": calls, "tokens": TokenFigures().to_json()})
+
+    def _envelope(
+        self,
+        *,
+        error: ExecutionError | None,
+        metrics: dict[str, JsonValue],
+        data: JsonValue = None,
+        extras: dict[str, JsonValue] | None = None,
+    ) -> Envelope:
+        context = self.context
         return Envelope(
             run_id=self.run_id,
             trace_id=self.trace_id,
@@ -84,7 +101,7 @@ class RunRecords:
             **({"approval_state": context.approval_state} if context else {}),
             data=data,
             error=error,
-            metrics={**calls, **(metrics or {}), "tokens": tokens.to_json()},
+            metrics=metrics,
             extras=extras or {"stdout": "", "stderr": "", "exit_code": 1, "signal": None},
         )
 

@@ -3,15 +3,18 @@
 `Run` is what stands around an `Execution`: it has the start recorded, gives the execution its keepers and its context
 on the road, and has the end recorded before it hands the envelope out; `run_records` writes all three.
 
-INVARIANT: every start on record gets an end on record, also when the run is cancelled.
+INVARIANT: every start on record gets an end on record, also when the run is cancelled and when Moonpool itself fails;
+and every run that is not cancelled gets its envelope, even where nothing can be recorded any more.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from moonpool.broker.phrases import printable, storable
 from moonpool.broker.redaction import Tally
 from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.json import JsonValue
@@ -47,6 +50,9 @@ if TYPE_CHECKING:
 
     Observer = Callable[[Stream, bytes], None]
 
+_log = logging.getLogger(__name__)
+NAME_CHARS_MAX: Final = 1000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeRequest:
@@ -54,7 +60,7 @@ class CodeRequest:
 
     code: bytes
     timeout_s: float | None = None
-    name: str = "<code>"
+    name: str = "<code>"  # what tracebacks call it; made printable, and cut to its last `NAME_CHARS_MAX` characters
     language: str = PYTHON  # one of `core.languages.LANGUAGES`
     typescript: bool = False  # it is said to be Node's TypeScript, which may need tools first
     observer: Observer | None = None  # hears redacted output as it comes
@@ -92,6 +98,7 @@ class Run:
         self._recording: RunRecording | None = None
         self.outcome: ExecutionOutcome | None = None
         self._watch: PlanWatch | None = None
+        self._plan: Plan | None = None  # that was kept of a dry run
         self._tools: ToolSnapshot | None = None  # that it ran with
         if request.begun is not None:
             request.begun(self.run_id)
@@ -100,6 +107,10 @@ class Run:
         """Run under an approved plan. Its approval may have taken a while that does not count."""
         self._watch = watch
         self._records.restart_clock()
+
+    @property
+    def _name(self) -> str:
+        return printable(storable(self._request.name[-NAME_CHARS_MAX:]))[-NAME_CHARS_MAX:]
 
     @property
     def _plan_id(self) -> str:
@@ -140,11 +151,25 @@ class Run:
         position: int = 0,
         inputs: tuple[RecordedInput, ...] = (),
     ) -> Envelope:
-        """Run on `sandbox`, record start and end, return the envelope.
+        """Run on `sandbox`, record start and end, return the envelope. Raises nothing but CancelledError.
 
         `position` and `inputs` are for the recording: which execution of this sandbox it is, which files were put
         before it.
         """
+        try:
+            return await self._on(sandbox, snapshot, final=final, position=position, inputs=inputs)
+        except Exception as failure:  # noqa: BLE001  the last resort: whatever it is, the caller gets an envelope
+            return await finish(self._broken(failure))
+
+    async def _on(
+        self,
+        sandbox: Sandbox,
+        snapshot: Callable[[], ToolSnapshot | None],
+        *,
+        final: bool,
+        position: int,
+        inputs: tuple[RecordedInput, ...],
+    ) -> Envelope:
         tools = snapshot()
         assert tools is not None
         self._tools = tools
@@ -154,7 +179,7 @@ class Run:
         spec = ExecutionSpec(
             run_id=self.run_id,
             code=self._request.code,
-            name=self._request.name,
+            name=self._name,
             language=self._request.language,
             manifest_digest=tools.digest,
             final=final,
@@ -187,7 +212,7 @@ class Run:
                 position=position,
                 hash_seed=sandbox.hash_seed,
                 language=self._request.language,
-                name=self._request.name,
+                name=self._name,
                 code=self._request.code,
                 code_digest=self._records.code_digest,
                 environment_id=self._records.image,
@@ -229,16 +254,46 @@ class Run:
     async def failed_to_start(self, error: ExecutionError, tools: ToolSnapshot | None) -> Envelope:
         """An execution whose sandbox did not come up ends in an envelope like any other."""
         self._tools = tools
-        await self._records.start(tools, plan_id=self._plan_id)
+        await self._safely(self._recorded_start(tools))
         return await self._ended_early(error)
 
+    async def _recorded_start(self, tools: ToolSnapshot | None) -> None:
+        await self._records.start(tools, plan_id=self._plan_id)
+
     async def _ended_early(self, error: ExecutionError) -> Envelope:
-        tokens = await self._runtime.tokens.figures(self._tools, self._request.connection, wait=False)
-        envelope = self._records.envelope(error=error, tokens=tokens)
-        if self._recording is not None:
-            self._recording.ended(envelope, forced="cancelled", tape=b"")
-        await self._records.end(envelope, output_bytes=0)
+        try:
+            tokens = await self._runtime.tokens.figures(self._tools, self._request.connection, wait=False)
+            envelope = self._records.envelope(error=error, tokens=tokens)
+            self._keep_recording(envelope, forced="cancelled")
+            await self._records.end(envelope, output_bytes=0)
+        except Exception as failure:  # noqa: BLE001  the last resort
+            return await self._broken(failure, error)
         return envelope
+
+    async def _broken(self, failure: Exception, error: ExecutionError | None = None) -> Envelope:
+        """Moonpool failed: end the code, keep no plan, record what can be recorded, make an envelope (of `error`)."""
+        problem = report.internal_error(failure)
+        _log.error("%s: %s", self.run_id, problem.message, exc_info=_log.isEnabledFor(logging.DEBUG))
+        self._records.code_ends()
+        if self.outcome is None and self._execution is not None:
+            await self._safely(self._execution.abandon())
+        if self._plan is not None and self._runtime.plans is not None:
+            await self._safely(self._runtime.plans.withdraw(self._plan))
+        envelope = self._records.envelope_of_failure(error or problem)
+        self._keep_recording(envelope, forced="cancelled")
+        await self._safely(self._records.end(envelope, output_bytes=0))
+        return envelope
+
+    async def _safely(self, step: Coroutine[object, object, object]) -> None:
+        try:
+            await step
+        except Exception as failure:  # noqa: BLE001  the envelope is owed all the same
+            _log.error("%s: %s", self.run_id, report.internal_error(failure).message)
+
+    def _keep_recording(self, envelope: Envelope, *, forced: str, tape: bytes = b"") -> None:
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            recording.ended(envelope, forced=forced, tape=tape)
 
     def _keeper(self, stream: Stream) -> StreamKeeper:
         settings, observer = self._runtime.settings, self._request.observer
@@ -273,36 +328,45 @@ class Run:
             error = ExecutionError(type=kind, message=message, retryable=error.retryable)
         if any(keeper.exceeds for keeper in keepers.values()):
             await asyncio.to_thread(remove_oldest, self._runtime.artifacts)
-        plan = await self._plan(error)
-        envelope = self._records.envelope(
-            data=data,
-            error=error,
-            extras={
-                **({"plan": plan_json(plan, lambda text: redactor.text(text, Tally()))} if plan is not None else {}),
-                "stdout": keepers[Stream.STDOUT].text(),
-                "stderr": keepers[Stream.STDERR].text(),
-                "exit_code": report.exit_code_of(outcome),
-                "signal": report.signal_of(outcome),
-            },
-            metrics={
-                "stdout_bytes": keepers[Stream.STDOUT].total_bytes,
-                "stderr_bytes": keepers[Stream.STDERR].total_bytes,
-                "parked_ms": round(outcome.parked_s * 1000),
-                **({"limits_hit": [str(one) for one in sorted(outcome.limits_hit)]} if outcome.limits_hit else {}),
-                **plan_metrics(plan),
-            },
-            tokens=await self._runtime.tokens.figures(self._tools, self._request.connection),
-        )
-        if self._recording is not None:
-            self._recording.ended(envelope, forced=outcome.forced or "", tape=outcome.tape)
+        tokens = await self._runtime.tokens.figures(self._tools, self._request.connection)
+
+        def blanked(text: str) -> str:
+            return redactor.text(text, Tally())
+
+        def envelope_with(plan: Plan | None) -> Envelope:
+            return self._records.envelope(
+                data=data,
+                error=error,
+                extras={
+                    **({"plan": plan_json(plan, blanked)} if plan is not None else {}),
+                    "stdout": keepers[Stream.STDOUT].text(),
+                    "stderr": keepers[Stream.STDERR].text(),
+                    "exit_code": report.exit_code_of(outcome),
+                    "signal": report.signal_of(outcome),
+                },
+                metrics={
+                    "stdout_bytes": keepers[Stream.STDOUT].total_bytes,
+                    "stderr_bytes": keepers[Stream.STDERR].total_bytes,
+                    "parked_ms": round(outcome.parked_s * 1000),
+                    **({"limits_hit": [str(one) for one in sorted(outcome.limits_hit)]} if outcome.limits_hit else {}),
+                    **plan_metrics(plan),
+                },
+                tokens=tokens,
+            )
+
+        plan = self._planned(error)
+        if plan is not None:
+            envelope_with(plan).to_json()  # what cannot be told shows before there is a plan that could be approved
+            plan = self._plan = await keep_plan(self._runtime.plans, plan)
+        envelope = envelope_with(plan)
+        self._keep_recording(envelope, forced=outcome.forced or "", tape=outcome.tape)
         await self._records.end(envelope, output_bytes=sum(keeper.total_bytes for keeper in keepers.values()))
         return envelope
 
-    async def _plan(self, error: ExecutionError | None) -> Plan | None:
-        """The plan that a dry run ends in; one that cannot be kept says so."""
+    def _planned(self, error: ExecutionError | None) -> Plan | None:
+        """What a dry run found; not kept yet."""
         context = self._records.context
         assert context is not None
         if context.rehearsal is None:
             return None
-        plan = plan_of(context, policy_digest=self._ticket.policy_digest, error=error)
-        return await keep_plan(self._runtime.plans, plan)
+        return plan_of(context, policy_digest=self._ticket.policy_digest, error=error)

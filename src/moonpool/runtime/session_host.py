@@ -10,6 +10,7 @@ INVARIANT: `serve` returns with no execution under way. A request is run at most
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from moonpool.core.errors import MoonpoolError
 from moonpool.runtime import session_wire as wire
 from moonpool.runtime.envelope_line import envelope_line
 from moonpool.runtime.missing_tools import tell_missing_tools
+from moonpool.runtime.report import internal_error
 from moonpool.runtime.runs import CodeRequest
 from moonpool.runtime.session_connection import Client, ClientApprover
 from moonpool.runtime.session_files import peer_of
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
     from moonpool.runtime.sessions import Session
     from moonpool.runtime.tools import Toolbox
+
+_log = logging.getLogger(__name__)
 
 _CLIENTS_MAX: Final = 64
 _FIRST_LINE_S: Final = 10.0
@@ -190,6 +194,10 @@ class SessionHost:
                 envelope = await self._session.execute(request)
             except MoonpoolError as error:
                 client.send(wire.Refused(message=str(error), code=error.code))
+                return
+            except Exception as error:  # noqa: BLE001  the client waits for an answer, whatever went wrong
+                _log.error("an execution was lost: %s", type(error).__name__)
+                client.send(wire.Refused(message=internal_error(error).message))
                 return
             finally:
                 telling.cancel()

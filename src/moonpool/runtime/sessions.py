@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import uuid
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.spending import SessionMemory
 from moonpool.core.envelope import ExecutionError
@@ -26,6 +26,7 @@ from moonpool.runtime.files import FileLimits, SessionFiles
 from moonpool.runtime.languages import Languages, LanguageUnavailableError
 from moonpool.runtime.process_marks import own_mark
 from moonpool.runtime.recorded_files import InputKeeper
+from moonpool.runtime.report import internal_error
 from moonpool.runtime.runs import CANCELLED_EARLY, CodeRequest, InterruptedRunError, Run
 from moonpool.runtime.token_book import TokenBook
 from moonpool.runtime.tool_snapshot import ToolSnapshot, show
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.pool import SandboxPool
     from moonpool.sandboxes.statistics import PoolStatistics
     from moonpool.settings import Settings
+
+
+SESSION_ID_CHARS_MAX: Final = 200
 
 
 @dataclass(kw_only=True)
@@ -78,7 +82,10 @@ class Runtime:
             self._close_soon(session)
 
     def session(self, ticket: Ticket, session_id: str | None = None, *, final: bool = False) -> Session:
-        """A session; its sandbox opens at the first execution. Close it. `final`: it runs one execution only."""
+        """A session; its sandbox opens at the first execution. Close it. `final`: it runs one execution only.
+
+        Raises InputError for a `session_id` that cannot be put on record.
+        """
         session = Session(self, ticket, session_id=session_id, final=final)
         self._sessions.add(session)
         return session
@@ -108,7 +115,7 @@ class Session:
     """One kernel and its state. Executions run one after the other."""
 
     def __init__(self, runtime: Runtime, ticket: Ticket, *, session_id: str | None = None, final: bool = False) -> None:
-        self.session_id = session_id or uuid.uuid4().hex
+        self.session_id = _checked_id(session_id) if session_id else uuid.uuid4().hex
         self._runtime, self._ticket, self._final = runtime, ticket, final
         self._sandbox: Sandbox | None = None
         self._snapshot: ToolSnapshot | None = None
@@ -215,6 +222,8 @@ class Session:
         except MoonpoolError as error:
             failure = ExecutionError(type="SandboxError", message=str(error), retryable=error.retryable)
             return await run.failed_to_start(failure, snapshot)
+        except Exception as error:  # noqa: BLE001  the last resort: whatever it is, the caller gets an envelope
+            return await run.failed_to_start(internal_error(error), snapshot)
         self._used = True
         count, sandbox_id = self._position
         position = count if sandbox_id == sandbox.sandbox_id else 0
@@ -289,6 +298,14 @@ class Session:
         if self._sandbox is not None:
             await self._sandbox.close()
             self._sandbox = None
+
+
+def _checked_id(session_id: str) -> str:
+    if len(session_id) > SESSION_ID_CHARS_MAX or not session_id.isprintable():
+        raise InputError(
+            f"{session_id[:80]!r} cannot be the id of a session; use up to {SESSION_ID_CHARS_MAX} printable characters"
+        )
+    return session_id
 
 
 async def _show_if_possible(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:

@@ -75,8 +75,13 @@ class RecordingWriter:
     ) -> None:
         """See `moonpool.core.recordings.Recordings`."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._write, name="moonpool-recordings", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._write, name="moonpool-recordings", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the machine lets us start no more: executions go on
+                _log.warning("an execution is not recorded: %s", error)
+                return
+            self._thread = thread
         self._put(ref.run_id, _Begin(ref, shared[0], shared[1], make))
 
     def add(self, run_id: str, make: Callable[[], Part]) -> None:
@@ -92,6 +97,8 @@ class RecordingWriter:
             self._thread = None
 
     def _put(self, run_id: str, item: _Begin | _Add) -> None:
+        if self._thread is None:
+            return  # its beginning was not recorded either
         if self._queue.qsize() >= _WAITING_MAX:
             self._lost.add(run_id)
         else:

@@ -1,8 +1,9 @@
 """Python code -> the wrappers it imports and the tool calls it makes, as far as both can be read. Pure.
 
 SECURITY: the code is hostile. It is parsed, never executed, compiled or imported; its size and the number of its nodes
-are bounded, and nothing here recurses to a depth of the code's choice. Parsing itself is CPython's: a service should do
-it in a worker thread.
+are bounded, and nothing here recurses to a depth of the code's choice. Parsing itself is CPython's, which bounds
+neither memory nor time and does not let go of the interpreter: a host calls this in a process with limits
+(`moonpool.runtime.code_reader`).
 What is found is a service to the writer. Nothing is enforced here: the broker decides each call when it comes.
 
 What an expression means is `code_meanings`, what arguments are `code_arguments`.
@@ -79,11 +80,17 @@ class CodeRead:
 class UnreadableCodeError(Exception):
     """The code does not parse. `type` and the text are those of the run's error."""
 
-    def __init__(self, error: BaseException) -> None:
+    def __init__(self, message: str, *, type: str, line: int) -> None:  # noqa: A002  the name of the member
+        super().__init__(message)
+        self.type, self.line = type, line
+
+    @classmethod
+    def of(cls, error: BaseException) -> UnreadableCodeError:
         line = error.lineno if isinstance(error, SyntaxError) else None
         message = error.msg if isinstance(error, SyntaxError) and line else str(error)
-        super().__init__(f"{message} (line {line})" if line else message)
-        self.type, self.line = type(error).__name__, line or 1
+        if isinstance(error, MemoryError):
+            message = message or "the code is too complex to be parsed"
+        return cls(f"{message} (line {line})" if line else message, type=type(error).__name__, line=line or 1)
 
 
 def read_code(
@@ -99,7 +106,7 @@ def read_code(
             warnings.simplefilter("ignore")
             tree = compile(text, "<code>", "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
     except _PARSE_ERRORS as error:
-        raise UnreadableCodeError(error) from None
+        raise UnreadableCodeError.of(error) from None
     assert isinstance(tree, ast.Module)
     if module:
         _make_absolute(tree, module.split("."))

@@ -17,7 +17,7 @@ import resource
 import signal
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from moonpool_guest import companion, toolcalls
@@ -264,7 +264,7 @@ def _told(status: int) -> str:
 
 
 @contextlib.contextmanager
-def _more_data(reserved_bytes: int) -> "Iterator[None]":
+def _more_data(reserved_bytes: int) -> "Generator[None]":
     """A child that is started meanwhile may have so much more data: what it only reserves is not for its code."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if soft != resource.RLIM_INFINITY:

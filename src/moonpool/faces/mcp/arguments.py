@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from moonpool.broker.validation import SchemaChecks
 from moonpool.core.errors import InputError
+from moonpool.core.json import canonical_json
 from moonpool.core.languages import is_typescript, language_of
 from moonpool.faces.mcp.definitions import DEFINE, DEFINITIONS, EXECUTE, PATHS_MAX, SEARCH
 
@@ -70,6 +71,8 @@ def read_arguments(tool: str, arguments: Mapping[str, JsonValue]) -> ToolRequest
     definition = DEFINITIONS[tool]
     if problem := _CHECKS.arguments(definition).argument_problem(definition, given):
         raise InputError(problem.replace(f"{definition.server_id}.{tool}", tool))
+    for name, value in given.items():
+        _check_text(name, value)
     return _READERS[tool](given)
 
 
@@ -94,10 +97,7 @@ def _execute(given: JsonObject) -> ExecuteRequest:
     if name is not None and len(name) > SESSION_NAME_CHARS_MAX:
         raise InputError(f"the session's name has {len(name)} characters; at most {SESSION_NAME_CHARS_MAX}")
     timeout = cast("float | None", given.get("timeout_s"))
-    try:
-        code = cast("str", given["code"]).encode()
-    except UnicodeEncodeError:
-        raise InputError("the code holds half a surrogate pair, which UTF-8 cannot carry; remove it") from None
+    code = cast("str", given["code"]).encode()
     language = cast("str | None", given.get("language"))
     preview, dry_run = given.get("preview") is True, given.get("dry_run") is True
     plan = cast("str | None", given.get("plan")) or None
@@ -113,6 +113,15 @@ def _execute(given: JsonObject) -> ExecuteRequest:
         dry_run=dry_run,
         plan=plan,
     )
+
+
+def _check_text(name: str, value: JsonValue) -> None:
+    """Raise InputError for what no record could hold."""
+    try:
+        canonical_json(value)
+    except (ValueError, RecursionError):
+        what = "half a surrogate pair, which UTF-8 cannot carry" if name != "timeout_s" else "a number out of range"
+        raise InputError(f"{'the code' if name == 'code' else name} holds {what}; remove it") from None
 
 
 def _strings(value: JsonValue) -> tuple[str, ...]:

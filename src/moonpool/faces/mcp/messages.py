@@ -13,7 +13,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeAlias, cast
 
+from moonpool.core.json import finite_number
 from moonpool_wire.jsonbounds import exceeded_bound
+from moonpool_wire.limits import VALUES_MAX
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -77,11 +79,11 @@ Message: TypeAlias = Request | Notification | Response | Invalid | Ignored
 
 def parse_line(line: bytes) -> object:
     """The JSON value of `line`. Raises ValueError with a sentence."""
-    bound = exceeded_bound(line, depth_max=DEPTH_MAX, containers_max=CONTAINERS_MAX)
+    bound = exceeded_bound(line, depth_max=DEPTH_MAX, containers_max=CONTAINERS_MAX, values_max=VALUES_MAX)
     if bound is not None:
         raise ValueError(f"the message has {bound}")
     try:
-        return json.loads(line.decode(), parse_constant=_refuse_constant)
+        return json.loads(line.decode(), parse_constant=_refuse_constant, parse_float=finite_number)
     except UnicodeDecodeError as error:
         raise ValueError(f"the message is not UTF-8 (byte {error.start})") from None
     except RecursionError:
