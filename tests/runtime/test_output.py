@@ -100,13 +100,13 @@ def test_a_disk_that_cannot_be_written_costs_the_artifact_only(tmp_path: Path) -
 
 def test_an_artifact_that_finds_no_room_is_given_up_with_its_room_and_nothing_else_is_lost(tmp_path: Path) -> None:
     room, heard = Room(1000), bytearray()
-    stream = keeper(tmp_path, room=room, observer=heard.extend)
+    stream = keeper(tmp_path / "run", room=room, observer=heard.extend)
     for _ in range(4):
         stream.feed(b"a" * 300)
     stream.finish()
     assert "could not be kept: there is no room" in stream.text()
     assert (stream.total_bytes, len(heard), room.free) == (1200, 1200, 1000)
-    assert not (tmp_path / "stdout").exists()
+    assert not (tmp_path / "run").exists()
 
 
 def test_what_comes_after_the_end_changes_nothing_and_raises_nothing(tmp_path: Path) -> None:

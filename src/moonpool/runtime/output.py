@@ -130,8 +130,10 @@ class StreamKeeper:
             if self._artifact is not None:
                 self._artifact.close()
                 self._artifact_path.unlink(missing_ok=True)
+                self._artifact_path.parent.rmdir()  # unless the other stream's is there
         except OSError as error:
-            _log.warning("a part of an artifact could not be removed: %s", error.strerror)
+            if self._artifact_path.exists():
+                _log.warning("a part of an artifact could not be removed: %s", error.strerror)
         self._artifact = None
         self._room.give_back(self._granted)
         self._granted = 0

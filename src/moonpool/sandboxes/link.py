@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _What = ParamSpec("_What")
 
 _READ_BYTES = 65_536  # a whole pipe; below malloc's mmap threshold, so that a read costs one system call
-FRAMES_PER_TURN_MAX = 16  # a call costs the loop up to 0.3 ms: whatever a neighbour waits for comes 5 ms later at most
+FRAMES_PER_TURN_MAX = 32  # a call costs the loop up to 0.3 ms, so a neighbour waits 10 ms for each that floods
 _PIPE_BYTES_MAX = 1_048_576  # the Linux kernel's pipe-max-size for an ordinary process
 _UNREAD_BYTES_MAX = 160 * 1024 * 1024  # two of the largest results; more means the guest does not read
 _QUEUED_BYTES_MAX = 512 * 1024 * 1024  # blobs without credit: many calls at once may return much before the guest reads
