@@ -38,7 +38,8 @@ def fresh_data(folder: Path) -> Path:
 
 
 import_host()  # else the first test that needs a module pays for it, or waits for another's import
-_OF_BACKENDS = {"data_dir", "backend", "limits", "environment"}
+_OF_BACKENDS = {"data_dir", "backend", "limits", "environment", "zygotes_max", "zygotes_per_environment",
+                "zygote_forks_max", "zygote_age_s_max", "zygote_idle_s"}  # fmt: skip
 DATA = fresh_data(run_folder() / f"p{os.getpid()}")
 """This process's data folder. It goes with the run's."""
 

@@ -48,6 +48,15 @@ class Settings:
     artifact_bytes_max: int = 32 * 1024 * 1024
     """What one stream may write in all; more ends the execution."""
 
+    artifact_session_bytes_max: int = 256 * 1024**2
+    """Output of one session that is kept in files; more is not kept."""
+
+    artifact_total_bytes_max: int = 2 * 1024**3
+    """The same of all executions; the oldest make room."""
+
+    artifact_free_bytes_min: int = 512 * 1024**2
+    """What such files leave free on their disk, which the audit journal needs."""
+
     policy: Path | None = None
     """The organisation's rules for tool calls, beside those of the server configuration; the strictest wins."""
 
@@ -233,7 +242,7 @@ _CHOICES = {
     "redact_patterns": ("on", "off"),
 }
 _PERSONAL_KINDS = ("email", "phone", "card", "iban")
-_MAY_BE_0 = frozenset({"pool_low", "pool_high", "sandboxes_per_tenant_max", "refresh_s"})
+_MAY_BE_0 = frozenset({"artifact_free_bytes_min", "pool_low", "pool_high", "sandboxes_per_tenant_max", "refresh_s"})
 _NOT_SETTINGS = frozenset(
     {"MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS", "MOONPOOL_REQUIRE_LIMITS", "MOONPOOL_SECRETS_KEY"}
 )

@@ -9,9 +9,9 @@ States of the blob being received: none -> OPEN -> none. A chunk without an open
 announced, a wrong digest: each is a WireError, after which the channel is dead. Chunks of a blob that was just refused
 are dropped, because they were on their way already.
 
-INVARIANT: what is buffered is at most one frame and one blob within `blob_bytes_max` coming in, and what the caller
-queued going out (`unsent_bytes`). A blob that is refused is larger than the window, so the sender, who got no credit,
-still has it: no limit is below the window.
+INVARIANT: what is buffered is at most one frame and one blob within `blob_bytes_max` coming in, what the caller gave
+and did not want to have handled yet (`has_frames`), and what it queued going out (`unsent_bytes`). A blob that is
+refused is larger than the window, so the sender, who got no credit, still has it: no limit is below the window.
 """
 
 import hashlib
@@ -139,8 +139,13 @@ class Channel:
 
     # --- receiving
 
-    def receive(self, data: bytes) -> list[Event]:
-        """Return what `data` completes.
+    @property
+    def has_frames(self) -> bool:
+        """Whether whole frames wait that `receive` left, because it was asked for a few only."""
+        return self._decoder.has_frame
+
+    def receive(self, data: bytes, frames_max: int | None = None) -> list[Event]:
+        """Return what the next `frames_max` frames complete, or all frames that are whole.
 
         Raises WireError when the peer breaks the protocol; the channel is dead then.
         """
@@ -148,7 +153,7 @@ class Channel:
             raise WireError("the channel is broken")
         self._dead = True  # until all of `data` has been taken
         events: list[Event] = []
-        for kind, payload in self._decoder.feed(data):
+        for kind, payload in self._decoder.feed(data, frames_max):
             self.frames_received += 1
             event = self._receive_frame(kind, payload)
             if event is not None:

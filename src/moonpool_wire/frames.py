@@ -53,14 +53,25 @@ class FrameDecoder:
         """Bytes of a frame that is not complete yet."""
         return len(self._buffer)
 
-    def feed(self, data: bytes) -> list[tuple[Kind, bytes]]:
-        """Return the frames that `data` completes. Raises WireError for an unknown kind or a length above the limit."""
+    @property
+    def has_frame(self) -> bool:
+        """Whether `feed` would return a frame, or raise, without further data."""
+        if len(self._buffer) < _WORD.size:
+            return False
+        (word,) = _WORD.unpack_from(self._buffer)
+        return word >> 24 not in _KINDS or len(self._buffer) - _WORD.size >= word & _LENGTH_MASK
+
+    def feed(self, data: bytes, count_max: int | None = None) -> list[tuple[Kind, bytes]]:
+        """Return the frames that are complete, the first `count_max` of them; the others wait for the next call.
+
+        Raises WireError for an unknown kind or a length above the limit.
+        """
         if self._broken:
             raise WireError("the channel is broken")
         self._buffer += data
         frames: list[tuple[Kind, bytes]] = []
         start, end = 0, len(self._buffer)
-        while end - start >= _WORD.size:
+        while end - start >= _WORD.size and len(frames) != count_max:
             (word,) = _WORD.unpack_from(self._buffer, start)
             kind, length = word >> 24, word & _LENGTH_MASK
             if kind not in _KINDS or length > FRAME_BYTES_MAX:

@@ -39,6 +39,10 @@ RECEIVED_BYTES_PER_SECOND_MAX: Final = 64 * 1024 * 1024
 RECEIVED_BYTES_BURST_MAX: Final = 32 * 1024 * 1024
 """Above one of these rates the host stops reading that guest for a moment; neighbours do not notice."""
 
+REFUSED_CALLS_PER_SECOND_MAX: Final = 50
+REFUSED_CALLS_BURST_MAX: Final = 500
+"""The same for tool calls that the broker refuses by itself: each costs the host 0.3 ms and the guest nothing."""
+
 CALLS_IN_FLIGHT_MAX: Final = 256
 """Tool calls of one execution that may wait at the same time."""
 

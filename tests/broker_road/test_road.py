@@ -14,7 +14,9 @@ from blockbuster import blockbuster_ctx
 
 from moonpool.broker.approval import ApprovalAnswer, ApprovalDesk, AutoApprover, DenyApprover, ScriptedApprover
 from moonpool.broker.context import CallContext, CallLimits, ServerTrust
+from moonpool.broker.recording import refused_record
 from moonpool.broker.redaction import Redactor
+from moonpool.broker.refused_calls import COUNTED_PER_RECORD, OWN_RECORDS_MAX
 from moonpool.broker.road import ToolRoad
 from moonpool.broker.upstreams.base import (
     UpstreamCallTimeoutError,
@@ -26,7 +28,7 @@ from moonpool.broker.upstreams.base import (
     UpstreamUnreachableError,
 )
 from moonpool.core.audit import verify_rows
-from moonpool.core.audit_records import CallOutcomeRecord
+from moonpool.core.audit_records import CallOutcomeRecord, CallsRefusedRecord
 from moonpool.core.calls import ApprovalState, ToolCallOutcome, ToolCallSpec
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.core.policy import (
@@ -533,12 +535,12 @@ async def test_text_that_redaction_turned_into_no_json_is_text() -> None:
     assert (await bench.call()).data_from == "text"
 
 
-async def test_a_call_after_the_end_is_refused_and_only_the_first_is_recorded() -> None:
+async def test_a_call_after_the_end_is_refused_and_recorded() -> None:
     bench = Bench()
     bench.session.end()
     kinds = [type_of(await bench.call()) for _ in range(3)]
     assert kinds == ["ExecutionEnded"] * 3
-    assert (bench.session.calls, bench.session.refused, len(bench.outcomes)) == (0, 3, 1)
+    assert (bench.session.calls, bench.session.refused, len(bench.outcomes)) == (0, 3, 3)
     assert bench.upstream.calls == []
 
 
@@ -569,7 +571,41 @@ async def test_calls_above_the_limit_are_refused() -> None:
     bench = Bench(limits=CallLimits(calls_max=2))
     kinds = [type_of(await bench.call()) for _ in range(5)]
     assert kinds == ["", "", "RateLimit", "RateLimit", "RateLimit"]
-    assert (bench.session.calls, bench.session.refused, len(bench.outcomes)) == (2, 3, 3)
+    assert (bench.session.calls, bench.session.refused, len(bench.outcomes)) == (2, 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "name"),
+    [
+        ("UnknownTool", {"name": "reed"}, "UnknownTool"),
+        ("ValidationError", {"name": "read", "wrong": 1}, "ValidationError s.read"),
+        ("PolicyDenied", {"name": "write"}, "PolicyDenied s.write"),
+    ],
+)
+async def test_of_many_refusals_the_first_are_recorded_and_the_others_counted_exactly(
+    kind: str, arguments: dict[str, Any], name: str
+) -> None:
+    policy = Policy(layers=(configuration_layer(server_rules("s", [("read", "allow"), ("write", "deny")])),))
+    bench = Bench(policy=policy, limits=CallLimits(calls_max=10_000))
+    much = OWN_RECORDS_MAX + COUNTED_PER_RECORD + 7
+    outcomes = [await bench.call(**arguments) for _ in range(much)]
+    assert {(type_of(one), one.refused) for one in outcomes} == {(kind, True)}
+    assert [one.error_type for one in bench.outcomes] == [kind] * OWN_RECORDS_MAX
+    counted = [entry.refused for entry in bench.journal.entries if isinstance(entry, CallsRefusedRecord)]
+    assert counted == [{name: COUNTED_PER_RECORD}]  # before the end: the process may be killed
+    assert refused_record(bench.session).refused == {name: 7}
+    assert (bench.session.calls, bench.session.failed) == (much, much)
+    assert bench.upstream.calls == []
+
+
+async def test_what_somebody_was_asked_or_a_server_was_called_for_is_recorded_however_often() -> None:
+    refusing = Bench(policy=Policy(), approver=DenyApprover())
+    failing = Bench(UpstreamError("s", "no", for_guest="no"))
+    for bench in (refusing, failing):
+        outcomes = [await bench.call("write") for _ in range(OWN_RECORDS_MAX + 5)]
+        assert {one.refused for one in outcomes} == {False}
+        assert len(bench.outcomes) == OWN_RECORDS_MAX + 5
+        assert refused_record(bench.session).refused == {}
 
 
 async def test_a_hundred_calls_at_once_respect_the_concurrency_limit() -> None:

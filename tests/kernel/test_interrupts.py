@@ -35,6 +35,8 @@ STATES = {
     "nested asyncio.run": "import asyncio\nawait asyncio.sleep(0)\nasync def main():\n    print('in')\n"
     "    await asyncio.sleep(100)\nasyncio.run(main())",
     "busy coroutine": "import asyncio\nawait asyncio.sleep(0)\nprint('in')\nwhile True: await asyncio.sleep(0)",
+    "selector inside of a loop": "import asyncio, os, selectors\nawait asyncio.sleep(0)\nr, w = os.pipe()\n"
+    "s = selectors.DefaultSelector()\ns.register(r, selectors.EVENT_READ)\nprint('in')\ns.select(100)",
     "sync tool call": f"{TOOLS}print('in')\ninvoke_sync('s', 'hang', {{}})",
     "async tool call": f"{TOOLS}print('in')\nawait invoke('s', 'hang', {{}})",
     "tool call under asyncio.run": f"{TOOLS}import asyncio\nasync def main():\n    print('in')\n"

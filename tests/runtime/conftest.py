@@ -26,6 +26,7 @@ _BRIEF = {
     "moonpool/store/journal.py": {"_commit_soon"},  # into the page cache, 70 us; the module says what bounds it
     "moonpool/store/approvals.py": {"is_unused"},  # one look-up before a question, where most have no file
     "moonpool/store/library.py": {"_state_of"},  # three look-ups before an execution, 5 us
+    "moonpool/runtime/artifacts.py": {"_free"},  # one look-up beside each such write, 2 us
     "moonpool/runtime/output.py": {"_keep", "finish"},  # writes to the page cache, bounded by the artifact's limit
 }
 

@@ -13,7 +13,7 @@ from moonpool.runtime.calls_of_execution import RecentIds
 from moonpool.runtime.execution import Execution
 from moonpool.runtime.execution_spec import ExecutionSpec
 from moonpool.sandboxes.messages import Done, Execute, ToolCall, ToolResult
-from moonpool_wire.limits import CALL_BYTES_IN_FLIGHT_MAX
+from moonpool_wire.limits import CALL_BYTES_IN_FLIGHT_MAX, CALLS_IN_FLIGHT_MAX
 
 if TYPE_CHECKING:
     from moonpool.sandboxes.messages import HostMessage
@@ -29,6 +29,14 @@ class Guest:
         self.started = anyio.Event()
         self.backlog = [call(number) for number in early]
         self.replies: dict[int, dict[str, Any]] = {}
+        self.refused = 0
+        self.detached = False
+
+    def detach(self) -> None:
+        self.detached = True
+
+    def count_refused_call(self) -> None:
+        self.refused += 1
 
     def attach(self, sink: Execution) -> None:
         for message in self.backlog:
@@ -52,7 +60,11 @@ class Road:
 
     def __init__(self) -> None:
         self.entered: list[int] = []
+        self.turned_away: list[str] = []
         self.open = anyio.Event()
+
+    def turn_away(self, kind: str) -> None:
+        self.turned_away.append(kind)
 
     async def pass_call(self, spec: ToolCallSpec) -> ToolCallOutcome:
         self.entered.append(spec.call_id)
@@ -88,6 +100,7 @@ async def test_no_call_enters_the_road_once_the_end_is_known() -> None:
             execution.on_message(call(2), b"{}")
     assert road.entered == [1]
     assert guest.error_of(2) == "ExecutionEnded"
+    assert guest.detached
 
 
 async def test_a_call_that_came_between_two_executions_is_not_the_next_ones() -> None:
@@ -124,6 +137,23 @@ async def test_arguments_that_wait_are_bounded_in_all() -> None:
             execution.on_message(Done(run="r", status="ok"), b"")
     assert sorted(road.entered) == [1, 2, 3, 5]
     assert guest.replies[5]["ok"] is True
+
+
+async def test_every_call_that_does_not_enter_the_road_is_counted_there_and_at_its_sandbox() -> None:
+    guest, road = Guest(), Road()
+    execution = Execution(guest, ExecutionSpec(run_id="r", code=b""), road, {})  # pyright: ignore[reportArgumentType]
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(execution.run)
+            await guest.started.wait()
+            execution.on_message(call(1), b"no json")
+            for number in range(2, CALLS_IN_FLIGHT_MAX + 3):
+                execution.on_message(call(number), b"{}")
+            await settled()
+            execution.on_message(Done(run="r", status="ok"), b"")
+    assert sorted(road.turned_away) == ["RateLimit", "RateLimit", "ValidationError"]
+    assert len(road.entered) + len(road.turned_away) == CALLS_IN_FLIGHT_MAX + 2
+    assert guest.refused == 3
 
 
 def test_ids_out_of_order_are_new_and_repeated_or_ancient_ones_are_not() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from moonpool.runtime.output import StreamKeeper
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -24,9 +25,37 @@ class Plain:
         return b""
 
 
-def keeper(folder: Path, *, kept: int = 400, artifact: int = 10_000) -> StreamKeeper:
+class Room:
+    """Room for so many bytes."""
+
+    def __init__(self, size: int = 10**9) -> None:
+        self.free = size
+
+    def grant(self, count: int) -> str:
+        if count > self.free:
+            return "there is no room"
+        self.free -= count
+        return ""
+
+    def give_back(self, count: int) -> None:
+        self.free += count
+
+
+def keeper(
+    folder: Path,
+    *,
+    kept: int = 400,
+    artifact: int = 10_000,
+    room: Room | None = None,
+    observer: Callable[[bytes], None] | None = None,
+) -> StreamKeeper:
     return StreamKeeper(
-        Plain(), kept_bytes_max=kept, artifact=folder / "stdout", artifact_bytes_max=artifact, observer=None
+        Plain(),
+        kept_bytes_max=kept,
+        artifact=folder / "stdout",
+        artifact_bytes_max=artifact,
+        room=room or Room(),
+        observer=observer,
     )
 
 
@@ -67,6 +96,45 @@ def test_a_disk_that_cannot_be_written_costs_the_artifact_only(tmp_path: Path) -
     assert text.startswith("aaa")
     assert text.endswith("bbb")
     assert "could not be kept: File exists" in text
+
+
+def test_an_artifact_that_finds_no_room_is_given_up_with_its_room_and_nothing_else_is_lost(tmp_path: Path) -> None:
+    room, heard = Room(1000), bytearray()
+    stream = keeper(tmp_path / "run", room=room, observer=heard.extend)
+    for _ in range(4):
+        stream.feed(b"a" * 300)
+    stream.finish()
+    assert "could not be kept: there is no room" in stream.text()
+    assert (stream.total_bytes, len(heard), room.free) == (1200, 1200, 1000)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_comes_after_the_end_changes_nothing_and_raises_nothing(tmp_path: Path) -> None:
+    stream = keeper(tmp_path)
+    stream.feed(b"a" * 500)
+    stream.finish()
+    before = stream.text()
+    stream.feed(b"late")
+    stream.finish()
+    assert (stream.text(), stream.total_bytes) == (before, 500)
+    assert (tmp_path / "stdout").read_bytes() == b"a" * 500
+
+
+def test_an_observer_that_fails_hears_no_more_and_costs_no_output(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[bytes] = []
+
+    def fail(data: bytes) -> None:
+        heard.append(data)
+        raise BrokenPipeError
+
+    stream = keeper(tmp_path, observer=fail)
+    for _ in range(2):
+        stream.feed(b"a" * 300)
+    stream.finish()
+    assert (len(heard), (tmp_path / "stdout").read_bytes()) == (1, b"a" * 600)
+    assert "hears no more" in caplog.text
 
 
 def test_little_output_makes_no_file(tmp_path: Path) -> None:

@@ -29,6 +29,9 @@ class Guest:
     def attach(self, sink: Execution) -> None:
         self.sink = sink
 
+    def detach(self) -> None:
+        self.sink = None
+
     def limits_hit(self) -> None:
         return None
 

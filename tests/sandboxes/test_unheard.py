@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import anyio
@@ -14,7 +16,9 @@ from moonpool.runtime.file_exchange import exchanging
 from moonpool.sandboxes.backlog import Backlog
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxSpec, Stream
 from moonpool.sandboxes.link import GuestLink
-from moonpool.sandboxes.messages import FileEntries, FileList
+from moonpool.sandboxes.messages import Display, FileEntries, FileList
+from moonpool_wire.channel import Channel
+from moonpool_wire.limits import BLOB_BYTES_MAX_TO_GUEST
 from sandboxes.probe import Probe, open_fds
 
 if TYPE_CHECKING:
@@ -54,6 +58,16 @@ class Ear:
         self.outcome = outcome
 
 
+def frame(head: bytes, body: bytes = b"") -> bytes:
+    channel = Channel(blob_bytes_max=BLOB_BYTES_MAX_TO_GUEST)
+    channel.send(head, body)
+    return channel.data_to_send()
+
+
+def display(mime: bytes) -> bytes:
+    return frame(b'{"t":"display","mime":"%b"}' % mime)
+
+
 class Guest:
     """The other end of a link, with one pipe."""
 
@@ -74,6 +88,9 @@ class Guest:
                 pass
             await anyio.lowlevel.checkpoint()
         return len(self.written) - before
+
+    def say(self, data: bytes) -> None:
+        self._channel.sendall(data)
 
     def end_of_output(self) -> None:
         os.close(self._write)
@@ -154,6 +171,83 @@ async def test_a_sandbox_that_ends_while_its_output_waits_is_told_as_ended(guest
     guest.link.attach(ear)
     assert ear.outcome == OVER
     assert READ <= len(ear.output) <= KEPT_MAX
+
+
+class All(Ear):
+    """Hears messages, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str] = []
+
+    def on_message(self, message: GuestMessage, body: bytes) -> None:
+        del body
+        assert isinstance(message, Display)
+        self.messages.append(message.mime)
+
+
+class Failing(All):
+    """Fails at everything, once it was heard."""
+
+    def on_output(self, stream: Stream, data: bytes) -> None:
+        super().on_output(stream, data)
+        raise ValueError("output")
+
+    def on_message(self, message: GuestMessage, body: bytes) -> None:
+        super().on_message(message, body)
+        raise ValueError("message")
+
+
+async def test_a_sink_that_raises_costs_the_sandbox_none_of_what_it_says(guest: Guest) -> None:
+    told: list[str] = []
+    loop = asyncio.get_running_loop()
+    handler = loop.get_exception_handler()
+    loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+    ear = Failing()
+    guest.link.attach(ear)
+    said = display(b"one") + display(b"two") + display(b"three")
+    try:
+        for at in range(0, len(said), 7):  # mostly parts of frames
+            guest.say(said[at : at + 7])
+            await guest.flood(turns=3)
+        with anyio.fail_after(30):
+            while len(ear.output) < len(guest.written):
+                await anyio.lowlevel.checkpoint()
+    finally:
+        loop.set_exception_handler(handler)
+    assert ear.messages == ["one", "two", "three"]
+    assert ear.output == bytes(guest.written)
+    assert guest.link.violation is None
+    assert Counter(told)["message"] == 3
+
+
+async def test_output_as_a_message_is_a_violation_where_there_are_pipes(guest: Guest) -> None:
+    ended: list[bool] = []
+    guest.link.on_violation = lambda: ended.append(True)
+    guest.link.attach(Ear())
+    guest.say(frame(b'{"t":"output","stream":1}', b"forged"))
+    await guest.flood(turns=3)
+    assert ended == [True]
+    assert "output as a message" in str(guest.link.violation)
+
+
+async def test_whoever_lets_go_inside_a_call_hears_no_more_and_the_next_one_hears_the_rest(guest: Guest) -> None:
+    class LetsGo(All):
+        def on_message(self, message: GuestMessage, body: bytes) -> None:
+            super().on_message(message, body)
+            guest.link.detach()
+
+    first, second = LetsGo(), All()
+    guest.link.attach(first)
+    guest.say(display(b"done") + display(b"late"))
+    await guest.flood(turns=6)
+    guest.link.detach()  # once more: what was kept stays
+    guest.link.attach(second)
+    with anyio.fail_after(30):
+        while len(first.output) + len(second.output) < len(guest.written):
+            await anyio.lowlevel.checkpoint()
+    assert (first.messages, second.messages) == (["done"], ["late"])
+    assert first.output + second.output == bytes(guest.written)
 
 
 # --- real sandboxes

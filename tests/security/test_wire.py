@@ -12,12 +12,15 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from apps import fixture_server, open_app, run
+from moonpool.broker.refused_calls import OWN_RECORDS_MAX
+from moonpool.core.audit_records import ExecutionEndRecord
 from moonpool.runtime.doctor import run_doctor
 from moonpool.runtime.probes.record import Probe as Attack
 from moonpool.runtime.runs import CodeRequest
@@ -26,13 +29,19 @@ from moonpool.sandboxes.base import ExitCause, SandboxStartError
 from moonpool.sandboxes.zygote import ZygoteBackend
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
+from moonpool_wire.limits import CALLS_IN_FLIGHT_MAX
 from process_tree import descendants, descendants_of
 from sandboxes.probe import Probe, open_fds
 from security.backends import BACKENDS, opened
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from moonpool.bootstrap import App
+    from moonpool.core.audit import Journal
+    from moonpool.core.audit_records import AuditRecord
     from moonpool.core.envelope import Envelope
+    from moonpool.sandboxes.base import Stream
 
 pytestmark = pytest.mark.anyio
 
@@ -99,7 +108,7 @@ result = [invoke_sync("echo", "echo", {"n": n})["raw"]["structuredContent"]["n"]
 @pytest.mark.claim("C-CHAN-4")
 async def test_a_neighbour_completes_its_calls_and_the_host_stays_small() -> None:
     """One application for all attacks: what an earlier one left behind in the host would be noticed, too."""
-    async with open_app(ECHO) as app:
+    async with open_app(ECHO, shared=False) as app:  # a zygote more would stay
         await run(app, NEIGHBOUR)
         fds, resident = open_fds(), resident_bytes()
         for attack, code in WIRE_ATTACKS.items():
@@ -112,6 +121,78 @@ async def test_a_neighbour_completes_its_calls_and_the_host_stays_small() -> Non
             grown = resident_bytes() - resident
             assert grown < 256 * 1024 * 1024, f"{attack}: the host grew by {grown} bytes"
     assert open_fds() <= fds
+
+
+REFUSALS = "for number in range(1, 400): call(number, tool='nope')\nresult = 1"
+
+
+@pytest.mark.claim("C-CHAN-4")
+async def test_many_refused_calls_are_counted_exactly_and_not_written_one_by_one() -> None:
+    async with open_app(ECHO) as app:
+        floods = [asyncio.create_task(run(app, SPEAK + REFUSALS)) for _ in range(2)]
+        assert (await run(app, NEIGHBOUR)).data == [*range(20)]
+        for envelope in await asyncio.gather(*floods):
+            rows = [json.loads(row.body) for row in read_rows(journal_path(app.data), run_id=envelope.run_id)]
+            end = rows[-1]
+            counted = sum(sum(row["refused"].values()) for row in rows if row["kind"] == "calls_refused")
+            outcomes = sum(row["kind"] == "call_outcome" for row in rows)
+            assert outcomes + counted == end["calls"] + end["calls_refused"]
+            assert counted > 0
+            assert outcomes <= OWN_RECORDS_MAX + CALLS_IN_FLIGHT_MAX  # those under way at the end are cancelled
+
+
+LINES = 400_000
+FIRST = f"""
+import subprocess
+print('x' * 100_000)
+later = subprocess.Popen(['sh', '-c', 'sleep 0.2; exec seq {LINES}'])
+result = 1
+"""
+"""More than the envelope keeps, so that there is an artifact; then output that comes after `done`."""
+
+
+@pytest.mark.claim("C-CHAN-1")
+@pytest.mark.parametrize("name", sorted(BACKENDS))
+async def test_output_after_the_end_costs_the_session_nothing_and_is_the_next_executions(name: str) -> None:
+    heard: list[bytearray] = [bytearray(), bytearray()]
+
+    def hear(number: int) -> Callable[[Stream, bytes], None]:
+        return lambda _, data: heard[number].extend(data)
+
+    async with open_app(backend=name, limits="rlimits") as app:
+        app.runtime.journal = held = HeldJournal(app.runtime.journal)
+        session = app.runtime.session(app.ticket)
+        first = asyncio.create_task(session.execute(CodeRequest(code=FIRST.encode(), observer=hear(0))))
+        with anyio.fail_after(60):
+            await held.reached.wait()
+            sandbox: Any = session._sandbox
+            while sandbox._link.hears_pipes:  # until as much is kept as may be, and the rest waits in the pipe
+                await anyio.lowlevel.checkpoint()
+            held.go_on.set()
+            assert (await first).data == 1
+            second = await session.execute(CodeRequest(code=b"result = later.wait()", observer=hear(1)))
+        await session.close()
+    assert (second.error, second.data) == (None, 0)
+    assert bytes(heard[0] + heard[1]) == b"x" * 100_000 + b"\n" + b"".join(b"%d\n" % n for n in range(1, LINES + 1))
+    assert len(heard[1]) > 65_536
+
+
+class HeldJournal:
+    """A journal that waits before it records the first end of an execution."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self.reached, self.go_on = asyncio.Event(), asyncio.Event()
+
+    def record(self, entry: AuditRecord) -> Awaitable[None]:
+        if isinstance(entry, ExecutionEndRecord) and not self.reached.is_set():
+            self.reached.set()
+            return self._later(entry)
+        return self._journal.record(entry)
+
+    async def _later(self, entry: AuditRecord) -> None:
+        await self.go_on.wait()
+        await self._journal.record(entry)
 
 
 # --- ids, results and moments

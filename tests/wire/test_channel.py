@@ -94,6 +94,14 @@ def test_frames_are_counted_also_those_without_an_event() -> None:
     assert receiver.frames_received == 5
 
 
+def test_frames_that_are_not_wanted_yet_wait() -> None:
+    receiver = Channel(blob_bytes_max=WINDOW)
+    assert len(receiver.receive(message_frame() * 3, 2)) == 2
+    assert (receiver.has_frames, receiver.frames_received) == (True, 2)
+    assert len(receiver.receive(b"", 2)) == 1
+    assert (receiver.has_frames, receiver.frames_received) == (False, 3)
+
+
 def test_the_longest_head_passes_inline_and_with_a_blob() -> None:
     pair = Pair()
     head = b"h" * HEAD_BYTES_MAX

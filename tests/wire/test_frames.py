@@ -60,6 +60,28 @@ def test_what_is_buffered_is_the_part_of_one_frame() -> None:
     assert decoder.buffered_bytes == 6
 
 
+def test_frames_that_are_not_wanted_yet_wait() -> None:
+    sent = [(Kind.MESSAGE, b"a"), (Kind.BLOB_DATA, b""), (Kind.MESSAGE, b"c")]
+    decoder = FrameDecoder()
+    stream = b"".join(encode_frame(kind, payload) for kind, payload in sent)
+    assert not decoder.has_frame
+    assert decoder.feed(stream[:-1], 1) == sent[:1]
+    assert decoder.has_frame
+    assert decoder.feed(b"", 5) == sent[1:2]
+    assert not decoder.has_frame
+    assert decoder.feed(stream[-1:], 0) == []
+    assert decoder.has_frame
+    assert decoder.feed(b"") == sent[2:]
+
+
+def test_a_bad_word_behind_the_frames_that_were_wanted_is_refused_in_its_turn() -> None:
+    decoder = FrameDecoder()
+    assert decoder.feed(encode_frame(Kind.MESSAGE, b"fine") + b"HTTP", 1) == [(Kind.MESSAGE, b"fine")]
+    assert decoder.has_frame
+    with pytest.raises(WireError, match="frame of kind"):
+        decoder.feed(b"")
+
+
 def test_a_frame_of_ours_that_is_too_long_is_our_bug() -> None:
     with pytest.raises(AssertionError):
         encode_frame(Kind.MESSAGE, bytes(FRAME_BYTES_MAX + 1))

@@ -27,6 +27,7 @@ from moonpool.core.errors import HostUnfitError
 from moonpool.environments.resolve import resolve_environment
 from moonpool.runtime.approval_events import EventApprover
 from moonpool.runtime.approvals import Approvals
+from moonpool.runtime.artifacts import ArtifactLimits, Artifacts
 from moonpool.runtime.engine_sockets import refuse_shown
 from moonpool.runtime.journal_records import JournalRecords
 from moonpool.runtime.plans import Plans
@@ -158,7 +159,7 @@ async def assemble(
             road=ToolRoad(toolbox, journal=journal, redactor=redactor, witness=lessons),
             journal=journal,
             redactor=redactor,
-            artifacts=data / "private" / "artifacts",
+            artifacts=Artifacts(data / "private" / "artifacts", ArtifactLimits.of(settings)),
             sandbox_spec=spec,
             tokens=book,
             languages=await make_languages(found, data, environ),

@@ -17,6 +17,7 @@ from moonpool.bootstrap.tools import make_redactor
 from moonpool.core.errors import ConfigError, HostUnfitError
 from moonpool.core.recordings import RecordingError
 from moonpool.environments.resolve import resolve_environment
+from moonpool.runtime.artifacts import ArtifactLimits, Artifacts
 from moonpool.runtime.engine_sockets import refuse_shown
 from moonpool.runtime.process_marks import own_mark
 from moonpool.runtime.recording import RECORDED_SETTINGS
@@ -77,7 +78,7 @@ async def replay_run(
             backend=backend,
             journal=journal,
             redactor=make_redactor(settings, None),
-            artifacts=data / "private" / "artifacts",
+            artifacts=Artifacts(data / "private" / "artifacts", ArtifactLimits.of(settings)),
             sandbox_spec=spec,
             process=own_mark(),
             principal=local_principal(),

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from moonpool.broker.refused_calls import RefusedCalls
 from moonpool.broker.spending import Ledger, SessionMemory
 from moonpool.core.calls import ApprovalState
 from moonpool.core.languages import PYTHON
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from moonpool.broker.call_in_hand import Respondent
     from moonpool.broker.planned import PlanWatch
     from moonpool.broker.rehearsal import Rehearsal
+    from moonpool.core.calls import CallErrorType
     from moonpool.core.errors import MoonpoolError
     from moonpool.core.manifest import Manifest, ToolDefinition
 
@@ -102,7 +104,8 @@ class CallContext:
     plan: PlanWatch | None = None  # of an execution that runs under an approved plan
 
     calls: int = 0  # that entered the road
-    refused: int = 0  # that came after the end or above `calls_max`; of each kind only the first is recorded
+    refused: int = 0  # that never entered the road: after the end, above `calls_max`, unreadable, too many at once
+    refusals: RefusedCalls = field(default_factory=RefusedCalls)  # all that were refused before anybody was asked
     examples: int = 0  # that refusals have shown
     unknown: int = 0  # calls of tools that are not in the manifest, or with arguments that do not fit
     redactions: int = 0
@@ -118,7 +121,6 @@ class CallContext:
     low_budgets: list[str] = field(default_factory=list[str])  # that calls of this execution took to 80 %
     slots: asyncio.Semaphore = field(init=False)
     turns: asyncio.Semaphore = field(init=False)  # to ask for approval
-    refusals_recorded: set[str] = field(default_factory=set[str])
 
     def __post_init__(self) -> None:
         self.slots = asyncio.Semaphore(self.limits.concurrent_max)
@@ -149,6 +151,11 @@ class CallContext:
 
     def settle(self, state: ApprovalState) -> None:
         self.settled = max(self.settled, state, key=_SEVERITY.index)
+
+    def turn_away(self, kind: CallErrorType) -> None:
+        """A call was refused before it entered the road."""
+        self.refused += 1
+        self.refusals.count(kind)
 
     def end(self) -> None:
         """The execution is over; later calls are refused."""

@@ -83,6 +83,11 @@ class Passage:
         return "destroys" in self.session.policy.does(self.resolved)
 
     @property
+    def stopped_early(self) -> bool:
+        """Whether the call got no further than to policy: nobody was asked, no server called, no placeholder given."""
+        return self.decision is None or self.decision.verdict is Verdict.DENY
+
+    @property
     def resolved(self) -> ToolDefinition:
         assert self.tool is not None, "resolve comes first"
         return self.tool

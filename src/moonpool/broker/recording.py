@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.phrases import storable
 from moonpool.broker.redaction import Tally
-from moonpool.core.audit_records import CallIntentRecord, CallOutcomeRecord, time_stamp
+from moonpool.core.audit_records import CallIntentRecord, CallOutcomeRecord, CallsRefusedRecord, time_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from moonpool.broker.context import CallContext
     from moonpool.broker.passage import Passage
     from moonpool.broker.redaction import Redactor
     from moonpool.core.audit import Journal
@@ -91,5 +92,27 @@ class CallRecorder:
         )
         return self._journal.record(record)
 
+    def count_refused(self, passage: Passage, error: CallError) -> None:
+        """Count a refused call that has no record of its own, and put counts on record when they are many."""
+        assert not passage.recorded, "a call is recorded once"
+        passage.recorded = True
+        session = passage.session
+        session.refusals.count(error.type, self._name(passage.name) if passage.tool is not None else "")
+        if session.refusals.is_due:
+            self._journal.record(refused_record(session))
+
     def _name(self, text: str) -> str:
         return self._redactor.text(storable(text), Tally())[:_NAME_LENGTH_MAX]
+
+
+def refused_record(session: CallContext) -> CallsRefusedRecord:
+    """What was counted of the execution's refused calls since this was last asked."""
+    return CallsRefusedRecord(
+        run_id=session.run_id,
+        trace_id=session.trace_id,
+        at=time_stamp(datetime.now(UTC)),
+        principal=storable(session.principal),
+        session_id=session.session_id,
+        code_digest=session.code_digest,
+        refused=session.refusals.take(),
+    )

@@ -7,7 +7,8 @@ run calls that may change something leave the road after decide (`rehearsal`); u
 stop there and end the execution (`planned`).
 
 INVARIANT: each call that enters the road is recorded exactly once, also when a stage fails or is cancelled. Only calls
-after the end of their execution and calls above its limit are counted instead, after the first of their kind.
+that the broker refuses by itself are counted instead, by kind, after the first hundred of an execution
+(`refused_calls`).
 INVARIANT: what a call takes from budgets is reserved as it is decided, and labels of a result are taken in before its
 code gets it; see `spending`.
 INVARIANT: the intent of a call that may change something is durable before it leaves; the outcome of every call is
@@ -88,6 +89,8 @@ class ToolRoad:
                 error = await self._travel(passage)
             except Refusal as refusal:
                 error = refusal.error
+                if passage.stopped_early and not session.refusals.has_own_record():
+                    return self._count(passage, error)
             return await self._record(passage, error)
         except asyncio.CancelledError:
             self._record_without_waiting(passage, None, error_type=CANCELLED)
@@ -130,12 +133,13 @@ class ToolRoad:
         else:
             session.calls += 1
             return None
+        error = CallError(type=kind, message=problem)
         session.refused += 1
-        error = self._shown(passage, CallError(type=kind, message=problem))
-        if kind not in session.refusals_recorded:  # a loop of refused calls must not fill the disk
-            session.refusals_recorded.add(kind)
-            self._record_without_waiting(passage, error)
-        return ToolCallOutcome(error=error, duration_ms=passage.duration_ms)
+        if not session.refusals.has_own_record():
+            return self._count(passage, error)
+        error = self._shown(passage, error)
+        self._record_without_waiting(passage, error)
+        return _outcome(passage, error, None)
 
     async def _denial(self, passage: Passage, decision: Decision) -> Refusal:
         passing = decision.room_in_s is not None
@@ -268,6 +272,17 @@ class ToolRoad:
             tell(self._witness, passage)
         return _outcome(passage, error, arrival)
 
+    def _count(self, passage: Passage, error: CallError) -> ToolCallOutcome:
+        """Answer one of many refused calls: it is counted, not recorded, and waits for no disk."""
+        session, error = passage.session, self._shown(passage, error)
+        session.failed += 1
+        session.redactions += passage.tally.total()
+        try:
+            self._recorder.count_refused(passage, error)
+        except JournalError as exc:  # nothing was called, and the end of the execution cannot be recorded either
+            _log.error("the record of refused tool calls is lost: %s", exc)
+        return _outcome(passage, error, None)
+
     def _record_without_waiting(self, passage: Passage, error: CallError | None, *, error_type: str = "") -> None:
         """Hand the record over: whoever cancels, or calls too late, does not wait for a disk."""
         if passage.recorded:
@@ -302,6 +317,7 @@ def _outcome(passage: Passage, error: CallError | None, arrival: Arrival | None)
         raw=arrival.raw if arrival else None,
         data_from=arrival.data_from if arrival and error is None else None,
         approval=passage.approval,
+        refused=error is not None and passage.stopped_early,
         duration_ms=passage.duration_ms,
         redactions=passage.tally.total(),
         warnings=passage.all_warnings,

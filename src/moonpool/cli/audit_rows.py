@@ -78,6 +78,10 @@ def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[s
     kind = str(record.get("kind", ""))
     what = f"{record.get('server_id', '')}.{record.get('tool_name', '')}" if kind.startswith("call_") else kind
     what = f"{what} (intent)" if kind == "call_intent" else what
+    if kind == "calls_refused":
+        refused = record.get("refused")
+        counts = refused.items() if isinstance(refused, dict) else ()
+        what = "more refused calls: " + ", ".join(f"{count} {name}" for name, count in counts)
     if kind == "standing_answer":
         what = f"standing answer {record.get('what')} by {record.get('approver')}"
     if kind == "file_transfer":
@@ -97,6 +101,8 @@ def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[s
     if kind == "question":
         who = record.get("answerer") or record.get("why")
         outcome = f"{record.get('answer')} ({who})" if who else str(record.get("answer"))
+    if kind == "calls_refused":
+        outcome = "refused"
     if kind == _START and (state := states[str(record.get("run_id"))]) is not State.ENDED:
         outcome = str(state)
     duration = record.get("duration_ms")

@@ -1,7 +1,8 @@
 """Records of the audit trail, a frozen type per kind. Pure.
 
 Every execution leaves a start and an end record, every tool call one outcome record, and every call that may change
-something an intent record before it leaves (H-058). Every change of the library leaves both; every transfer of a file,
+something an intent record before it leaves (H-058). Of many refused calls the first leave one each, the others one that
+counts them. Every change of the library leaves both; every transfer of a file,
 every change of a tool, every question of a server that may be passed on, every standing answer and every connection of
 a model leaves one.
 Records hold digests, sizes and names, never values: no argument, no result, no secret. How they are kept and chained:
@@ -103,6 +104,20 @@ class CallOutcomeRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallsRefusedRecord:
+    """Calls of one execution that were refused before anybody was asked and have no record of their own."""
+
+    kind: ClassVar[str] = "calls_refused"
+    run_id: str
+    trace_id: str
+    at: str
+    principal: str
+    session_id: str
+    code_digest: str
+    refused: Mapping[str, int]  # error type, and the tool if there is one: `PolicyDenied github.delete_repo` -> count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionRecord:
     """A server asked something while it worked on a call: a form, an address, sampling. Not a word of it is kept."""
 
@@ -139,7 +154,7 @@ class ExecutionEndRecord:
     code_digest: str
     duration_ms: float
     calls: int
-    calls_refused: int
+    calls_refused: int  # that never entered the road: after the end, too many, unreadable
     approval: str
     error_type: str
     output_digest: str
@@ -285,6 +300,7 @@ AuditRecord: TypeAlias = (
     ExecutionStartRecord
     | CallIntentRecord
     | CallOutcomeRecord
+    | CallsRefusedRecord
     | QuestionRecord
     | ExecutionEndRecord
     | FileTransferRecord

@@ -82,6 +82,7 @@ class ToolCallOutcome:
     error: CallError | None = None
     raw: JsonObject | None = None  # the upstream's CallToolResult after redaction
     data_from: DataFrom | None = None
+    refused: bool = False  # by the broker, before anybody was asked or called
     approval: ApprovalState = ApprovalState.NOT_REQUIRED
     duration_ms: float = 0.0
     redactions: int = 0

@@ -145,6 +145,7 @@ def summary(records: Sequence[JsonValue]) -> JsonObject:
     questions: list[JsonValue] = [
         {name: one.get(name, "") for name in _QUESTION} for one in by_kind.get("question", [])
     ]
+    refused: list[JsonValue] = [one.get("refused", {}) for one in by_kind.get("calls_refused", [])]
     nothing: JsonObject = {}
     first, last = next(iter(_objects(records)), nothing), next(iter(_objects(records[::-1])), nothing)
     return {
@@ -164,6 +165,7 @@ def summary(records: Sequence[JsonValue]) -> JsonObject:
             if call.get("approval") not in {_UNASKED, ""}
         ],
         **({"questions": questions} if questions else {}),
+        **({"refused_calls": refused} if refused else {}),
         "chain": {
             "first": {"seq": first.get("seq", 0), "hash": first.get("hash", "")},
             "last": {"seq": last.get("seq", 0), "hash": last.get("hash", "")},

@@ -1,7 +1,8 @@
 """The tool calls of one execution: taken off the channel, bounded, passed down the broker's road, answered once.
 
 INVARIANT: no call enters the road before the code was sent or after the execution ended, and `settle` leaves none.
-SECURITY: calls are answered by the id the host remembers; a reply is sent once per id, to the sandbox that asked.
+SECURITY: calls are answered by the id the host remembers; a reply is sent once per id, to the sandbox that asked. A
+call that is refused costs the host more than the guest, so the sandbox is told of each (`count_refused_call`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ class ToolCalls(Protocol):
 
     async def pass_call(self, spec: ToolCallSpec) -> ToolCallOutcome:
         """Take one call down the road. Never raises for a failing tool."""
+        ...
+
+    def turn_away(self, kind: CallErrorType) -> None:
+        """Count a call that was refused before it entered the road."""
         ...
 
 
@@ -81,7 +86,8 @@ class CallsOfExecution:
     def answer_too_large(self, call_id: int) -> None:
         """The guest could not take the reply."""
         problem = "the tool's result is larger than a sandbox accepts; ask the tool for less"
-        self._refuse(call_id, CallError(type=CallErrorType.OUTPUT_TOO_LARGE, message=problem))
+        error = CallError(type=CallErrorType.OUTPUT_TOO_LARGE, message=problem)
+        self._answer(call_id, ToolCallOutcome(error=error))
 
     def start(self, message: ToolCall, body: bytes) -> None:
         """Take up a call that came over the channel."""
@@ -129,7 +135,7 @@ class CallsOfExecution:
         else:
             arguments = parse_arguments(body)
         if isinstance(arguments, str):
-            return ToolCallOutcome(error=CallError(type=CallErrorType.VALIDATION_ERROR, message=arguments))
+            return self._turn_away(CallError(type=CallErrorType.VALIDATION_ERROR, message=arguments))
         spec = ToolCallSpec(
             run_id=self._run_id,
             call_id=message.id,
@@ -138,7 +144,10 @@ class CallsOfExecution:
             arguments=arguments,
             code_line=message.line,
         )
-        return await self._road.pass_call(spec)
+        outcome = await self._road.pass_call(spec)
+        if outcome.refused:
+            self._sandbox.count_refused_call()
+        return outcome
 
     def _reply(self, call_id: int, body: bytes) -> None:
         try:
@@ -147,7 +156,16 @@ class CallsOfExecution:
             pass  # nobody is there to hear it; the call itself is on record
 
     def _refuse(self, call_id: int, error: CallError) -> None:
-        self._reply(call_id, _encode(reply_of(ToolCallOutcome(error=error))))
+        self._answer(call_id, self._turn_away(error))
+
+    def _turn_away(self, error: CallError) -> ToolCallOutcome:
+        """Of a call that does not enter the road: count it, and have its sandbox slow down if there are many."""
+        self._road.turn_away(error.type)
+        self._sandbox.count_refused_call()
+        return ToolCallOutcome(error=error)
+
+    def _answer(self, call_id: int, outcome: ToolCallOutcome) -> None:
+        self._reply(call_id, _encode(reply_of(outcome)))
 
 
 async def _ended(tasks: list[asyncio.Task[None]]) -> None:

@@ -7,7 +7,7 @@ end (interrupt, grace, kill). `moonpool.runtime.report` makes the envelope of wh
 Neighbours: `execution_spec` is what goes in and comes out, `calls_of_execution` answers its tool calls.
 
 INVARIANT: `run` returns exactly once, with every call settled or cancelled; nothing of this execution goes on
-afterwards.
+afterwards. From the moment it has ended it hears nothing: what code that is left says then is kept for the next one.
 """
 
 from __future__ import annotations
@@ -184,3 +184,4 @@ class Execution:
                     tape_divergence=divergence,
                 )
             )
+            self._sandbox.detach()

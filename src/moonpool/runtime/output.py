@@ -1,13 +1,16 @@
 """What is kept of what code prints: three sizes (DESIGN §3).
 
 All of it streams to observers; the envelope keeps the head and the tail; what exceeds that goes to an artifact file as
-a whole. More than the artifact may hold ends the execution.
+a whole, as long as `moonpool.runtime.artifacts` grants it room. More than a stream may hold ends the execution.
 
 SECURITY: every byte passes the redactor first; nothing else here sees the text.
+INVARIANT: `feed` never raises, whatever the disk or an observer does, and also after the end: who feeds is the event
+loop, which has bytes of the channel in its hand.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -15,12 +18,26 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
+_log = logging.getLogger(__name__)
+
 
 class ChunkRedactor(Protocol):
     """Redacts a stream of chunks; a secret cut in two is held back until it is whole."""
 
     def feed(self, chunk: bytes) -> bytes: ...
     def finish(self) -> bytes: ...
+
+
+class ArtifactRoom(Protocol):
+    """What an artifact may take (`moonpool.runtime.artifacts.ArtifactsOfRun`)."""
+
+    def grant(self, count: int) -> str:
+        """Count bytes that are about to be written; or say why they may not be."""
+        ...
+
+    def give_back(self, count: int) -> None:
+        """The file is gone."""
+        ...
 
 
 class StreamKeeper:
@@ -33,14 +50,18 @@ class StreamKeeper:
         kept_bytes_max: int,
         artifact: Path,
         artifact_bytes_max: int,
+        room: ArtifactRoom,
         observer: Callable[[bytes], None] | None,
     ) -> None:
         self._redactor = redactor
         self._kept_bytes_max = kept_bytes_max
         self._artifact_path = artifact
         self._artifact_bytes_max = artifact_bytes_max
+        self._room = room
         self._observer = observer
         self._artifact: BinaryIO | None = None
+        self._granted = 0  # bytes that the artifact has, or was to have
+        self._finished = False
         self._unwritable = ""  # why the artifact does not hold everything
         self._head = bytearray()
         self._tail = bytearray()
@@ -53,12 +74,16 @@ class StreamKeeper:
         return self.total_bytes > self._kept_bytes_max
 
     def feed(self, data: bytes) -> None:
-        """Take bytes as the guest wrote them."""
-        self._keep(self._redactor.feed(data))
+        """Take bytes as the guest wrote them. Nothing is taken after `finish`."""
+        if not self._finished:
+            self._keep(self._redactor.feed(data))
 
     def finish(self) -> None:
-        """Nothing more will come."""
+        """Nothing more will come. Idempotent."""
+        if self._finished:
+            return
         self._keep(self._redactor.finish())
+        self._finished = True
         if self._artifact is not None:
             self._artifact.close()
 
@@ -70,22 +95,48 @@ class StreamKeeper:
             self.overflowed = True
             data = data[: max(0, room)]
         self.total_bytes += len(data)
-        if self._observer is not None and data:
-            self._observer(data)
         if self.exceeds and not self._unwritable:
-            self._write(data)
+            self._write(data if self._artifact is not None else bytes(self._head) + data)
         self._keep_ends(data)
+        if data:
+            self._show(data)
+
+    def _show(self, data: bytes) -> None:
+        if self._observer is not None:
+            try:
+                self._observer(data)
+            except Exception:  # noqa: BLE001
+                self._observer = None
+                _log.exception("whoever hears the output of an execution failed, and hears no more of it")
 
     def _write(self, data: bytes) -> None:
-        """INVARIANT: a full disk loses the artifact, never the execution: whoever feeds is a callback of the loop."""
+        """INVARIANT: a full disk, or a quota, loses the artifact, never the execution."""
+        if why := self._room.grant(len(data)):
+            self._give_up(why)
+            return
+        self._granted += len(data)
         try:
             if self._artifact is None:
                 self._artifact_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 self._artifact = self._artifact_path.open("wb", buffering=0)
-                _write_all(self._artifact, bytes(self._head))
             _write_all(self._artifact, data)
         except OSError as error:
-            self._unwritable = error.strerror or "the disk failed"
+            self._give_up(error.strerror or "the disk failed")
+
+    def _give_up(self, why: str) -> None:
+        """Keep no artifact. A part of one is removed: it would be taken for the whole, and takes room."""
+        self._unwritable = why
+        try:
+            if self._artifact is not None:
+                self._artifact.close()
+                self._artifact_path.unlink(missing_ok=True)
+                self._artifact_path.parent.rmdir()  # unless the other stream's is there
+        except OSError as error:
+            if self._artifact_path.exists():
+                _log.warning("a part of an artifact could not be removed: %s", error.strerror)
+        self._artifact = None
+        self._room.give_back(self._granted)
+        self._granted = 0
 
     def _keep_ends(self, data: bytes) -> None:
         room = self._kept_bytes_max - len(self._head)

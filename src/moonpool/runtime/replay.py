@@ -84,7 +84,6 @@ class Replayer:
                 if report.end is ReplayEnd.DIVERGED:
                     why = f"execution {one.recording.header.run_id}, which came before in its session, diverged"
                     return replace(report, run_id=header.run_id, notes=(*report.notes, why))
-                sandbox.detach()
             return await self._one(sandbox, self._source.target, self._request.code)
         finally:
             await sandbox.close()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from moonpool.core.audit import Journal
     from moonpool.core.policy import CallFacts
     from moonpool.core.recordings import RecordedInput
+    from moonpool.runtime.artifacts import Artifacts
     from moonpool.runtime.token_book import TokenBook
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
     from moonpool.settings import Settings
@@ -37,7 +38,7 @@ class ReplayParts:
     backend: SandboxBackend
     journal: Journal
     redactor: Redactor
-    artifacts: Path
+    artifacts: Artifacts
     sandbox_spec: SandboxSpec
     process: str
     principal: str

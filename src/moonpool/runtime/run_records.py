@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import moonpool
+from moonpool.broker.recording import refused_record
 from moonpool.core.audit_records import ExecutionEndRecord, ExecutionStartRecord, time_stamp
 from moonpool.core.envelope import Envelope
 from moonpool.core.json import digest_bytes, digest_json
@@ -132,8 +133,10 @@ class RunRecords:
         )
 
     async def end(self, envelope: Envelope, *, output_bytes: int) -> None:
-        """Record the end."""
+        """Record the end, and before it how many calls were refused that have no record of their own."""
         context = self.context
+        if context is not None and (refused := refused_record(context)).refused:
+            await self._runtime.journal.record(refused)
         await self._runtime.journal.record(
             ExecutionEndRecord(
                 run_id=self.run_id,

@@ -20,7 +20,6 @@ from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.json import JsonValue
 from moonpool.core.languages import PYTHON
 from moonpool.runtime import report
-from moonpool.runtime.artifacts import remove_oldest
 from moonpool.runtime.execution import Execution
 from moonpool.runtime.execution_spec import ExecutionSpec
 from moonpool.runtime.output import StreamKeeper
@@ -37,9 +36,10 @@ if TYPE_CHECKING:
     from moonpool.broker.call_in_hand import Respondent
     from moonpool.broker.planned import PlanWatch
     from moonpool.broker.spending import SessionMemory
-    from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
+    from moonpool.core.calls import CallErrorType, ToolCallOutcome, ToolCallSpec
     from moonpool.core.plans import Plan
     from moonpool.core.recordings import RecordedInput
+    from moonpool.runtime.artifacts import ArtifactsOfRun
     from moonpool.runtime.disclosure import Disclosure
     from moonpool.runtime.execution_spec import ExecutionOutcome
     from moonpool.runtime.recording import RunRecording
@@ -189,7 +189,8 @@ class Run:
             record_tape=self._runtime.recorder is not None and self._request.language == PYTHON,
             tape=self._request.tape,
         )
-        keepers = {stream: self._keeper(stream) for stream in Stream}
+        room = self._runtime.artifacts.of_run(self.run_id, self._records.session_id)
+        keepers = {stream: self._keeper(stream, room) for stream in Stream}
         execution = self._execution = Execution(sandbox, spec, self, keepers)
         context = self._records.context = self._ticket.make_context(
             RunFacts(
@@ -237,6 +238,7 @@ class Run:
             raise
         finally:
             context.end()
+            self._runtime.artifacts.close(self.run_id)
         self._records.code_ends()
         return await finish(self._finish(outcome, spec, keepers, recorded))
 
@@ -250,6 +252,11 @@ class Run:
         outcome = await self._runtime.road.pass_call(spec, context)
         self._recording.answered(seq, outcome)
         return outcome
+
+    def turn_away(self, kind: CallErrorType) -> None:
+        """Count a call that did not get onto the road."""
+        if self._records.context is not None:
+            self._records.context.turn_away(kind)
 
     async def failed_to_start(self, error: ExecutionError, tools: ToolSnapshot | None) -> Envelope:
         """An execution whose sandbox did not come up ends in an envelope like any other."""
@@ -295,14 +302,15 @@ class Run:
         if recording is not None:
             recording.ended(envelope, forced=forced, tape=tape)
 
-    def _keeper(self, stream: Stream) -> StreamKeeper:
+    def _keeper(self, stream: Stream, room: ArtifactsOfRun) -> StreamKeeper:
         settings, observer = self._runtime.settings, self._request.observer
         kept = settings.stdout_bytes_max if stream is Stream.STDOUT else settings.stderr_bytes_max
         return StreamKeeper(
             self._runtime.redactor.stream(),
             kept_bytes_max=kept,
-            artifact=self._runtime.artifacts / self.run_id / stream.name.lower(),
+            artifact=room.path(stream.name.lower()),
             artifact_bytes_max=settings.artifact_bytes_max,
+            room=room,
             observer=None if observer is None else lambda data: observer(stream, data),
         )
 
@@ -327,7 +335,7 @@ class Run:
             kind, message = (redactor.text(text, tally) for text in (error.type, error.message))
             error = ExecutionError(type=kind, message=message, retryable=error.retryable)
         if any(keeper.exceeds for keeper in keepers.values()):
-            await asyncio.to_thread(remove_oldest, self._runtime.artifacts)
+            await self._runtime.artifacts.make_room()
         tokens = await self._runtime.tokens.figures(self._tools, self._request.connection)
 
         def blanked(text: str) -> str:

@@ -34,11 +34,11 @@ from moonpool.sandboxes.base import TreeRef
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-    from pathlib import Path
 
     from moonpool.broker.redaction import Redactor
     from moonpool.core.audit import Journal
     from moonpool.core.envelope import Envelope
+    from moonpool.runtime.artifacts import Artifacts
     from moonpool.runtime.plans import Plans
     from moonpool.runtime.recording import Recorder
     from moonpool.runtime.surroundings import Road
@@ -63,7 +63,7 @@ class Runtime:
     road: Road
     journal: Journal
     redactor: Redactor
-    artifacts: Path
+    artifacts: Artifacts
     sandbox_spec: SandboxSpec
     tokens: TokenBook = field(default_factory=TokenBook)
     languages: Languages = field(default_factory=Languages)
@@ -97,6 +97,7 @@ class Runtime:
     def forget(self, session: Session) -> None:
         """Drop a closed session."""
         self._sessions.discard(session)
+        self.artifacts.forget(session.session_id)
 
     def _close_soon(self, session: Session) -> None:
         """Discard a sandbox without letting the caller wait for its end."""
@@ -237,8 +238,6 @@ class Session:
         )
         if sandbox.has_ended:
             self._sandbox = None
-        else:
-            sandbox.detach()
         return envelope
 
     async def _ready_under_plan(self, request: CodeRequest, plan_id: str, run: Run) -> tuple[Sandbox, ToolSnapshot]:

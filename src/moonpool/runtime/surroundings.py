@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from moonpool.broker.context import CallContext
     from moonpool.broker.redaction import Redactor
     from moonpool.core.audit import Journal
     from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
+    from moonpool.runtime.artifacts import Artifacts
     from moonpool.runtime.plans import Plans
     from moonpool.runtime.recording import Recorder
     from moonpool.runtime.token_book import TokenBook
@@ -36,7 +35,7 @@ class Surroundings(Protocol):
     @property
     def redactor(self) -> Redactor: ...
     @property
-    def artifacts(self) -> Path: ...
+    def artifacts(self) -> Artifacts: ...
     @property
     def sandbox_spec(self) -> SandboxSpec: ...
     @property

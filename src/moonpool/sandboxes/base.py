@@ -165,7 +165,7 @@ class ExitOutcome:
 
 
 class GuestSink(Protocol):
-    """What the owner of a sandbox hears. Called on the event loop; must not block."""
+    """What the owner of a sandbox hears. Called on the event loop; must neither block nor raise."""
 
     def on_output(self, stream: Stream, data: bytes) -> None:
         """Bytes that the guest wrote, in order per stream."""
@@ -211,7 +211,14 @@ class Sandbox(Protocol):
         ...
 
     def detach(self) -> None:
-        """Nobody hears this sandbox for now; a little of what comes is kept for the next one, the rest is not read."""
+        """Nobody hears this sandbox for now; a little of what comes is kept for the next one, the rest is not read.
+
+        Idempotent, and allowed inside a call of the sink.
+        """
+        ...
+
+    def count_refused_call(self) -> None:
+        """A tool call of its code was refused. Above some of these a second what it sends is read later."""
         ...
 
     def send(self, message: HostMessage, body: bytes = b"") -> None:

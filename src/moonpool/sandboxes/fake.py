@@ -151,9 +151,10 @@ class FakeSandbox:
             sink.on_exit(self._exited.result())
 
     def detach(self) -> None:
-        self._sink = Backlog()
-        if self._exited.done():
-            self._sink.ended = self._exited.result()
+        self.attach(Backlog())
+
+    def count_refused_call(self) -> None:
+        """Nothing is read here, so nothing is slowed down."""
 
     def send(self, message: HostMessage, body: bytes = b"") -> None:
         if self._exited.done():

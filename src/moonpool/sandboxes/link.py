@@ -1,24 +1,28 @@
 """The host's end of one sandbox: channel, two pipes and a pidfd, on the event loop.
 
 Reads are driven by the loop; nothing here waits. The order that a `GuestSink` is promised is kept in one place
-(`_drain_pipes` before every message). Writes never block: what the guest does not read is queued, and a guest that lets
-too much pile up is discarded. A pipe that nobody hears is read until a little is kept (`Backlog`), then no more: what
-the guest writes beyond that waits in the pipe, and so does who writes it, until somebody is attached.
+(`_drain_pipes` before every message). In one turn of the loop a few frames of each sandbox are handled, so that its
+neighbours' come in between, whatever was read at once. Writes never block: what the guest does not read is queued, and
+a guest that lets too much pile up is discarded. A pipe that nobody hears is read until a little is kept (`Backlog`),
+then no more: what the guest writes beyond that waits in the pipe, and so does who writes it, until somebody is
+attached.
 
 SECURITY: the guest's bytes pass `Channel` (sizes, states), `decode_guest` (types, bounds) and a token bucket. A
 violation ends the sandbox and is reported in its outcome. The channel is read with recv(), never recvmsg(): the Linux
 kernel drops descriptors that a guest attaches.
+INVARIANT: bytes that were read are handled, also when a sink raises: half a frame lost would make the next one an
+honest guest's violation.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec
 
 from moonpool.sandboxes.backlog import Backlog
 from moonpool.sandboxes.base import ExitCause, ExitOutcome
-from moonpool.sandboxes.messages import InvalidMessage, check_body, decode_guest, decode_host, encode
+from moonpool.sandboxes.messages import InvalidMessage, Output, check_body, decode_guest, decode_host, encode
 from moonpool.sandboxes.unread import UnreadBudget
 from moonpool_wire.channel import Channel, Message
 from moonpool_wire.frames import WireError
@@ -30,6 +34,8 @@ from moonpool_wire.limits import (
     MESSAGES_PER_SECOND_MAX,
     RECEIVED_BYTES_BURST_MAX,
     RECEIVED_BYTES_PER_SECOND_MAX,
+    REFUSED_CALLS_BURST_MAX,
+    REFUSED_CALLS_PER_SECOND_MAX,
 )
 from moonpool_wire.ratelimit import TokenBucket
 
@@ -40,8 +46,10 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import GuestSink, Stream
     from moonpool.sandboxes.messages import HostMessage
 
+_What = ParamSpec("_What")
+
 _READ_BYTES = 65_536  # a whole pipe; below malloc's mmap threshold, so that a read costs one system call
-_DENSE_COUNT, _DENSE_BYTES = 64, 4096  # after a read of so many frames the next one is small, and the loop goes on
+FRAMES_PER_TURN_MAX = 32  # a call costs the loop up to 0.3 ms, so a neighbour waits 10 ms for each that floods
 _PIPE_BYTES_MAX = 1_048_576  # the Linux kernel's pipe-max-size for an ordinary process
 _UNREAD_BYTES_MAX = 160 * 1024 * 1024  # two of the largest results; more means the guest does not read
 _QUEUED_BYTES_MAX = 512 * 1024 * 1024  # blobs without credit: many calls at once may return much before the guest reads
@@ -73,7 +81,7 @@ class GuestLink:
         self._frames = TokenBucket(rate=FRAMES_PER_SECOND_MAX, burst=FRAMES_BURST_MAX)
         self._messages = TokenBucket(rate=MESSAGES_PER_SECOND_MAX, burst=MESSAGES_BURST_MAX)
         self._bytes = TokenBucket(rate=RECEIVED_BYTES_PER_SECOND_MAX, burst=RECEIVED_BYTES_BURST_MAX)
-        self._read_bytes = _READ_BYTES
+        self._refused = TokenBucket(rate=REFUSED_CALLS_PER_SECOND_MAX, burst=REFUSED_CALLS_BURST_MAX)
         self._unsent = bytearray()
         self._unread = unread or UnreadBudget()
         self._sink: GuestSink = Backlog()
@@ -81,7 +89,10 @@ class GuestLink:
         self.violation: str | None = None
         self._channel_open = True
         self._outcome: ExitOutcome | None = None
+        self._rest_until = 0.0  # nothing more is handled before
+        self._reads = True  # the channel; else `_go_on` is scheduled
         self._loop.add_reader(self._fd, self._on_channel)
+        self._has_pipes = bool(pipes)
         self._hears = False  # whether the pipes are read
         for fd in self._pipes.values():
             os.set_blocking(fd, False)
@@ -97,10 +108,14 @@ class GuestLink:
         self._read_or_pause()
 
     def detach(self) -> None:
-        """Keep what comes for the next owner."""
-        self._sink = Backlog()
-        self._sink.ended = self._outcome
-        self._read_or_pause()
+        """Keep what comes for the next owner. Idempotent: what was kept already stays."""
+        self.attach(Backlog())
+
+    def count_refused_call(self) -> None:
+        """A call was refused that cost the host more than the guest: above some of these its channel is read later."""
+        wait_s = self._refused.take(1, self._loop.time())
+        if wait_s > 0 and self._channel_open:
+            self._rest(wait_s)
 
     @property
     def hears_pipes(self) -> bool:
@@ -174,7 +189,7 @@ class GuestLink:
 
     def _on_channel(self) -> None:
         try:
-            data = self._socket.recv(self._read_bytes)
+            data = self._socket.recv(_READ_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -184,14 +199,18 @@ class GuestLink:
             self._loop.call_later(_CLOSED_GRACE_S, self._expect_end)
             return
         self._drain_pipes()
+        self._take_turn(data)
+
+    def _take_turn(self, data: bytes) -> None:
+        """Handle a few frames. SECURITY: more at once and neighbours would wait for all that one guest says."""
         frames_before = self._channel.frames_received
         try:
-            events = self._channel.receive(data)
+            events = self._channel.receive(data, FRAMES_PER_TURN_MAX)
             for event in events:
                 if isinstance(event, Message):
                     self._hand_over(event)
                 else:
-                    self._sink.on_refused(decode_host(event.head))
+                    self._tell(self._sink.on_refused, decode_host(event.head))
         except (WireError, InvalidMessage) as error:
             self._violate(str(error))
             return
@@ -202,31 +221,57 @@ class GuestLink:
     def _hand_over(self, event: Message) -> None:
         message = decode_guest(event.head)
         check_body(message, event.body)
-        self._sink.on_message(message, event.body)
+        if isinstance(message, Output) and self._has_pipes:  # SECURITY: it costs more there, and no pipe ever fills
+            raise InvalidMessage("it sent output as a message, though it has pipes")
+        self._tell(self._sink.on_message, message, event.body)
+
+    def _tell(self, hear: Callable[_What, None], *what: _What.args, **named: _What.kwargs) -> None:
+        """What a sink raises is a bug of ours, which is no reason to lose what was read after it."""
+        try:
+            hear(*what, **named)
+        except Exception as error:  # noqa: BLE001
+            context = {"message": "what a sandbox said was not heard; this is a bug in Moonpool", "exception": error}
+            self._loop.call_exception_handler(context)
 
     def _slow_down(self, frames: int, messages: int, size: int) -> None:
         """Back-pressure: a guest that sends too much waits, its neighbours do not notice.
 
-        SECURITY: frames, messages and bytes are counted apart, because they cost the loop different things: a chunk
-        is copied, a message is decoded and answered (0.1 ms), every byte is hashed.
+        SECURITY: frames, messages, bytes and refused calls are counted apart, because they cost the loop different
+        things: a chunk is copied, a message is decoded, every byte is hashed, a refused call goes down the road.
         """
-        self._read_bytes = _DENSE_BYTES if frames > _DENSE_COUNT else _READ_BYTES
+        if not self._channel_open:
+            return
         now = self._loop.time()
         wait_s = max(
             self._frames.take(max(1, frames), now), self._messages.take(messages, now), self._bytes.take(size, now)
         )
-        if wait_s > 0 and self._channel_open:
+        if wait_s > 0 or self._channel.has_frames:
+            self._rest(wait_s)
+
+    def _rest(self, wait_s: float) -> None:
+        """Handle nothing more of the channel for so long, and at least until the loop's next turn."""
+        self._rest_until = max(self._rest_until, self._loop.time() + wait_s)
+        if self._reads:
+            self._reads = False
             self._loop.remove_reader(self._fd)
-            self._loop.call_later(wait_s, self._resume_reading)
+            self._loop.call_soon(self._go_on)
 
     def _expect_end(self) -> None:
         """A process that ends closes its channel; one that only closes the channel could never be heard again."""
         if self._outcome is None:
             self._violate("it closed the channel and lives on")
 
-    def _resume_reading(self) -> None:
-        if self._channel_open:
+    def _go_on(self) -> None:
+        if not self._channel_open:
+            return
+        wait_s = self._rest_until - self._loop.time()
+        if wait_s <= 0 and self._channel.has_frames:
+            self._take_turn(b"")
+        elif wait_s <= 0:
+            self._reads = True
             self._loop.add_reader(self._fd, self._on_channel)
+            return
+        self._loop.call_later(max(0.0, wait_s), self._go_on)
 
     def _drain_pipes(self) -> None:
         """Deliver all that was written before now. A pipe holds 64 KiB, or 1 MiB at most if the guest enlarged it."""
@@ -247,7 +292,7 @@ class GuestLink:
         except OSError:
             data = b""
         if data:
-            self._sink.on_output(stream, data)
+            self._tell(self._sink.on_output, stream, data)
             self._read_or_pause()
         else:
             self._close_pipe(stream)
@@ -274,24 +319,22 @@ class GuestLink:
         self._drain_pipes()
         sink = self._sink
         self.close()
-        sink.on_exit(outcome)
+        self._tell(sink.on_exit, outcome)
 
     def _read_channel_to_end(self) -> None:
         """Read until the socket is empty or closed; the peer is gone, so this ends."""
+        data = b""  # first what was read already and waits for its turn
         for _ in range(1024):
-            try:
-                data = self._socket.recv(_READ_BYTES)
-            except OSError:
-                break
-            if not data:
-                break
-            self._drain_pipes()
             try:
                 for event in self._channel.receive(data):
                     if isinstance(event, Message):
                         self._hand_over(event)
-            except (WireError, InvalidMessage):
+                data = self._socket.recv(_READ_BYTES)
+            except (OSError, WireError, InvalidMessage):
                 break  # a half-written frame of a process that was killed
+            if not data:
+                break
+            self._drain_pipes()
         self._close_channel()
 
     def close(self) -> None:

@@ -92,6 +92,9 @@ class LinkedSandbox:
     def detach(self) -> None:
         self._link.detach()
 
+    def count_refused_call(self) -> None:
+        self._link.count_refused_call()
+
     def send(self, message: HostMessage, body: bytes = b"") -> None:
         if self._exited.done():
             raise SandboxClosedError(self.sandbox_id)

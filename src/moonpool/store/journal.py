@@ -33,6 +33,7 @@ from moonpool.core.audit_records import (
     AuditRecord,
     CallIntentRecord,
     CallOutcomeRecord,
+    CallsRefusedRecord,
     ExecutionEndRecord,
     LibraryIntentRecord,
     LibraryRecord,
@@ -83,7 +84,7 @@ class SqliteJournal:
         """See `moonpool.core.audit.Journal`."""
         if self._closed:
             raise JournalError("the audit journal is closed; Moonpool is shutting down")
-        ends = isinstance(entry, CallOutcomeRecord | ExecutionEndRecord)
+        ends = isinstance(entry, CallOutcomeRecord | CallsRefusedRecord | ExecutionEndRecord)
         if self._waiting_count >= self._queue_count_max and not ends:
             raise JournalError(f"{self._waiting_count} audit records wait to be written; the disk is too slow")
         body = record_bytes(entry)

@@ -20,7 +20,8 @@ from types import CodeType, FrameType
 from typing import Any
 
 _run = asyncio.run
-_LOOP_FILES = (os.path.dirname(asyncio.__file__) + "/", selectors.__file__, _weakrefset.__file__)
+_OWN_FILES = (os.path.dirname(asyncio.__file__) + "/", _weakrefset.__file__)
+_LOOP_FILES = (*_OWN_FILES, selectors.__file__)
 _RUN_ONCE: CodeType = vars(base_events.BaseEventLoop)["_run_once"].__code__
 settle_interrupt: "list[Callable[[], None]]" = []  # the kernel's: raises what came when a loop was ending
 
@@ -41,11 +42,14 @@ def loop_at_work(frame: FrameType) -> "asyncio.AbstractEventLoop | None":
 def is_in_asyncio(frame: FrameType) -> bool:
     """Whether `frame` is asyncio's own code, called by a coroutine or callback of a running loop.
 
-    An interrupt must wait until that call is over.
+    An interrupt must wait until that call is over. A selector that somebody else waits on (`subprocess` does, for the
+    output of a program) may never be.
     """
-    if not frame.f_code.co_filename.startswith(_LOOP_FILES):
-        return False
     one: FrameType | None = frame
+    while one is not None and one.f_code.co_filename == selectors.__file__:
+        one = one.f_back
+    if one is None or not one.f_code.co_filename.startswith(_OWN_FILES):
+        return False
     while one is not None and one.f_code is not _RUN_ONCE:
         one = one.f_back
     return one is not None

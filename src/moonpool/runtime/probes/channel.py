@@ -79,5 +79,8 @@ CHANNEL: Final[tuple[AnyProbe, ...]] = (
         "say(frame(4, struct.pack('>II', 99, 1)))",
         quick=True,
     ),
+    _violation(
+        "output", "send output as a message, past the pipes", 'say(message(b\'{"t":"output","stream":1}\', b"x"))'
+    ),
     _violation("closed", "close the channel and live on", "os.close(3)"),
 )
