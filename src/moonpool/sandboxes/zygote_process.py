@@ -27,6 +27,7 @@ from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxStartError, S
 from moonpool.sandboxes.cgroups import LimitGroups
 from moonpool.sandboxes.link import GuestLink, outcome_of
 from moonpool.sandboxes.linked import LinkedSandbox
+from moonpool.sandboxes.plan import UID_INSIDE
 from moonpool.sandboxes.ready import wait_ready
 from moonpool.sandboxes.shielding import finish
 from moonpool.sandboxes.starting import give_back, open_channel, open_pipe, settled, step
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.base import SandboxSpec
     from moonpool.sandboxes.control_group import LimitGroup
+    from moonpool.sandboxes.identity import UidSlice
     from moonpool.sandboxes.slots import SlotFolder
     from moonpool.sandboxes.undertaking import Wall
 
@@ -98,8 +100,11 @@ class Zygote:
         unread: UnreadBudget | None = None,
         *,
         hash_seed: int,
+        uids: UidSlice | None = None,
     ) -> None:
         self.process, self.slots = process, slots
+        self.uids = uids  # one for each of its sandboxes, where there are any
+        self._uid_numbers: dict[int, int] = {}  # by request, until the zygote says that nothing of it is there
         self.hash_seed = hash_seed  # of all its sandboxes
         self._groups = groups or LimitGroups()
         self._unread = unread or UnreadBudget()
@@ -187,8 +192,20 @@ class Zygote:
 
     def _send_request(self, request_id: int, confinement: dict[str, object], fds: list[int]) -> None:
         request = {"op": "spawn", "id": request_id, "fds": len(fds), **confinement}
+        if self.uids is not None:
+            number = self._uid_numbers[request_id] = self.uids.take()
+            request["uid"] = int(UID_INSIDE) + number
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
-        self._control.sendmsg([json.dumps(request).encode()], rights)
+        try:
+            self._control.sendmsg([json.dumps(request).encode()], rights)
+        except OSError:
+            self._give_uid_back(request_id)
+            raise
+
+    def _give_uid_back(self, request_id: int) -> None:
+        number = self._uid_numbers.pop(request_id, None)
+        if self.uids is not None and number is not None:
+            self.uids.give_back(number)
 
     def _on_control(self) -> None:
         try:
@@ -215,6 +232,8 @@ class Zygote:
             self._hello.set_result(message)
             return
         request_id = _number(message["id"])
+        if op in ("exited", "refused"):
+            self._give_uid_back(request_id)
         if op == "exited":
             status = self._statuses.get(request_id)
             if status is not None and not status.done():
@@ -272,6 +291,9 @@ class Zygote:
         self._on_gone()
         self.process.kill()
         await self.process.wait()
+        if self.uids is not None:
+            self.uids.close()
+            self.uids = None
         await asyncio.to_thread(shutil.rmtree, self.slots.root.parent, ignore_errors=True)
 
 
