@@ -83,8 +83,7 @@ class ZygoteBackend:
                 control, guest_end = open_channel(ours, theirs, socket.SOCK_SEQPACKET)
                 errors_read, errors_write = open_pipe(ours, theirs)
                 filters = open_filters(theirs)
-                info_read, info_write = open_pipe(mapping, theirs)
-                block_read, _ = open_pipe(theirs, mapping)
+                maps, info_read = (None, -1) if uids is None else _open_maps(theirs, mapping)
             parts = WallParts(
                 launcher=launcher,
                 image=image,
@@ -94,7 +93,6 @@ class ZygoteBackend:
                 hash_seed=seed,
                 merged_usr=has_merged_usr(),
             )
-            maps = None if uids is None else MapFds(info_write, block_read)
             statement = _statement(guest_end.fileno(), filters[1], image)
             command = zygote_wall(parts, guest_command(image, statement), maps=maps)
             try:
@@ -134,6 +132,13 @@ class ZygoteBackend:
     async def close(self) -> None:
         await self._zygotes.close()
         await self._starter.close()
+
+
+def _open_maps(theirs: contextlib.ExitStack, mapping: contextlib.ExitStack) -> tuple[MapFds, int]:
+    """What a wall says its process by and waits at, and where to hear it. It waits until `mapping` is closed."""
+    info_read, info_write = open_pipe(mapping, theirs)
+    block_read, _ = open_pipe(theirs, mapping)
+    return MapFds(info_write, block_read), info_read
 
 
 async def _map_uids(uids: UidSlice, info_fd: int) -> None:

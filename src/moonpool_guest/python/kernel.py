@@ -184,6 +184,7 @@ class Kernel:
         if self._companion is not None:
             self._companion.interrupt()
             return
+        frame = own_signals.sender(frame)
         hold, outer = self._channel.hold, frame
         while outer is not None and outer.f_code is not Interpreter.run.__code__:
             outer = outer.f_back

@@ -15,6 +15,7 @@ import os
 import posix
 import signal
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from moonpool_guest.python.sources import replace
@@ -51,6 +52,13 @@ def install() -> None:
     for number in _OF_TIMERS.values():
         _setsignal(number, _end)
     os.register_at_fork(after_in_child=_be_ordinary)
+
+
+def sender(frame: "FrameType | None") -> "FrameType | None":
+    """Where a signal met the code, for a handler that interrupts one of these functions: its caller."""
+    while frame is not None and frame.f_globals is globals():
+        frame = frame.f_back
+    return frame
 
 
 # --- sending
