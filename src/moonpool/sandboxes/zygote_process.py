@@ -174,7 +174,9 @@ class Zygote:
                 self._spawns.pop(request_id, None)
                 self._statuses.pop(request_id, None)
                 if spawned.done() and not spawned.cancelled() and spawned.exception() is None:
-                    os.close(spawned.result())  # it came in the moment of giving up, and ends with its channel
+                    pidfd = spawned.result()  # it came in the moment of giving up
+                    _end(pidfd)
+                    os.close(pidfd)
                 if isinstance(error, OSError):
                     self.kill()  # a zygote that does not answer is of no use to anybody
                     raise SandboxStartError(step="spawn", reason=str(error) or "the zygote did not answer") from error
@@ -239,11 +241,11 @@ class Zygote:
             if status is not None and not status.done():
                 status.set_result(Ended(_number(message["status"]), _number(message["cpu_ms"]) / 1000))
             return
-        for fd in fds:
-            with contextlib.suppress(ProcessLookupError):  # it has ended already; anything but a pidfd raises OSError
-                signal.pidfd_send_signal(fd, 0)
         spawned = self._spawns.pop(request_id, None)
-        if spawned is None or spawned.done():
+        is_awaited = spawned is not None and not spawned.done()
+        for fd in fds:
+            _end(fd, 0 if is_awaited else signal.SIGKILL)
+        if spawned is None or not is_awaited:
             return
         if op == "spawned" and len(fds) == 1:
             spawned.set_result(fds.pop())
@@ -300,6 +302,12 @@ class Zygote:
 async def _close(sandbox: ZygoteSandbox, showing: asyncio.Future[None]) -> None:
     await settled(showing)
     await sandbox.close()
+
+
+def _end(pidfd: int, number: int = signal.SIGKILL) -> None:
+    """End a process that nobody will own. Raises OSError for what is no pidfd."""
+    with contextlib.suppress(ProcessLookupError):  # it has ended already
+        signal.pidfd_send_signal(pidfd, number)
 
 
 def _number(value: object) -> int:
