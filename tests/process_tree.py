@@ -34,8 +34,8 @@ def descendants() -> set[int]:
 
 
 def alive(pids: set[int]) -> set[int]:
-    """Those of `pids` that still run; a zombie does not."""
-    return {pid for pid in pids if (words := _stat(pid)) and words[0] != b"Z"}
+    """Those of `pids` that still run; a zombie does not, nor one that nobody has to reap."""
+    return {pid for pid in pids if (words := _stat(pid)) and words[0] not in (b"Z", b"X")}
 
 
 def wait_gone(pids: set[int], within_s: float) -> set[int]:

@@ -25,7 +25,7 @@ INTERRUPT_GRACE_S = 0.6
 """Below the host's grace of 1 s, which ends the whole sandbox."""
 
 _REAP_EVERY_S = 0.5
-_DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+_DEFAULT_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}  # whatever Python code ignores
 
 
 class UnavailableError(Exception):

@@ -34,7 +34,7 @@ _PLACES = (("workspace", WORKSPACE, 0o755), ("home", HOME, 0o700), ("tmp", "/tmp
 _FD_MAX = 65536  # close_range(2) in one call; the zygote never holds as many
 _FLAGS = linux.MS_NOSUID | linux.MS_NODEV
 _PTS = "newinstance,ptmxmode=0666,mode=0620,max=32"  # without max, one sandbox can take all that the host has
-_BUDGETS = (("max_user_namespaces", 0), ("max_inotify_instances", 16), ("max_inotify_watches", 4096))
+_BUDGETS = (("max_user_namespaces", 0), ("max_inotify_instances", 0), ("max_inotify_watches", 0))
 
 
 class StepFailedError(Exception):
@@ -106,7 +106,7 @@ def _join_groups(fds: "list[int]") -> None:
 def _place_descriptors(fds: "list[int]") -> None:
     null = os.open("/dev/null", os.O_RDONLY)
     wanted = (null, fds[1], fds[2], fds[0])
-    parked = [fcntl.fcntl(fd, fcntl.F_DUPFD, 600) for fd in wanted]  # out of the way of 0 to 3
+    parked = [fcntl.fcntl(fd, fcntl.F_DUPFD, CHANNEL_FD + 1) for fd in wanted]  # out of the way of 0 to 3
     for index, fd in enumerate(parked):
         os.dup2(fd, index)
     os.closerange(4, _FD_MAX)
@@ -114,6 +114,7 @@ def _place_descriptors(fds: "list[int]") -> None:
 
 
 def _map_identity(outer_uid: int, outer_gid: int) -> None:
+    linux.own_proc_files()  # a uid that was changed to before the clone took them away
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{UID_INSIDE} {outer_uid} 1")
     _write("/proc/self/gid_map", f"{UID_INSIDE} {outer_gid} 1")
@@ -131,7 +132,7 @@ def _lead_group() -> None:
 
 
 def _bound_budgets() -> None:
-    """Bound what no rlimit counts: further namespaces, and inotify, which all sandboxes of one uid share."""
+    """Allow none of what no rlimit counts: further namespaces, and inotify, which sees the starts of host programs."""
     for name, value in _BUDGETS:
         _write(f"/proc/sys/user/{name}", str(value))
     _write("/proc/self/oom_score_adj", "1000")  # when memory runs out, sandboxes go first

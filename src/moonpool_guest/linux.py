@@ -35,7 +35,7 @@ MNT_DETACH = 2
 _HUGE = 2 * 1024 * 1024
 _MADV_COLLAPSE = 25
 
-_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_SECUREBITS = 1, 24, 28
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_SECUREBITS = 1, 4, 24, 28
 _PR_SET_NO_NEW_PRIVS, _PR_GET_TID_ADDRESS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 38, 40, 47, 4
 _SECCOMP_SET_MODE_FILTER = 1
 _CAPABILITY_LAST = 40  # CAP_CHECKPOINT_RESTORE; higher numbers fail with EINVAL, which ends the loop
@@ -90,6 +90,11 @@ def prctl(option: int, argument: int = 0, argument2: int = 0) -> int:
 def die_with_parent() -> None:
     """Get SIGKILL when the thread that forked this process ends."""
     prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+
+
+def own_proc_files() -> None:
+    """Let this process open its own files below /proc, which are root's after a change of uid."""
+    prctl(_PR_SET_DUMPABLE, 1)
 
 
 def set_no_new_privileges() -> None:

@@ -10,9 +10,10 @@ sandbox's own channel.
 INVARIANT: one thread. A raw clone copies only the calling thread, with every lock as it stands (`linux.clone_into`).
 
 Control protocol, one JSON object a packet. To the zygote: `{"op": "spawn", "id", "slot", "tmpfs_bytes", "tmpfs_inodes",
-"limits", "fds"}` with the descriptors channel, stdout, stderr and those that let it into its control groups, `fds` in
-all. From it: `{"op": "hello", ...}`; `{"op": "spawned", "id", "pid"}` with a pidfd; `{"op": "refused", "id",
-"reason"}`; `{"op": "exited", "id", "status", "cpu_ms"}` (a wait status, and the processor time that was used).
+"limits", "fds"}`, with "uid" where each sandbox has its own, and the descriptors channel, stdout, stderr and those that
+let it into its control groups, `fds` in all. From it: `{"op": "hello", ...}`; `{"op": "spawned", "id", "pid"}` with a
+pidfd; `{"op": "refused", "id", "reason"}`; `{"op": "exited", "id", "status", "cpu_ms"}` (a wait status, and the
+processor time that was used).
 """
 
 import array
@@ -26,7 +27,7 @@ import sys
 from typing import Any
 
 from moonpool_guest import confine, linux
-from moonpool_guest.python import kernel, sources
+from moonpool_guest.python import kernel, own_signals, sources
 
 _PACKET_BYTES_MAX = 65536
 
@@ -36,6 +37,7 @@ def main(control_fd: int, program_fd: int, preload: "list[str]", variables: "lis
     with open(program_fd, "rb") as file:
         program = file.read()
     sources.install()  # before anything preloaded binds a name of these
+    own_signals.install()
     for name in ("client.mcp_client", *preload):
         importlib.import_module(name)
     kernel.warm_up(variables)
@@ -90,7 +92,7 @@ class Zygote:
             self._say({"op": "refused", "id": request["id"], "reason": f"the zygote has {threads} threads"})
             return
         try:
-            pid, pidfd = linux.clone_into(linux.ALL_NAMESPACES, self._tid_address)
+            pid, pidfd = self._clone(request.get("uid"))
         except OSError as error:
             self._say({"op": "refused", "id": request["id"], "reason": f"clone3: {error.strerror}"})
             return
@@ -101,11 +103,29 @@ class Zygote:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [pidfd]))]
         self._say({"op": "spawned", "id": request["id"], "pid": pid}, rights)
 
+    def _clone(self, uid: "int | None") -> "tuple[int, int]":
+        """Clone a child, under a uid of its own if there is one: its user namespace belongs to who made it, and maps
+        that uid alone.
+        """
+        if uid is None:
+            return linux.clone_into(linux.ALL_NAMESPACES, self._tid_address)
+        _change_ids(uid, uid)
+        try:
+            pid, pidfd = linux.clone_into(linux.ALL_NAMESPACES, self._tid_address)
+        except OSError:
+            _change_ids(self._uid, self._gid)
+            raise
+        if pid:
+            _change_ids(self._uid, self._gid)
+        return pid, pidfd
+
     def _become_sandbox(self, request: "dict[str, Any]", fds: "list[int]") -> None:
         """Run the child's whole life; never return into the zygote's loop."""
         try:
             confine.reset_signals()
-            confine.confine(request, fds, outer_uid=self._uid, outer_gid=self._gid, program=self._program)
+            uid = request.get("uid")
+            outer = (self._uid, self._gid) if uid is None else (uid, uid)
+            confine.confine(request, fds, outer_uid=outer[0], outer_gid=outer[1], program=self._program)
             kernel.main(confine.CHANNEL_FD)
         except confine.StepFailedError as error:
             kernel.report_failure(confine.CHANNEL_FD, error.step, str(error.reason))
@@ -125,6 +145,15 @@ class Zygote:
         self, message: "dict[str, Any]", ancillary: "list[tuple[int, int, array.array[int]]] | None" = None
     ) -> None:
         self._control.sendmsg([json.dumps(message).encode()], ancillary or [])
+
+
+def _change_ids(uid: int, gid: int) -> None:
+    """INVARIANT: all or nothing; a zygote that stayed between two uids would give the wrong one to others."""
+    try:
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    except OSError:
+        os._exit(71)
 
 
 def _thread_count() -> int:

@@ -53,7 +53,10 @@ result = 3
         pytest.param("result = float('nan')", "ResultNotSerializable", id="NaN"),
         pytest.param("result = '\\ud800'", "ResultNotSerializable", id="lone surrogate"),
         pytest.param("result = {1, 2}", "ResultNotSerializable", id="a set"),
-        pytest.param("import signal, os; os.kill(0, signal.SIGTERM); raise SystemExit(1)", "SystemExit", id="kill all"),
+        pytest.param(
+            "import signal, os; os.kill(0, signal.SIGTERM); raise SystemExit(1)", "KernelKilled", id="kill all"
+        ),
+        pytest.param("import signal, os; os.kill(1, signal.SIGKILL)", "KernelKilled", id="kill itself"),
     ],
 )
 def test_a_failing_program_leaves_one_line(tmp_path: Path, code: str, expected: str) -> None:

@@ -37,6 +37,8 @@ FINAL = pytest.mark.parametrize("final", [False, True], ids=["session", "one-sho
         pytest.param("echo x\nfi", "error", 2, "SyntaxError", "(line 2)", id="a stray word"),
         pytest.param("ls /nosuch", "error", 2, "ExitStatus", "status 2", id="status 2 of a command"),
         pytest.param("kill -9 $$", "error", 137, "KernelKilled", "SIGKILL", id="killed"),
+        pytest.param("kill -ALRM $$; sleep 9", "error", 142, "KernelKilled", "SIGALRM", id="alarmed"),
+        pytest.param("kill -KILL 0", "error", 137, "KernelKilled", "SIGKILL", id="killed with its group"),
         pytest.param("kill -TERM $$; sleep 9", "error", 143, "KernelKilled", "SIGTERM", id="terminated"),
     ],
 )  # fmt: skip

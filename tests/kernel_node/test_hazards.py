@@ -92,16 +92,36 @@ async def test_too_little_memory_for_node_is_a_clear_error(open_kernel: Opener) 
     assert await kernel.python("result = 1") == 1
 
 
+async def test_a_watch_of_files_fails_with_the_reason_and_looking_again_works(kernel: NodeProbe) -> None:
+    run = await kernel.run("require('fs').watch('/tmp', () => {})")
+    assert run.error[0] == "Error"
+    assert "ENOSYS: function not implemented, watch '/tmp'" in run.error[1]
+    code = """
+const fs = require('fs');
+fs.writeFileSync('/tmp/seen', '1');
+fs.watchFile('/tmp/seen', { interval: 5 }, () => { fs.unwatchFile('/tmp/seen'); globalThis.result = 'changed'; });
+setTimeout(() => fs.writeFileSync('/tmp/seen', 'more'), 20);
+"""
+    assert (await kernel.run(code)).result == "changed"
+
+
 @pytest.mark.parametrize(
     ("code", "kind", "exit_code"),
     [
         pytest.param("process.kill(process.pid, 'SIGKILL')", "KernelKilled", 137, id="kill"),
+        pytest.param(
+            "process.kill(process.pid, 'SIGTERM'); await new Promise(() => {})", "KernelKilled", 143, id="term"
+        ),
+        pytest.param(
+            "process.kill(process.pid, 'SIGALRM'); await new Promise(() => {})", "KernelKilled", 142, id="alarm"
+        ),
+        pytest.param("process.kill(0, 'SIGKILL')", "KernelKilled", 137, id="kill its group"),
         pytest.param("process.abort()", "KernelKilled", 134, id="abort"),
         pytest.param("process.reallyExit(5)", "KernelExited", 5, id="exit of the process"),
     ],
 )
 async def test_the_end_of_the_process_is_told(kernel: NodeProbe, code: str, kind: str, exit_code: int) -> None:
-    await kernel.python("mine = 1\nresult = 1")
+    await kernel.python("import signal\nsignal.signal(signal.SIGALRM, signal.SIG_IGN)\nmine = 1\nresult = 1")
     run = await kernel.run(code)
     assert run.done is not None
     assert (run.error[0], run.done.exit_code) == (kind, exit_code)

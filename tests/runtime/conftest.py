@@ -16,9 +16,10 @@ _BRIEF = {
     "moonpool/runtime/process_marks.py": {"own_mark"},  # two small files of /proc, once
     "moonpool/sandboxes/process.py": {"write_etc", "find_launcher", "has_merged_usr", "filter_fd"},
     "moonpool/sandboxes/fitness.py": {"missing_on_host"},
-    "moonpool/sandboxes/leftovers.py": {"walls_naming", "end_walls_naming", "_command_line"},  # once, at start
+    "moonpool/sandboxes/leftovers.py": {"walls_naming", "end_walls_naming", "_place", "_read"},  # once, at start
     "moonpool/sandboxes/slots.py": {"__init__", "create", "remove"},
-    "moonpool/sandboxes/zygote.py": {"_start", "_greet"},  # once per zygote
+    "moonpool/sandboxes/identity.py": {"slice_for", "_lock"},  # two system calls on a tmpfs
+    "moonpool/sandboxes/zygote.py": {"_start", "_greet", "_write_maps"},  # once per zygote
     "moonpool/sandboxes/zygote_process.py": {"close"},
     "moonpool/sandboxes/bubblewrap.py": {"_start"},
     "moonpool/sandboxes/short_work.py": {"now"},  # 0.2 ms; it goes to a thread once it was not

@@ -21,10 +21,12 @@ import pytest
 from moonpool.runtime.run_folder import run_folder
 from moonpool.sandboxes.base import SandboxSpec, SandboxStartError
 from moonpool.sandboxes.cgroups import open_groups
-from process_tree import children_of
+from process_tree import alive, children_of
 from sandboxes.conftest import REAL
+from sandboxes.ending_host import ENDURING, command_of
 from sandboxes.probe import Probe
 from sandboxes.remains import Graveyard, caught, started_here, undertakers, walls_in_start
+from waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -188,6 +190,38 @@ async def test_when_the_undertaker_is_killed_its_walls_die_and_the_next_start_wo
     await graveyard_holds_only(graveyard, set())
     again = Probe(await real_backend.open_sandbox(SandboxSpec(image=image)))
     assert (await again.run("result = 1")).result == 1
+
+
+async def test_when_the_undertaker_is_killed_no_first_process_outlives_it_and_is_called_ended(
+    real_backend: Backend, image: ImageSpec, graveyard: Graveyard
+) -> None:
+    undertaker = started_here((await real_backend._starter.begin())._process.pid)
+    probe = Probe(await real_backend.open_sandbox(SandboxSpec(image=image)))
+    pid = probe.sandbox.host_pid
+    probe.start(ENDURING)
+    await until(lambda: command_of(probe) == b"endures")
+    os.kill(undertaker, signal.SIGKILL)
+    await probe.exited()
+    assert pid is not None
+    assert alive({pid}) == set()
+    await graveyard_holds_only(graveyard, set())
+
+
+async def test_what_outlived_host_and_undertaker_is_ended_by_the_next_start(
+    name: str, state_dir: Path, graveyard: Graveyard
+) -> None:
+    (state_dir / "run").mkdir(mode=0o755)
+    host = await host_at("enduring", name, state_dir / "run" / "abandoned")
+    (undertaker,) = undertakers(host.pid)
+    os.kill(host.pid, signal.SIGSTOP)
+    os.kill(undertaker, signal.SIGKILL)
+    host.kill()
+    await gone(host)
+    with run_folder(state_dir / "run") as folder:
+        assert [path for path in (state_dir / "run").iterdir() if path != folder] == []
+        await graveyard_holds_only(graveyard, set())
+    (state_dir / "run").rmdir()
+    await graveyard.is_empty_soon()
 
 
 async def test_an_undertaker_that_is_killed_while_a_wall_starts_leaves_no_process(

@@ -15,7 +15,7 @@ import pytest
 
 from moonpool.sandboxes.base import ExitCause, SandboxLimits, SandboxSpec, SandboxStartError
 from moonpool.sandboxes.bubblewrap import BubblewrapBackend
-from moonpool.sandboxes.identity import UID_FIRST
+from moonpool.sandboxes.identity import UID_COUNT, UID_FIRST
 from moonpool.sandboxes.messages import Done, ToolResult
 from moonpool.sandboxes.zygote import ZygoteBackend
 from process_tree import children_of, descendants
@@ -227,7 +227,8 @@ async def test_no_process_of_a_sandbox_has_kernel_uid_0_or_a_capability(
     assert pid is not None
     children = children_of(pid)
     assert len(children) == 1
-    expected = str(UID_FIRST if os.geteuid() == 0 else os.geteuid())
+    expected = status_of(pid)["Uid"][0]
+    assert UID_FIRST < int(expected) < UID_FIRST + UID_COUNT or int(expected) == os.geteuid() != 0
     for one in (pid, *children):
         status = status_of(one)
         assert status["Uid"] == status["Gid"] == [expected] * 4
@@ -237,13 +238,49 @@ async def test_no_process_of_a_sandbox_has_kernel_uid_0_or_a_capability(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: only root may choose uids")
-async def test_each_scope_has_a_uid_of_its_own(real_backend: Backend, image: ImageSpec) -> None:
-    uids = set()
-    for scope in ("a", "b"):
-        pid = (await opened(real_backend, image, scope=scope)).sandbox.host_pid
+async def test_each_sandbox_has_a_uid_of_its_own_and_gives_it_back(real_backend: Backend, image: ImageSpec) -> None:
+    uids: list[str] = []
+    for scope in ("a", "a", "b"):
+        probe = await opened(real_backend, image, scope=scope)
+        pid = probe.sandbox.host_pid
         assert pid is not None
-        uids.add(status_of(pid)["Uid"][0])
-    assert uids == {str(UID_FIRST), str(UID_FIRST + 1)}
+        assert (await probe.run(OWN_FILES)).result == [1000] * 4
+        uids.append(status_of(pid)["Uid"][0])
+    assert len({*uids}) == 3
+
+
+OWN_FILES = """
+import os
+open("/workspace/mine", "w").close()
+places = ("/workspace/mine", "/proc/self/fd", "/proc/1/mem")
+result = [os.getuid(), *(os.stat(place).st_uid for place in places)]
+open("/proc/self/maps").read(); os.listdir("/proc/self/fd")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: only root may choose uids")
+async def test_descriptors_in_flight_are_counted_for_each_sandbox_alone(
+    real_backend: Backend, image: ImageSpec
+) -> None:
+    attacker, neighbour = await opened(real_backend, image), await opened(real_backend, image)
+    run = await attacker.run(IN_FLIGHT.format(most=2000))
+    assert isinstance(run.result, int)
+    assert 200 < run.result < 2000
+    assert (await neighbour.run(IN_FLIGHT.format(most=20))).result == 20
+
+
+IN_FLIGHT = """
+import os, socket
+pairs = [socket.socketpair() for _ in range(20)]
+fd, sent = os.open("/dev/null", os.O_RDONLY), 0
+for one, _ in pairs:
+    one.setblocking(False)
+    try:
+        while sent < {most}:
+            socket.send_fds(one, [b"x"], [fd] * 20); sent += 20
+    except OSError: pass
+result = sent
+"""
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may choose uids")

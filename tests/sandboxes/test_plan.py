@@ -12,8 +12,9 @@ import anyio
 import pytest
 from inline_snapshot import snapshot
 
+from moonpool.sandboxes import identity
 from moonpool.sandboxes.base import ImageSpec, SandboxLimits, SandboxSpec, SandboxStartError
-from moonpool.sandboxes.identity import UID_COUNT, UID_FIRST, Identities, Identity
+from moonpool.sandboxes.identity import SLICE, UID_COUNT, UID_FIRST, Identities, Identity, SingleUids
 from moonpool.sandboxes.plan import WallParts, covers, execution_wall, guest_command, zygote_wall
 from moonpool.sandboxes.process import WallStarter
 from moonpool.sandboxes.slots import SlotFolder
@@ -74,6 +75,22 @@ def test_the_wall_of_a_zygote() -> None:
             "--setenv",
             "PYTHONHASHSEED",
             "42",
+            "--perms",
+            "0755",
+            "--dir",
+            "/env",
+            "--perms",
+            "0755",
+            "--dir",
+            "/etc",
+            "--perms",
+            "0755",
+            "--dir",
+            "/etc/ssl",
+            "--perms",
+            "0755",
+            "--dir",
+            "/home",
             "--ro-bind",
             "/usr",
             "/usr",
@@ -362,31 +379,71 @@ async def test_removing_a_slot_twice_or_one_that_never_was_is_fine(tmp_path: Pat
 # --- identities
 
 
-def test_root_gives_each_scope_a_uid_of_its_own_and_the_same_one_again() -> None:
-    identities = Identities(own_uid=0)
-    assert [identities.of(scope).uid for scope in ("a", "b", "a")] == [UID_FIRST, UID_FIRST + 1, UID_FIRST]
+def test_no_two_walls_of_root_have_a_uid_in_common_in_one_process_or_in_two(tmp_path: Path) -> None:
+    hosts = [SingleUids(Identities(own_uid=0, locks=tmp_path / "uids")) for _ in range(2)]
+    taken = [(host, host.take(scope)) for host in hosts for scope in ("a", "b") for _ in range(SLICE)]
+    assert len({who.uid for _, who in taken}) == 4 * SLICE
+    assert all(who.uid is not None and UID_FIRST < who.uid < UID_FIRST + UID_COUNT < 2**31 for _, who in taken)
+    for host, who in taken:
+        host.give_back(who)
+
+
+def test_a_uid_is_used_again_after_all_others(tmp_path: Path) -> None:
+    uids = SingleUids(Identities(own_uid=0, locks=tmp_path / "uids"))
+    kept, first = uids.take("a"), uids.take("a")
+    uids.give_back(first)
+    later = [uids.take("a") for _ in range(SLICE - 2)]
+    assert (later.index(first), len({*later})) == (SLICE - 3, SLICE - 2)
+    for who in (kept, *later):
+        uids.give_back(who)
 
 
 def test_an_ordinary_user_serves_one_scope_as_itself() -> None:
     identities = Identities(own_uid=1000)
-    assert identities.of("a") == identities.of("a") == Identity(None)
+    uids = SingleUids(identities)
+    assert uids.take("a") == uids.take("a") == Identity(None)
     with pytest.raises(SandboxStartError, match="one tenant"):
-        identities.of("b")
+        identities.slice_for("b")
 
 
-def test_the_uids_end_with_an_error_before_they_are_used_twice() -> None:
-    identities = Identities(own_uid=0)
-    for scope in range(UID_COUNT):
-        identities.of(str(scope))
+def test_the_uids_end_with_an_error_before_they_are_used_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "UID_COUNT", 4 * SLICE)
+    ours, theirs = (Identities(own_uid=0, locks=tmp_path / "uids") for _ in range(2))
+    slices = [identities.slice_for("a") for identities in (ours, theirs) for _ in range(2)]
+    assert len({one.first for one in slices if one}) == 4
     with pytest.raises(SandboxStartError, match="in use"):
-        identities.of("one more")
-    assert UID_FIRST + UID_COUNT < 2**31
+        ours.slice_for("a")
+    for one in slices:
+        assert one is not None
+        one.close()
+    again = theirs.slice_for("a")
+    assert again is not None
+    again.close()
+
+
+def test_uids_that_cannot_be_reserved_are_one_sentence_with_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SandboxStartError, match=r"uids are reserved in .*file/uids, which root must be able to write"):
+        Identities(own_uid=0, locks=tmp_path / "file" / "uids").slice_for("a")
 
 
 def mounted_over(command: list[str]) -> set[Path]:
-    """Where a wall puts something of its own, other than what it is given of the host."""
+    """Where a wall puts something of its own, other than what it is given of the host, and folders above that."""
+    above = {
+        target
+        for perms, _, word, target in zip(*(command[at:] for at in range(4)), strict=False)
+        if (perms, word) == ("--perms", "--dir")
+    }
     words = ("--tmpfs", "--dir", "--proc")
-    return {Path(target) for word, target in pairwise(command) if word in words}
+    return {Path(target) for word, target in pairwise(command) if word in words and target not in above}
+
+
+def test_a_sandbox_with_another_uid_than_its_wall_can_pass_every_folder_of_its_root() -> None:
+    command = zygote_wall(PARTS, ["x"])
+    made = {command[at + 3] for at, word in enumerate(command) if command[at : at + 3] == ["--perms", "0755", "--dir"]}
+    binds = [command[at + 2] for at, word in enumerate(command) if word.startswith("--ro-bind")]
+    above = {str(folder) for path in (*binds, "/home/user") for folder in Path(path).parents}
+    assert above - made == {"/", *(folder for folder in above if folder.startswith("/usr"))}
 
 
 def test_every_place_that_sandboxes_mount_over_counts_as_covered() -> None:

@@ -24,7 +24,7 @@ from moonpool.runtime.engine_sockets import engine_sockets, refuse_shown, usable
 from moonpool.runtime.remedies import APPARMOR, SYSTEMD, remedies_of
 from moonpool.sandboxes import fitness, process
 from moonpool.sandboxes.base import ImageSpec, SandboxSpec, SandboxStartError
-from moonpool.sandboxes.identity import UID_FIRST
+from moonpool.sandboxes.identity import UID_COUNT, UID_FIRST
 from process_tree import descendants
 from sandboxes.images import readable_folder
 from security.backends import BACKENDS, opened
@@ -187,6 +187,30 @@ async def test_a_failure_that_is_not_the_machines_stays_a_failed_start(
 # --- what is certain before anything is started
 
 
+def with_files(count: int) -> subprocess.CompletedProcess[str]:
+    script = f'ulimit -n {count}; exec "$0" run -c "result = 1"'
+    return subprocess.run(
+        ["/bin/sh", "-c", script, str(SCRIPT)],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+        env={**os.environ, "MOONPOOL_DATA_DIR": str(DATA)},
+    )
+
+
+def test_too_few_open_files_are_one_sentence_with_the_number_needed() -> None:
+    ended = with_files(100)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    (line,) = ended.stderr.splitlines()
+    assert "this process may open 100 files, and a sandbox needs 256: start it after `ulimit -n 1024`" in line
+
+
+@pytest.mark.slow
+def test_the_number_of_open_files_that_is_named_is_enough() -> None:
+    assert '"ok":true' in with_files(256).stdout
+
+
 def test_a_kernel_without_filters_is_noticed() -> None:
     assert fitness._filters_calls("Name:\tx\nNoNewPrivs:\t0\nSeccomp:\t0\n")
     assert not fitness._filters_calls("Name:\tx\nNoNewPrivs:\t0\n")
@@ -198,7 +222,7 @@ def test_a_kernel_without_filters_is_noticed() -> None:
         ("         0          0 4294967295\n", True),
         ("         0       1000          1\n", False),
         ("         0       1000          1\n         1     100000      65536\n", False),
-        (f"         0       1000          1\n{UID_FIRST} 100000 10000\n", True),
+        (f"         0       1000          1\n{UID_FIRST} 100000 {UID_COUNT}\n", True),
         ("", True),
     ],
 )

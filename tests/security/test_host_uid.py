@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from moonpool.sandboxes.base import SandboxStartError
-from moonpool.sandboxes.identity import Identities, Identity
+from moonpool.sandboxes.identity import Identities, Identity, SingleUids
 from moonpool.sandboxes.process import WallStarter
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.anyio
@@ -19,15 +24,17 @@ async def test_wall_does_not_start_as_kernel_uid_0() -> None:
 
 
 @pytest.mark.claim("C-ID-1")
-def test_root_gives_each_tenant_a_uid_of_its_own() -> None:
-    identities = Identities(own_uid=0)
-    uids = [identities.of(scope).uid for scope in ("a", "b", "a")]
-    assert (uids[0], len({*uids}), 0 in uids) == (uids[2], 2, False)
+def test_root_gives_each_wall_a_uid_of_its_own(tmp_path: Path) -> None:
+    uids = SingleUids(Identities(own_uid=0, locks=tmp_path / "uids"))
+    taken = [uids.take(scope) for scope in ("a", "b", "a")]
+    assert (len({*taken}), Identity(0) in taken) == (3, False)
+    for who in taken:
+        uids.give_back(who)
 
 
 @pytest.mark.claim("C-ID-1")
 def test_ordinary_user_serves_one_tenant() -> None:
     identities = Identities(own_uid=1000)
-    identities.of("a")
+    identities.slice_for("a")
     with pytest.raises(SandboxStartError, match="one tenant"):
-        identities.of("b")
+        identities.slice_for("b")

@@ -28,7 +28,7 @@ _KINDS = ("fs", "id", "proc", "sys", "net", "lim")
 _NOT_ALONE = {"fs-write", "net-socket-files"}  # long walks through files that no layer below changes
 JUDGED = [
     *(p.probe_id for p in CATALOGUE if p.probe_id.split("-")[0] in _KINDS and p.probe_id not in _NOT_ALONE),
-    *("host-listeners", "host-files-of-others", "host-kill-group", "host-starve-inotify", "host-kernel-uid"),
+    *("host-listeners", "host-files-of-others", "host-kill-group", "host-kernel-uid"),
 ]
 """Attacks on the walls themselves. The channel, and what a sandbox finds lying about, have no second layer."""
 
@@ -46,6 +46,14 @@ BOTH_GONE = {
             guest_changes={'("max_user_namespaces", 0), ': ""},
         ),
         {"id-unshare", "id-userns-second-layer"},
+    ),
+    "filters and the inotify budget": (
+        Weakening(
+            title="filters, inotify budget",
+            filters=("sandbox_filter", "wall_filter"),
+            guest_changes={'("max_inotify_instances", 0), ': ""},
+        ),
+        {"lim-inotify"},
     ),
     "filters and the network namespaces": (
         Weakening(
@@ -107,7 +115,7 @@ async def test_doctor_notices_a_filter_that_allows_everything(name: str, monkeyp
     monkeypatch.setattr(seccomp, "wall_filter", lambda: ALLOW_ALL)
     stopped_by_the_filter = {
         "net-families", "net-sysv", "sys-keys", "sys-io-uring", "sys-int80", "sys-memory-policy", "proc-trace",
-        "lim-unaccounted-memory", "id-core-helper", "id-unshare", "lim-socket-buffers",
+        "lim-unaccounted-memory", "id-core-helper", "id-unshare", "lim-socket-buffers", "sys-shared-budgets",
     }  # fmt: skip
     assert await _noticed(name, sorted(stopped_by_the_filter)) == stopped_by_the_filter
 
@@ -162,7 +170,6 @@ async def test_doctor_notices_a_variable_of_the_host(name: str, monkeypatch: pyt
             {"linux.MS_NOEXEC | linux.MS_RDONLY": "linux.MS_NOEXEC"}, ["proc-own-settings"], id="proc to write"
         ),
         pytest.param({",max=32": ""}, ["lim-descriptors"], id="terminals without end"),
-        pytest.param({'("max_inotify_instances", 16), ': ""}, ["host-starve-inotify"], id="inotify of the uid"),
         pytest.param({",nr_inodes={inodes}": ""}, ["lim-inodes"], id="files without end"),
         pytest.param({"size={size},": ""}, ["lim-disk"], id="disk without end"),
     ],

@@ -2,7 +2,8 @@
 
 The types of `error` beyond Python's own exception names: `Timeout`, `Cancelled`, `OutputTooLarge`,
 `ResultNotSerializable`, `OutOfMemory`, `CpuTimeExceeded` and `ProcessLimit` (`moonpool.runtime.limit_causes`),
-`KernelExited` (the process ended by itself before it was done), `KernelKilled` (a signal that we did not send),
+`KernelExited` (the process ended by itself before it was done), `KernelKilled` (a signal that we did not send, or an
+exit code above 128, which stands for one),
 `ProtocolViolation` (what came from the sandbox was not the protocol), `SandboxError` (the wall or zygote was lost).
 """
 
@@ -83,7 +84,7 @@ def _exit_error(ended: ExitOutcome, suffix: str) -> ExecutionError:
         return ExecutionError(type="KernelExited", message=message + suffix)
     if ended.signal is not None:
         what = "crashed" if ended.signal in _ABORT_LIKE else "was killed"
-        hint = "; the machine may have run out of memory" if ended.signal == signal.SIGKILL else ""
+        hint = "; by the code itself, or the machine ran out of memory" if ended.signal == signal.SIGKILL else ""
         message = f"the process {what} ({_signal_name(ended.signal)}){hint}{suffix}"
         return ExecutionError(type="KernelKilled", message=message)
     return ExecutionError(

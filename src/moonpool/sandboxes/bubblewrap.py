@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import secrets
 import shutil
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxStartError, Stream
 from moonpool.sandboxes.cgroups import LimitGroups
 from moonpool.sandboxes.fitness import missing_on_host, remedies_named
-from moonpool.sandboxes.identity import Identities
+from moonpool.sandboxes.identity import Identities, SingleUids
 from moonpool.sandboxes.link import GuestLink, outcome_of
 from moonpool.sandboxes.linked import LinkedSandbox
 from moonpool.sandboxes.plan import WallParts, execution_wall, guest_command
@@ -25,7 +24,15 @@ from moonpool.sandboxes.process import WallStarter, end_wall, has_merged_usr, la
 from moonpool.sandboxes.ready import wait_ready
 from moonpool.sandboxes.shielding import finish
 from moonpool.sandboxes.slots import SlotFolder
-from moonpool.sandboxes.starting import give_back, new_hash_seed, open_channel, open_filters, open_pipe, step
+from moonpool.sandboxes.starting import (
+    give_back,
+    new_hash_seed,
+    open_channel,
+    open_filters,
+    open_pipe,
+    read_child_pid,
+    step,
+)
 from moonpool.sandboxes.unread import UnreadBudget
 
 if TYPE_CHECKING:
@@ -36,8 +43,6 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.control_group import LimitGroup
     from moonpool.sandboxes.identity import Identity
     from moonpool.sandboxes.undertaking import Wall
-
-_INFO_TIMEOUT_S = 20.0
 
 
 class WallSandbox(LinkedSandbox):
@@ -57,16 +62,12 @@ class WallSandbox(LinkedSandbox):
         wall.ended.add_done_callback(lambda ended: self._end(self._outcome(ended.result())))
 
     def _outcome(self, code: int) -> ExitOutcome:
-        """Bubblewrap ends as the kernel did: with its exit code, or with 128 and the number of its signal.
-
-        So codes 129 to 192 of a kernel cannot be told from signals 1 to 64.
-        """
+        """Bubblewrap ends as the kernel did: with its exit code, or with 128 and the number of its signal."""
         violation = self._link.violation
         if code < 0:  # bubblewrap itself was killed
             cause = ExitCause.KILLED if self._killed or violation else ExitCause.LOST
             return ExitOutcome(cause=cause, signal=-code, violation=violation)
-        status = code - 128 if 128 < code <= 192 else code << 8
-        return outcome_of(status, killed=self._killed, violation=violation)
+        return outcome_of(code << 8, killed=self._killed, violation=violation)
 
 
 class BubblewrapBackend:
@@ -77,7 +78,7 @@ class BubblewrapBackend:
     def __init__(self, state_dir: Path, groups: LimitGroups | None = None) -> None:
         self._groups = groups or LimitGroups()
         self._folder = state_dir / secrets.token_hex(4)
-        self._identities = Identities()
+        self._uids = SingleUids(Identities())
         self._slots: SlotFolder | None = None
         self._starter = WallStarter(state_dir, self._groups.tops.values())
         self._unread = UnreadBudget()
@@ -95,7 +96,14 @@ class BubblewrapBackend:
             return await self._open_sandbox(spec)
 
     async def _open_sandbox(self, spec: SandboxSpec) -> WallSandbox:
-        launcher, identity = launcher_or_refuse(), self._identities.of(spec.scope)
+        launcher, identity = launcher_or_refuse(), self._uids.take(spec.scope)
+        try:
+            return await self._open_as(identity, launcher, spec)
+        except BaseException:
+            self._uids.give_back(identity)
+            raise
+
+    async def _open_as(self, identity: Identity, launcher: Path, spec: SandboxSpec) -> WallSandbox:
         slot = secrets.token_hex(8)
         with step("folder"):
             slots = self._slots = self._slots or SlotFolder(self._folder / "slots")
@@ -165,7 +173,7 @@ class BubblewrapBackend:
             )
             ours.pop_all()
             os.close(info_read)
-        sandbox = WallSandbox(wall, pidfd, link, slots, slot, group, self._open.discard)
+        sandbox = WallSandbox(wall, pidfd, link, slots, slot, group, lambda one: self._on_gone(one, identity))
         sandbox.hash_seed = seed
         self._open.add(sandbox)
         return sandbox
@@ -173,9 +181,7 @@ class BubblewrapBackend:
     @staticmethod
     async def _child_pidfd(wall: Wall, info_fd: int, errors_fd: int) -> int:
         try:
-            async with asyncio.timeout(_INFO_TIMEOUT_S):
-                said = await _read_to_end(info_fd)
-            return os.pidfd_open(int(json.loads(said)["child-pid"]))
+            return os.pidfd_open(await read_child_pid(info_fd))
         except BaseException as error:
             await end_wall(wall)
             if not isinstance(error, OSError | ValueError | KeyError | TimeoutError):
@@ -186,6 +192,10 @@ class BubblewrapBackend:
                 words = os.read(errors_fd, 4096).decode(errors="replace").strip()
             raise SandboxStartError(step="wall", reason=words[:600] or "bubblewrap did not start") from error
 
+    def _on_gone(self, sandbox: WallSandbox, identity: Identity) -> None:
+        self._open.discard(sandbox)
+        self._uids.give_back(identity)
+
     async def close(self) -> None:
         for sandbox in tuple(self._open):
             await sandbox.close()
@@ -193,24 +203,6 @@ class BubblewrapBackend:
             await self._slots.wait_all_removed()
         await self._starter.close()
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-
-
-async def _read_to_end(fd: int) -> bytes:
-    """Read a pipe on the loop: a thread could not be taken back when the wait is cancelled."""
-    loop = asyncio.get_running_loop()
-    os.set_blocking(fd, False)
-    data = b""
-    while True:
-        readable = asyncio.Event()
-        loop.add_reader(fd, readable.set)
-        try:
-            await readable.wait()
-        finally:
-            loop.remove_reader(fd)
-        chunk = os.read(fd, 4096)
-        if not chunk:
-            return data
-        data += chunk
 
 
 def _statement(channel_fd: int, program_fd: int, spec: SandboxSpec, slot: str, group: LimitGroup) -> str:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import HostUnfitError
-from moonpool.sandboxes.base import SandboxStartError
+from moonpool.sandboxes.base import SandboxLimits, SandboxStartError
 from moonpool.sandboxes.identity import UID_COUNT, UID_FIRST
 from moonpool.sandboxes.process import NO_BUBBLEWRAP, OWN_LAUNCHER, find_launcher
 
@@ -47,6 +48,13 @@ _NO_SECCOMP: Final = (
     "this Linux kernel filters no system calls: use one built with CONFIG_SECCOMP and CONFIG_SECCOMP_FILTER"
 )
 _TOO_OLD: Final = "bubblewrap 0.8 or newer is needed: use that of Debian 12, Ubuntu 24.04 or newer"
+_OPEN_FILES: Final = SandboxLimits().open_files_max
+_FEW_FILES: Final = (
+    "this process may open {files} files, and a sandbox needs "
+    + str(_OPEN_FILES)
+    + ": start it after `ulimit -n 1024`; "
+    "in a systemd unit, LimitNOFILE=1024"
+)
 _NO_UIDS: Final = (
     f"the sandbox uids {UID_FIRST} to {UID_FIRST + UID_COUNT - 1} do not exist in this user namespace: run Moonpool as "
     "an ordinary user, or map them into the container"
@@ -89,6 +97,8 @@ def missing_on_host() -> list[str]:
         missing.append(_APPARMOR)
     if not _filters_calls(_read("/proc/self/status")):
         missing.append(_NO_SECCOMP)
+    if (files := resource.getrlimit(resource.RLIMIT_NOFILE)[0]) < _OPEN_FILES:
+        missing.append(_FEW_FILES.format(files=files))
     if os.geteuid() == 0 and not _maps_sandbox_uids(_read("/proc/self/uid_map")):
         missing.append(_NO_UIDS)
     return missing

@@ -53,6 +53,7 @@ FRAMES_PER_TURN_MAX = 32  # a call costs the loop up to 0.3 ms, so a neighbour w
 _PIPE_BYTES_MAX = 1_048_576  # the Linux kernel's pipe-max-size for an ordinary process
 _UNREAD_BYTES_MAX = 160 * 1024 * 1024  # two of the largest results; more means the guest does not read
 _QUEUED_BYTES_MAX = 512 * 1024 * 1024  # blobs without credit: many calls at once may return much before the guest reads
+_LAST_SIGNAL = 64
 _CLOSED_GRACE_S = 3.0  # between the end of the channel and the end of the process: freeing its memory takes time
 
 
@@ -360,9 +361,15 @@ class GuestLink:
 
 
 def outcome_of(status: int, *, killed: bool, violation: str | None) -> ExitOutcome:
-    """Translate a wait status. `killed` says that the host asked for the end."""
+    """Translate a wait status. `killed` says that the host asked for the end.
+
+    An exit code of 128 and the number of a signal counts as that signal: PID 1 cannot end by one that comes from inside
+    (`moonpool_guest.python.own_signals`), and bubblewrap tells both alike.
+    """
     signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+    if code is not None and 0 < code - 128 <= _LAST_SIGNAL:
+        signal, code = code - 128, None
     cause = ExitCause.EXITED if signal is None else ExitCause.SIGNALLED
     if killed or violation:
         cause = ExitCause.KILLED

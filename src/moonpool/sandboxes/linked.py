@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import select
 import signal
 import time
 from typing import TYPE_CHECKING
@@ -120,7 +121,24 @@ class LinkedSandbox:
                 signal.pidfd_send_signal(self._pidfd, number)
 
     def _end(self, outcome: ExitOutcome, *, cpu_s: float = 0.0) -> None:
-        """The process is gone, after `cpu_s` of processor time: give back what it held, then tell the owner.
+        """Its parent says that it is gone, after `cpu_s` of processor time: once it is, tell the owner.
+
+        SECURITY: a parent that was killed says so, too, and a first process may have lost its parent-death signal. It
+        is killed here, while the pidfd is open, and nobody is told before it is gone.
+        """
+        if _has_exited(self._pidfd):
+            self._close_books(outcome, cpu_s)
+        else:
+            self._signal(signal.SIGKILL)
+            self._group.kill()
+            asyncio.get_running_loop().add_reader(self._pidfd, self._on_late_end, outcome, cpu_s)
+
+    def _on_late_end(self, outcome: ExitOutcome, cpu_s: float) -> None:
+        asyncio.get_running_loop().remove_reader(self._pidfd)
+        self._close_books(outcome, cpu_s)
+
+    def _close_books(self, outcome: ExitOutcome, cpu_s: float) -> None:
+        """The process is gone: give back what it held, then tell the owner.
 
         INVARIANT: whatever its limits' books say, it is told and forgotten; else it would count as alive for ever.
         """
@@ -144,3 +162,9 @@ class LinkedSandbox:
         await self._slots.wait_removed(self._slot)
         await self._group.wait_discarded()
         return outcome
+
+
+def _has_exited(pidfd: int) -> bool:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +25,7 @@ GUEST_ROOT = Path("/moonpool")
 UID_INSIDE = "1000"
 _SHM, _TMP = "/dev/shm", "/tmp"  # noqa: S108  inside the sandbox
 _SLOTS = Path("/slots")
+_UID_CAPABILITIES = ("CAP_SETUID", "CAP_SETGID")  # of a zygote that gives each sandbox a uid
 _CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETPCAP", "CAP_SYS_RESOURCE")  # mount; empty the bounding set; /proc/sys/user
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _DEVICE_LINKS = {
@@ -62,10 +63,23 @@ class WallParts:
     merged_usr: bool = True
 
 
-def zygote_wall(parts: WallParts, command: Sequence[str]) -> list[str]:
-    """The wall around a zygote. Folders that a sandbox mounts over are there, empty."""
+class MapFds(NamedTuple):
+    """Descriptors by which the host hears whom to give uids (`--info-fd`), and says that it has."""
+
+    info: int
+    block: int
+
+
+def zygote_wall(parts: WallParts, command: Sequence[str], *, maps: MapFds | None = None) -> list[str]:
+    """The wall around a zygote. Folders that a sandbox mounts over are there, empty.
+
+    `maps`: the host, which is root, maps uids for its sandboxes, and the zygote may change to them.
+    """
     slots = ["--ro-bind", str(parts.slots), str(_SLOTS)] if parts.slots else ["--dir", str(_SLOTS)]
-    return [*_base(parts), *_places(), *slots, "--chdir", "/", *_seal(parts), "--", *command]
+    uids: list[str] = []
+    if maps is not None:
+        uids = ["--info-fd", str(maps.info), "--userns-block-fd", str(maps.block), *_adding(_UID_CAPABILITIES)]
+    return [*_base(parts), *uids, *_places(), *slots, "--chdir", "/", *_seal(parts), "--", *command]
 
 
 def execution_wall(parts: WallParts, command: Sequence[str], *, info_fd: int) -> list[str]:
@@ -75,11 +89,14 @@ def execution_wall(parts: WallParts, command: Sequence[str], *, info_fd: int) ->
     locks itself in (`moonpool_guest.confine`), with the same steps as a zygote's child.
     """
     slots = ["--ro-bind", str(parts.slots), str(_SLOTS / parts.slots.name)] if parts.slots else ["--dir", str(_SLOTS)]
-    capabilities = [word for name in _CAPABILITIES for word in ("--cap-add", name)]
     return [
-        *_base(parts), *capabilities, "--as-pid-1", "--info-fd", str(info_fd),
+        *_base(parts), *_adding(_CAPABILITIES), "--as-pid-1", "--info-fd", str(info_fd),
         *_places(), *slots, "--chdir", "/", *_seal(parts), "--", *command,
     ]  # fmt: skip
+
+
+def _adding(capabilities: Sequence[str]) -> list[str]:
+    return [word for name in capabilities for word in ("--cap-add", name)]
 
 
 def _places() -> list[str]:
@@ -110,6 +127,8 @@ def _base(parts: WallParts) -> list[str]:
     ]  # fmt: skip
     for name, value in {**_VARIABLES, **image.variables, "PYTHONHASHSEED": str(parts.hash_seed)}.items():
         arguments += ["--setenv", name, _inside(image, value)]
+    for folder in _folders_above(["/etc/ssl/certs", "/home/user", *map(str, map(image.inside, image.binds))]):
+        arguments += ["--perms", "0755", "--dir", folder]
     arguments += ["--ro-bind", "/usr", "/usr"]
     if not str(image.python).startswith("/usr/local/"):
         arguments += [
@@ -134,6 +153,12 @@ def _base(parts: WallParts) -> list[str]:
         arguments += ["--ro-bind", str(path), str(image.inside(path))]
     arguments += ["--ro-bind", str(image.guest), str(GUEST_ROOT), "--proc", "/proc"]
     return arguments
+
+
+def _folders_above(paths: Sequence[str]) -> list[str]:
+    """What bubblewrap would make for itself alone (0700): a sandbox that has another uid passes there, too."""
+    above = {str(folder) for path in paths for folder in Path(path).parents}
+    return sorted(folder for folder in above if folder != "/" and not Path(folder).is_relative_to("/usr"))
 
 
 def _inside(image: ImageSpec, value: str) -> str:

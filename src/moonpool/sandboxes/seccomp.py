@@ -6,8 +6,8 @@ zygote needs to build sandboxes (clone into namespaces, mount, sethostname). Loa
 is stopped twice.
 
 A forbidden call gives an errno instead of a signal, because libraries probe. The wrong architecture (int 0x80) kills.
-The syscall families and the reasons for each follow `docs/explanation/isolation.md`; ioctl commands are compared in
-their low 32 bits only, as the Linux kernel does (the class of CVE-2019-10063).
+The syscall families and the reasons for each follow `docs/explanation/isolation.md`; commands, options and flags are
+compared in their low 32 bits only, as the Linux kernel does (the class of CVE-2019-10063).
 """
 
 from __future__ import annotations
@@ -24,9 +24,14 @@ _LAST_KNOWN_SYSCALL = 469  # file_setattr, Linux 6.17; later ones are ENOSYS unt
 _X32_BIT = 0x4000_0000
 _NAMESPACE_FLAGS = 0x7E02_0000
 _AF_UNIX = 1
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_TIOCSTI, _TIOCLINUX, _TIOCSETD = 0x5412, 0x541C, 0x5423
 _RLIMIT_CORE = 4
 _SOL_SOCKET, _SO_SNDBUF, _SO_SNDBUFFORCE = 1, 7, 32
+_SO_ATTACH_FILTER, _SO_ATTACH_BPF, _SO_ATTACH_REUSEPORT_CBPF, _SO_ATTACH_REUSEPORT_EBPF = 26, 50, 51, 52
+_MSG_OOB = 1
+_F_SETLEASE, _F_NOTIFY = 1024, 1026
+_LAST_KNOWN_FCNTL = 1038  # F_SET_FILE_RW_HINT; later ones (F_SETDELEG of Linux 6.19 is a lease, too) do not exist
+_PR_SET_PDEATHSIG, _PR_SCHED_CORE, _SIGKILL = 1, 62, 9
 
 _SINCE_424 = dict(  # noqa: C408  a table. The same numbers on both architectures
     io_uring_setup=425, io_uring_enter=426, io_uring_register=427, open_tree=428, move_mount=429, fsopen=430,
@@ -47,7 +52,8 @@ _X86_64: Final[dict[str, int]] = dict(
     msgget=68, mq_open=240, mknod=133, mknodat=259, sethostname=170, setdomainname=171, epoll_ctl_old=214,
     epoll_wait_old=215, getpmsg=181, putpmsg=182, afs_syscall=183, tuxcall=184, security=185, vserver=236,
     io_setup=206, io_destroy=207, io_submit=209, io_getevents=208, io_pgetevents=333, setrlimit=160, prlimit64=302,
-    setsockopt=54, **_SINCE_424,
+    setsockopt=54, fcntl=72, prctl=157, sendto=44, recvfrom=45, sendmsg=46, recvmsg=47, sendmmsg=307, recvmmsg=299,
+    inotify_init=253, inotify_init1=294, **_SINCE_424,
 )  # fmt: skip
 _AARCH64: Final[dict[str, int]] = dict(
     ptrace=117, clone=220, unshare=97, setns=268, mount=40, umount2=39, pivot_root=41, chroot=51,
@@ -59,7 +65,8 @@ _AARCH64: Final[dict[str, int]] = dict(
     set_mempolicy=237, vhangup=58, vmsplice=75, socket=198, socketpair=199, ioctl=29, memfd_create=279,
     shmget=194, semget=190, msgget=186, mq_open=180, mknodat=33, sethostname=161, setdomainname=162, io_setup=0,
     io_destroy=1, io_submit=2, io_getevents=4, io_pgetevents=292, setrlimit=164, prlimit64=261,
-    setsockopt=208, **_SINCE_424,
+    setsockopt=208, fcntl=25, prctl=167, sendto=206, recvfrom=207, sendmsg=211, recvmsg=212, sendmmsg=269,
+    recvmmsg=243, inotify_init1=26, **_SINCE_424,
 )  # fmt: skip
 _ARCHITECTURES: Final = {"x86_64": (_X86_64, 0xC000_003E), "aarch64": (_AARCH64, 0xC000_00B7)}
 
@@ -137,6 +144,8 @@ _NEVER_ENOSYS = [
     "io_submit",
     "io_getevents",
     "io_pgetevents",
+    "inotify_init",  # a watch on the shared /usr tells when the host starts a program; instances are counted per uid
+    "inotify_init1",
 ]
 _BUILDING = [
     "unshare",
@@ -198,10 +207,7 @@ def _argument_checks(*, namespaces: bool) -> list[tuple[str, list[_Instruction]]
     """Calls that are allowed for some arguments. Every path of a body ends in a return."""
     unix_only = [_argument(0), (_JUMP_EQ, 0, 1, _AF_UNIX), _allow(), _fail(errno.EAFNOSUPPORT)]
     checks: list[tuple[str, list[_Instruction]]] = [
-        (
-            "ioctl",
-            [_argument(1), (_JUMP_EQ, 2, 0, _TIOCSTI), (_JUMP_EQ, 1, 0, _TIOCLINUX), _allow(), _fail(errno.EPERM)],
-        ),
+        ("ioctl", _refused(1, _TIOCSTI, _TIOCLINUX, _TIOCSETD)),
         (
             "personality",
             [_argument(0), (_JUMP_EQ, 2, 0, 0), (_JUMP_EQ, 1, 0, 0xFFFF_FFFF), _fail(errno.EPERM), _allow()],
@@ -211,7 +217,10 @@ def _argument_checks(*, namespaces: bool) -> list[tuple[str, list[_Instruction]]
         ("socketpair", unix_only),
         ("mknod", _no_devices(1)),
         ("mknodat", _no_devices(2)),
-        ("setsockopt", _no_larger_buffers()),
+        ("setsockopt", _no_memory_in_sockets()),
+        ("fcntl", _no_leases()),
+        ("prctl", _no_other_death_signal()),
+        *((name, _no_urgent_data(flags_at)) for name, flags_at in _FLAGS_OF_MESSAGES),
     ]
     if not namespaces:
         checks += _core_limit_checks()
@@ -236,12 +245,47 @@ def _core_limit_checks() -> list[tuple[str, list[_Instruction]]]:
     ]  # fmt: skip
 
 
-def _no_larger_buffers() -> list[_Instruction]:
-    """Socket buffers are memory that no rlimit counts: one process held 490 MB with buffers of the largest size."""
+def _no_memory_in_sockets() -> list[_Instruction]:
+    """Buffers and filters of sockets are memory that no rlimit counts: one process held 490 MB with buffers of the
+    largest size, and 1,880 filters held 326 MiB.
+    """
     return [
-        _argument(1), (_JUMP_EQ, 1, 0, _SOL_SOCKET), _allow(), _argument(2),
-        (_JUMP_EQ, 2, 0, _SO_SNDBUF), (_JUMP_EQ, 1, 0, _SO_SNDBUFFORCE), _allow(), _fail(errno.EPERM),
+        _argument(1), (_JUMP_EQ, 1, 0, _SOL_SOCKET), _allow(),
+        *_refused(
+            2, _SO_SNDBUF, _SO_SNDBUFFORCE, _SO_ATTACH_FILTER, _SO_ATTACH_BPF, _SO_ATTACH_REUSEPORT_CBPF,
+            _SO_ATTACH_REUSEPORT_EBPF,
+        ),
     ]  # fmt: skip
+
+
+def _no_leases() -> list[_Instruction]:
+    """SECURITY: a lease on a file that sandboxes share makes everybody wait who opens it, and without root the account
+    owns those files: one lease on a `.pyc` of the guest stopped every new sandbox. F_NOTIFY watches folders.
+    """
+    return [
+        _argument(1),
+        (_JUMP_GT, 0, 1, _LAST_KNOWN_FCNTL),
+        _fail(errno.EINVAL),
+        *_refused(1, _F_SETLEASE, _F_NOTIFY),
+    ]
+
+
+def _no_other_death_signal() -> list[_Instruction]:
+    """SECURITY: SIGKILL at the end of its parent is what PID 1 of an `execution_wall` has been given; nobody takes it
+    back by prctl. Nor does a sandbox reserve a core's other threads for itself (PR_SCHED_CORE).
+    """
+    return [
+        _argument(0), (_JUMP_EQ, 5, 0, _PR_SCHED_CORE), (_JUMP_EQ, 1, 0, _PR_SET_PDEATHSIG), _allow(),
+        _argument(1), (_JUMP_EQ, 0, 1, _SIGKILL), _allow(), _fail(errno.EPERM),
+    ]  # fmt: skip
+
+
+_FLAGS_OF_MESSAGES = (("sendto", 3), ("recvfrom", 3), ("sendmsg", 2), ("recvmsg", 2), ("sendmmsg", 3), ("recvmmsg", 3))
+
+
+def _no_urgent_data(flags_at: int) -> list[_Instruction]:
+    """Out-of-band bytes of Unix sockets: nobody needs them, and they led into the Linux kernel (CVE-2025-38236)."""
+    return [_argument(flags_at), (_JUMP_SET, 0, 1, _MSG_OOB), _fail(errno.EOPNOTSUPP), _allow()]
 
 
 def _no_devices(mode_at: int) -> list[_Instruction]:
@@ -249,6 +293,12 @@ def _no_devices(mode_at: int) -> list[_Instruction]:
         _argument(mode_at), (_AND, 0, 0, 0o170000), (_JUMP_EQ, 2, 0, 0o020000), (_JUMP_EQ, 1, 0, 0o060000),
         _allow(), _fail(errno.EPERM),
     ]  # fmt: skip
+
+
+def _refused(index: int, *values: int) -> list[_Instruction]:
+    """EPERM if an argument, as the Linux kernel takes it in 32 bits, is one of `values`."""
+    checks = [(_JUMP_EQ, len(values) - at, 0, value) for at, value in enumerate(values)]
+    return [_argument(index), *checks, _allow(), _fail(errno.EPERM)]
 
 
 def _argument(index: int) -> _Instruction:

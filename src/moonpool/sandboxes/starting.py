@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import secrets
 import socket
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.control_group import LimitGroup
     from moonpool.sandboxes.slots import SlotFolder
+
+_INFO_TIMEOUT_S = 20.0
 
 
 @contextlib.contextmanager
@@ -59,6 +62,34 @@ def open_filters(theirs: contextlib.ExitStack) -> tuple[int, int]:
     sandbox = filter_fd(seccomp.sandbox_filter())
     theirs.callback(os.close, sandbox)
     return wall, sandbox
+
+
+async def read_child_pid(info_fd: int) -> int:
+    """What bubblewrap says on its `--info-fd`: the process that it has made, as the host numbers it.
+
+    Raises OSError, ValueError, KeyError, TimeoutError.
+    """
+    async with asyncio.timeout(_INFO_TIMEOUT_S):
+        said = await _read_to_end(info_fd)
+    return int(json.loads(said)["child-pid"])
+
+
+async def _read_to_end(fd: int) -> bytes:
+    """Read a pipe on the loop: a thread could not be taken back when the wait is cancelled."""
+    loop = asyncio.get_running_loop()
+    os.set_blocking(fd, False)
+    data = b""
+    while True:
+        readable = asyncio.Event()
+        loop.add_reader(fd, readable.set)
+        try:
+            await readable.wait()
+        finally:
+            loop.remove_reader(fd)
+        chunk = os.read(fd, 4096)
+        if not chunk:
+            return data
+        data += chunk
 
 
 async def give_back(showing: asyncio.Future[None], slots: SlotFolder, slot: str, group: LimitGroup | None) -> None:

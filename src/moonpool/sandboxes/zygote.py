@@ -12,23 +12,23 @@ import os
 import secrets
 import shutil
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.base import SandboxStartError
 from moonpool.sandboxes.cgroups import LimitGroups
 from moonpool.sandboxes.fitness import missing_on_host, remedies_named
-from moonpool.sandboxes.identity import Identities
-from moonpool.sandboxes.plan import WallParts, guest_command, zygote_wall
+from moonpool.sandboxes.identity import SLICE, Identities, Identity, UidSlice
+from moonpool.sandboxes.plan import UID_INSIDE, MapFds, WallParts, guest_command, zygote_wall
 from moonpool.sandboxes.process import WallStarter, has_merged_usr, launcher_or_refuse, write_etc
 from moonpool.sandboxes.slots import SlotFolder
-from moonpool.sandboxes.starting import new_hash_seed, open_channel, open_filters, open_pipe, step
+from moonpool.sandboxes.starting import new_hash_seed, open_channel, open_filters, open_pipe, read_child_pid, step
 from moonpool.sandboxes.unread import UnreadBudget
 from moonpool.sandboxes.zygote_process import Zygote
 from moonpool.sandboxes.zygotes import Zygotes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from moonpool.sandboxes.base import ImageSpec, SandboxSpec
     from moonpool.sandboxes.statistics import ZygoteTotals
@@ -71,8 +71,10 @@ class ZygoteBackend:
 
     async def _start(self, scope: str, image: ImageSpec, hash_seed: int | None) -> Zygote:
         seed = new_hash_seed() if hash_seed is None else hash_seed
-        launcher, identity = launcher_or_refuse(), self._identities.of(scope)
-        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+        launcher, uids = launcher_or_refuse(), self._identities.slice_for(scope)
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs, contextlib.ExitStack() as mapping:
+            if uids is not None:
+                ours.callback(uids.close)
             folder = self._state_dir / secrets.token_hex(4)
             ours.callback(shutil.rmtree, folder, ignore_errors=True)
             with step("folder"):
@@ -81,6 +83,7 @@ class ZygoteBackend:
                 control, guest_end = open_channel(ours, theirs, socket.SOCK_SEQPACKET)
                 errors_read, errors_write = open_pipe(ours, theirs)
                 filters = open_filters(theirs)
+                maps, info_read = (None, -1) if uids is None else _open_maps(theirs, mapping)
             parts = WallParts(
                 launcher=launcher,
                 image=image,
@@ -90,31 +93,37 @@ class ZygoteBackend:
                 hash_seed=seed,
                 merged_usr=has_merged_usr(),
             )
-            command = zygote_wall(parts, guest_command(image, _statement(guest_end.fileno(), filters[1], image)))
+            statement = _statement(guest_end.fileno(), filters[1], image)
+            command = zygote_wall(parts, guest_command(image, statement), maps=maps)
             try:
                 process = await self._starter.start(
                     command,
-                    identity,
-                    pass_fds=(guest_end.fileno(), *filters),
+                    Identity(None if uids is None else uids.first),
+                    pass_fds=(guest_end.fileno(), *filters, *(maps or ())),
                     stdout=errors_write,
                     stderr=errors_write,
                 )
             except OSError as error:
                 raise SandboxStartError(step="wall", reason=f"{launcher}: {error.strerror}") from error
             ours.pop_all()
-        zygote = Zygote(process, control, slots, self._groups, self._unread, hash_seed=seed)
-        return await self._greet(zygote, errors_read)
+            theirs.close()
+            zygote = Zygote(process, control, slots, self._groups, self._unread, hash_seed=seed, uids=uids)
+            return await self._greet(zygote, errors_read, info_read, mapping)
 
     @staticmethod
-    async def _greet(zygote: Zygote, errors_fd: int) -> Zygote:
+    async def _greet(zygote: Zygote, errors_fd: int, info_fd: int, mapping: contextlib.ExitStack) -> Zygote:
         os.set_blocking(errors_fd, False)
         try:
+            if zygote.uids is not None:
+                await _map_uids(zygote.uids, info_fd)
+            mapping.close()  # bubblewrap goes on
             await zygote.wait_hello()
         except BaseException as error:
             await zygote.close()
             complaint = _read_complaint(errors_fd)
             if isinstance(error, SandboxStartError | TimeoutError):
-                raise SandboxStartError(step="wall", reason=complaint or "it did not start in time") from error
+                why = error.reason if isinstance(error, SandboxStartError) else "it did not start in time"
+                raise SandboxStartError(step="wall", reason=complaint or why) from error
             raise
         finally:
             os.close(errors_fd)
@@ -123,6 +132,30 @@ class ZygoteBackend:
     async def close(self) -> None:
         await self._zygotes.close()
         await self._starter.close()
+
+
+def _open_maps(theirs: contextlib.ExitStack, mapping: contextlib.ExitStack) -> tuple[MapFds, int]:
+    """What a wall says its process by and waits at, and where to hear it. It waits until `mapping` is closed."""
+    info_read, info_write = open_pipe(mapping, theirs)
+    block_read, _ = open_pipe(theirs, mapping)
+    return MapFds(info_write, block_read), info_read
+
+
+async def _map_uids(uids: UidSlice, info_fd: int) -> None:
+    """Make all uids of the slice known in a wall's user namespace, which waits for it. Raises SandboxStartError.
+
+    Only root may map more than its own, and nobody inside can ever change it.
+    """
+    try:
+        _write_maps(Path(f"/proc/{await read_child_pid(info_fd)}"), f"{UID_INSIDE} {uids.first} {SLICE}")
+    except (OSError, ValueError, KeyError, TimeoutError) as error:
+        raise SandboxStartError(step="identity", reason=f"uids could not be mapped: {error!r}") from error
+
+
+def _write_maps(process: Path, extent: str) -> None:
+    (process / "setgroups").write_text("deny", encoding="ascii")
+    for name in ("uid_map", "gid_map"):
+        (process / name).write_text(extent, encoding="ascii")
 
 
 def _statement(control_fd: int, program_fd: int, image: ImageSpec) -> str:

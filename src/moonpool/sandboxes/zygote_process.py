@@ -27,6 +27,7 @@ from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxStartError, S
 from moonpool.sandboxes.cgroups import LimitGroups
 from moonpool.sandboxes.link import GuestLink, outcome_of
 from moonpool.sandboxes.linked import LinkedSandbox
+from moonpool.sandboxes.plan import UID_INSIDE
 from moonpool.sandboxes.ready import wait_ready
 from moonpool.sandboxes.shielding import finish
 from moonpool.sandboxes.starting import give_back, open_channel, open_pipe, settled, step
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.base import SandboxSpec
     from moonpool.sandboxes.control_group import LimitGroup
+    from moonpool.sandboxes.identity import UidSlice
     from moonpool.sandboxes.slots import SlotFolder
     from moonpool.sandboxes.undertaking import Wall
 
@@ -98,8 +100,11 @@ class Zygote:
         unread: UnreadBudget | None = None,
         *,
         hash_seed: int,
+        uids: UidSlice | None = None,
     ) -> None:
         self.process, self.slots = process, slots
+        self.uids = uids  # one for each of its sandboxes, where there are any
+        self._uid_numbers: dict[int, int] = {}  # by request, until the zygote says that nothing of it is there
         self.hash_seed = hash_seed  # of all its sandboxes
         self._groups = groups or LimitGroups()
         self._unread = unread or UnreadBudget()
@@ -169,7 +174,9 @@ class Zygote:
                 self._spawns.pop(request_id, None)
                 self._statuses.pop(request_id, None)
                 if spawned.done() and not spawned.cancelled() and spawned.exception() is None:
-                    os.close(spawned.result())  # it came in the moment of giving up, and ends with its channel
+                    pidfd = spawned.result()  # it came in the moment of giving up
+                    _end(pidfd)
+                    os.close(pidfd)
                 if isinstance(error, OSError):
                     self.kill()  # a zygote that does not answer is of no use to anybody
                     raise SandboxStartError(step="spawn", reason=str(error) or "the zygote did not answer") from error
@@ -187,8 +194,20 @@ class Zygote:
 
     def _send_request(self, request_id: int, confinement: dict[str, object], fds: list[int]) -> None:
         request = {"op": "spawn", "id": request_id, "fds": len(fds), **confinement}
+        if self.uids is not None:
+            number = self._uid_numbers[request_id] = self.uids.take()
+            request["uid"] = int(UID_INSIDE) + number
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
-        self._control.sendmsg([json.dumps(request).encode()], rights)
+        try:
+            self._control.sendmsg([json.dumps(request).encode()], rights)
+        except OSError:
+            self._give_uid_back(request_id)
+            raise
+
+    def _give_uid_back(self, request_id: int) -> None:
+        number = self._uid_numbers.pop(request_id, None)
+        if self.uids is not None and number is not None:
+            self.uids.give_back(number)
 
     def _on_control(self) -> None:
         try:
@@ -215,16 +234,18 @@ class Zygote:
             self._hello.set_result(message)
             return
         request_id = _number(message["id"])
+        if op in ("exited", "refused"):
+            self._give_uid_back(request_id)
         if op == "exited":
             status = self._statuses.get(request_id)
             if status is not None and not status.done():
                 status.set_result(Ended(_number(message["status"]), _number(message["cpu_ms"]) / 1000))
             return
-        for fd in fds:
-            with contextlib.suppress(ProcessLookupError):  # it has ended already; anything but a pidfd raises OSError
-                signal.pidfd_send_signal(fd, 0)
         spawned = self._spawns.pop(request_id, None)
-        if spawned is None or spawned.done():
+        is_awaited = spawned is not None and not spawned.done()
+        for fd in fds:
+            _end(fd, 0 if is_awaited else signal.SIGKILL)
+        if spawned is None or not is_awaited:
             return
         if op == "spawned" and len(fds) == 1:
             spawned.set_result(fds.pop())
@@ -272,12 +293,21 @@ class Zygote:
         self._on_gone()
         self.process.kill()
         await self.process.wait()
+        if self.uids is not None:
+            self.uids.close()
+            self.uids = None
         await asyncio.to_thread(shutil.rmtree, self.slots.root.parent, ignore_errors=True)
 
 
 async def _close(sandbox: ZygoteSandbox, showing: asyncio.Future[None]) -> None:
     await settled(showing)
     await sandbox.close()
+
+
+def _end(pidfd: int, number: int = signal.SIGKILL) -> None:
+    """End a process that nobody will own. Raises OSError for what is no pidfd."""
+    with contextlib.suppress(ProcessLookupError):  # it has ended already
+        signal.pidfd_send_signal(pidfd, number)
 
 
 def _number(value: object) -> int:

@@ -19,7 +19,7 @@ from typing import Any
 
 from moonpool_guest import companion, files, toolcalls
 from moonpool_guest.channel import ChannelGoneError, GuestChannel
-from moonpool_guest.python import finding, nesting, sources
+from moonpool_guest.python import finding, nesting, own_signals, sources
 from moonpool_guest.python.deck import Deck
 from moonpool_guest.python.execution import Interpreter, Outcome
 from moonpool_guest.python.helping import Help
@@ -189,6 +189,7 @@ class Kernel:
         if self._companion is not None:
             self._companion.interrupt()
             return
+        frame = own_signals.sender(frame)
         hold, outer = self._channel.hold, frame
         if hold.has_come():
             return
@@ -322,6 +323,7 @@ def serve_alone(fd: int, program_fd: int, confinement: "dict[str, Any]", variabl
     from moonpool_guest import confine
 
     sources.install()
+    own_signals.install()
     with open(program_fd, "rb") as file:
         program = file.read()
     warm_up(variables, alone=True)

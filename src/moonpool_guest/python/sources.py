@@ -79,15 +79,15 @@ def install() -> None:
     """Replace the functions. Once in a process; what is forked from it has them, too."""
     for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time"):
         in_ns = getattr(time, f"{name}_ns")
-        _replace(time, f"{name}_ns", _clock(getattr(time, f"{name}_ns"), in_ns, _kind(f"time.{name}_ns")))
-        _replace(time, name, _clock_in_s(getattr(time, name), in_ns, _kind(f"time.{name}")))
+        replace(time, f"{name}_ns", _clock(getattr(time, f"{name}_ns"), in_ns, _kind(f"time.{name}_ns")))
+        replace(time, name, _clock_in_s(getattr(time, name), in_ns, _kind(f"time.{name}")))
     for name in ("clock_gettime", "clock_gettime_ns"):
-        _replace(time, name, _clock_by_id(getattr(time, name), time.clock_gettime_ns, _kind(f"time.{name}"), name))
+        replace(time, name, _clock_by_id(getattr(time, name), time.clock_gettime_ns, _kind(f"time.{name}"), name))
     localtime = time.localtime
     for name in ("localtime", "gmtime", "ctime"):
-        _replace(time, name, _calendar(getattr(time, name), _kind(f"time.{name}")))
-    _replace(time, "asctime", _text_of_now(time.asctime, localtime, _kind("time.asctime"), 0))
-    _replace(time, "strftime", _text_of_now(time.strftime, localtime, _kind("time.strftime"), 1))
+        replace(time, name, _calendar(getattr(time, name), _kind(f"time.{name}")))
+    replace(time, "asctime", _text_of_now(time.asctime, localtime, _kind("time.asctime"), 0))
+    replace(time, "strftime", _text_of_now(time.strftime, localtime, _kind("time.strftime"), 1))
     _install_chance()
     _install_dates()
     os.register_at_fork(after_in_child=end)  # what a forked child reads is its own
@@ -97,7 +97,8 @@ def _kind(name: str) -> int:
     return KINDS.index(name)
 
 
-def _replace(module: Any, name: str, function: "Callable[..., Any]") -> "Function":
+def replace(module: Any, name: str, function: "Callable[..., Any]") -> "Function":
+    """Put `function` in the place of a builtin of `module`, and make it look like that."""
     real = getattr(module, name)
     function.__name__ = function.__qualname__ = name
     function.__doc__, function.__module__, function.__annotations__ = real.__doc__, real.__module__, {}
@@ -188,8 +189,8 @@ def _install_chance() -> None:
             return real_getrandom(size, flags)
         return tape.piece(kind_getrandom, size, lambda size: real_getrandom(size, flags))
 
-    os.urandom = _replace(posix, "urandom", urandom)  # pyright: ignore[reportAttributeAccessIssue]
-    os.getrandom = _replace(posix, "getrandom", getrandom)  # pyright: ignore[reportAttributeAccessIssue]
+    os.urandom = replace(posix, "urandom", urandom)  # pyright: ignore[reportAttributeAccessIssue]
+    os.getrandom = replace(posix, "getrandom", getrandom)  # pyright: ignore[reportAttributeAccessIssue]
     _install_random(importlib.import_module("random"))
     _install_uuid()
 
@@ -226,7 +227,7 @@ def _install_uuid() -> None:
         value = tape.piece(kind, 17, read)
         return value[:16], safeties[value[16] % len(safeties)]
 
-    replaced = _replace(_uuid, "generate_time_safe", generate_time_safe)
+    replaced = replace(_uuid, "generate_time_safe", generate_time_safe)
     if (uuid := sys.modules.get("uuid")) is not None:
         uuid._generate_time_safe = replaced  # pyright: ignore[reportAttributeAccessIssue]
 

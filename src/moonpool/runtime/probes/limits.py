@@ -135,17 +135,10 @@ exhaust("terminals", lambda: os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY), 64)
     Probe(
         probe_id="lim-inotify",
         claim="C-LIM-4",
-        title="take the inotify instances that all sandboxes of a uid share",
+        title="watch files with inotify, whose instances are counted per uid and which sees the host's programs start",
         program="""
-made = []
-while len(made) <= 16 and (fd := _libc.inotify_init1(0)) >= 0:
-    made.append(fd)
-seen(f"{len(made)} instances")
-if len(made) > 16:
-    note("more than 16 instances")
-for fd in made:
-    os.close(fd)
+for flags in (0, os.O_NONBLOCK, os.O_CLOEXEC):
+    attempt("inotify", lambda: syscall("inotify_init1", flags), "ENOSYS")
 """,
-        fresh=True,
     ),
 )

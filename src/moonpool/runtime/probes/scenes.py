@@ -113,11 +113,6 @@ else:
     return await _starve(stage, program, "")
 
 
-async def _starve_inotify(stage: Stage) -> Finding:
-    program = "while len(_stopped) < 200 and _libc.inotify_init1(0) >= 0: seen(len(_stopped))"
-    return await _starve(stage, program, "if _libc.inotify_init1(0) < 0: note('no inotify instance is left')")
-
-
 async def _zygote_memory(stage: Stage) -> Finding:
     """A marker in the code of one sandbox, looked for in the memory of the next one."""
     first, second = token(), token()
@@ -242,12 +237,6 @@ SCENES: Final[tuple[AnyProbe, ...]] = (
         quick=False,
         title="use up a neighbour's processes",
         play=_starve_processes,
-    ),
-    Scene(
-        probe_id="host-starve-inotify",
-        claim="C-LIM-5",
-        title="use up a neighbour's inotify",
-        play=_starve_inotify,
     ),
     Scene(
         probe_id="host-zygote-memory",

@@ -151,6 +151,35 @@ else:
 """,
     ),
     Probe(
+        probe_id="sys-shared-budgets",
+        claim="C-LIM-5",
+        title="reach neighbours through the kernel: leases, watches, socket filters, out-of-band data, ldiscs",
+        program="""
+held, folder = os.open("/tmp/lease", os.O_CREAT | os.O_RDWR), os.open("/tmp", os.O_RDONLY)
+for bit in (0, 1 << 32):
+    attempt("lease", lambda: syscall("fcntl", held, 1024 | bit, fcntl.F_WRLCK), "EPERM")
+    attempt("watch of a folder", lambda: syscall("fcntl", folder, 1026 | bit, 2), "EPERM")
+attempt("delegation", lambda: syscall("fcntl", held, 1040, 0), "EINVAL")
+one, other = socket.socketpair()
+rules = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, 0xFFFF))
+for name, option in (("SO_ATTACH_FILTER", 26), ("SO_ATTACH_BPF", 50), ("SO_ATTACH_REUSEPORT_CBPF", 51)):
+    value = struct.pack("@HP", 1, ctypes.addressof(rules))
+    attempt(name, lambda: one.setsockopt(socket.SOL_SOCKET, option, value), "EPERM")
+attempt("send out of band", lambda: one.send(b"x", socket.MSG_OOB), "ENOTSUP")
+attempt("sendmsg out of band", lambda: one.sendmsg([b"x"], [], socket.MSG_OOB), "ENOTSUP")
+attempt("receive out of band", lambda: other.recv(1, socket.MSG_OOB | socket.MSG_DONTWAIT), "ENOTSUP")
+attempt("receive message out of band", lambda: other.recvmsg(1, 0, socket.MSG_OOB | socket.MSG_DONTWAIT), "ENOTSUP")
+slave = os.openpty()[1]
+attempt("line discipline", lambda: syscall("ioctl", slave, 0x5423 | 1 << 32, ctypes.c_char_p(bytes(4))), "EPERM")
+def take_back():
+    syscall("prctl", 1, 0, 0, 0, 0)
+    return 77
+if in_child(take_back) != errno.EPERM:
+    note("the parent-death signal can be taken back")
+attempt("core scheduling", lambda: syscall("prctl", 62, 1, 0, 0, 0), "EPERM")
+""",
+    ),
+    Probe(
         probe_id="sys-terminal-injection",
         claim="C-SYS-3",
         title="type into a controlling terminal (TIOCSTI, also with a bit above the low 32)",
