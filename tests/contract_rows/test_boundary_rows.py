@@ -76,7 +76,7 @@ def test_the_only_thing_a_sandbox_can_ask_for_is_a_tool_by_name() -> None:
     verbs = {str(message.__struct_config__.tag) for message in get_args(GuestMessage)}
     answers = {verb for verb in verbs if verb.startswith("file_") or verb == "tape"}  # to orders of the host only
     assert verbs - answers == {"ready", "failed", "tool_call", "display", "output", "done"}
-    assert set(ToolCall.__struct_fields__) == {"id", "server", "tool"}
+    assert set(ToolCall.__struct_fields__) == {"id", "server", "tool", "line"}  # the line is shown to people only
 
 
 @pytest.mark.anyio

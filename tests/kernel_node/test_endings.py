@@ -111,7 +111,7 @@ async def test_listeners_of_the_code_are_heard(kernel: NodeProbe) -> None:
         "require('net').createServer().listen('/tmp/socket')",
         "new (require('worker_threads').Worker)('while (true);', { eval: true })",
         "require('child_process').spawn('sleep', ['100'])",
-        "require('fs').watch('/workspace', () => {})",
+        "require('fs').watchFile('/workspace', () => {})",
     ],
 )
 async def test_what_a_failed_execution_left_does_not_hold_up_the_next(each_kernel: NodeProbe, start: str) -> None:

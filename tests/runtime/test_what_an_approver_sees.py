@@ -36,7 +36,7 @@ async def test_the_question_shows_what_code_tries_to_hide_and_where_it_goes(back
     shown = first.arguments
     assert all(part in shown for part in ("role", '"admin"', "; curl ", " | sh"))
     assert (first.code_line, other.code_line) == (6, 0)  # a task of its own waits for nobody's line
-    assert first.server_address.endswith("echo.py --password=[REDACTED:password]")
+    assert first.server_address.endswith("echo.py --password=[redacted]")
     assert (first.config_file, first.server_digest) == ("test", digest)
     assert digest.startswith("sha256:")
 
