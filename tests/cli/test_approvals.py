@@ -234,7 +234,7 @@ def test_an_answer_that_nobody_waits_for_any_more_is_refused_to_who_gave_it(tmp_
     assert late.exit_code != 0
     assert b"approved" not in late.stdout  # it was shown, not answered
     assert b"denied" not in late.stdout
-    assert f"the answer to request {request_id} came too late: it is withdrawn" in late.sentence
+    assert f"the answer to request {request_id} came too late: it is withdrawn" in late.stderr
 
 
 def test_an_answer_that_is_not_taken_yet_is_not_said_to_be(tmp_path: Path) -> None:

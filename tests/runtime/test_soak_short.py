@@ -36,7 +36,7 @@ ECHO = {
 async def test_no_output_is_lost_or_swapped_in_five_hundred_mixed_executions() -> None:
     before = processes_of_ours()
     with anyio.fail_after(280):
-        async with open_app(ECHO, serving=True) as app:
+        async with open_app(ECHO, serving=True, shared=False) as app:
             languages = set(LANGUAGES) - (await missing_languages(app)).keys()
             outcome = await Marathon(base=app, languages=languages, executions=500, concurrency=8).run()
     assert (outcome.lost, outcome.swapped, outcome.hung, outcome.faults) == (0, 0, 0, [])

@@ -241,10 +241,11 @@ class Zygote:
             if status is not None and not status.done():
                 status.set_result(Ended(_number(message["status"]), _number(message["cpu_ms"]) / 1000))
             return
-        spawned = self._spawns.pop(request_id, None)
+        spawned = self._spawns.get(request_id)
         is_awaited = spawned is not None and not spawned.done()
         for fd in fds:
             _end(fd, 0 if is_awaited else signal.SIGKILL)
+        self._spawns.pop(request_id, None)  # not before: whoever waits hears it when nonsense ends the zygote
         if spawned is None or not is_awaited:
             return
         if op == "spawned" and len(fds) == 1:
