@@ -161,6 +161,18 @@ def test_a_root_that_others_may_change_is_refused(tmp_path: Path) -> None:
         ensure_root(tmp_path, os.geteuid())
 
 
+def test_a_root_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "environments"
+    root.mkdir(mode=0o755)
+    if os.geteuid() == 0:
+        os.chown(root, 12_345, 12_345)
+    else:
+        other = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: other)
+    with pytest.raises(EnvironmentFolderError, match="can be changed by another user"):
+        ensure_root(root, 200_000)
+
+
 def test_a_root_that_sandboxes_cannot_read_is_refused_by_name(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)

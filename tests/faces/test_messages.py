@@ -75,3 +75,11 @@ def test_an_encoded_line_is_one_line_everywhere_and_reads_back(value: dict[str, 
 
 def test_half_a_surrogate_pair_can_be_sent() -> None:
     assert json.loads(encode_line({"x": "\ud800"})) == {"x": "\ud800"}
+
+
+@pytest.mark.parametrize(
+    "line", [b"[" * 129 + b"]" * 129, b"[" + b"[]," * 200_000 + b"[]]"], ids=["deep", "of many containers"]
+)
+def test_a_line_is_bounded_before_it_is_decoded(line: bytes) -> None:
+    with pytest.raises(ValueError, match="the message has"):
+        parse_line(line)

@@ -49,6 +49,14 @@ ANY = LoopbackAddress("127.0.0.1", 0)
 TEXT = "# HELP x X.\n# TYPE x gauge\nx 1\n"
 
 
+def test_only_this_machine_reaches_the_socket() -> None:
+    listener = Listener(ANY)
+    try:
+        assert listener.socket.getsockname()[0] == "127.0.0.1"
+    finally:
+        listener.socket.close()
+
+
 class Fixed:
     """A text, or an error."""
 

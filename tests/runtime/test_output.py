@@ -120,6 +120,25 @@ def test_what_comes_after_the_end_changes_nothing_and_raises_nothing(tmp_path: P
     assert (tmp_path / "stdout").read_bytes() == b"a" * 500
 
 
+def test_an_observer_hears_nothing_that_the_redactor_takes_out(tmp_path: Path) -> None:
+    class Blanking(Plain):
+        def feed(self, chunk: bytes) -> bytes:
+            return chunk.replace(b"secret", b"[gone]")
+
+    heard = bytearray()
+    stream = StreamKeeper(
+        Blanking(),
+        kept_bytes_max=400,
+        artifact=tmp_path / "stdout",
+        artifact_bytes_max=10_000,
+        room=Room(),
+        observer=heard.extend,
+    )
+    stream.feed(b"a secret\n")
+    stream.finish()
+    assert bytes(heard) == b"a [gone]\n"
+
+
 def test_an_observer_that_fails_hears_no_more_and_costs_no_output(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
