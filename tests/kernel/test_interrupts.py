@@ -115,7 +115,9 @@ async def test_an_interrupt_while_a_callback_sets_a_result_loses_nobody_s_wake_u
 
 
 async def test_an_interrupt_in_asyncio_s_code_comes_where_no_thread_can_be_started(kernel: Probe) -> None:
-    """What raises it later is a thread."""
+    """What raises it later is a thread. The callback that is lost then holds nothing up, whatever else is going on."""
+    spin = "async def spin():\n    while True: await asyncio.sleep(0)"
+    await kernel.run(f"import asyncio\n{spin}\nspinner = asyncio.create_task(spin())\nawait asyncio.sleep(0)")
     no_more_threads = """
 import threading
 held = threading.Event()

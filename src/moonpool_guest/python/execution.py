@@ -18,12 +18,13 @@ from asyncio import events
 from types import CodeType
 from typing import Any
 
-from moonpool_guest.python import handoff
+from moonpool_guest.python import handoff, nesting
 
 RESULT = "result"
 _GUEST_ROOT = os.path.dirname(os.path.dirname(__file__)) + "/"
 _ASYNCIO_ROOT = os.path.dirname(asyncio.__file__) + "/"
 _TYPE_CHARS_MAX, _MESSAGE_CHARS_MAX = 200, 2000  # a head holds 16 KiB; one character takes up to six bytes in JSON
+_TURNS_TO_WAKE = 3  # of the loop: one wakes who waits for a task, two who waits for several
 _MISSING = object()
 
 
@@ -106,6 +107,7 @@ class Interpreter:
             exec(code, namespace)
             return
         loop = self.loop()
+        nesting.drop_stops(loop)
         earlier = asyncio.all_tasks(loop)
         main = loop.create_task(eval(code, namespace))
         try:
@@ -152,11 +154,12 @@ def _cancel(
     """
     for task in pending:
         task.cancel()
-    while left := [task for task in pending if not task.done()]:
+    turns = 0  # in a row, in which nobody waited for anything that may still come
+    while (left := [task for task in pending if not task.done()]) and turns < _TURNS_TO_WAKE:
         live = [task for task in left if not _is_lost(task)]
-        if not live and not getattr(loop, "_ready", ()):
-            break
+        turns = 0 if live else turns + 1
         wait = asyncio.wait(live, return_when=asyncio.FIRST_COMPLETED) if live else asyncio.sleep(0)
+        nesting.drop_stops(loop, left)
         try:
             loop.run_until_complete(wait)
         except KeyboardInterrupt as error:
@@ -168,7 +171,7 @@ def _cancel(
 
 
 def _is_lost(task: "asyncio.Task[Any]") -> bool:
-    """Whether what it waited for is over; unless it is about to run, an interrupt took the callback that wakes it."""
+    """Whether what it waited for is over: unless a turn of the loop wakes it, an interrupt took the callback."""
     waited_for = getattr(task, "_fut_waiter", None)
     return waited_for is not None and waited_for.done()
 

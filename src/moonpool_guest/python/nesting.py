@@ -15,7 +15,7 @@ import asyncio
 import os
 import selectors
 from asyncio import base_events, events, tasks
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import CodeType, FrameType
 from typing import Any
 
@@ -23,6 +23,7 @@ _run = asyncio.run
 _OWN_FILES = (os.path.dirname(asyncio.__file__) + "/", _weakrefset.__file__)
 _LOOP_FILES = (*_OWN_FILES, selectors.__file__)
 _RUN_ONCE: CodeType = vars(base_events.BaseEventLoop)["_run_once"].__code__
+_STOP: Any = vars(base_events)["_run_until_complete_cb"]
 settle_interrupt: "list[Callable[[], None]]" = []  # the kernel's: raises what came when a loop was ending
 
 
@@ -53,6 +54,18 @@ def is_in_asyncio(frame: FrameType) -> bool:
     while one is not None and one.f_code is not _RUN_ONCE:
         one = one.f_back
     return one is not None
+
+
+def drop_stops(loop: Any, tasks: "Collection[asyncio.Task[Any]]" = ()) -> None:
+    """Take back what would end the next run of `loop` too early.
+
+    A run is ended by a callback of its task; an interrupt may leave it there, or in the queue.
+    """
+    for task in tasks:
+        task.remove_done_callback(_STOP)
+    for handle in getattr(loop, "_ready", ()):
+        if handle._callback is _STOP:
+            handle.cancel()
 
 
 def call_next(loop: Any, callback: Callable[[], None]) -> None:
