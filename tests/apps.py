@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from borrowed import borrowed_backend
 from commands.preloaded import import_host
 from moonpool.bootstrap import App, assemble
 from moonpool.broker.approval import AutoApprover
@@ -20,6 +19,7 @@ from moonpool.broker.config import parse_config
 from moonpool.runtime.runs import CodeRequest
 from moonpool.settings import Settings
 from run_folder import environments, run_folder
+from shared_backend import shared_backend
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -69,7 +69,7 @@ async def open_app(
     chosen = Settings.load({}, **{"data_dir": DATA, "manifest_ttl_s": 0.001, **settings})
     sharing = shared and not _OF_BACKENDS & settings.keys()
     async with (
-        borrowed_backend(chosen, DATA) if sharing else nullcontext() as backend,
+        shared_backend(chosen, DATA) if sharing else nullcontext() as backend,
         assemble(
             chosen,
             config=config,

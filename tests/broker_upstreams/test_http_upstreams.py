@@ -103,6 +103,7 @@ async def test_a_restarted_server_is_found_again(path: str, own_echo_http: HttpS
     assert result["structuredContent"] == {"a": 1}
 
 
+@pytest.mark.slow
 async def test_a_session_lost_while_idle_is_renewed_without_an_error(own_echo_http: HttpServer) -> None:
     with anyio.fail_after(60):
         async with upstream({"url": own_echo_http.url("/stateful")}, known_eras={"srv": "2025-11-25"}) as srv:

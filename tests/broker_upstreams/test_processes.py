@@ -91,6 +91,20 @@ async def test_stop_closes_stdin_then_terms_then_kills(mode: str, order: list[st
     assert not alive(pid)
 
 
+async def test_a_stop_that_is_itself_cancelled_kills_the_group_all_the_same(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with anyio.fail_after(30):
+        async with opened(raw("grandchild", log)) as process:
+            await logged(log, "\n")
+            grandchild = int(log.read_text(encoding="utf-8").split()[0])
+            with anyio.CancelScope() as stopping:
+                stopping.cancel()
+                await process.stop(QUICK)
+            while alive(grandchild) or alive(process.pid):
+                await anyio.lowlevel.checkpoint()
+    assert stopping.cancelled_caught
+
+
 async def test_children_that_outlive_the_server_are_killed_too(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with anyio.fail_after(30):

@@ -34,6 +34,7 @@ def command(data: Path, *arguments: str, home: Path | None = None, stdin: str = 
     return moonpool(home or data, *arguments, stdin=stdin.encode(), MOONPOOL_DATA_DIR=str(data))
 
 
+@pytest.mark.slow
 @pytest.mark.req("I-102", "I-105")
 def test_the_walk_through_of_the_page(data: Path, tmp_path: Path) -> None:
     """Every file and every command of it, in their order; RUN_ID is that of the run before."""

@@ -125,6 +125,7 @@ def test_the_request_of_a_run_that_was_killed_can_not_be_answered(tmp_path: Path
         assert "it is abandoned" in approvals(tmp_path, data, "approve", request["id"]).sentence
 
 
+@pytest.mark.slow
 def test_a_session_asks_the_queue_too_and_an_interrupted_run_withdraws(
     tmp_path: Path, data: Path, config: Path
 ) -> None:

@@ -400,7 +400,7 @@ def test_the_end_leaves_no_process(config: Path, how: str) -> None:
         client = stack.enter_context(RawClient(config))
         client.handshake()
         client.execute("import servers.echo as e\nawait e.echo({})", session="kept")
-        client.start("print('.', flush=True)\nimport os\nos.fork()\nwhile True: pass", meta={"progressToken": 1})
+        client.start("print('.', flush=True)\nimport os, time\nos.fork()\ntime.sleep(1e6)", meta={"progressToken": 1})
         assert client.receive()["method"] == "notifications/progress"
         processes = descendants_of(client.process.pid)
         assert processes

@@ -88,10 +88,15 @@ async def test_closing_the_descriptor_of_the_code_is_noticed_at_the_next_executi
     ],
 )
 async def test_code_that_keeps_bash_from_reporting_is_ended_by_the_deadline(bash: BashProbe, code: str) -> None:
-    for each in (code, "echo next"):
-        bash.start(each)
-        await ended_by_the_host(bash)
-    assert (await bash.run("echo fresh")).stdout == "fresh\n"
+    bash.start(code)
+    await ended_by_the_host(bash)
+    # What steals reports from their pipe may miss one, and take the next: it goes with the Bash that is ended for it.
+    for _ in range(3):
+        bash.start("echo fresh")
+        run = await ended_by_the_host(bash)
+        if run.stdout:
+            break
+    assert run.stdout == "fresh\n"
 
 
 async def ended_by_the_host(bash: BashProbe) -> Run:

@@ -63,7 +63,21 @@ async def be_patient(probe: NodeProbe) -> None:
     await probe.python("from moonpool_guest import companion\ncompanion.INTERRUPT_GRACE_S = 15\nresult = 1")
 
 
-@pytest.mark.parametrize("state", STATES)
+_VARIANTS = {
+    "interval",
+    "immediate",
+    "callback",
+    "listener",
+    "async context",
+    "promises without end",
+    "many calls",
+    "eval",
+}
+
+
+@pytest.mark.parametrize(
+    "state", [pytest.param(state, marks=pytest.mark.slow) if state in _VARIANTS else state for state in STATES]
+)
 async def test_an_interrupt_ends_the_code_and_keeps_the_session(each_kernel: NodeProbe, state: str) -> None:
     answer_all_but_hang(each_kernel)
     await be_patient(each_kernel)

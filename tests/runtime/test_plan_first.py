@@ -243,6 +243,23 @@ async def test_a_plan_with_a_call_for_a_person_needs_a_person_and_then_asks_nobo
     assert real.data == [True, True, "create"]
 
 
+async def test_a_question_for_a_person_that_the_rehearsal_did_not_meet_is_not_answered_by_the_plan(
+    tmp_path: Path,
+) -> None:
+    """What another call returns decides whether it comes up, and a rehearsal has a placeholder in its place."""
+    policy = tmp_path / "policy.toml"
+    condition = '{ at = "/title", equals = "about t" }'
+    rule = f'id = "p"\ntool = "comment"\nverdict = "human_only"\nwhen = [{condition}]'
+    policy.write_text(f"version = 1\n[[rule]]\n{rule}\n", encoding="utf-8")
+    async with open_hub(tmp_path, AutoApprover(), policy=policy) as hub:
+        plan = await hub.rehearse()
+        await anyio.to_thread.run_sync(hub.plans.approve, plan["plan_id"], PERSON)
+        real = await hub.run(plan=plan["plan_id"])
+    assert [one["policy"] for one in plan["effects"] if one["call"] == "hub.comment"] == ["ask"]
+    assert real.data == [True, False, "create"]
+    assert [one.split()[0] for one in hub.arrived] == ["look", "look", "create"]
+
+
 async def test_what_policy_denies_stands_in_the_plan_and_stays_denied(tmp_path: Path) -> None:
     code = "import servers.hub as hub\nresult = [(await hub.delete(title='x')).error['type'], (await hub.create()).ok]"
     async with open_hub(tmp_path, block={"deny": ["delete"]}) as hub:

@@ -316,7 +316,7 @@ async def test_a_flood_of_output_is_ended_and_the_host_stays_small(stream: int) 
 
 @pytest.mark.claim("C-LIM-7", "C-END-1")
 async def test_code_that_ignores_its_interrupt_is_killed_and_confirmed_dead() -> None:
-    stubborn = "import os, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nos.fork()\nwhile True: pass"
+    stubborn = "import os, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nos.fork()\nwhile True: signal.pause()"
     async with open_app(serving=False) as app:
         await run(app, "result = 1")
         before = descendants()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -137,6 +138,26 @@ def test_a_name_that_is_no_text_is_refused(folder: Path) -> None:
     with pytest.raises(InputError, match="its name is not UTF-8") as refused:
         read_skill_folder(folder)
     assert str(refused.value).isprintable()
+
+
+def test_a_folder_that_becomes_a_link_between_a_look_and_its_opening_is_not_followed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = folder.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "key").write_text("not theirs", encoding="utf-8")
+    look = os.stat
+
+    def look_and_replace(name: str, **options: Any) -> os.stat_result:
+        state = look(name, **options)
+        if name == "scripts":
+            (folder / name).rename(folder.parent / "moved")
+            (folder / name).symlink_to(elsewhere)
+        return state
+
+    monkeypatch.setattr(os, "stat", look_and_replace)
+    with pytest.raises(InputError, match=r"not a directory|too many levels"):
+        read_skill_folder(folder)
 
 
 def test_a_link_to_the_folder_itself_is_the_person_s_own(folder: Path) -> None:

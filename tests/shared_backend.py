@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from moonpool.settings import Settings
 
 
-class Borrowed:
+class SharedBackend:
     """One application's view of the backend that all share."""
 
     def __init__(self, backend: SandboxBackend) -> None:
@@ -49,7 +49,7 @@ _opened: list[SandboxBackend] = []
 
 
 @asynccontextmanager
-async def borrowed_backend(settings: Settings, data: Path) -> AsyncGenerator[SandboxBackend | None]:
+async def shared_backend(settings: Settings, data: Path) -> AsyncGenerator[SandboxBackend | None]:
     """The backend of all tests, opened as `settings` ask by the first; None in a loop that a test made itself."""
     if not in_shared_loop():
         yield None
@@ -59,6 +59,6 @@ async def borrowed_backend(settings: Settings, data: Path) -> AsyncGenerator[San
         backend = make_backend(settings, folder, await limit_groups(UNTIL_THE_END, settings))
         UNTIL_THE_END.push_async_callback(backend.close)
         _opened.append(backend)
-    borrowed = Borrowed(_opened[0])
-    yield borrowed
-    await borrowed.close()
+    view = SharedBackend(_opened[0])
+    yield view
+    await view.close()
