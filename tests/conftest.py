@@ -17,7 +17,7 @@ from hypothesis import settings
 import profiles
 from failures import Failures
 from run_folder import run_folder
-from worker import one_loop
+from worker import one_loop, tasks_left
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
@@ -81,6 +81,14 @@ def anyio_backend() -> str:
 async def _one_loop(anyio_backend: str) -> AsyncGenerator[None]:
     async with one_loop():
         yield
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, None, None]:
+    """What a module's tests started has ended before another's begin, though all run in one loop."""
+    yield
+    if nextitem is None or nextitem.path != item.path:
+        assert tasks_left() == []
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

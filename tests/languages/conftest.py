@@ -1,4 +1,4 @@
-"""One application with an echoing server for all tests of a worker; every test opens sandboxes of its own."""
+"""One application with an echoing server for all tests; every test opens sandboxes of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from moonpool.bootstrap import App
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def app() -> AsyncGenerator[App]:
     async with open_app({"echo": fixture_server("echo.py", allow=["*"], deny=["text"])}) as opened:
         yield opened
