@@ -28,6 +28,11 @@ def in_shared_loop() -> bool:
     return asyncio.get_running_loop() in _loops
 
 
-def tasks_left() -> list[str]:
-    """The tasks in the loop of all tests, which does not run now, but for the one that runs the tests."""
-    return [repr(task) for loop in _loops for task in asyncio.all_tasks(loop) - _runners]
+def tasks_left(within_s: float = 20) -> list[str]:
+    """What does not end by itself in the loop of all tests, which does not run now; the runner of tests aside."""
+    left: list[str] = []
+    for loop in _loops:
+        if tasks := asyncio.all_tasks(loop) - _runners:  # the shared backend may be ending what it has replaced
+            _, pending = loop.run_until_complete(asyncio.wait(tasks, timeout=within_s))
+            left += map(repr, pending)
+    return left

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -114,7 +115,7 @@ def test_a_text_that_costs_too_much_memory_is_too_large_and_ends_nothing() -> No
 def test_a_text_that_costs_too_much_time_is_not_read() -> None:
     costly = b"importlib = 1\n" * 40_000 + b"importlib.import_module()\n" * 15_000
     shown = preview_code(costly, MANIFEST)
-    assert "that takes more than 5 s of processor time" in shown.not_read
+    assert re.search(r"that takes (more than 5 s of processor time|longer than 20 s)", shown.not_read)  # busy machine
 
 
 def test_a_machine_that_starts_no_process_reads_nothing_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
