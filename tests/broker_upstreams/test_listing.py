@@ -7,8 +7,9 @@ import pytest
 
 from broker_upstreams.peers import HttpServer, command, raw, upstream
 from moonpool.broker.upstreams import UpstreamError
-from moonpool.broker.upstreams.base import said
-from moonpool.broker.upstreams.listing import ListingPages
+from moonpool.broker.upstreams.base import ends_of, said
+from moonpool.broker.upstreams.cursors import Cursors
+from moonpool.broker.upstreams.listing import LISTING_BYTES_MAX, ListingPages
 
 pytestmark = pytest.mark.anyio
 
@@ -107,6 +108,30 @@ def test_a_tool_list_that_is_none_is_refused() -> None:
 def test_too_many_tools_are_refused() -> None:
     with pytest.raises(UpstreamError, match="more than 10000 tools"):
         ListingPages("srv").add({"tools": [{"name": str(number)} for number in range(10_001)]})
+
+
+@pytest.mark.req("D-063")
+def test_all_pages_of_a_tool_list_together_are_bounded() -> None:
+    pages, text = ListingPages("srv"), "x" * (LISTING_BYTES_MAX // 4)
+    for number in range(3):
+        pages.add({"tools": [{"name": str(number), "description": text}], "nextCursor": str(number)})
+    with pytest.raises(UpstreamError, match="more than 16 MiB in all"):
+        pages.add({"tools": [{"name": "last", "description": text}]})
+
+
+@pytest.mark.req("D-063")
+def test_all_pages_of_another_list_together_are_bounded_like_one_message() -> None:
+    cursors = Cursors("srv", "resources/list", bytes_max=1024**2)
+    assert cursors.next({"resources": ["x" * 700_000], "nextCursor": "a"}) == "a"
+    with pytest.raises(UpstreamError, match="resources/list with more than 1 MiB in all"):
+        cursors.next({"resources": ["x" * 700_000], "nextCursor": "b"})
+
+
+def test_of_what_a_server_says_only_the_ends_are_looked_at() -> None:
+    """Character by character 60 MB would stop the loop for seconds."""
+    assert len(ends_of("x" * 10**6)) < 70_000
+    assert said(f"first {'x ' * 10**6}last", 20) == "first x x  … x x x last"
+    assert ends_of("short") == "short"
 
 
 def test_what_a_server_says_is_capped_and_printable() -> None:
