@@ -136,4 +136,5 @@ def test_of_what_a_server_says_only_the_ends_are_looked_at() -> None:
 
 def test_what_a_server_says_is_capped_and_printable() -> None:
     assert said("a\x1b[31m\nb") == "a [31m b"
+    assert said("a" + "\u2800\u3164\ufe0f" * 50 + "b") == "a b"
     assert len(said("x" * 10_000)) < 2010

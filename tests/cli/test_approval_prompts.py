@@ -7,12 +7,13 @@ import logging
 import os
 import pty
 import select
+import sys
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
-from cli.console import raw_server, run_code, write_config
+from cli.console import SERVERS, raw_server, run_code, write_config
 from cli.terminal import Terminal
 from moonpool.broker.approval import ApprovalRequest
 from moonpool.cli.log_lines import log_among
@@ -162,6 +163,14 @@ def test_remarks_and_the_log_stand_on_a_line_each_and_move_no_cursor() -> None:
             "moonpool: failed (ValueError)",
             "moonpool: a call of srv.a\\x1b[2J\\nb waits",
         ]
+
+
+def test_what_a_server_logs_is_a_remark_of_the_command_which_waits_for_a_question(tmp_path: Path) -> None:
+    talker = {"command": sys.executable, "args": [str(SERVERS / "curious.py"), "legacy"], "moonpool": {"allow": ["*"]}}
+    said = {"method": "notifications/message", "params": {"level": "error", "data": f"no\u2800news\n{PROMPT}"}}
+    code = f"import servers.talker as t\nawait t.say(**{said!r})\nresult = 1"
+    ended = run_code(tmp_path, code, "--config", write_config(tmp_path, {"talker": talker}))
+    assert ended.stderr == f"moonpool: server 'talker' says: no news {PROMPT.strip()}\n"
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from moonpool.core.calls import CallErrorType
 from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.core.hidden_characters import is_seen
 from moonpool_wire.jsonbounds import exceeded_bound
 
 if TYPE_CHECKING:
@@ -294,9 +295,12 @@ def ends_of(text: str) -> str:
 
 
 def said(text: str, length_max: int = SAID_LENGTH_MAX) -> str:
-    """What a server said, fit for a message: printable, on one line, capped in the middle."""
+    """What a server said, fit for a message: on one line, without what nobody sees, capped in the middle.
+
+    SECURITY: characters that take room and are not seen would move what follows to the beginning of a line.
+    """
     text = ends_of(text)
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    line = " ".join("".join(char if is_seen(char) else " " for char in text).split())
     if len(line) <= length_max:
         return line
     half = length_max // 2
