@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import anyio
 import pytest
 
@@ -9,6 +11,7 @@ from broker_upstreams.peers import HttpServer, command, raw, upstream
 from moonpool.broker.upstreams import UpstreamError
 from moonpool.broker.upstreams.base import ends_of, said
 from moonpool.broker.upstreams.cursors import Cursors
+from moonpool.broker.upstreams.link import INSTRUCTIONS_CHARS_MAX
 from moonpool.broker.upstreams.listing import LISTING_BYTES_MAX, ListingPages
 
 pytestmark = pytest.mark.anyio
@@ -97,6 +100,26 @@ async def test_a_restarted_server_is_listed_again() -> None:
             assert told == []
             await srv.call_tool("echo", {}, timeout_s=20)
     assert told == ["srv"]
+
+
+TALKS_OF_ITSELF = """
+import json, sys
+about = {"protocolVersion": "2025-11-25", "capabilities": {}, "instructions": "a" * 10**6,
+         "serverInfo": {"name": "b" * 10**6, "version": "c" * 10**6}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        result = about if asked["method"] == "initialize" else {"tools": []}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+async def test_what_a_server_says_of_itself_is_cut() -> None:
+    entry = {"command": sys.executable, "args": ["-c", TALKS_OF_ITSELF]}
+    with anyio.fail_after(30):
+        async with upstream(entry, known_eras={"srv": "2025-11-25"}) as srv:
+            listing = await srv.list_tools()
+    assert (len(listing.name), len(listing.version), len(listing.instructions)) == (1000, 1000, INSTRUCTIONS_CHARS_MAX)
 
 
 def test_a_tool_list_that_is_none_is_refused() -> None:
