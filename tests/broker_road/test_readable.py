@@ -76,7 +76,10 @@ def test_it_fits_and_holds_nothing_unseen(value: JsonValue, length_max: int) -> 
     assert printable(shown) == shown
 
 
-@pytest.mark.parametrize("hidden", ["\ufe0f", "\U000e0100", "\u3164", "\uffa0", "\u2800", "\u034f", "\u180b"])
+@pytest.mark.parametrize(
+    "hidden",
+    ["\ufe0f", "\U000e0100", "\u3164", "\uffa0", "\u2800", "\u034f", "\u180b", "\u2d7f", "\ufffc", "\U00016fe4"],
+)
 def test_what_nobody_sees_is_written_out(hidden: str) -> None:
     escape = hidden.encode("unicode_escape").decode()
     assert printable(f"safe{hidden}.txt") == f"safe{escape}.txt"
