@@ -21,7 +21,11 @@ class _LogLines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         kind = record.exc_info[0] if record.exc_info else None
-        self._say(record.getMessage() + (f" ({kind.__name__})" if kind is not None else ""))
+        try:
+            text = record.getMessage()
+        except Exception:  # noqa: BLE001  a slip in a line of the log must not end what is logged
+            text = f"a line of {record.name} cannot be shown"
+        self._say(text + (f" ({kind.__name__})" if kind is not None else ""))
 
 
 @contextmanager
