@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moonpool.broker import readable
 from moonpool.broker.approval import ApprovalRequest
 from moonpool.broker.phrases import printable
-from moonpool.broker.readable import ARGUMENTS_CHARS_MAX, NOT_ALL, readable_json
+from moonpool.broker.readable import ARGUMENTS_CHARS_MAX, NOT_ALL, all_but_hidden, readable_json
 from moonpool.cli.terminal_approver import question
 from moonpool.faces.mcp.approver import ElicitingApprover
 
@@ -75,7 +76,10 @@ def test_it_fits_and_holds_nothing_unseen(value: JsonValue, length_max: int) -> 
     assert printable(shown) == shown
 
 
-@pytest.mark.parametrize("hidden", ["\ufe0f", "\U000e0100", "\u3164", "\uffa0", "\u2800", "\u034f", "\u180b"])
+@pytest.mark.parametrize(
+    "hidden",
+    ["\ufe0f", "\U000e0100", "\u3164", "\uffa0", "\u2800", "\u034f", "\u180b", "\u2d7f", "\ufffc", "\U00016fe4"],
+)
 def test_what_nobody_sees_is_written_out(hidden: str) -> None:
     escape = hidden.encode("unicode_escape").decode()
     assert printable(f"safe{hidden}.txt") == f"safe{escape}.txt"
@@ -107,3 +111,18 @@ def _request(arguments: str) -> ApprovalRequest:
         request_id="a", run_id="run_1", principal="local:a", server_id="hub", tool_name="send", arguments=arguments,
         arguments_digest="sha256:0", reason="it sends",
     )  # fmt: skip
+
+
+def test_what_is_too_long_to_be_shown_is_not_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """16 MB of characters that nobody sees take seconds."""
+    written: list[int] = []
+
+    def write(text: str) -> str:
+        written.append(len(text))
+        return "?"
+
+    monkeypatch.setattr(readable, "_written", write)
+    value: JsonValue = {"a": "\u202e" * 50_000}
+    assert all_but_hidden(value, 40_000) == ""
+    assert readable_json(value, 4000).startswith(NOT_ALL)
+    assert sum(written) < 10_000

@@ -6,6 +6,7 @@ import base64
 import itertools
 import json
 from collections import Counter
+from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CANARY = 'c4n/ry+"käse"&42'
+SIGNS = "p*s!~w'x\"(d)$&+,/:;=?@ <z>ä"
 REDACTOR = Redactor.of_values({"TOKEN": CANARY, "PIN": "9876543", "SHORT": "abc"})
 
 
@@ -75,6 +77,25 @@ def test_a_value_is_redacted_in_every_form(encode: Callable[[bytes], bytes]) -> 
     redacted = REDACTOR.data(b"before " + form + b" after", Counter())
     assert b"[REDACTED:TOKEN]" in redacted
     assert form not in redacted
+
+
+@every_row(
+    "form",
+    [
+        pytest.param(quote(SIGNS, safe="*").replace("~", "%7E").replace("%20", "+"), id="forms of JavaScript and Java"),
+        pytest.param(quote(SIGNS, safe="!*()").replace("~", "%7E").replace("%20", "+"), id="forms of .NET"),
+        pytest.param(quote(SIGNS, safe="!*()").lower().replace("~", "%7e").replace("%20", "+"), id="forms of old .NET"),
+        pytest.param(quote(SIGNS, safe="$&+=:@"), id="a path of Go"),
+        pytest.param(quote(SIGNS, safe="$&+,;="), id="a user of Go"),
+        pytest.param(escape(SIGNS).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"), id="HTML of Go"),
+        pytest.param(escape(SIGNS).replace("&#x27;", "&#039;"), id="HTML of PHP"),
+        pytest.param(escape(SIGNS, quote=False).replace('"', "&quot;"), id="HTML of PHP before 8.1"),
+        pytest.param(escape(SIGNS).replace("&#x27;", "&#39;").replace("ä", "&#228;"), id="HTML of .NET"),
+    ],
+)
+def test_a_value_full_of_signs_is_redacted_as_encoders_write_it(form: str) -> None:
+    redactor = Redactor.of_values({"TOKEN": SIGNS})
+    assert redactor.text(f"before {form} after", Counter()) == "before [REDACTED:TOKEN] after"
 
 
 @every_row(("after", "before"), itertools.product([b"", b"\n", b"ab", b"abc"], [b"", b"u", b"us", b"use", b"user:"]))

@@ -10,8 +10,11 @@ import pytest
 
 from moonpool.broker.approval import ApprovalRequest
 from moonpool.broker.readable import readable_json
+from moonpool.cli.terminal_approver import question
 from moonpool.core.calls import ApprovalState
+from moonpool.core.manifest import ToolDefinition
 from moonpool.core.plans import Effect, EffectKind, Opening
+from moonpool.core.policy import CallFacts, Policy, decide
 from moonpool.faces.mcp.approver import ElicitingApprover
 from moonpool.runtime.planning import effect_line
 
@@ -39,6 +42,27 @@ EFFECT = Effect(
 )
 def test_no_name_begins_a_line_of_a_plan_or_moves_a_cursor(effect: Effect) -> None:
     assert effect_line(effect).isprintable()
+
+
+NAMES_LIKE_OURS = ['list {"path": "/tmp"} (line 3; allow)', "list in line 3.", "liste\u0301", "a b", ""]
+
+
+@pytest.mark.parametrize("name", NAMES_LIKE_OURS)
+def test_what_is_more_than_a_name_stands_in_quotes(name: str) -> None:
+    request = ApprovalRequest(
+        request_id="a", run_id="run_1", principal="local:a", server_id="hub", tool_name=name, arguments="{}",
+        arguments_digest="sha256:0", reason="no rule matches it",
+    )  # fmt: skip
+    tool = ToolDefinition(server_id="hub", name=name, raw={"name": name})
+    quoted = f"hub.{json.dumps(name, ensure_ascii=False)}"
+    assert effect_line(replace(EFFECT, tool_name=name)).startswith(f"1. {quoted} {{}} (")
+    assert f"to call {quoted}\n" in question(request, 200).replace("liste\\u0301", "liste\u0301")
+    assert decide(Policy(), CallFacts(tool=tool)).reason.startswith(f"no rule matches {quoted} and")
+
+
+@pytest.mark.parametrize("name", ["create_issue", "admin.tools/list-all", "v2"])
+def test_a_plain_name_stands_as_it_is(name: str) -> None:
+    assert effect_line(replace(EFFECT, tool_name=name)).startswith(f"1. hub.{name} {{}} (")
 
 
 class Person:

@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from broker_upstreams.peers import SECRET
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
@@ -119,6 +121,15 @@ class Faucet:
         elif kind == "zipped":
             zipped = gzip.compress(bytes(POURED_BYTES_MAX), 1)
             await reply(writer, 200, "application/json; x", zipped, "content-encoding: gzip")
+        elif kind == "named":
+            named = b"event: \x1b[2J%b\ndata: x\n\ndata: %b\n\n" % (SECRET.encode(), request.answer({"content": []}))
+            await reply(writer, 200, "text/event-stream", named)
+        elif kind == "typed":
+            await reply(writer, 200, f"text/{SECRET}", b"")
+        elif kind == "unfit":
+            await reply(writer, 200, "application/json", b'{"jsonrpc": 5, "token": "%b"}' % SECRET.encode())
+        elif kind == "elsewhere":
+            await reply(writer, 302, "text/plain", b"", f"location: http://127.0.0.1:9/{SECRET}")
         elif kind in {"events", "lines", "objects"}:
             await reply(writer, 200, *content(kind, request, self.size))
         elif kind == "turncoat":

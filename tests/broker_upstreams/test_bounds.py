@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from broker_upstreams.faucet import SIZE, open_faucet
-from broker_upstreams.peers import QUICK, command, configure, raw, upstream, upstreams
+from broker_upstreams.peers import QUICK, SECRET, command, configure, raw, upstream, upstreams
 from moonpool.broker.oauth.errors import OAuthError
 from moonpool.broker.oauth.wire import BODY_BYTES_MAX, open_login_http
 from moonpool.broker.upstreams import UpstreamError
@@ -183,6 +183,17 @@ async def test_a_server_that_worked_over_one_transport_cannot_choose_the_other(f
             first, second = await outcome(srv), await outcome(srv)
     assert (first, second) == ("upstream_unreachable", "upstream_protocol_error")
     assert [seen for seen in faucet.seen if seen[0] == "GET" and not seen[2]][1:] == []
+
+
+@pytest.mark.parametrize("kind", ["named", "typed", "unfit", "elsewhere"])
+async def test_nothing_that_a_server_sends_is_logged_as_it_came(
+    kind: str, faucet: Faucet, caplog: pytest.LogCaptureFixture
+) -> None:
+    entry = {"url": faucet.url(kind), "type": "http", "headers": {"X-Api-Key": SECRET}}
+    with anyio.fail_after(30):
+        async with upstream(entry, known_eras=ERA) as srv:
+            await outcome(srv)
+    assert (SECRET in caplog.text, "\x1b" in caplog.text) == (False, False)
 
 
 async def test_a_stream_is_taken_up_again_neither_at_once_nor_never() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import socket
 
 import anyio
@@ -87,6 +89,33 @@ async def test_an_endpoint_of_another_origin_is_refused(echo_http: HttpServer) -
     with anyio.fail_after(30):
         async with upstream({"url": echo_http.url("/hostile/sse")}) as srv:
             assert "another origin, which is refused" in str(await failure(srv))
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "told"),
+    [
+        pytest.param("http://[::1", "another origin|no address", id="half a host"),
+        pytest.param("/a\x01b", "no address", id="a control character"),
+        pytest.param("http://127.0.0.1:99999/", "another origin|no address", id="a port that is none"),
+        pytest.param("http://user:word@HOST/post", "another origin", id="a credential of its own"),
+    ],
+)
+async def test_an_endpoint_that_cannot_be_used_is_refused_in_one_sentence(endpoint: str, told: str) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        named = endpoint.replace("HOST", f"127.0.0.1:{port}").encode()
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+        writer.write(b"event: endpoint\ndata: %b\n\n" % named)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        with anyio.fail_after(30):
+            async with upstream({"url": f"http://127.0.0.1:{port}/sse", "type": "sse"}) as srv:
+                error = await failure(srv)
+    assert re.search(f"names a message endpoint (of|that is) ({told})", str(error))
 
 
 @pytest.mark.parametrize("path", ["/stateful", "/sse"])

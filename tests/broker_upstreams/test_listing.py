@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 import anyio
 import pytest
 
 from broker_upstreams.peers import HttpServer, command, raw, upstream
 from moonpool.broker.upstreams import UpstreamError
-from moonpool.broker.upstreams.base import said
-from moonpool.broker.upstreams.listing import ListingPages
+from moonpool.broker.upstreams.base import ends_of, said
+from moonpool.broker.upstreams.cursors import Cursors
+from moonpool.broker.upstreams.link import INSTRUCTIONS_CHARS_MAX
+from moonpool.broker.upstreams.listing import LISTING_BYTES_MAX, ListingPages
 
 pytestmark = pytest.mark.anyio
 
@@ -98,6 +102,26 @@ async def test_a_restarted_server_is_listed_again() -> None:
     assert told == ["srv"]
 
 
+TALKS_OF_ITSELF = """
+import json, sys
+about = {"protocolVersion": "2025-11-25", "capabilities": {}, "instructions": "a" * 10**6,
+         "serverInfo": {"name": "b" * 10**6, "version": "c" * 10**6}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        result = about if asked["method"] == "initialize" else {"tools": []}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+async def test_what_a_server_says_of_itself_is_cut() -> None:
+    entry = {"command": sys.executable, "args": ["-c", TALKS_OF_ITSELF]}
+    with anyio.fail_after(30):
+        async with upstream(entry, known_eras={"srv": "2025-11-25"}) as srv:
+            listing = await srv.list_tools()
+    assert (len(listing.name), len(listing.version), len(listing.instructions)) == (1000, 1000, INSTRUCTIONS_CHARS_MAX)
+
+
 def test_a_tool_list_that_is_none_is_refused() -> None:
     with pytest.raises(UpstreamError, match='without a list of "tools"'):
         ListingPages("srv").add({"tools": {}})
@@ -109,6 +133,31 @@ def test_too_many_tools_are_refused() -> None:
         ListingPages("srv").add({"tools": [{"name": str(number)} for number in range(10_001)]})
 
 
+@pytest.mark.req("D-063")
+def test_all_pages_of_a_tool_list_together_are_bounded() -> None:
+    pages, text = ListingPages("srv"), "x" * (LISTING_BYTES_MAX // 4)
+    for number in range(3):
+        pages.add({"tools": [{"name": str(number), "description": text}], "nextCursor": str(number)})
+    with pytest.raises(UpstreamError, match="more than 16 MiB in all"):
+        pages.add({"tools": [{"name": "last", "description": text}]})
+
+
+@pytest.mark.req("D-063")
+def test_all_pages_of_another_list_together_are_bounded_like_one_message() -> None:
+    cursors = Cursors("srv", "resources/list", bytes_max=1024**2)
+    assert cursors.next({"resources": ["x" * 700_000], "nextCursor": "a"}) == "a"
+    with pytest.raises(UpstreamError, match="resources/list with more than 1 MiB in all"):
+        cursors.next({"resources": ["x" * 700_000], "nextCursor": "b"})
+
+
+def test_of_what_a_server_says_only_the_ends_are_looked_at() -> None:
+    """Character by character 60 MB would stop the loop for seconds."""
+    assert len(ends_of("x" * 10**6)) < 70_000
+    assert said(f"first {'x ' * 10**6}last", 20) == "first x x  … x x x last"
+    assert ends_of("short") == "short"
+
+
 def test_what_a_server_says_is_capped_and_printable() -> None:
     assert said("a\x1b[31m\nb") == "a [31m b"
+    assert said("a" + "\u2800\u3164\ufe0f" * 50 + "b") == "a b"
     assert len(said("x" * 10_000)) < 2010

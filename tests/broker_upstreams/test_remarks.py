@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from broker_upstreams.peers import SECRET, command, configure, raw, upstream, upstreams
+from moonpool.broker.upstreams import remarks
 from moonpool.broker.upstreams.remarks import LINE_COUNT_MAX
 from moonpool.core.errors import ConfigError
 
@@ -62,6 +63,24 @@ async def test_a_flood_of_messages_is_cut(caplog: pytest.LogCaptureFixture) -> N
     lines = [one.getMessage() for one in caplog.records if one.name == LOGGER]
     assert len(lines) == LINE_COUNT_MAX
     assert all("\n" not in line and len(line) < 1100 for line in lines)
+
+
+def test_of_a_large_message_only_the_beginning_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    looked: list[int] = []
+
+    def conceal(text: str, secrets: frozenset[str]) -> str:
+        del secrets
+        looked.append(len(text))
+        return text
+
+    monkeypatch.setattr(remarks, "conceal", conceal)
+    monkeypatch.setattr(remarks.anyio, "current_time", lambda: 1.0)
+    config = configure({"srv": command("echo.py")}).servers[0]
+    remarks.Remarks(config, frozenset).message("warning", {"a": ["b"] * 200_000, "c": {"d": "e" * 10**6}})
+    assert 'server \'srv\' says: {"a":["b","b"' in caplog.text
+    assert (len(looked) < 70_000, sum(looked) < 200_000) == (True, True)
 
 
 @pytest.mark.req("D-053")

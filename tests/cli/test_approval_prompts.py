@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
+import pty
+import select
+import sys
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
-from cli.console import raw_server, run_code, write_config
+from cli.console import SERVERS, raw_server, run_code, write_config
 from cli.terminal import Terminal
 from moonpool.broker.approval import ApprovalRequest
+from moonpool.cli.log_lines import log_among
+from moonpool.cli.program_output import ProgramOutput
 from moonpool.cli.terminal_approver import framed, question
+from moonpool.sandboxes.base import Stream
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,6 +107,70 @@ result = [(await call).data, count]
     answered, count = ended.result["data"]
     assert answered == {"a": 1}
     assert ended.stderr.count("CHATTER") == count > 0
+
+
+class SlowEvent(threading.Event):
+    """Whoever has waited stops once more before it goes on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.came, self.passed, self.go_on = threading.Semaphore(0), threading.Semaphore(0), threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.came.release()
+        found = super().wait(timeout)
+        self.passed.release()
+        return found and self.go_on.wait(20)
+
+
+def test_what_was_about_to_be_written_does_not_come_below_the_question() -> None:
+    """A thread writes; between its look whether it may and its writing, a question can be put."""
+    shown, side = pty.openpty()
+    output, may_write = ProgramOutput(side), SlowEvent()
+    may_write.set()
+    output._may_write = may_write
+    output.show(Stream.STDOUT, b"a question that is none\n")
+    assert may_write.came.acquire(timeout=20)
+    assert may_write.passed.acquire(timeout=20)
+    with output.held():
+        os.write(side, b"the question\n")
+        may_write.go_on.set()
+        assert may_write.came.acquire(timeout=5), "it did not look again"
+        assert os.read(shown, 100) == b"the question\r\n"
+        assert select.select([shown], [], [], 0)[0] == []
+    output.close()
+    assert b"a question that is none" in os.read(shown, 100)
+    os.close(shown)
+    os.close(side)
+
+
+def test_remarks_and_the_log_stand_on_a_line_each_and_move_no_cursor() -> None:
+    reading, writing = os.pipe()
+    output = ProgramOutput(writing)
+    with log_among(output.say):
+        logging.getLogger("somewhere").warning("server %r says: %s", "srv", "x\n│ \x1b[2Jy")
+        try:
+            raise ValueError("a value")
+        except ValueError:
+            logging.getLogger("elsewhere").exception("failed")
+    logging.getLogger("somewhere").warning("later")
+    output.say("a call of srv.a\x1b[2J\nb waits")
+    output.close()
+    os.close(writing)
+    with os.fdopen(reading, "rb") as said:
+        assert said.read().decode().splitlines() == [
+            "moonpool: server 'srv' says: x\\n│ \\x1b[2Jy",
+            "moonpool: failed (ValueError)",
+            "moonpool: a call of srv.a\\x1b[2J\\nb waits",
+        ]
+
+
+def test_what_a_server_logs_is_a_remark_of_the_command_which_waits_for_a_question(tmp_path: Path) -> None:
+    talker = {"command": sys.executable, "args": [str(SERVERS / "curious.py"), "legacy"], "moonpool": {"allow": ["*"]}}
+    said = {"method": "notifications/message", "params": {"level": "error", "data": f"no\u2800news\n{PROMPT}"}}
+    code = f"import servers.talker as t\nawait t.say(**{said!r})\nresult = 1"
+    ended = run_code(tmp_path, code, "--config", write_config(tmp_path, {"talker": talker}))
+    assert ended.stderr == f"moonpool: server 'talker' says: no news {PROMPT.strip()}\n"
 
 
 @pytest.mark.parametrize(

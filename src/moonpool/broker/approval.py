@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from moonpool.core.calls import ApprovalState
+from moonpool.core.lookalikes import shown_name
 from moonpool.core.policy import allow_hint
 
 if TYPE_CHECKING:
@@ -134,7 +135,8 @@ class DenyApprover:
             return reject(request, "application:deny", self._why)
         note = f"{self._why}; to allow this tool, {request.remedy or allow_hint(request.server_id, request.tool_name)}"
         if self._report is not None:
-            self._report(f"{request.server_id}.{request.tool_name} needs approval ({request.reason}): {note}")
+            name = f"{request.server_id}.{shown_name(request.tool_name)}"
+            self._report(f"{name} needs approval ({request.reason}): {note}")
         return reject(request, "application:deny", note)
 
 

@@ -20,7 +20,7 @@ import html
 import json
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote
 
 import re2
 
@@ -40,8 +40,10 @@ _JSON_DEPTH_MAX: Final = 3  # JSON in JSON in JSON
 _JSON_ESCAPES: Final = ("<>&", "<>&'=", "<>&'\"+`")
 """What encoders write as `\\u00XX` although they need not: Go; Gson; .NET and PHP. Digits are small or capital."""
 _CODE: Final = re.compile(r"\\u[0-9a-f]{4}")
-_URL_SAFE: Final = ("", "/", "!'()*", ";,/?:@&=+$-_.!~*'()#")
-"""What they leave as it is beside letters, digits and `_.-~`: form fields; paths; JavaScript's two functions."""
+_URL_SAFE: Final = ("", "/", "!'()*", ";,/?:@&=+$-_.!~*'()#", "*", "!*()", "$&+:=@", "$&+,;=")
+"""What they leave as it is beside letters, digits and `_.-~`: form fields; paths; JavaScript's two functions; forms of
+JavaScript and Java; .NET; Go's paths, and users in its addresses. A blank is `%20` or `+`."""
+_IN_HTML: Final = (('"', "&quot;", "&#34;"), ("'", "&#x27;", "&#39;", "&#039;"))
 
 
 class KnownValues:
@@ -142,7 +144,8 @@ def _forms(value: str) -> set[bytes]:
 
 def _escaped(raw: bytes) -> set[bytes]:
     text = raw.decode("utf-8", "surrogateescape")
-    quoted = {quote(raw, safe=safe) for safe in _URL_SAFE} | {quote_plus(raw)}
+    quoted = {quote(raw, safe=safe) for safe in _URL_SAFE}
+    quoted |= {item.replace("%20", "+") for item in quoted}
     quoted |= {item.replace("~", "%7E") for item in quoted}
     quoted |= {_lower_percent(item) for item in quoted}
     ascii_json = json.dumps(text)[1:-1]
@@ -152,8 +155,13 @@ def _escaped(raw: bytes) -> set[bytes]:
     escaped |= {_CODE.sub(lambda code: code[0].upper().replace("U", "u"), item) for item in escaped}
     for _ in range(_JSON_DEPTH_MAX - 1):  # results are JSON whose strings often hold JSON
         escaped |= {json.dumps(item, ensure_ascii=plain)[1:-1] for item in escaped for plain in (True, False)}
-    escaped |= {html.escape(text), html.escape(text, quote=False), html.escape(text).replace("&#x27;", "&#39;")}
-    return {raw} | {item.encode("utf-8", "surrogateescape") for item in quoted | escaped}
+    return {raw} | {item.encode("utf-8", "surrogateescape") for item in quoted | escaped | _html_escaped(text)}
+
+
+def _html_escaped(text: str) -> set[str]:
+    plain = html.escape(text, quote=False)
+    escaped = {plain.replace('"', double).replace("'", single) for double in _IN_HTML[0] for single in _IN_HTML[1]}
+    return escaped | {item.encode("ascii", "xmlcharrefreplace").decode() for item in escaped}
 
 
 def _json_escaped(ascii_json: str, chars: str) -> str:

@@ -22,6 +22,7 @@ import anyio.to_thread
 from moonpool.broker.approval import ApprovalAnswer, approve, reject
 from moonpool.core.approvals import WHOLE_CHARS_MAX, ApprovalQueueError, QueuedRequest, QueueState
 from moonpool.core.calls import ApprovalState
+from moonpool.core.lookalikes import shown_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +70,7 @@ class QueueApprover:
         try:
             await loop.run_in_executor(self._thread, self._queue.put, queued)
             self._report(
-                f"a call of {request.server_id}.{request.tool_name} waits for approval: "
+                f"a call of {request.server_id}.{shown_name(request.tool_name)} waits for approval: "
                 f"moonpool approvals show {request.request_id}"
             )
             return _as_answer(request, await self._wait(queued))

@@ -40,7 +40,7 @@ def _hides_nothing(text: str, member: str) -> Sequence[tuple[int, int]]:
 
 def readable_json(value: JsonValue, length_max: int, hides: Hides = _hides_nothing) -> str:
     """`value` as indented JSON of at most `length_max` characters, or what is most worth seeing of it."""
-    if _may_fit(value, length_max) and (whole := all_but_hidden(value, length_max, hides)):
+    if whole := all_but_hidden(value, length_max, hides):
         return whole
     room = length_max - len(NOT_ALL) - 1
     for text_max, items_max in _STEPS:
@@ -55,6 +55,8 @@ def readable_json(value: JsonValue, length_max: int, hides: Hides = _hides_nothi
 
 def all_but_hidden(value: JsonValue, length_max: int, hides: Hides = _hides_nothing) -> str:
     """`value` as indented JSON, which begins with NOT_ALL where something is hidden; empty when it is longer."""
+    if not _may_fit(value, length_max):  # writing out 16 MB of characters that nobody sees takes seconds
+        return ""
     pieces = _Pieces(sys.maxsize, sys.maxsize, hides)
     shown = _fitting(pieces.of(value), length_max)
     if shown is not None and pieces.hidden:

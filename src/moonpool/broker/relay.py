@@ -37,6 +37,7 @@ from moonpool.broker.upstreams.questions import (
 )
 from moonpool.core.calls import ApprovalState
 from moonpool.core.json import digest_json
+from moonpool.core.lookalikes import shown_name
 from moonpool.core.manifest import ToolDefinition
 from moonpool.core.policy import DEFAULT_LAYER, CallFacts, Verdict, decide
 
@@ -258,7 +259,8 @@ class Relay:
         said = self._redactor.text(storable(clip(str(params.get("message", "")), MESSAGE_CHARS_MAX)), Tally())
         # SECURITY: behind a mark on each line, a server's words are nobody else's.
         quoted = "\n".join(f"> {line}" for line in printable(said).split("\n"))
-        message = f"Server {on_one_line(server_id)!r}, called by code as {on_one_line(call.tool)}, asks:\n{quoted}"
+        tool = on_one_line(shown_name(call.tool))
+        message = f"Server {on_one_line(server_id)!r}, called by code as {tool}, asks:\n{quoted}"
         asked: JsonObject = {"mode": params.get("mode", "form"), "message": message}
         if asked["mode"] == "url":
             asked["url"], tally = params["url"], Tally()

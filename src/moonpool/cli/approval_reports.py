@@ -26,6 +26,7 @@ from moonpool.cli.terminal_approver import hanging, visible
 from moonpool.core.approvals import WHOLE_CHARS_MAX, ApprovalAnswerError
 from moonpool.core.audit import record_bytes
 from moonpool.core.errors import InputError
+from moonpool.core.lookalikes import shown_name
 from moonpool.runtime.approvals import Answerer, Approvals, standing_terms
 from moonpool.runtime.process_marks import is_gone
 from moonpool.settings import Settings
@@ -221,7 +222,7 @@ def _cells(request: QueuedRequest) -> tuple[str, ...]:
 
 
 def _rule_cells(standing: StandingAnswer) -> tuple[str, ...]:
-    tool = visible(f"{standing.server_id}.{standing.tool_name}", _NAME_CHARS_MAX)
+    tool = visible(f"{standing.server_id}.{shown_name(standing.tool_name)}", _NAME_CHARS_MAX)
     until = shown_time(standing.expires_at)
     server = visible(standing.server_address, _CELL_CHARS_MAX)
     return (standing.answer_id, tool, server, _where(standing), standing.principal, until, standing.given_by)
@@ -298,7 +299,7 @@ def _standing_json(standing: StandingAnswer) -> JsonObject:
 
 
 def _tool(request: QueuedRequest) -> str:
-    return visible(f"{request.server_id}.{request.tool_name}", _NAME_CHARS_MAX)
+    return visible(f"{request.server_id}.{shown_name(request.tool_name)}", _NAME_CHARS_MAX)
 
 
 def _where(standing: StandingAnswer) -> str:

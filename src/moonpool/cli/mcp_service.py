@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.bootstrap import assemble
 from moonpool.broker.approval import AutoApprover, DenyApprover
+from moonpool.broker.phrases import on_one_line
 from moonpool.cli.approvers import Approve, open_queue
 from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.metrics_service import bound_listener, metrics_served
@@ -69,4 +70,4 @@ async def _answering(choice: Approve, data: Path) -> AsyncGenerator[Approver]:
 
 
 def _report(text: str) -> None:
-    sys.stderr.write(f"moonpool: {text}\n")
+    sys.stderr.write(f"moonpool: {on_one_line(text)}\n")

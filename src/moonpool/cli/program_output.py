@@ -18,6 +18,7 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from moonpool.broker.phrases import on_one_line
 from moonpool.cli.standard_streams import write_all
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class ProgramOutput:
         self._fd = fd
         self._decoders: dict[int, codecs.IncrementalDecoder] | None = {} if os.isatty(fd) else None
         self._queue: queue.SimpleQueue[bytes | threading.Event | None] = queue.SimpleQueue()
-        self._may_write = threading.Event()
+        self._may_write, self._writing = threading.Event(), threading.Lock()
         self._may_write.set()
         self._thread = threading.Thread(target=self._write, name="moonpool-stderr", daemon=True)
         self._thread.start()
@@ -54,13 +55,19 @@ class ProgramOutput:
         self._queue.put(data)
 
     def say(self, text: str) -> None:
-        """A remark of ours, on a line of its own."""
-        self._queue.put(f"moonpool: {text}\n".encode("utf-8", "replace"))
+        """A remark of ours, on a line of its own. SECURITY: names of servers' tools may stand in it."""
+        self._queue.put(f"moonpool: {on_one_line(text)}\n".encode("utf-8", "replace"))
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Show nothing for the length of a `with` block; what comes meanwhile is shown afterwards."""
+        """Show nothing for the length of a `with` block; what comes meanwhile is shown afterwards.
+
+        SECURITY: nor what was about to be written: it would stand below the question.
+        """
         self._may_write.clear()
+        if self._decoders is not None:  # a terminal; nothing else may keep us waiting
+            with self._writing:
+                pass
         try:
             yield
         finally:
@@ -86,9 +93,15 @@ class ProgramOutput:
             if isinstance(data, threading.Event):
                 data.set()
                 continue
-            self._may_write.wait()
             try:
                 if not gone:
-                    write_all(self._fd, data)
+                    self._write_all(data)
             except OSError:
                 gone = True  # nobody reads any more; the envelope is still owed
+
+    def _write_all(self, data: bytes) -> None:
+        while True:
+            self._may_write.wait()
+            with self._writing:
+                if self._may_write.is_set():
+                    return write_all(self._fd, data)

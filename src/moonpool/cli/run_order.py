@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.cli.code_source import SourceCode, read_code
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNUSABLE
+from moonpool.cli.log_lines import log_among
 from moonpool.cli.program_output import ProgramOutput
 from moonpool.cli.run_files import RunFiles
 from moonpool.cli.standard_streams import claim_stdout, sentence_and_code, write_all
@@ -112,7 +113,8 @@ def answer_in_one_line(order: RunOrder) -> int:
         answer=answer,
     )
     try:
-        asyncio.run(_run(parts))
+        with log_among(output.say):
+            asyncio.run(_run(parts))
     except (asyncio.CancelledError, KeyboardInterrupt):
         if answer.exit_code is None:
             output.say("interrupted before the code started")

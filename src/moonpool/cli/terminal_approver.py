@@ -19,6 +19,7 @@ from moonpool.broker.readable import ARGUMENTS_CHARS_MAX, in_one_line
 from moonpool.cli.terminal import WIDTH_MIN
 from moonpool.core.approvals import WHOLE_CHARS_MAX
 from moonpool.core.hidden_characters import is_seen
+from moonpool.core.lookalikes import shown_name
 
 if TYPE_CHECKING:
     from moonpool.broker.approval import ApprovalAnswer, ApprovalRequest
@@ -84,7 +85,7 @@ def question(request: ApprovalRequest, width: int, *, whole: bool = False) -> st
         listed = [line for effect in effects for line in hanging(visible(effect, PLAN_CHARS_MAX), width)]
         head = framed(visible(request.reason, _REASON_CHARS_MAX), width)
         return "\n┌─ plan\n" + "".join(f"│ {line}\n" for line in (*head, *listed)) + "└─\n"
-    server, tool = visible(request.server_id, _NAME_CHARS_MAX), visible(request.tool_name, _NAME_CHARS_MAX)
+    server, tool = visible(request.server_id, _NAME_CHARS_MAX), visible(shown_name(request.tool_name), _NAME_CHARS_MAX)
     line = f" in line {request.code_line}" if request.code_line else ""
     arguments = request.whole if whole else request.arguments
     told = [

@@ -1,4 +1,4 @@
-"""Names that people cannot tell apart: what a name looks like in plain letters. Pure.
+"""Names as people read them: what one looks like in plain letters, and where it begins and ends. Pure.
 
 Covers letters of other scripts that are drawn like Latin ones, wide and other compatible forms, dashes, and characters
 that are not drawn at all. Plain letters that resemble each other (`l` and `1`) stay apart: they are ordinary.
@@ -6,6 +6,8 @@ that are not drawn at all. Plain letters that resemble each other (`l` and `1`) 
 
 from __future__ import annotations
 
+import json
+import re
 import unicodedata
 from typing import Final
 
@@ -36,9 +38,19 @@ _DRAWN_ALIKE: Final = str.maketrans({
     "\u2212": "-", "\u02d7": "-", "\u2043": "-", "\u06d4": "-",
 })  # fmt: skip
 _NOT_DRAWN: Final = dict.fromkeys(map(ord, HIDDEN))
+_NOTHING_BUT_A_NAME: Final = re.compile(r"[A-Za-z0-9_./-]+")
 
 
 def looks_like(name: str) -> str:
     """The same text for names that look the same. Only for comparing."""
     plain = unicodedata.normalize("NFKC", name.translate(_NOT_DRAWN)).translate(_NOT_DRAWN).translate(_DRAWN_ALIKE)
     return " ".join(plain.split())
+
+
+def shown_name(name: str) -> str:
+    """A tool's name among words of ours. It is still to be made visible (`phrases.on_one_line`).
+
+    SECURITY: a server may call its tool ``list {"path": "/tmp"} (line 3; allow)``. What is more than a name stands in
+    quotes, so that it is nobody else's word.
+    """
+    return name if _NOTHING_BUT_A_NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False)

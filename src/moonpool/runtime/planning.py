@@ -16,6 +16,7 @@ from moonpool.broker.planned import PlannedDesk
 from moonpool.broker.rehearsal import Rehearsal
 from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState
+from moonpool.core.lookalikes import shown_name
 from moonpool.core.plans import EffectKind, Plan, PlannedServer, PlanStoreError
 
 if TYPE_CHECKING:
@@ -145,7 +146,8 @@ def effect_line(effect: Effect, *, whole: bool = False) -> str:
             "the real run will stop here"
         )
     arguments = (effect.whole if whole else "") or effect.arguments
-    return on_one_line(f"{effect.number}. {effect.name} {arguments} ({'; '.join(remarks)})")
+    name = f"{effect.server_id}.{shown_name(effect.tool_name)}"
+    return on_one_line(f"{effect.number}. {name} {arguments} ({'; '.join(remarks)})")
 
 
 _KINDS: Final = {

@@ -228,12 +228,13 @@ class Toolbox:
     async def _load(self, server_id: str) -> None:
         cached = await asyncio.to_thread(self._cache.load, self._keys[server_id])
         if cached is not None and 0 <= time.time() - cached.listed_at < self._ttl_s:
-            self._listings[server_id] = self._cleaned(cached.listing)
+            self._listings[server_id] = await asyncio.to_thread(self._cleaned, cached.listing)
             self._unverified.add(server_id)
             self._updates.answered(server_id, self._listings[server_id], at=cached.listed_at)
         else:
             if cached is not None:
-                self._updates.answered(server_id, self._cleaned(cached.listing), at=cached.listed_at)
+                listed = await asyncio.to_thread(self._cleaned, cached.listing)
+                self._updates.answered(server_id, listed, at=cached.listed_at)
             await self._ask(server_id)
 
     async def _ask(self, server_id: str) -> None:
@@ -243,7 +244,7 @@ class Toolbox:
         self._updates.asks(server_id)
         async with self._asking[server_id]:
             try:
-                listing = self._cleaned(await upstream.list_tools())
+                listing = await asyncio.to_thread(self._cleaned, await upstream.list_tools())
             except MoonpoolError as error:
                 self._problems[server_id] = error
                 return

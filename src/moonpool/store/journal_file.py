@@ -130,8 +130,8 @@ class JournalFile:
             previous = chain_hash(previous, seq, entry.body)
             rows.append((seq, entry.kind, entry.run_id, entry.body, previous))
         kept = self._connection.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?)", rows).rowcount
-        if kept != len(rows):  # a trigger that is not ours
-            raise self._lost(f"it took {kept} of {len(rows)} records")
+        if kept != len(rows) or self._head() != (seq, previous):  # a trigger that is not ours
+            raise self._lost(f"it did not take all of {len(rows)} records")
         return seq, previous
 
     def _head(self) -> tuple[int, str]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from moonpool.core.calls import CallErrorType
 from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.core.hidden_characters import is_seen
 from moonpool_wire.jsonbounds import exceeded_bound
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ TAIL_BYTES = 256
 """Of a message that is not decoded: what tells whom it answers."""
 
 SAID_LENGTH_MAX = 2000
+_LOOKED_AT_CHARS = 32 * 1024
 
 
 class Upstream(Protocol):
@@ -285,9 +287,20 @@ def exceeded_json(text: bytes) -> str | None:
     )
 
 
+def ends_of(text: str) -> str:
+    """`text`, or its two ends: looking at each character of a whole message takes seconds."""
+    if len(text) <= 2 * _LOOKED_AT_CHARS:
+        return text
+    return f"{text[:_LOOKED_AT_CHARS]} … {text[-_LOOKED_AT_CHARS:]}"
+
+
 def said(text: str, length_max: int = SAID_LENGTH_MAX) -> str:
-    """What a server said, fit for a message: printable, on one line, capped in the middle."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    """What a server said, fit for a message: on one line, without what nobody sees, capped in the middle.
+
+    SECURITY: characters that take room and are not seen would move what follows to the beginning of a line.
+    """
+    text = ends_of(text)
+    line = " ".join("".join(char if is_seen(char) else " " for char in text).split())
     if len(line) <= length_max:
         return line
     half = length_max // 2

@@ -11,7 +11,7 @@ Neighbours: `dialling` makes it, `tool_calls` says how a call goes over it, `lin
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 from mcp import ClientSession, MCPError
@@ -52,6 +52,10 @@ if TYPE_CHECKING:
     from moonpool.broker.upstreams.streams import EndOfMessages
     from moonpool.broker.upstreams.subscriptions import Subscriptions
     from moonpool.core.json import JsonObject, JsonValue
+
+INSTRUCTIONS_CHARS_MAX: Final = 64 * 1024
+"""What a server says of itself is kept, cached and searched at each start. The rest is cut off."""
+_NAME_CHARS_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +260,9 @@ class Link:
             name=_text(named.get("name")),
             title=_text(named.get("title")),
             version=_text(named.get("version")),
-            instructions=_text(self._about.get("instructions")) if self._config.instructions else "",
+            instructions=_text(self._about.get("instructions"), INSTRUCTIONS_CHARS_MAX)
+            if self._config.instructions
+            else "",
             protocol_version=self.protocol_version or "",
             warnings=pages.warnings,
         )
@@ -268,5 +274,5 @@ class Link:
             self._remarks.message(message.params.level, message.params.data)
 
 
-def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else ""
+def _text(value: JsonValue, chars_max: int = _NAME_CHARS_MAX) -> str:
+    return value[:chars_max] if isinstance(value, str) else ""

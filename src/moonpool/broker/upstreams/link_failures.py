@@ -22,6 +22,7 @@ from moonpool.broker.upstreams.base import (
     UpstreamResultError,
     UpstreamResultTooLargeError,
     UpstreamSessionGoneError,
+    ends_of,
     said,
     too_large,
 )
@@ -66,7 +67,8 @@ class LinkFailures:
             return UpstreamResultTooLargeError(server_id, problem, for_guest=problem)
         if error.data is LocalFault.UNUSABLE or (error.code == PARSE_ERROR and exchange.status == 200):
             problem = f"answered {doing!r} with something that is not JSON"
-            operators = f"{problem}: {self._said(error.message, 300)}"
+            first, _, _ = error.message.partition("\n")  # further lines of the SDK's quote values, cut in their middle
+            operators = f"{problem}: {self._said(first, 300)}"
             return UpstreamResultError(server_id, operators, for_guest=problem)
         if (fault := exchange.fault(self._config)) is not None:
             return fault
@@ -138,7 +140,7 @@ class LinkFailures:
         return self._config.secrets | tokens
 
     def _said(self, text: str, length_max: int = 2000) -> str:
-        return said(conceal(text, self.secrets), length_max)
+        return said(conceal(ends_of(text), self.secrets), length_max)
 
 
 def _above_event_cap(exc: MCPError) -> bool:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 TOOL_COUNT_MAX: Final = 10_000
 TOOL_NAME_LENGTH_MAX: Final = 1024
+LISTING_BYTES_MAX: Final = 16 * 1024**2
+"""Of all pages: definitions are searched, compared and written out whenever a server says that they changed."""
 WARNING_COUNT_MAX: Final = 200
 
 
@@ -28,7 +30,7 @@ class ListingPages:
         self._server_id = server_id
         self._tools: dict[str, ToolDefinition] = {}
         self._warnings: list[str] = []
-        self._cursors = Cursors(server_id, "tools/list")
+        self._cursors = Cursors(server_id, "tools/list", bytes_max=LISTING_BYTES_MAX)
 
     def add(self, page: JsonObject) -> str | None:
         """Take in one page and return the cursor of the next; an empty string is a cursor too (D-050)."""
@@ -37,7 +39,9 @@ class ListingPages:
             raise UpstreamProtocolError(self._server_id, 'answered tools/list without a list of "tools"')
         for raw in tools:
             self._add_tool(raw)
-        return self._next_cursor(page.get("nextCursor"))
+        if not isinstance(page.get("nextCursor"), str | None):
+            self.warn("the listing may be incomplete: nextCursor is not a string")
+        return self._cursors.next(page)
 
     @property
     def tools(self) -> tuple[ToolDefinition, ...]:
@@ -74,8 +78,3 @@ class ListingPages:
         if not isinstance(raw.get("inputSchema"), dict | bool):
             self.warn(f"tool {said(name, 80)!r} declares no inputSchema object; any arguments are let through")
         self._tools[name] = ToolDefinition(server_id=self._server_id, name=name, raw=raw)
-
-    def _next_cursor(self, cursor: JsonValue) -> str | None:
-        if not isinstance(cursor, str | None):
-            self.warn("the listing may be incomplete: nextCursor is not a string")
-        return self._cursors.next(cursor)

@@ -232,7 +232,7 @@ class Offers:
             if len(found) > ITEM_COUNT_MAX:
                 problem = f"lists more than {ITEM_COUNT_MAX} items in {method}"
                 raise UpstreamResultTooLargeError(self._server_id, problem, for_guest=problem)
-            cursor = cursors.next(page.get("nextCursor"))
+            cursor = cursors.next(page)
             if cursor is None:
                 return found
             params = {"cursor": cursor}

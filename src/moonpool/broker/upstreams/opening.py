@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final, cast
 
@@ -61,6 +62,7 @@ async def open_upstreams(  # noqa: PLR0913  what every upstream needs, and a clo
     return at once. `environ` gives a child its few inherited variables. `handlers` answer what servers ask; without one
     they are told that nobody here can. `credentials` are by server id; who made them closes them after the upstreams.
     """
+    _silence_the_sdk()
 
     def tell(change: Change) -> None:
         if on_listing_changed is not None and change.kind != "resource":
@@ -90,6 +92,15 @@ async def open_upstreams(  # noqa: PLR0913  what every upstream needs, and a clo
                 with anyio.move_on_after(CLOSE_S, shield=True):
                     await _close(reversed(supervised.values()))
                 tasks.cancel_scope.cancel()
+
+
+def _silence_the_sdk() -> None:
+    """SECURITY: its client logs what servers send, as it came: credentials that a server repeats, and what a terminal
+    acts on. What matters of it arrives as an error. A level that somebody chose stays.
+    """
+    log = logging.getLogger("mcp.client")
+    if log.level == logging.NOTSET:
+        log.setLevel(logging.CRITICAL)
 
 
 async def _close(upstreams: Iterable[SupervisedUpstream]) -> None:

@@ -7,6 +7,7 @@ line, and so much of it a minute is written down; the rest is counted. Nothing o
 from __future__ import annotations
 
 import logging
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
@@ -70,7 +71,7 @@ class Remarks:
         secrets = self._secrets()
         if not isinstance(data, str):
             try:  # strings on their own first: in JSON inside of JSON a secret is escaped twice
-                encoded = msgspec.json.encode(_without(data, secrets)).decode()
+                encoded = msgspec.json.encode(_Beginning(secrets).of(data)).decode()
             except (ValueError, TypeError, RecursionError):
                 encoded = "something that is not JSON"
         else:
@@ -78,13 +79,22 @@ class Remarks:
         return said(conceal(encoded[:_READ_MAX], secrets)[:_LENGTH_MAX], _LENGTH_MAX)
 
 
-def _without(data: Any, secrets: frozenset[str]) -> Any:
-    """Raises RecursionError."""
-    if isinstance(data, str):
-        return conceal(data[:_READ_MAX], secrets)
-    if isinstance(data, list):
-        return [_without(item, secrets) for item in cast("list[Any]", data)]
-    if isinstance(data, dict):
-        members = cast("dict[str, Any]", data)
-        return {conceal(name, secrets): _without(item, secrets) for name, item in members.items()}
-    return data
+class _Beginning:
+    """What stands first in a value, without secrets: a message may hold a million texts, and one line is shown."""
+
+    def __init__(self, secrets: frozenset[str]) -> None:
+        self._secrets, self._left = secrets, _READ_MAX
+
+    def of(self, data: Any) -> Any:
+        """Raises RecursionError."""
+        self._left = left = max(0, self._left - 1)
+        if isinstance(data, str):
+            text = conceal(data[:left], self._secrets)
+            self._left = max(0, left - len(text))
+            return text
+        if isinstance(data, list):
+            return [self.of(item) for item in cast("list[Any]", data)[:left] if self._left]
+        if isinstance(data, dict):
+            members = islice(cast("dict[str, Any]", data).items(), left)
+            return {self.of(name): self.of(item) for name, item in members if self._left}
+        return data

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import deque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, Self
-from urllib.parse import urljoin, urlsplit
 
 import anyio
 import httpx2
@@ -116,19 +115,16 @@ async def _endpoint(config: ServerConfig, events: AsyncIterator[httpx2.ServerSen
             event = await anext(events)
     except (StopAsyncIteration, httpx2.HTTPError, httpx2.StreamError, httpx2.SSEError):
         raise UpstreamProtocolError(config.server_id, problem) from None
-    endpoint = urljoin(config.url, event.data.strip())
-    if _origin(endpoint) != _origin(config.url):
+    try:  # SECURITY: read by whoever will connect there, so that it is one address
+        configured = httpx2.URL(config.url)
+        endpoint = configured.join(event.data.strip())
+    except (httpx2.InvalidURL, ValueError):
+        raise UpstreamProtocolError(config.server_id, "names a message endpoint that is no address") from None
+    foreign = endpoint.userinfo and endpoint.userinfo != configured.userinfo
+    there = (endpoint.scheme, endpoint.host, endpoint.port)
+    if foreign or there != (configured.scheme, configured.host, configured.port):
         raise UpstreamProtocolError(config.server_id, "names a message endpoint of another origin, which is refused")
-    return endpoint
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    try:
-        port = parts.port
-    except ValueError:
-        port = -1
-    return parts.scheme, parts.hostname, port or {"http": 80, "https": 443}.get(parts.scheme)
+    return str(endpoint)
 
 
 def _refused(config: ServerConfig, status: int, exchange: Exchange) -> Exception:

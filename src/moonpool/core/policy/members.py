@@ -26,13 +26,16 @@ _SCALARS: Final = frozenset([str, int, float, bool, type(None)])
 
 
 def folded(name: str) -> str:
-    """The same text for all names that a server may take for one: without case, compatibility forms, `_` and `-`."""
-    if name.isascii():
+    """The same text for all names that a server may take for one.
+
+    Without case, compatibility forms, `_`, `-`, blanks, what nobody sees, and what stands behind a NUL.
+    """
+    if name.isascii() and name.isprintable():
         plain = name.lower()
     else:
-        plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+        plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name.partition("\0")[0]).casefold())
         plain = "".join(filter(is_seen, plain))
-    return plain.replace("_", "").replace("-", "") or plain
+    return plain.replace("_", "").replace("-", "").replace(" ", "") or plain
 
 
 def names_for(name: str, members: JsonObject) -> list[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.languages import LANGUAGES, PYTHON
+from moonpool.core.lookalikes import shown_name
 from moonpool.core.policy.conditions import Condition, check_pattern_size
 from moonpool.core.policy.findings import Finding
 from moonpool.core.policy.globs import glob_matches, literal_glob
@@ -57,7 +58,8 @@ class CallFacts:
 
     @property
     def name(self) -> str:
-        return f"{self.tool.server_id}.{self.tool.name}"
+        """For sentences."""
+        return f"{self.tool.server_id}.{shown_name(self.tool.name)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

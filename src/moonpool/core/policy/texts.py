@@ -48,6 +48,8 @@ def searchable(value: JsonValue) -> str:
         raise UnreadableError(f"it has more than {TEXT_CHARS_MAX} characters")
     if value.encode(errors="replace").decode() != value:
         raise UnreadableError("it has half a surrogate pair")
+    if "\0" in value:
+        raise UnreadableError("it has a NUL, at which some programs end a text")
     return value
 
 
@@ -99,6 +101,9 @@ def is_one_of(text: str, choices: Collection[JsonValue]) -> bool:
     """Equality with a text of a rule. Raises UnreadableError for one that only a decoder takes for it."""
     if text in choices:
         return True
+    before, nul, _ = text.partition("\0")
+    if nul and before in choices:
+        raise UnreadableError("it has a NUL, at which some programs end a text")
     if len(text) <= TEXT_CHARS_MAX:
         matches(text, lambda one: one in choices)
     return False

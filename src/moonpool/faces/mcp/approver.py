@@ -16,6 +16,7 @@ from moonpool.broker.approval import DenyApprover, approve, reject
 from moonpool.broker.call_in_hand import AnswererGoneError
 from moonpool.broker.phrases import clip, on_one_line
 from moonpool.broker.readable import ARGUMENTS_CHARS_MAX
+from moonpool.core.lookalikes import shown_name
 from moonpool.core.policy import allow_hint
 from moonpool.faces.mcp.asking import ELICIT, Bindings
 
@@ -92,7 +93,7 @@ def _told(request: ApprovalRequest) -> str:
     more = f"\n{_NOT_ALL}" if request.cut else ""
     if request.listing:
         return f"Approve the whole plan? {on_one_line(request.reason)}.\n{request.arguments}{more}"
-    name = on_one_line(clip(f"{request.server_id}.{request.tool_name}", _NAME_CHARS_MAX))
+    name = on_one_line(clip(f"{request.server_id}.{shown_name(request.tool_name)}", _NAME_CHARS_MAX))
     line = f" in line {request.code_line}" if request.code_line else ""
     place = f"Server: {on_one_line(request.place)}.\n" if request.place else ""
     return (
