@@ -1,8 +1,9 @@
 """The way from code in the sandbox to the broker: one request on the channel, one reply object back.
 
 Replies are plain dicts as the broker sent them: `{"ok": true, "data_from": ..., "raw": {...}}` or `{"ok": false,
-"error": {"type", "message", "retryable"}}`. A channel that cannot be used (a forked child, an execution that is over)
-gives the second form too, so callers have one thing to handle. `client.mcp_client` makes results of them.
+"error": {"type", "message", "retryable"}}`, the second with the `line` of Python code that made the call. A channel
+that cannot be used (a forked child, an execution that is over) gives the second form too, so callers have one thing to
+handle. `client.mcp_client` makes results of them.
 """
 
 import itertools
@@ -33,28 +34,32 @@ def install(channel: "GuestChannel | None", code_name: str = "") -> None:
 
 def invoke_sync(server_id: str, name: str, arguments: "dict[str, Any]") -> "dict[str, Any]":
     """Call a tool and block this thread until the reply is there. Works inside a running event loop too."""
+    line = _line_of_code()
     try:
-        channel, waiter, request_id = _send(server_id, name, _encoded(server_id, name, arguments), _line_of_code())
+        channel, waiter, request_id = _send(server_id, name, _encoded(server_id, name, arguments), line)
         try:
             channel.wait(waiter)
         except BaseException:
             channel.forget(request_id)
             raise
-        return _reply(waiter)
+        reply = _reply(waiter)
     except _RefusedError as error:
-        return error.reply
+        reply = error.reply
     except ChannelGoneError as error:
-        return _failure("ExecutionEnded", str(error))
+        reply = _failure("ExecutionEnded", str(error))
+    return _with_line(reply, line)
 
 
 async def invoke(server_id: str, name: str, arguments: "dict[str, Any]") -> "dict[str, Any]":
     """Call a tool and await the reply."""
+    line = _line_of_code()
     try:
-        return _reply(await _exchange(server_id, name, _encoded(server_id, name, arguments), _line_of_code()))
+        reply = _reply(await _exchange(server_id, name, _encoded(server_id, name, arguments), line))
     except _RefusedError as error:
-        return error.reply
+        reply = error.reply
     except ChannelGoneError as error:
-        return _failure("ExecutionEnded", str(error))
+        reply = _failure("ExecutionEnded", str(error))
+    return _with_line(reply, line)
 
 
 async def relay(server_id: str, name: str, arguments: bytes, *, line: int = 0) -> bytes:
@@ -123,6 +128,13 @@ def _reply(waiter: Waiter) -> "dict[str, Any]":
     if waiter.refused or waiter.message is None:
         return _failure("ValidationError", _TOO_LARGE)
     return json.loads(waiter.message.body)
+
+
+def _with_line(reply: "dict[str, Any]", line: int) -> "dict[str, Any]":
+    """The reply, which says of a failed call where the code made it."""
+    if line and reply.get("ok") is not True:
+        reply["line"] = line
+    return reply
 
 
 def _failure(kind: str, message: str) -> "dict[str, Any]":

@@ -8,13 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
-from apps import DATA, open_app, run
+from apps import DATA, fixture_server, open_app, run
 from docs.pages import DOCS, PAGES, ROOT, anchors, links, read, section, snippets
 from moonpool.broker.approval import DenyApprover
 from moonpool.broker.config import parse_config
@@ -171,3 +172,26 @@ def test_the_example_of_an_application_shows_answers_and_end(tmp_path: Path) -> 
 
 def test_git_is_here_for_the_demo() -> None:
     assert shutil.which("git")
+
+
+def test_the_program_of_the_page_on_embedding_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it, imports included, over a configuration of its own; a person says yes to the call."""
+    program = read("docs/how-to/embed.md").partition("```python\n")[2].partition("```")[0]
+    server = fixture_server("echo.py", ask=["*"])
+    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"echo": server}}), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MOONPOOL_DATA_DIR", str(DATA))
+    head, _, body = program.partition("approver = EventApprover()\n")
+    around = f"{head}\nasync def main(code, show_to_alice, seen):\n    approver = EventApprover()\n"
+    body = body.replace("...  # what the code prints", "seen.append(data)  # what the code prints")
+    body = body.replace("...  # always the last", "seen.append(envelope.data)  # always the last")
+    names: dict[str, Any] = {}
+    exec(around + textwrap.indent(body, "    "), names)  # noqa: S102  our own page
+
+    async def yes(request: Any) -> str:
+        return str(request.place)  # what a person is shown first
+
+    seen: list[object] = []
+    code = b"import servers.echo as e\nprint('x')\nresult = (await e.text(text='a')).data"
+    anyio.run(names["main"], code, yes, seen)
+    assert (b"".join(one for one in seen if isinstance(one, bytes)), seen[-1]) == (b"x\n", "a")

@@ -33,3 +33,14 @@ def test_a_number_out_of_range_is_refused_where_the_line_is_read() -> None:
         parse_line(b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"_meta": {"progressToken": 1e999}}}')
     with pytest.raises(ValueError, match="more than 500000 values"):
         parse_line(b"[" + b"1," * 500_000 + b"1]")
+
+
+@pytest.mark.req("X-02")
+def test_one_query_or_path_may_be_given_as_what_it_is() -> None:
+    for given in ({"query": "list issues"}, {"query": ["list issues"]}, {"queries": "list issues"}):
+        assert read_arguments("search_tools", given) == read_arguments("search_tools", {"queries": ["list issues"]})
+    assert read_arguments("get_tool_definition", {"path": "a.b"}) == read_arguments(
+        "get_tool_definition", {"paths": ["a.b"]}
+    )
+    with pytest.raises(InputError, match="query"):
+        read_arguments("search_tools", {"query": "a", "queries": ["b"]})

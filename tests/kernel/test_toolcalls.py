@@ -139,7 +139,7 @@ async def test_a_reply_above_the_guest_s_limit_is_refused_and_the_host_may_send_
     kernel.answer(call, {"ok": True, "raw": {"text": "z" * (65 << 20)}})
     assert (await kernel.until(lambda run: run.refused)).refused == [ToolResult(id=call.id)]
     kernel.answer(call, {"ok": False})
-    assert (await kernel.finish()).result == {"ok": False}
+    assert (await kernel.finish()).result == {"ok": False, "line": 3}
 
 
 async def test_arguments_above_the_host_s_limit_are_a_typed_failure(kernel: Probe) -> None:
@@ -151,6 +151,7 @@ async def test_arguments_above_the_host_s_limit_are_a_typed_failure(kernel: Prob
             "message": "the arguments are larger than the broker accepts; pass less at a time",
             "retryable": False,
         },
+        "line": 3,
     }
     assert run.calls == []
 

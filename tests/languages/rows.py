@@ -190,6 +190,29 @@ ROWS: dict[str, Row] = {
         bash="""moonpool call echo.echo '{"a": [1, null], "b": "ü"}'""",
         data={"a": [1, None], "b": "ü"},
     ),
+    "what the data has is the data's": Row(
+        req=("H-044", "H-045", "X-03"),
+        python=(
+            "import servers.echo as e\n"
+            "r = await e.echo(ok=False, data=[1], error='e', content='c', text='t', items=1, keys=2, values=3, raw=4)\n"
+            "result = [r.ok, r.data, r.error, r.content, r.text, r['items'], r['keys'], r['values'], r['raw'],\n"
+            "          dict(r) == r.unwrap() == r.structuredContent == r.raw['structuredContent'], r.isError]"
+        ),
+        node=(
+            "import * as e from './servers/echo/index.js';\n"
+            "const given = {ok: false, data: [1], error: 'e', content: 'c', text: 't', items: 1, keys: 2, values: 3,\n"
+            "  raw: 4};\n"
+            "const r = await e.echo(given), same = JSON.stringify(given), all = r.unwrap();\n"
+            "globalThis.result = [r.ok, r.data, r.error, r.content, r.text, r.items, r.keys, r.values, all.raw,\n"
+            "  [r, all, r.structuredContent, r.raw.structuredContent].every((one) => JSON.stringify(one) === same),\n"
+            "  r.isError]"
+        ),
+        bash=(
+            """moonpool call echo.echo '{"ok":false,"data":[1]}' | grep -qx '{"ok":false,"data":\\[1\\]}' && """
+            """echo '[false, [1], "e", "c", "t", 1, 2, 3, 4, true, false]'"""
+        ),
+        data=[False, [1], "e", "c", "t", 1, 2, 3, 4, True, False],
+    ),
     "a hundred calls at once": Row(
         req=("H-060",),
         python=(

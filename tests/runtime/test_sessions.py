@@ -112,6 +112,14 @@ async def test_code_that_cannot_be_run_is_refused_with_one_sentence(data: bytes,
             await app.runtime.run(CodeRequest(code=data), app.ticket)
 
 
+async def test_code_may_be_given_as_text() -> None:
+    async with open_app() as app:
+        assert (await app.runtime.run(CodeRequest(code="result = 'ä'"), app.ticket)).data == "ä"  # type: ignore[arg-type]
+    for code, complaint in (("'\ud800'", "half a surrogate pair"), (None, "NoneType; give it as text or bytes")):
+        with pytest.raises(InputError, match=complaint):
+            CodeRequest(code=code)  # type: ignore[arg-type]
+
+
 async def test_output_streams_while_the_code_runs() -> None:
     heard: list[tuple[Stream, bytes]] = []
     async with open_app() as app:

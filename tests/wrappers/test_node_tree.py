@@ -225,17 +225,18 @@ const doc = await drive.getDocument({ documentId: "abc" });
 const content: string = doc.structuredContent?.content ?? JSON.stringify(doc.content);
 const title: string = doc.title + doc.data.title + doc.unwrap().title;
 const authors: (string | null | undefined)[] = (doc.revisions ?? []).map((revision) => revision.author);
-const blocks: string | undefined = doc.content[0]?.text;
+const blocks: string | undefined = doc.raw?.content?.[0]?.text;
 if (!doc.ok) throw new Error(doc.error?.message);
 try {
   await sheets.updateRows({ sheetId: "q", rows: [{ index: 1, cells: { A: "x", B: null } }], mode: "merge" });
 } catch (error) {
   if (error instanceof PolicyDenied || (error instanceof ToolCallError && error.retryable)) throw error;
 }
+const theirs: string | undefined = doc.content;
 const rows = await sheets.tools["get_all_rows"]({ sheetId: "q", limit: 3 });
 const unknown: unknown = rows.data;
 const all: ToolCallResult<unknown> = await sheets.adminToolsList();
-export { all, authors, blocks, content, title, unknown };
+export { all, authors, blocks, content, theirs, title, unknown };
 """
 MISTAKES = {
     "a missing argument": "await sheets.getAllRows({});",

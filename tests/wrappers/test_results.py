@@ -1,4 +1,4 @@
-"""One result object for every seed's way of reading (X-03); a failure never passes for data."""
+"""One result object for every seed's way of reading (decision 0039); a failure never passes for data."""
 
 from __future__ import annotations
 
@@ -66,15 +66,52 @@ def test_the_guides_reads_work() -> None:
     assert {"n": 2} in rows
     assert list(reversed(rows)) == [{"n": 2}, {"n": 1}]
     assert rows == [{"n": 1}, {"n": 2}]
-    document = structured({"content": "x", "ok": "theirs"})
-    assert document.structuredContent == {"content": "x", "ok": "theirs"}
-    assert document["content"] == "x"
-    assert document.get("content") == "x"
+    document = structured({"title": "x"})
+    assert document.structuredContent == {"title": "x"}
+    assert document.get("title") == "x"
     assert document.get("none", 7) == 7
-    assert sorted(document.keys()) == ["content", "ok"]
-    assert list(document.values()) == ["x", "theirs"]
-    assert dict(document.items()) == {"content": "x", "ok": "theirs"}
-    assert document.data["ok"] == "theirs"
+    assert (list(document.keys()), list(document.values())) == (["title"], ["x"])
+    assert dict(document.items()) == {"title": "x"}
+
+
+THEIRS = dict.fromkeys(
+    ("ok", "data", "error", "content", "text", "items", "keys", "values", "get", "raw", "unwrap"), "theirs"
+)
+
+
+@pytest.mark.parametrize("name", ["ok", "data", "error", "content", "text"])
+def test_a_member_of_the_data_is_the_datas(name: str) -> None:
+    result = structured(THEIRS)
+    assert (getattr(result, name), result[name], result.get(name)) == ("theirs", "theirs", "theirs")
+    assert name in result
+    assert getattr(structured({}), name) != "theirs"
+
+
+def test_what_is_always_the_calls() -> None:
+    result = structured(THEIRS)
+    assert result.unwrap() == dict(result) == {**result} == THEIRS
+    assert (result.raw or {})["structuredContent"] == result.structuredContent == THEIRS
+    assert (result.isError, list(result.keys()), dict(result.items())) == (False, list(THEIRS), THEIRS)
+    assert (result["keys"], result["raw"], result["unwrap"]) == ("theirs", "theirs", "theirs")
+    assert result.__moonpool_json__() == THEIRS
+
+
+def test_what_a_server_calls_a_failure_in_its_data_is_none_of_ours() -> None:
+    result = structured({"ok": False, "error": "not found"})
+    assert (result.ok, result.error, result.isError) == (False, "not found", False)
+    assert result.unwrap() == {"ok": False, "error": "not found"}
+
+
+def test_members_are_attributes() -> None:
+    assert structured({"title": 1}).title == 1
+    assert structured({"_id": 1})["_id"] == 1
+
+
+def test_a_printed_python_literal_is_data() -> None:
+    rows = [{"id": 1, "name": None}]
+    raw = {"content": [{"type": "text", "text": repr(rows)}]}
+    result = ToolCallResult({"ok": True, "data_from": "literal_text", "data": rows, "raw": raw})
+    assert (result.data, result[0]["id"], result.text) == (rows, 1, repr(rows))
 
 
 def test_text_reads_like_a_string() -> None:
@@ -101,8 +138,10 @@ def test_data_that_is_no_container_says_so() -> None:
 
 
 def test_unknown_attributes_are_named() -> None:
-    with pytest.raises(AttributeError, match=r"use result\['title'\]"):
-        _ = structured({"title": 1}).title
+    with pytest.raises(AttributeError, match="has 'name'; the data has title"):
+        _ = structured({"title": 1}).name
+    with pytest.raises(AttributeError, match="has 'name'; this tool returned list"):
+        _ = structured([]).name
     with pytest.raises(AttributeError, match="_repr_html_"):
         _ = failed()._repr_html_
 
@@ -130,6 +169,12 @@ def test_reading_the_data_of_a_failure_raises_the_typed_error(read: Any) -> None
     with pytest.raises(ToolError, match=r"sheets\.get_all_rows: no such sheet") as caught:
         read(failed())
     assert (caught.value.type, caught.value.message, caught.value.retryable) == ("ToolError", "no such sheet", False)
+
+
+def test_the_error_says_where_the_call_was_made() -> None:
+    with pytest.raises(ToolError, match=r"^sheets\.get_all_rows: no such sheet \(called at line 7\)$") as caught:
+        _ = failed(line=7).title
+    assert caught.value.line == 7
 
 
 @pytest.mark.parametrize(

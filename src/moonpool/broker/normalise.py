@@ -2,7 +2,8 @@
 
 `isError` makes a ToolError (H-041). Otherwise `structuredContent` wins when it is there, also as `{}`, `0` or `""`
 (H-042; null counts as absent, because servers send it for "none"). Without it one text block that holds a JSON object
-or array gives parsed data, other text blocks are joined, and anything but text leaves the content list as it is.
+or array, or prints a Python list, tuple or dict, gives parsed data; other text blocks are joined, and anything but text
+leaves the content list as it is.
 
 SECURITY: `raw` is untrusted and of any shape. A result that is none becomes an error of type UpstreamError.
 """
@@ -16,6 +17,7 @@ import msgspec
 
 from moonpool.broker.phrases import clip
 from moonpool.core.calls import CallError, CallErrorType, DataFrom
+from moonpool.core.literal_text import literal_value
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
@@ -45,7 +47,11 @@ def read_result(server_id: str, tool_name: str, raw: JsonObject) -> Reading:
     texts = block_texts(content)
     if texts is None:
         return Reading(data_from="content")
-    return Reading(data_from="json_text" if len(texts) == 1 and holds_json(texts[0]) else "text")
+    if len(texts) != 1:
+        return Reading(data_from="text")
+    if holds_json(texts[0]):
+        return Reading(data_from="json_text")
+    return Reading(data_from="text" if literal_value(texts[0]) is None else "literal_text")
 
 
 def block_texts(content: list[JsonValue]) -> list[str] | None:
@@ -57,6 +63,25 @@ def block_texts(content: list[JsonValue]) -> list[str] | None:
             return None
         texts.append(text)
     return texts
+
+
+def result_data(raw: JsonObject, data_from: DataFrom | None) -> JsonValue:
+    """The data that code gets of a result that was read so."""
+    content = raw.get("content")
+    texts = block_texts(content) if isinstance(content, list) else None
+    if data_from == "structured":
+        return raw.get("structuredContent")
+    if texts is None:
+        return content
+    text = "\n".join(texts)
+    if data_from == "literal_text":
+        return literal_value(text)
+    if data_from != "json_text":
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def holds_json(text: str) -> bool:

@@ -17,10 +17,8 @@ import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from moonpool.broker.approval import approve, checked_answer
-from moonpool.broker.normalise import block_texts
+from moonpool.broker.normalise import result_data
 from moonpool.broker.passage import Refusal
 from moonpool.broker.phrases import clip, near_names
 from moonpool.core.calls import CallErrorType
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from moonpool.broker.approval import ApprovalAnswer, ApprovalRequest, Desk
-    from moonpool.broker.arrival import Arrival
     from moonpool.broker.passage import Passage
     from moonpool.core.json import JsonValue
     from moonpool.core.plans import Effect, Plan
@@ -80,7 +77,7 @@ class PlanWatch:
     def learn(self, passage: Passage) -> None:
         """A planned call has returned; what it returned may fill places of later ones."""
         if passage.effect is not None and passage.arrival is not None and passage.arrival.error is None:
-            self._results[passage.effect.number] = _data_of(passage.arrival)
+            self._results[passage.effect.number] = result_data(passage.arrival.raw or {}, passage.arrival.data_from)
 
     def answers(self, request: ApprovalRequest) -> ApprovalAnswer | None:
         """The plan's answer to a question of policy, or None when its approver did not see that question."""
@@ -137,21 +134,3 @@ class PlannedDesk:
         if answer is not None:
             return checked_answer(named, answer)
         return await self.desk.settle(request, facts)
-
-
-def _data_of(arrival: Arrival) -> JsonValue:
-    """What the code gets as data."""
-    raw = arrival.raw or {}
-    if arrival.data_from == "structured":
-        return raw.get("structuredContent")
-    content = raw.get("content")
-    texts = block_texts(content) if isinstance(content, list) else None
-    if texts is None:
-        return content
-    joined = "\n".join(texts)
-    if arrival.data_from != "json_text":
-        return joined
-    try:
-        return msgspec.json.decode(joined)
-    except (ValueError, RecursionError):
-        return joined

@@ -45,9 +45,10 @@ class ApprovalState(StrEnum):
     EXPIRED = "EXPIRED"
 
 
-DataFrom = Literal["structured", "json_text", "text", "content"]
+DataFrom = Literal["structured", "json_text", "literal_text", "text", "content"]
 """Where a call's `data` lies in its raw result: `structuredContent`; the one text block, parsed, because it holds a
-JSON object or array; the text blocks joined by newlines; or the `content` list itself when it holds anything but text.
+JSON object or array, or prints a Python list, tuple or dict; the text blocks joined by newlines; or the `content` list
+itself when it holds anything but text.
 """
 
 

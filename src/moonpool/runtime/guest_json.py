@@ -11,6 +11,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from moonpool.broker.normalise import result_data
 from moonpool.core.json import finite_number
 from moonpool_wire.jsonbounds import exceeded_bound
 from moonpool_wire.limits import VALUES_MAX
@@ -30,6 +31,8 @@ def reply_of(outcome: ToolCallOutcome) -> JsonObject:
         reply: JsonObject = {"ok": False, "error": outcome.error.to_json()}
     else:
         reply = {"ok": True, "data_from": outcome.data_from}
+        if outcome.data_from == "literal_text" and outcome.raw is not None:
+            reply["data"] = result_data(outcome.raw, outcome.data_from)
     if outcome.raw is not None:
         reply["raw"] = outcome.raw
     return reply

@@ -14,12 +14,12 @@ because their arguments may hold it. Arguments are redacted before they are kept
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from moonpool.broker.normalise import result_data
 from moonpool.core.json import digest_json
 from moonpool.core.lessons import EXAMPLES_MAX, Lesson
 
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from moonpool.broker.witness import CallSeen
-    from moonpool.core.calls import DataFrom
-    from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.core.json import JsonObject
     from moonpool.core.manifest import ToolDefinition
 
 _log = logging.getLogger(__name__)
@@ -157,25 +156,10 @@ class Lessons:
             lesson = lesson.with_example(self._redact(call.arguments))
         if call.tool.output_schema is not None or lesson.results >= LOOKED_AT_MAX:
             return lesson
-        found, data = _data(call.raw, call.data_from)
-        return lesson.with_result(data) if found else lesson
+        if call.data_from == "content":  # its shape says nothing
+            return lesson
+        return lesson.with_result(result_data(call.raw, call.data_from))
 
     def _book(self, principal: str, server_id: str) -> str | None:
         key = self._keys.get(server_id)
         return None if key is None else digest_json([principal, server_id, key])
-
-
-def _data(raw: JsonObject, data_from: DataFrom) -> tuple[bool, JsonValue]:
-    """The data that code gets of a result, where its shape says something."""
-    if data_from == "structured":
-        return True, raw.get("structuredContent")
-    if data_from == "text":
-        return True, ""
-    if data_from == "json_text" and isinstance(content := raw.get("content"), list) and len(content) == 1:
-        block = content[0]
-        text = block.get("text") if isinstance(block, dict) else None
-        try:
-            return True, json.loads(text) if isinstance(text, str) else None
-        except (ValueError, RecursionError):
-            return False, None
-    return False, None

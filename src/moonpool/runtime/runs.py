@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from moonpool.broker.phrases import printable, storable
 from moonpool.broker.redaction import Tally
 from moonpool.core.envelope import Envelope, ExecutionError
+from moonpool.core.errors import InputError
 from moonpool.core.json import JsonValue
 from moonpool.core.languages import PYTHON
 from moonpool.runtime import report
@@ -56,9 +57,9 @@ NAME_CHARS_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeRequest:
-    """What a caller asks to run."""
+    """What a caller asks to run. Raises InputError for code that is a text without a form in UTF-8, or no text."""
 
-    code: bytes
+    code: bytes  # a text is taken, too, and kept as its UTF-8
     timeout_s: float | None = None
     name: str = "<code>"  # what tracebacks call it; made printable, and cut to its last `NAME_CHARS_MAX` characters
     language: str = PYTHON  # one of `core.languages.LANGUAGES`
@@ -72,6 +73,16 @@ class CodeRequest:
     placeholders: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # `server.tool` glob -> answer
     plan: str | None = None  # the id of the approved plan to run under
     connection: Disclosure | None = None  # of the model that asks; None: no model was shown anything of the tools
+
+    def __post_init__(self) -> None:
+        code = cast("object", self.code)
+        try:
+            given = code.encode() if isinstance(code, str) else code
+        except UnicodeEncodeError:
+            raise InputError("the code holds half a surrogate pair, which UTF-8 cannot carry; remove it") from None
+        if not isinstance(given, bytes):
+            raise InputError(f"the code is {type(code).__name__}; give it as text or bytes")
+        object.__setattr__(self, "code", given)
 
 
 CANCELLED = ExecutionError(type="Cancelled", message="the execution was cancelled")

@@ -185,7 +185,7 @@ class Session:
         except UnicodeDecodeError as error:
             raise InputError(f"the code is not UTF-8 (byte {error.start}); save it as UTF-8") from None
         if not text.strip():
-            raise InputError("there is no code to run; give a file, -c CODE, or code on standard input")
+            raise InputError("there is no code to run: `code` is empty")
         if "\0" in text:
             raise InputError("the code holds a NUL character, which no language here accepts; remove it")
         if request.language not in LANGUAGES:

@@ -1,7 +1,8 @@
 'use strict';
 /*
  * Tool calls of code: over the link to PID 1, from there to the broker. Wrappers find `callTool` as
- * `globalThis[Symbol.for("moonpool.callTool")]`; it returns the broker's reply object and never throws.
+ * `globalThis[Symbol.for("moonpool.callTool")]`; it returns the broker's reply object, of a failed call with the `line`
+ * of code that made it, and never throws.
  */
 
 const { encode } = require('./handoff.cjs');
@@ -54,7 +55,7 @@ class ToolCalls {
 
   _send({ server, tool, line, body, resolve }) {
     this._lastId += 1;
-    this._open.set(this._lastId, resolve);
+    this._open.set(this._lastId, { resolve, line });
     this.link.keepAlive(true);
     this.link.send({ t: 'call', id: this._lastId, server, tool, line }, body);
   }
@@ -76,12 +77,14 @@ class ToolCalls {
 
   /** A reply has come. */
   settle(id, body) {
-    const resolve = this._open.get(id);
-    if (resolve === undefined) return;
+    const call = this._open.get(id);
+    if (call === undefined) return;
     this._open.delete(id);
     if (this._waiting.length > 0) this._send(this._waiting.shift());
     else if (this._open.size === 0) this.link.keepAlive(false);
-    resolve(parse(body.toString('utf8')));
+    const answer = parse(body.toString('utf8'));
+    if (answer.ok !== true && call.line > 0) answer.line = call.line;
+    call.resolve(answer);
   }
 
   /** An execution begins; `files` is what its code is called. */

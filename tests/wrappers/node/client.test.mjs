@@ -1,4 +1,4 @@
-// The client in plain Node: one result object for every way of reading (X-03); a failure never passes for data.
+// The client in plain Node: one result object for every way of reading (decision 0039); a failure never passes for data.
 // Run by test_node_client.py, with the folder of a wrapper tree in TREE.
 
 import assert from "node:assert/strict";
@@ -67,15 +67,40 @@ test("data that is a list reads like a list", () => {
 });
 
 test("data that is an object reads like an object", () => {
-  const document = structured({ title: "x", content: "theirs", rows: [1] });
-  assert.equal(document.title, "x");
-  assert.deepEqual(document.content, []); // the call's own; the data's is in `data`
-  assert.equal(document.structuredContent?.content ?? JSON.stringify(document.content), "theirs");
-  assert.equal(document.data.content, "theirs");
+  const document = structured({ title: "x", rows: [1] });
+  assert.deepEqual([document.title, document.content], ["x", []]);
+  assert.equal(document.structuredContent?.title ?? JSON.stringify(document.content), "x");
   const { rows, ...rest } = document;
-  assert.deepEqual([rows, Object.keys(rest)], [[1], ["title", "content"]]);
-  assert.deepEqual({ ...document.data }, { title: "x", content: "theirs", rows: [1] });
+  assert.deepEqual([rows, Object.keys(rest)], [[1], ["title"]]);
   assert.equal("nothing" in document, false);
+});
+
+test("a member of the data is the data's", () => {
+  const names = ["ok", "data", "error", "content", "text", "items", "keys", "values", "get", "raw", "unwrap"];
+  const theirs = Object.fromEntries(names.map((name) => [name, "theirs"]));
+  const result = structured(theirs);
+  for (const name of names.slice(0, 9)) assert.equal(result[name], "theirs");
+  for (const name of names.slice(0, 5)) assert.notEqual(structured({})[name], "theirs");
+  assert.deepEqual(result.unwrap(), theirs);
+  assert.deepEqual(result.raw.structuredContent, theirs);
+  assert.deepEqual([result.structuredContent, result.isError], [theirs, false]);
+  assert.equal(JSON.stringify(result), JSON.stringify(theirs));
+});
+
+test("what a server calls a failure in its data is none of ours", () => {
+  const result = structured({ ok: false, error: "not found" });
+  assert.deepEqual([result.ok, result.error, result.isError], [false, "not found", false]);
+  assert.deepEqual(result.unwrap(), { ok: false, error: "not found" });
+});
+
+test("a printed Python literal is data", () => {
+  const raw = { content: [{ type: "text", text: "[{'id': 1}]" }] };
+  const result = new ToolCallResult({ ok: true, data_from: "literal_text", data: [{ id: 1 }], raw });
+  assert.deepEqual([result[0].id, result.text], [1, "[{'id': 1}]"]);
+});
+
+test("the error says where the call was made", () => {
+  assert.throws(() => failed({ line: 7 }).title, /^ToolError: sheets\.get_all_rows: no such sheet \(called at line 7\)$/);
 });
 
 test("data that is text reads like text", () => {

@@ -1,7 +1,8 @@
 """Arguments of our own tools: from JSON to frozen requests, or to a sentence that says what to write (X-02).
 
 The schemas of `definitions` are checked by the same validator as upstream tools', so messages read alike: the problem,
-near names, the valid parameters. One string where a list of strings is wanted counts as a list of one.
+near names, the valid parameters. One string where a list of strings is wanted counts as a list of one, also under the
+name for one (`query`, `path`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 LIMIT_DEFAULT: Final = 5
 SESSION_NAME_CHARS_MAX: Final = 100
-_LISTS: Final = {SEARCH: "queries", DEFINE: "paths"}
+_LISTS: Final = {SEARCH: ("queries", "query"), DEFINE: ("paths", "path")}
 _CHECKS: Final = SchemaChecks()
 
 
@@ -65,9 +66,12 @@ ToolRequest = SearchRequest | DefinitionRequest | ExecuteRequest
 def read_arguments(tool: str, arguments: Mapping[str, JsonValue]) -> ToolRequest:
     """The request in `arguments`. Raises InputError with everything the caller needs to do better."""
     given: JsonObject = dict(arguments)
-    wanted = _LISTS.get(tool)
-    if wanted is not None and isinstance(single := given.get(wanted), str):
-        given[wanted] = [single]
+    if tool in _LISTS:
+        several, one = _LISTS[tool]
+        if one in given and several not in given:
+            given[several] = given.pop(one)
+        if isinstance(single := given.get(several), str):
+            given[several] = [single]
     definition = DEFINITIONS[tool]
     if problem := _CHECKS.arguments(definition).argument_problem(definition, given):
         raise InputError(problem.replace(f"{definition.server_id}.{tool}", tool))

@@ -41,15 +41,30 @@ export interface CallOutcome<Result> {
   toJSON(): Result;
 }
 
+/** Names that are the call's, whatever the data has. */
+type Always = "raw" | "structuredContent" | "isError" | "unwrap" | "toJSON";
+
 /** The members of the data that a result shows as its own. */
 type Shown<Result> = Result extends string | readonly unknown[]
   ? Result
   : Result extends object
-    ? { [Key in keyof Result as Key extends keyof CallOutcome<unknown> ? never : Key]: Result[Key] }
+    ? { [Key in keyof Result as Key extends Always ? never : Key]: Result[Key] }
     : unknown;
 
+/** The names that the type of the data declares. */
+type Named<Result> = Result extends string | readonly unknown[]
+  ? never
+  : Result extends object
+    ? keyof { [Key in keyof Result as string extends Key ? never : number extends Key ? never : Key]: never }
+    : never;
+
+/** What is read of the call: all but what the data has a member for. */
+type OfTheCall<Result> = {
+  readonly [Key in keyof CallOutcome<Result> as Key extends Exclude<Named<Result>, Always> ? never : Key]: CallOutcome<Result>[Key];
+};
+
 /** Outcome of one tool call. A failing tool is a result whose `ok` is false; reading its data throws. */
-export type ToolCallResult<Result = unknown> = CallOutcome<Result> & Shown<Result>;
+export type ToolCallResult<Result = unknown> = OfTheCall<Result> & Shown<Result>;
 
 export const ToolCallResult: {
   new (reply: unknown, tool?: string): ToolCallResult;
@@ -68,10 +83,12 @@ export function callTool(request: CallRequest): Promise<ToolCallResult>;
 
 /** A tool call gave no data. The message says why and what to do. */
 export class ToolCallError extends Error {
-  constructor(message: string, about?: { type?: string; retryable?: boolean; tool?: string });
+  constructor(message: string, about?: { type?: string; retryable?: boolean; tool?: string; line?: number });
   readonly type: string;
   readonly retryable: boolean;
   readonly tool: string;
+  /** Of the code, where it made the call; 0: unknown. */
+  readonly line: number;
   toJSON(): ErrorFields;
 }
 /** The tool itself reported the failure. */

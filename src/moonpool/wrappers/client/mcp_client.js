@@ -16,8 +16,9 @@
  *     JSON.stringify(rows)      the data
  *
  * Of a failed call only the first line can be read. Whatever would look at its data throws the typed error instead, so
- * that a failure never passes for data. These names are always the call's: where data has a member `text` or `content`
- * of its own, read `rows.data.text` and copy `{ ...rows.data }`.
+ * that a failure never passes for data. Data wins: a member that an object in the data has is the data's, also when it
+ * is called `ok`, `error`, `data`, `content` or `text`. Always the call's are `unwrap()`, `raw`, `structuredContent`,
+ * `isError` and `toJSON`; data of such a name is a member of `unwrap()`.
  */
 
 const BRIDGE = Symbol.for("moonpool.callTool");
@@ -28,11 +29,13 @@ const ERROR = Symbol.for("moonpool.error");
 
 /** A tool call gave no data. The message says why and what to do. */
 export class ToolCallError extends Error {
-  constructor(message, { type = "ToolError", retryable = false, tool = "" } = {}) {
-    super(tool === "" || message.includes(tool) ? message : `${tool}: ${message}`);
+  constructor(message, { type = "ToolError", retryable = false, tool = "", line = 0 } = {}) {
+    const named = tool === "" || message.includes(tool) ? message : `${tool}: ${message}`;
+    super(line > 0 ? `${named} (called at line ${line})` : named);
     this.type = type;
     this.retryable = retryable;
     this.tool = tool;
+    this.line = line; // of the code, where it made the call; 0: unknown
     if (this.name !== type) this.name = type; // a type that has no class of its own
   }
 
@@ -138,7 +141,8 @@ class Outcome {
   failure() {
     const { type = "Internal", message = "", retryable = false } = this.error;
     const Class = CLASSES.get(String(type)) ?? ToolCallError;
-    const error = new Class(String(message), { type: String(type), retryable: retryable === true, tool: this.#tool });
+    const about = { type: String(type), retryable: retryable === true, tool: this.#tool, line: this.#reply.line };
+    const error = new Class(String(message), about);
     // The trace begins where the code read the data, not in here.
     const isOurs = (line) => line.startsWith("    at ") && line.includes(import.meta.url);
     error.stack = String(error.stack).split("\n").filter((line) => !isOurs(line)).join("\n");
@@ -151,6 +155,8 @@ class Outcome {
         return this.structuredContent;
       case "json_text":
         return JSON.parse(this.text);
+      case "literal_text":
+        return this.#reply.data;
       case "text":
         return this.text;
       default:
@@ -159,10 +165,10 @@ class Outcome {
   }
 }
 
-/** Names that are always the call's. */
-const OWN = new Set([
-  "ok", "data", "error", "raw", "content", "structuredContent", "isError", "text", "unwrap", "toJSON",
-]);
+/** Names that are always the call's, and those that are unless the data has a member of that name. */
+const ALWAYS = new Set(["raw", "structuredContent", "isError", "unwrap", "toJSON"]);
+const OWN = new Set([...ALWAYS, "ok", "data", "error", "content", "text"]);
+const ofTheCall = (data, key) => ALWAYS.has(key) || (OWN.has(key) && !Object.hasOwn(data, key));
 const results = new WeakSet();
 
 /** Outcome of one tool call; see the top of this file. */
@@ -188,7 +194,7 @@ class ObjectTraps {
   }
 
   get(data, key) {
-    if (OWN.has(key)) return this.outcome[key];
+    if (ofTheCall(data, key)) return this.outcome[key];
     const value = data[key];
     // Functions are the prototype's, since JSON has none; bound to the data they run at full speed.
     return typeof value === "function" && key !== "constructor" ? value.bind(data) : value;
@@ -199,7 +205,7 @@ class ObjectTraps {
   }
 
   set(data, key, value) {
-    return !OWN.has(key) && Reflect.set(data, key, value);
+    return !ofTheCall(data, key) && Reflect.set(data, key, value);
   }
 }
 
@@ -291,7 +297,7 @@ export async function callTool(serverId, name, args) {
     throw new TypeError("callTool takes the names of a server and of a tool, both strings");
   }
   const tool = `${serverId}.${name}`;
-  const given = args instanceof ToolCallResult ? args.data : args === undefined ? {} : args;
+  const given = args instanceof ToolCallResult ? args.unwrap() : args === undefined ? {} : args;
   if (!isPlainObject(given)) {
     throw new TypeError(`the arguments of ${tool} are one plain object, not ${described(given)}`);
   }

@@ -12,19 +12,28 @@ from typing import Any
 class ToolCallError(Exception):
     """A tool call gave no data. The message says why and what to do."""
 
-    def __init__(self, message: str, type: str = "ToolError", retryable: bool = False, tool: str = "") -> None:  # noqa: A002
-        super().__init__(message if not tool or tool in message else f"{tool}: {message}")
+    def __init__(
+        self,
+        message: str,
+        type: str = "ToolError",  # noqa: A002
+        retryable: bool = False,
+        tool: str = "",
+        line: int = 0,  # of the code, where it made the call; 0: unknown
+    ) -> None:
+        named = message if not tool or tool in message else f"{tool}: {message}"
+        super().__init__(f"{named} (called at line {line})" if line else named)
         self.message = message
         self.type = type
         self.retryable = retryable
         self.tool = tool
+        self.line = line
 
     def __moonpool_error__(self) -> dict[str, Any]:
         """What the envelope says when the code did not catch this."""
         return {"type": self.type, "message": str(self), "retryable": self.retryable}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.message, self.type, self.retryable, self.tool)
+        return type(self), (self.message, self.type, self.retryable, self.tool, self.line)
 
 
 class ToolError(ToolCallError):
@@ -86,7 +95,8 @@ class ToolRunnerError(ToolCallError):
 _BY_TYPE = {each.__name__: each for each in ToolCallError.__subclasses__() if each is not ToolRunnerError}
 
 
-def error_from(error: dict[str, Any], tool: str = "") -> ToolCallError:
+def error_from(error: dict[str, Any], tool: str = "", line: int = 0) -> ToolCallError:
     """The exception for an `error` object; an unknown type gives the base class."""
     kind = str(error.get("type", "Internal"))
-    return _BY_TYPE.get(kind, ToolCallError)(str(error.get("message", "")), kind, bool(error.get("retryable")), tool)
+    Error = _BY_TYPE.get(kind, ToolCallError)  # noqa: N806
+    return Error(str(error.get("message", "")), kind, bool(error.get("retryable")), tool, line)

@@ -34,7 +34,7 @@ from .errors import (
 )
 from .models import Model, alias, to_wire
 from .packages import extension
-from .results import ToolCallResult
+from .results import ToolCallResult, outcome_of
 
 __all__ = [
     "ApprovalExpired",
@@ -123,11 +123,11 @@ def run_tool_sync(*, server_id: str, name: str, arguments: dict[str, Any], resul
 def _adapt(outcome: ToolCallResult[Any], result: type[Any]) -> Any:
     """A `Result` for an object, text for tools without a result type, else the data."""
     try:
-        data = outcome.data
+        data = outcome.unwrap()
     except ToolCallError as error:
-        raise ToolRunnerError(error.message, error.type, error.retryable, error.tool) from error
+        raise ToolRunnerError(error.message, error.type, error.retryable, error.tool, error.line) from error
     if result is str:
-        return outcome.text or _text(data)
+        return outcome_of(outcome).text or _text(data)
     if issubclass(result, Model) and isinstance(data, dict):
         return result.model_validate(data)
     return data

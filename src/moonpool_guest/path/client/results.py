@@ -1,4 +1,4 @@
-"""What a tool call returns: one object for every way of reading a result (X-03).
+"""What a tool call returns: one object for every way of reading a result (decision 0039).
 
     rows = await sheets.get_all_rows({"sheetId": "q"})
     rows.ok, rows.data, rows.error, rows.raw      also as keys: rows["ok"]...
@@ -6,53 +6,53 @@
     rows.structuredContent, rows.content, rows.isError, rows.text      read the raw MCP result
     rows.unwrap()      the data itself
 
+Data wins: a member that an object in the data has is the data's, as `result.content` and as `result["content"]`, also
+when it is called `ok`, `error` or `data`; other names are the call's. Always the call's are `unwrap()`, `raw`,
+`structuredContent`, `isError`, and Python's `keys`, `items`, `values` and `get`; data of such a name is read by
+subscript, so that `dict(result)` is the data.
+
 Of a failed call only `ok`, `error`, `raw`, `isError`, `content`, `structuredContent` and `text` can be read. Whatever
 would look at its data raises the typed error instead, so that a failure never passes for data; that includes `bool()`.
 A result is as true as its data, and data is what the call returned, also when it is `{}`, `[]`, `0` or `None`.
-
-For data that has a key `ok`, `data` or `raw` of its own, `result["ok"]` is still the call's; use `result.data["ok"]`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from .errors import error_from
+from .errors import ToolCallError, error_from
 
 T = TypeVar("T")
-_OWN_KEYS = ("ok", "data", "raw", "error")
+_OF_THE_CALL = frozenset({"ok", "data", "error", "raw", "content", "structuredContent", "isError", "text"})
+_SHAPE = frozenset({"ok", "data", "raw"})
 _MISSING: Any = object()
 
 
-class ToolCallResult(Generic[T]):
-    """Outcome of one tool call; see the module's text."""
+class Outcome:
+    """What the broker's reply says, whatever the data's members are called."""
 
-    __slots__ = ("_data", "_reply", "_tool")
+    __slots__ = ("_data", "reply", "tool")
 
-    def __init__(self, reply: dict[str, Any], tool: str = "") -> None:
-        self._reply = reply
-        self._tool = tool
+    def __init__(self, reply: dict[str, Any], tool: str) -> None:
+        self.reply = reply
+        self.tool = tool
         self._data: Any = _MISSING
-
-    # -- what can always be read
 
     @property
     def ok(self) -> bool:
-        return self._reply.get("ok") is True
+        return self.reply.get("ok") is True
 
     @property
     def error(self) -> dict[str, Any] | None:
-        """`{"type", "message", "retryable"}` of a failed call, else None."""
         if self.ok:
             return None
-        return self._reply.get("error") or {"type": "Internal", "message": "no reason given", "retryable": False}
+        return self.reply.get("error") or {"type": "Internal", "message": "no reason given", "retryable": False}
 
     @property
     def raw(self) -> dict[str, Any] | None:
-        """The server's own CallToolResult, or None when the call never got so far."""
-        return self._reply.get("raw")
+        return self.reply.get("raw")
 
     @property
     def content(self) -> list[dict[str, Any]]:
@@ -68,108 +68,173 @@ class ToolCallResult(Generic[T]):
 
     @property
     def text(self) -> str:
-        """All text blocks, joined by newlines."""
         return "\n".join(block["text"] for block in self.content if isinstance(block.get("text"), str))
 
-    # -- the data
-
     @property
-    def data(self) -> T:
+    def data(self) -> Any:
+        """Raises the typed error of a failed call."""
         if self._data is _MISSING:
+            if (error := self.failure()) is not None:
+                raise error
             self._data = self._read_data()
         return self._data
 
-    def unwrap(self) -> T:
-        """The data; raises the typed error of a failed call."""
-        return self.data
+    @property
+    def members(self) -> Mapping[str, Any]:
+        """Of an object that a successful call returned; else none."""
+        data = self.data if self.ok else None
+        return data if isinstance(data, Mapping) else {}  # pyright: ignore[reportUnknownVariableType]
+
+    def failure(self) -> ToolCallError | None:
+        return None if self.error is None else error_from(self.error, self.tool, self.reply.get("line", 0))
 
     def _read_data(self) -> Any:
-        if (error := self.error) is not None:
-            raise error_from(error, self._tool)
-        match self._reply.get("data_from"):
+        match self.reply.get("data_from"):
             case "structured":
                 return self.structuredContent
             case "json_text":
                 return json.loads(self.text)
+            case "literal_text":
+                return self.reply.get("data")
             case "text":
                 return self.text
             case _:
                 return self.content
 
-    def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, str) and key in _OWN_KEYS and (key != "error" or not self.ok):
-            return getattr(self, key)
-        return _subscriptable(self.data)[key]
+
+class ToolCallResult(Generic[T]):
+    """Outcome of one tool call; see the module's text."""
+
+    __slots__ = ("_outcome",)
+
+    if TYPE_CHECKING:  # the call's, unless the data has a member of that name
+        ok: bool
+        error: dict[str, Any] | None
+        """`{"type", "message", "retryable"}` of a failed call, else None."""
+        data: T
+        content: list[dict[str, Any]]
+        text: str
+        """All text blocks, joined by newlines."""
+
+    def __init__(self, reply: dict[str, Any], tool: str = "") -> None:
+        self._outcome = Outcome(reply, tool)
+
+    # -- always the call's
+
+    @property
+    def raw(self) -> dict[str, Any] | None:
+        """The server's own CallToolResult, or None when the call never got so far."""
+        return self._outcome.raw
+
+    @property
+    def structuredContent(self) -> Any:  # noqa: N802
+        return self._outcome.structuredContent
+
+    @property
+    def isError(self) -> bool:  # noqa: N802
+        return self._outcome.isError
+
+    def unwrap(self) -> T:
+        """The data; raises the typed error of a failed call."""
+        return self._outcome.data
 
     def get(self, key: str, default: Any = None) -> Any:
-        """As a dict's `get`: the call's own keys first, then the data's."""
+        """As a dict's `get`, with the call's names behind the data's."""
         try:
             return self[key]
         except (KeyError, IndexError, TypeError):
             return default
 
     def keys(self) -> Any:
-        return _mapping(self.data).keys()
+        return _mapping(self._outcome.data).keys()
 
     def values(self) -> Any:
-        return _mapping(self.data).values()
+        return _mapping(self._outcome.data).values()
 
     def items(self) -> Any:
-        return _mapping(self.data).items()
+        return _mapping(self._outcome.data).items()
 
-    def __len__(self) -> int:
-        return len(_subscriptable(self.data))
+    # -- the data's, then the call's
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(_subscriptable(self.data))
+    def __getattr__(self, name: str) -> Any:
+        """Members of the data, names of the call, methods of text, lists and dicts. Underscored names: none."""
+        if name.startswith("_"):  # what protocols ask for
+            raise AttributeError(name)
+        outcome = self._outcome
+        if name in outcome.members:
+            return outcome.members[name]
+        if name in _OF_THE_CALL:
+            return getattr(outcome, name)
+        data = outcome.data
+        if isinstance(data, str | list | dict) and hasattr(type(data), name):  # pyright: ignore[reportUnknownArgumentType]
+            return getattr(data, name)  # pyright: ignore[reportUnknownArgumentType]
+        raise AttributeError(f"neither a tool result nor the data of this one has {name!r}; {_what_it_has(data)}")
 
-    def __reversed__(self) -> Iterator[Any]:
-        return reversed(_subscriptable(self.data))
+    def __getitem__(self, key: Any) -> Any:
+        outcome = self._outcome
+        is_name = isinstance(key, str) and key in _OF_THE_CALL and (key != "error" or not outcome.ok)
+        if is_name and key not in outcome.members:
+            return getattr(outcome, key)
+        return _subscriptable(outcome.data)[key]
 
     def __contains__(self, key: object) -> bool:
-        if not self.ok and key in _OWN_KEYS:
+        outcome = self._outcome
+        if not outcome.ok and key in {"ok", "data", "raw", "error"}:
             return key != "data"
-        data: Any = self.data
-        if isinstance(data, Mapping) and key in {"ok", "data", "raw"}:
-            return True
-        return key in _subscriptable(data)
+        data = outcome.data
+        return (isinstance(data, Mapping) and key in _SHAPE) or key in _subscriptable(data)
+
+    # -- the data's
+
+    def __len__(self) -> int:
+        return len(_subscriptable(self._outcome.data))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(_subscriptable(self._outcome.data))
+
+    def __reversed__(self) -> Iterator[Any]:
+        return reversed(_subscriptable(self._outcome.data))
 
     def __bool__(self) -> bool:
-        return bool(self.data)
+        return bool(self._outcome.data)
 
     def __eq__(self, other: object) -> bool:
+        outcome = self._outcome
         if isinstance(other, ToolCallResult):
-            return bool(self._reply == other._reply)
-        return False if other is None and not self.ok else self.data == other
+            return bool(outcome.reply == other._outcome.reply)
+        return False if other is None and not outcome.ok else outcome.data == other
 
     __hash__ = None  # type: ignore[assignment]
 
     def __str__(self) -> str:
-        return str(self.data) if self.ok else repr(self)
+        return str(self._outcome.data) if self._outcome.ok else repr(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.data if spec and self.ok else str(self), spec)
+        return format(self._outcome.data if spec and self._outcome.ok else str(self), spec)
 
     def __repr__(self) -> str:
-        shown = f"data={self.data!r}" if self.ok else f"error={self.error!r}"
-        return f"ToolCallResult(ok={self.ok}, {shown})"
-
-    def __getattr__(self, name: str) -> Any:
-        """Methods of text, lists and dicts: `result.splitlines()`. Protocols ask for underscored names: none."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        data: Any = self.data
-        if isinstance(data, str | list | dict) and hasattr(type(data), name):  # pyright: ignore[reportUnknownArgumentType]
-            return getattr(data, name)  # pyright: ignore[reportUnknownArgumentType]
-        hint = f"; use result[{name!r}]" if isinstance(data, Mapping) and name in data else ""
-        raise AttributeError(f"a tool result has no attribute {name!r}{hint}")
+        outcome = self._outcome
+        shown = f"data={outcome.data!r}" if outcome.ok else f"error={outcome.error!r}"
+        return f"ToolCallResult(ok={outcome.ok}, {shown})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ToolCallResult, (self._reply, self._tool)
+        return ToolCallResult, (self._outcome.reply, self._outcome.tool)
 
     def __moonpool_json__(self) -> T:
         """Asked by the kernel when this object is part of a result: the data, or the typed error."""
-        return self.data
+        return self._outcome.data
+
+
+def outcome_of(result: ToolCallResult[Any]) -> Outcome:
+    """For code that must not take the data's members for the call's."""
+    return result._outcome  # pyright: ignore[reportPrivateUsage]  the same module's
+
+
+def _what_it_has(data: Any) -> str:
+    if isinstance(data, Mapping):
+        names = ", ".join(str(name) for name in list(data)[:20])  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return f"the data has {names or 'no members'}"
+    return f"this tool returned {type(data).__name__}"
 
 
 def _subscriptable(data: Any) -> Any:

@@ -13,10 +13,10 @@ from .outcomes import FailedError, ImpossibleError, UsageError
 
 if TYPE_CHECKING:
     from moonpool_guest.path.client.errors import ToolCallError
-    from moonpool_guest.path.client.results import ToolCallResult
+    from moonpool_guest.path.client.results import ToolCallResult, outcome_of
 else:
     from client.errors import ToolCallError
-    from client.results import ToolCallResult
+    from client.results import ToolCallResult, outcome_of
 
 _ADDRESS = "\0moonpool"
 _CHUNK_BYTES = 1 << 20
@@ -39,10 +39,11 @@ def call(words: list[str]) -> str:
     result = _exchange(server, tool, arguments)
     if _unknown(result) and (known := index.find(name)) is not None and known != (server, tool):
         result = _exchange(*known, arguments)
-    if not result.ok:
-        raise FailedError(_json(result.error))
+    outcome = outcome_of(result)
+    if not outcome.ok:
+        raise FailedError(_json(outcome.error))
     try:
-        return _json(result.raw if raw else result.data) + "\n"
+        return _json(outcome.raw if raw else outcome.data) + "\n"
     except (ToolCallError, ValueError) as error:
         raise FailedError(_json({"type": "UpstreamError", "message": str(error), "retryable": False})) from None
 
@@ -101,7 +102,8 @@ def _receive(connection: _socket.socket, size: int) -> bytes:
 
 
 def _unknown(result: ToolCallResult[Any]) -> bool:
-    return result.error is not None and result.error.get("type") == "UnknownTool"
+    error = outcome_of(result).error
+    return error is not None and error.get("type") == "UnknownTool"
 
 
 def _json(value: object) -> str:
