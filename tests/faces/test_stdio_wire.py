@@ -335,7 +335,7 @@ def test_output_is_reported_as_it_comes_and_not_too_often(client: RawClient) -> 
         pytest.param("execute_code", {"code": " "}, ["no code"], id="no code"),
         pytest.param("execute_code", {"code": "1", "timeout_s": 1e9}, ["at most 3600 s"], id="timeout too long"),
         pytest.param("search_tools", {"queries": []}, ["3 to 6"], id="no query"),
-        pytest.param("search_tools", {"query": "x"}, ["did you mean 'queries'"], id="query"),
+        pytest.param("search_tools", {"querries": "x"}, ["did you mean 'queries'"], id="query"),
         pytest.param(
             "search_tools",
             {"queries": ["x"], "server": "ecko"},
