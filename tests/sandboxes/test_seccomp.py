@@ -171,6 +171,8 @@ SHARED_BUDGETS = {
     ("prctl", 0x5356_4D41, 0): errno.EINVAL,  # PR_SET_VMA
     ("madvise", 0, 4096, 12): errno.EPERM,  # MADV_MERGEABLE
     ("madvise", 0, 4096, 4): 0,
+    ("pipe2", 0, 0x80): errno.ENOPKG,  # O_NOTIFICATION_PIPE
+    ("pipe2", 0, 0x8_4800): 0,
     ("seccomp", 1, 8): errno.EINVAL,  # SECCOMP_FILTER_FLAG_NEW_LISTENER
     ("seccomp", 1, 9): errno.EINVAL,
     ("seccomp", 1, 1): 0,

@@ -35,6 +35,7 @@ _PR_SET_PDEATHSIG, _PR_SCHED_CORE, _PR_SET_MEMORY_MERGE, _SIGKILL = 1, 62, 67, 9
 _LAST_KNOWN_PRCTL = 77  # the next, PR_FUTEX_HASH of Linux 6.16, takes up to 1 GiB for a process; PR_SET_VMA holds names
 _MADV_MERGEABLE = 12
 _SECCOMP_NEW_LISTENER = 8
+_O_NOTIFICATION_PIPE = 0x80
 
 _SINCE_424 = dict(  # noqa: C408  a table. The same numbers on both architectures
     io_uring_setup=425, io_uring_enter=426, io_uring_register=427, open_tree=428, move_mount=429, fsopen=430,
@@ -57,7 +58,7 @@ _X86_64: Final[dict[str, int]] = dict(
     io_setup=206, io_destroy=207, io_submit=209, io_getevents=208, io_pgetevents=333, setrlimit=160, prlimit64=302,
     setsockopt=54, fcntl=72, prctl=157, sendto=44, recvfrom=45, sendmsg=46, recvmsg=47, sendmmsg=307, recvmmsg=299,
     inotify_init=253, inotify_init1=294, setxattr=188, lsetxattr=189, fsetxattr=190, madvise=28, seccomp=317,
-    **_SINCE_424,
+    pipe2=293, **_SINCE_424,
 )  # fmt: skip
 _AARCH64: Final[dict[str, int]] = dict(
     ptrace=117, clone=220, unshare=97, setns=268, mount=40, umount2=39, pivot_root=41, chroot=51,
@@ -70,7 +71,8 @@ _AARCH64: Final[dict[str, int]] = dict(
     shmget=194, semget=190, msgget=186, mq_open=180, mknodat=33, sethostname=161, setdomainname=162, io_setup=0,
     io_destroy=1, io_submit=2, io_getevents=4, io_pgetevents=292, setrlimit=164, prlimit64=261,
     setsockopt=208, fcntl=25, prctl=167, sendto=206, recvfrom=207, sendmsg=211, recvmsg=212, sendmmsg=269,
-    recvmmsg=243, inotify_init1=26, setxattr=5, lsetxattr=6, fsetxattr=7, madvise=233, seccomp=277, **_SINCE_424,
+    recvmmsg=243, inotify_init1=26, setxattr=5, lsetxattr=6, fsetxattr=7, madvise=233, seccomp=277,
+    pipe2=59, **_SINCE_424,
 )  # fmt: skip
 _ARCHITECTURES: Final = {"x86_64": (_X86_64, 0xC000_003E), "aarch64": (_AARCH64, 0xC000_00B7)}
 
@@ -230,6 +232,10 @@ def _argument_checks(*, namespaces: bool) -> list[tuple[str, list[_Instruction]]
         ("fcntl", _no_leases()),
         ("prctl", _no_other_death_signal()),
         ("seccomp", [_argument(1), (_JUMP_SET, 0, 1, _SECCOMP_NEW_LISTENER), _fail(errno.EINVAL), _allow()]),
+        (
+            "pipe2",
+            [_argument(1), (_JUMP_SET, 0, 1, _O_NOTIFICATION_PIPE), _fail(errno.ENOPKG), _allow()],
+        ),  # CVE-2022-0995
         ("madvise", _refused(2, _MADV_MERGEABLE)),  # how long a write takes tells who has the same page
         *((name, _no_urgent_data(flags_at)) for name, flags_at in _FLAGS_OF_MESSAGES),
     ]
