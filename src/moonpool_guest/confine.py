@@ -139,6 +139,7 @@ def _bound_budgets() -> None:
 
 
 def _mount(spec: "dict[str, Any]") -> None:
+    linux.make_read_only("/dev")  # devices are the host's own files: anybody may set their times, for everybody to see
     size, inodes, slot = spec["tmpfs_bytes"], spec["tmpfs_inodes"], spec["slot"]
     linux.mount("tmpfs", _QUOTA, "tmpfs", _FLAGS, f"size={size},nr_inodes={inodes},mode=755")
     for name, place, mode in _PLACES:

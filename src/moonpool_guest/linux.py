@@ -15,6 +15,7 @@ _NUMBERS = {"capset": (126, 91), "seccomp": (317, 277)}
 _NR = {name: numbers[0 if _X86_64 else 1] for name, numbers in _NUMBERS.items()}
 _NR_CLONE3 = 435
 _NR_OPENAT2 = 437
+_NR_MOUNT_SETATTR = 442
 
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWCGROUP = 0x0200_0000
@@ -32,6 +33,7 @@ _CLONE_CHILD_SETTID = 0x0100_0000
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND = 1, 2, 4, 8, 32, 4096
 MNT_DETACH = 2
+_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _HUGE = 2 * 1024 * 1024
 _MADV_COLLAPSE = 25
 
@@ -75,6 +77,15 @@ def mount(source: str, target: str, fstype: "str | None", flags: int, options: s
 def unmount(target: str) -> None:
     """Detach a mount; what is open in it stays open."""
     _checked(_libc.umount2(target.encode(), MNT_DETACH))
+
+
+def make_read_only(folder: str) -> None:
+    """Make the mount at `folder` and all below it read-only."""
+    attributes = (ctypes.c_uint64 * 4)(MS_RDONLY)  # MOUNT_ATTR_RDONLY, which has the same number, is to be set
+    _call(
+        _NR_MOUNT_SETATTR, _AT_FDCWD, ctypes.c_char_p(folder.encode()), _AT_RECURSIVE,
+        ctypes.byref(attributes), ctypes.sizeof(attributes),
+    )  # fmt: skip
 
 
 def unshare(namespaces: int) -> None:

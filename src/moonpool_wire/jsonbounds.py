@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from moonpool_wire.limits import CONTAINERS_MAX, DEPTH_MAX
 
 _PIECE_BYTES = 256 * 1024
+_OPENS = bytes(byte in b"[{" for byte in range(256))
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b"[]{},"))
 
 
@@ -35,13 +36,14 @@ def exceeded_bound(
         if containers > containers_max:
             return f"more than {containers_max} objects and arrays"
         brackets += structure.replace(b",", b"")
-    depth = deepest = 0
-    for bracket in brackets:
-        depth += 1 if bracket in b"[{" else -1
+    depth = 0
+    for opens in brackets.translate(_OPENS):
+        depth += 1 if opens else -1
+        if depth > depth_max:
+            return f"more than {depth_max} levels of nesting"
         if depth < 0:
             break
-        deepest = max(deepest, depth)
-    return f"more than {depth_max} levels of nesting" if deepest > depth_max else None
+    return None
 
 
 def _structure(text: bytes) -> Iterator[bytes]:

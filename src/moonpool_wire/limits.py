@@ -41,7 +41,11 @@ RECEIVED_BYTES_BURST_MAX: Final = 32 * 1024 * 1024
 
 REFUSED_CALLS_PER_SECOND_MAX: Final = 50
 REFUSED_CALLS_BURST_MAX: Final = 500
-"""The same for tool calls that the broker refuses by itself: each costs the host 0.3 ms and the guest nothing."""
+REFUSED_CALL_BYTES: Final = 1024
+REFUSED_CALL_UNITS_MAX: Final = 50
+"""The same for tool calls that the broker refuses by itself: each costs the host 0.3 ms and the guest nothing. One with
+large arguments, which were read before it was refused (60 KiB: 3 ms), counts as one more for each `REFUSED_CALL_BYTES`.
+"""
 
 CALLS_IN_FLIGHT_MAX: Final = 256
 """Tool calls of one execution that may wait at the same time."""

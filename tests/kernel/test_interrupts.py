@@ -132,6 +132,13 @@ except RuntimeError:
     assert (await kernel.run("held.set()\nresult = 1")).result == 1
 
 
+async def test_an_interrupt_that_fell_where_nothing_can_be_raised_is_not_the_next_execution_s(kernel: Probe) -> None:
+    await kernel.run("class Dying:\n    def __del__(self): raise KeyboardInterrupt\nimport time")
+    for _ in range(5):
+        assert (await kernel.run("one = Dying()\ndel one")).error[0] == "KeyboardInterrupt"
+        assert (await kernel.run("time.sleep(0.01)\nresult = 1")).result == 1
+
+
 async def test_an_interrupt_while_idle_does_nothing(kernel: Probe) -> None:
     for _ in range(20):
         kernel.sandbox.interrupt()

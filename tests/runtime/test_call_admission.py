@@ -35,7 +35,8 @@ class Guest:
     def detach(self) -> None:
         self.detached = True
 
-    def count_refused_call(self) -> None:
+    def count_refused_call(self, size: int) -> None:
+        assert size >= 0
         self.refused += 1
 
     def attach(self, sink: Execution) -> None:

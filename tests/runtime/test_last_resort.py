@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,15 @@ async def test_pairs_and_large_numbers_go_through() -> None:
     async with open_app() as app:
         envelope = await run(app, "print('[\"\\\\ud83d\\\\ude00\", 1e308, ' + '9' * 4000 + ']')")
     assert envelope.data == ["\N{GRINNING FACE}", 1e308, int("9" * 4000)]
+
+
+async def test_an_error_without_a_name_is_on_record_as_an_error() -> None:
+    async with open_app() as app:
+        envelope = await run(app, "raise type('', (Exception,), {})('m')")
+        rows = await asyncio.to_thread(list, read_rows(journal_path(app.data), run_id=envelope.run_id))
+    assert envelope.error is not None
+    assert envelope.error.type == "Exception"
+    assert json.loads(rows[-1].body)["error_type"] == "Exception"
 
 
 async def test_code_may_be_called_anything() -> None:

@@ -165,6 +165,22 @@ SHARED_BUDGETS = {
     ("prctl", 1, 9): 0,
     ("prctl", 2, 0): 0,
     ("prctl", 62, 1): errno.EPERM,  # PR_SCHED_CORE
+    ("prctl", 67, 1): errno.EPERM,  # PR_SET_MEMORY_MERGE
+    ("prctl", 77, 1): 0,
+    ("prctl", 78, 1): errno.EINVAL,  # PR_FUTEX_HASH, and whatever comes later
+    ("prctl", 0x5356_4D41, 0): errno.EINVAL,  # PR_SET_VMA
+    ("madvise", 0, 4096, 12): errno.EPERM,  # MADV_MERGEABLE
+    ("madvise", 0, 4096, 4): 0,
+    ("pipe2", 0, 0x80): errno.ENOPKG,  # O_NOTIFICATION_PIPE
+    ("pipe2", 0, 0x8_4800): 0,
+    ("seccomp", 1, 8): errno.EINVAL,  # SECCOMP_FILTER_FLAG_NEW_LISTENER
+    ("seccomp", 1, 9): errno.EINVAL,
+    ("seccomp", 1, 1): 0,
+    ("landlock_create_ruleset", 0, 0): errno.ENOSYS,
+    ("setxattr", 0, 0): errno.EOPNOTSUPP,
+    ("lsetxattr", 0, 0): errno.EOPNOTSUPP,
+    ("fsetxattr", 0, 0): errno.EOPNOTSUPP,
+    ("setxattrat", 0, 0): errno.EOPNOTSUPP,
     ("sendto", 3, 0, 0, 1): errno.EOPNOTSUPP,
     ("recvfrom", 3, 0, 0, 0x41): errno.EOPNOTSUPP,
     ("sendmsg", 3, 0, 1): errno.EOPNOTSUPP,

@@ -117,6 +117,7 @@ async def test_doctor_notices_a_filter_that_allows_everything(name: str, monkeyp
     stopped_by_the_filter = {
         "net-families", "net-sysv", "sys-keys", "sys-io-uring", "sys-int80", "sys-memory-policy", "proc-trace",
         "lim-unaccounted-memory", "id-core-helper", "id-unshare", "lim-socket-buffers", "sys-shared-budgets",
+        "lim-kernel-memory",
     }  # fmt: skip
     assert await _noticed(name, sorted(stopped_by_the_filter)) == stopped_by_the_filter
 

@@ -58,6 +58,7 @@ def test_the_bounds_are_exact_on_every_json_value(value: object, ascii_only: boo
         pytest.param(
             b"]" * 16_000_000 + b"[" * 65, None, id="a decoder stops at the first bracket that closes nothing"
         ),
+        pytest.param(b"[" * 60_000, "more than 64 levels of nesting", id="only opened"),
         pytest.param(b"[" * 65 + b"]" * 16_000_000, "more than 64 levels of nesting", id="closed far too often"),
         pytest.param(b"[" * 65 + b'"' + b'\\"' * 4_000_000, "more than 64 levels of nesting", id="string without end"),
         pytest.param(b"[" * 65 + b'"' + b"\\" * 4_000_001, "more than 64 levels of nesting", id="only backslashes"),

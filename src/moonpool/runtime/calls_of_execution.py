@@ -135,7 +135,7 @@ class CallsOfExecution:
         else:
             arguments = parse_arguments(body)
         if isinstance(arguments, str):
-            return self._turn_away(CallError(type=CallErrorType.VALIDATION_ERROR, message=arguments))
+            return self._turn_away(CallError(type=CallErrorType.VALIDATION_ERROR, message=arguments), len(body))
         spec = ToolCallSpec(
             run_id=self._run_id,
             call_id=message.id,
@@ -146,7 +146,7 @@ class CallsOfExecution:
         )
         outcome = await self._road.pass_call(spec)
         if outcome.refused:
-            self._sandbox.count_refused_call()
+            self._sandbox.count_refused_call(len(body))
         return outcome
 
     def _reply(self, call_id: int, body: bytes) -> None:
@@ -158,10 +158,10 @@ class CallsOfExecution:
     def _refuse(self, call_id: int, error: CallError) -> None:
         self._answer(call_id, self._turn_away(error))
 
-    def _turn_away(self, error: CallError) -> ToolCallOutcome:
+    def _turn_away(self, error: CallError, bytes_read: int = 0) -> ToolCallOutcome:
         """Of a call that does not enter the road: count it, and have its sandbox slow down if there are many."""
         self._road.turn_away(error.type)
-        self._sandbox.count_refused_call()
+        self._sandbox.count_refused_call(bytes_read)
         return ToolCallOutcome(error=error)
 
     def _answer(self, call_id: int, outcome: ToolCallOutcome) -> None:

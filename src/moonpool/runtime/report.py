@@ -40,7 +40,8 @@ def error_of(outcome: ExecutionOutcome, spec: ExecutionSpec, exceeded: str = "")
         error = outcome.done.error
         if error is None:
             return None
-        told = ExecutionError(type=error.type, message=error.message, retryable=error.retryable)
+        # A class may have no name. INVARIANT: on record, no type means that the execution succeeded.
+        told = ExecutionError(type=error.type or "Exception", message=error.message, retryable=error.retryable)
         return explained(told, outcome.limits_hit, spec.limits)
     assert outcome.exit is not None
     if outcome.exit.limit is not None and outcome.exit.violation is None:

@@ -217,8 +217,10 @@ class Sandbox(Protocol):
         """
         ...
 
-    def count_refused_call(self) -> None:
-        """A tool call of its code was refused. Above some of these a second what it sends is read later."""
+    def count_refused_call(self, size: int) -> None:
+        """A tool call of its code, with arguments of `size` bytes, was refused. Above some of these a second what it
+        sends is read later.
+        """
         ...
 
     def send(self, message: HostMessage, body: bytes = b"") -> None:

@@ -153,7 +153,7 @@ class FakeSandbox:
     def detach(self) -> None:
         self.attach(Backlog())
 
-    def count_refused_call(self) -> None:
+    def count_refused_call(self, size: int) -> None:
         """Nothing is read here, so nothing is slowed down."""
 
     def send(self, message: HostMessage, body: bytes = b"") -> None:

@@ -34,6 +34,8 @@ from moonpool_wire.limits import (
     MESSAGES_PER_SECOND_MAX,
     RECEIVED_BYTES_BURST_MAX,
     RECEIVED_BYTES_PER_SECOND_MAX,
+    REFUSED_CALL_BYTES,
+    REFUSED_CALL_UNITS_MAX,
     REFUSED_CALLS_BURST_MAX,
     REFUSED_CALLS_PER_SECOND_MAX,
 )
@@ -112,9 +114,12 @@ class GuestLink:
         """Keep what comes for the next owner. Idempotent: what was kept already stays."""
         self.attach(Backlog())
 
-    def count_refused_call(self) -> None:
-        """A call was refused that cost the host more than the guest: above some of these its channel is read later."""
-        wait_s = self._refused.take(1, self._loop.time())
+    def count_refused_call(self, size: int) -> None:
+        """A call with arguments of `size` bytes was refused, which cost the host more than the guest: above some of
+        these its channel is read later.
+        """
+        units = min(1 + size // REFUSED_CALL_BYTES, REFUSED_CALL_UNITS_MAX)
+        wait_s = self._refused.take(units, self._loop.time())
         if wait_s > 0 and self._channel_open:
             self._rest(wait_s)
 

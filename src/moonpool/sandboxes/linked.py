@@ -93,8 +93,8 @@ class LinkedSandbox:
     def detach(self) -> None:
         self._link.detach()
 
-    def count_refused_call(self) -> None:
-        self._link.count_refused_call()
+    def count_refused_call(self, size: int) -> None:
+        self._link.count_refused_call(size)
 
     def send(self, message: HostMessage, body: bytes = b"") -> None:
         if self._exited.done():

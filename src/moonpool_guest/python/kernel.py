@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -99,7 +100,7 @@ class Kernel:
         self._deck = Deck()
         nesting.settle_interrupt[:] = [self._channel.hold.settle]
         signal.signal(signal.SIGINT, self._on_interrupt)
-        sys.unraisablehook = _on_unraisable
+        sys.unraisablehook = self._on_unraisable
 
     def serve(self) -> None:
         """Say ready, then run what comes."""
@@ -209,6 +210,18 @@ class Kernel:
         else:
             hold.interrupt()
 
+    def _on_unraisable(self, what: "sys.UnraisableHookArgs") -> None:
+        """An interrupt that fell into a `__del__` or a weakref's callback, which cannot raise, comes again.
+
+        INVARIANT: as a note, which ends with the execution: a signal alone could interrupt the next one.
+        """
+        if what.exc_type is not KeyboardInterrupt:
+            sys.__unraisablehook__(what)
+            return
+        self._channel.hold.note()
+        with suppress(RuntimeError):  # without a thread the note is raised later
+            _thread.start_new_thread(_soon, (self._channel.hold.send_again,))
+
     def _forget_old_wrappers(self, manifest: object) -> None:
         """Import wrappers afresh when the host has published another tree (the tools changed)."""
         if manifest != self._manifest:
@@ -235,18 +248,10 @@ def _link_library() -> None:
             pass  # the code has a file or folder there, or never had any of these
 
 
-def _on_unraisable(what: "sys.UnraisableHookArgs") -> None:
-    """An interrupt that fell into a `__del__` or a weakref's callback, which cannot raise, comes again."""
-    if what.exc_type is KeyboardInterrupt:
-        _thread.start_new_thread(_soon, (os.kill, os.getpid(), signal.SIGINT))
-    else:
-        sys.__unraisablehook__(what)
-
-
-def _soon(send: "Callable[..., None]", *arguments: int) -> None:
+def _soon(send: "Callable[[], None]") -> None:
     """In a thread, but not `threading`'s: its locks may be held by what was interrupted."""
     time.sleep(0.001)
-    send(*arguments)
+    send()
 
 
 def _reseed() -> None:

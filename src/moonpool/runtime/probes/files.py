@@ -103,7 +103,7 @@ for path in ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/pro
     Probe(
         probe_id="fs-devices",
         claim="C-FS-4",
-        title="open devices of the host",
+        title="open devices of the host, or set the times of those that are there",
         program="""
 allowed = set("null zero full random urandom tty ptmx pts shm fd stdin stdout stderr core".split())
 if extra := set(os.listdir("/dev")) - allowed:
@@ -112,6 +112,10 @@ for name in ("mem", "kmem", "port", "kvm", "vda", "sda", "nvme0n1", "kmsg", "fus
              "vhost-vsock", "userfaultfd", "snd", "input", "hpet", "autofs"):
     attempt(name, lambda: os.close(os.open(f"/dev/{name}", os.O_RDONLY | os.O_NONBLOCK)))
 attempt("a terminal", lambda: os.close(os.open("/dev/tty", os.O_RDWR)), "ENXIO")
+for name in ("null", "zero", "full", "random", "urandom", "tty"):
+    attempt(f"times of {name}", lambda: os.utime(f"/dev/{name}"), "EROFS")
+with open("/dev/null", "w") as null:
+    null.write("x")
 """,
     ),
     Probe(
@@ -175,7 +179,6 @@ attempt("open_by_handle_at", lambda: syscall("open_by_handle_at", os.open("/usr"
         title="find a mount that is writable, or honours setuid bits, or devices, and should not",
         program="""
 own = ("/tmp", "/workspace", "/home/user", "/dev/shm", "/dev/pts", "/proc")
-device_files = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
 for line in open("/proc/self/mountinfo"):
     place, options = line.split()[4:6]
     options = options.split(",")
@@ -184,7 +187,7 @@ for line in open("/proc/self/mountinfo"):
         note(f"{place} honours setuid bits")
     if "nodev" not in options and not place.startswith("/dev/"):
         note(f"{place} honours devices")
-    if "ro" not in options and place not in own and place not in device_files:
+    if "ro" not in options and place not in own:
         note(f"{place} is mounted for writing")
 """,
     ),

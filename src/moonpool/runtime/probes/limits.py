@@ -61,6 +61,31 @@ except BlockingIOError:
 """,
     ),
     Probe(
+        probe_id="lim-kernel-memory",
+        claim="C-LIM-2",
+        title="hold kernel memory in access lists, rules, filters with listeners or slots of futexes; merge pages",
+        program="""
+file = os.open("/tmp/listed", os.O_CREAT | os.O_RDWR)
+entries = ((1, 7, -1), *((2, 7, os.getuid()),) * 8000, (4, 7, -1), (16, 7, -1), (32, 0, -1))
+rules = struct.pack("=I", 2) + b"".join(struct.pack("=HHi", *entry) for entry in entries)
+for path in ("/tmp", "/tmp/listed", file):
+    attempt("access list", lambda: os.setxattr(path, "system.posix_acl_access", rules), "ENOTSUP")
+attempt("access list, no link", lambda: os.setxattr("/tmp", "user.x", b"", follow_symlinks=False), "ENOTSUP")
+attempt("setxattrat", lambda: syscall("setxattrat", -100, None, 0, None, None, 0), "ENOTSUP", "ENOSYS")
+attempt("rules", lambda: syscall("landlock_create_ruleset", struct.pack("=Q", 1), 8, 0), "ENOSYS")
+allow = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, 0x7FFF0000))
+filter_program = struct.pack("@HP", 1, ctypes.addressof(allow))
+def listen():
+    syscall("seccomp", 1, 8, filter_program)
+    return 77
+if in_child(listen) != errno.EINVAL:
+    note("a filter with a listener")
+attempt("slots of futexes", lambda: syscall("prctl", 78, 1, 16, 0, 0), "EINVAL")
+attempt("merge all pages", lambda: syscall("prctl", 67, 1, 0, 0, 0), "EPERM")
+attempt("merge pages", lambda: syscall("madvise", 0, 4096, 12), "EPERM")
+""",
+    ),
+    Probe(
         probe_id="lim-disk",
         claim="C-LIM-3",
         title="write more than the disk quota, in all folders together",

@@ -36,7 +36,8 @@ _NUMBERS = dict(
     mount_setattr=(442, 442), pidfd_open=(434, 434), pidfd_getfd=(438, 438), memfd_secret=(447, 447), mlock=(149, 228),
     fcntl=(72, 25), prctl=(157, 167), inotify_init1=(294, 26),
     ioctl=(16, 29), sethostname=(170, 161), prlimit64=(302, 261), quotactl=(179, 60), capset=(126, 91),
-    seccomp=(317, 277), iopl=(172, 470), ioperm=(173, 470), modify_ldt=(154, 470),
+    seccomp=(317, 277), madvise=(28, 233), setxattrat=(463, 463),
+    landlock_create_ruleset=(444, 444), iopl=(172, 470), ioperm=(173, 470), modify_ldt=(154, 470),
 )
 _through, _stopped, _tries = [], {}, 0
 STRICT = True

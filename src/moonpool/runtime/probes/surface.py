@@ -177,6 +177,7 @@ def take_back():
 if in_child(take_back) != errno.EPERM:
     note("the parent-death signal can be taken back")
 attempt("core scheduling", lambda: syscall("prctl", 62, 1, 0, 0, 0), "EPERM")
+attempt("pipe of notifications", lambda: os.pipe2(0x80), "ENOPKG")
 """,
     ),
     Probe(
