@@ -144,6 +144,7 @@ def test_a_session_asks_the_queue_too_and_an_interrupted_run_withdraws(
         moonpool(tmp_path, "session", "close", name, MOONPOOL_DATA_DIR=str(data))
 
 
+@pytest.mark.slow
 def test_an_answer_for_a_week_spares_the_next_question_and_can_be_ended(
     tmp_path: Path, data: Path, config: Path
 ) -> None:

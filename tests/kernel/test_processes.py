@@ -93,6 +93,7 @@ result = [json.load(os.fdopen(read)), invoke_sync("s", "t", {{}})["ok"]]
                 "make the call in the parent, or use threads or asyncio",
                 "retryable": False,
             },
+            "line": 7,
         },
         True,
     ]

@@ -134,6 +134,7 @@ def test_saved_is_what_was_saved(by_kind: Mapping[str, int], spent: int, saved: 
     assert figures.to_json()["reduction"] == saved / 1_000
 
 
+@pytest.mark.slow
 @pytest.mark.req("H-083")
 async def test_runs_sessions_rehearsals_failures_and_replays_carry_the_figures_of_stats(tmp_path: Path) -> None:
     server = {"full": fixture_server("echo.py")}
