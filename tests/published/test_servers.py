@@ -124,8 +124,8 @@ result = [tell(call) for call in (
 )]
 """
     created, written, read, dropped, _, memo, prompt, wrong = await world.outcome(code)
-    assert (created, written) == ("Table created successfully", "[{'affected_rows': 2}]")
-    assert read == "[{'name': 'Io'}, {'name': 'Rhea'}]"
+    assert (created, written) == ("Table created successfully", [{"affected_rows": 2}])  # printed Python, read as data
+    assert read == [{"name": "Io"}, {"name": "Rhea"}]
     assert "Only SELECT" in str(dropped)
     assert "moons are few" in memo["contents"][0]["text"]
     assert "moons" in prompt["messages"][0]["content"]["text"]

@@ -131,7 +131,7 @@ async def test_a_database_that_is_locked_is_said_and_written_to_afterwards(tmp_p
         after = await run(app, write)
         journal = app.data / "private" / "audit.sqlite3"
     assert "database is locked" in str(during.data or during.error)
-    assert after.data == "[{'affected_rows': 1}]"
+    assert after.data == [{"affected_rows": 1}]
     assert (await asyncio.to_thread(verify_file, journal)).ok
 
 

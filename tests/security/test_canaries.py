@@ -199,7 +199,8 @@ def test_a_host_that_crashes_writes_no_memory_to_disk(host: Host, number: signal
             told += process.stderr.readline()
         process.send_signal(number)
         told += process.stderr.read()
-    assert process.returncode == -number
+    # Python writes the frames of threads that run meanwhile, and may crash a second time over that.
+    assert process.returncode in {-number, -signal.SIGSEGV}
     assert b"Fatal Python error" in told
     (host.folder / "servers.json").unlink()  # there they are written down
     assert leaks({"log": told, **files_below(host.data), **files_below(host.folder)}, host.canaries) == []
