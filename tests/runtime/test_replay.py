@@ -377,6 +377,10 @@ async def test_a_header_that_is_not_what_the_journal_says_is_not_replayed(
         await anyio.to_thread.run_sync(load)
 
 
+def _with_reply(found: Recording, reply: bytes) -> Recording:
+    return replace(found, replies=(replace(found.replies[0], reply=reply), *found.replies[1:]))
+
+
 def _with_envelope(found: Recording, **result: Any) -> Recording:
     assert found.end is not None
     envelope = json.loads(found.end.envelope)
@@ -392,12 +396,23 @@ def _with_envelope(found: Recording, **result: Any) -> Recording:
             "the tool",
         ),
         (lambda found: replace(found, calls=(replace(found.calls[0], call_id=999), *found.calls[1:])), "the result"),
-        (lambda found: replace(found, replies=(replace(found.replies[0], reply=b'{"raw": 1e999}'),)), "a part"),
+        (lambda found: _with_reply(found, b'{"raw": 1e999}'), "a part"),
+        (lambda found: _with_reply(found, b'{"ok": false, "error": {"type": ""}}'), "the result"),
+        (lambda found: _with_reply(found, b'{"ok": true}'), "the result"),
         (lambda found: _with_envelope(found, data="\ud800"), "a part"),
         (lambda found: _with_envelope(found, data=math.inf), "a part"),
         (lambda found: _with_envelope(found, ok=False, error=None), "its result"),
     ],
-    ids=["tool", "call of no record", "number of a result", "half a pair", "number", "how it ended"],
+    ids=[
+        "tool",
+        "call of no record",
+        "number of a result",
+        "no error",
+        "no result",
+        "half a pair",
+        "number",
+        "how it ended",
+    ],
 )
 async def test_what_came_of_an_execution_is_what_the_journal_says(
     past: Past, change: Callable[[Recording], Recording], told: str

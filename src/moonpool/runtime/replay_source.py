@@ -150,7 +150,10 @@ def _check_reply(run_id: str, seq: int, reply: RecordedReply, outcome: JsonObjec
     kind = error.get("type") if isinstance(error, dict) else ""
     raw = members.get("raw")
     digest = _digest(raw, run_id) if raw is not None else ""
-    if kind != outcome.get("error_type") or (digest and digest != outcome.get("result_digest")):
+    ok = members.get("ok") is True
+    if kind != outcome.get("error_type") or ok != (kind == ""):
+        _changed(run_id, f"the result of call {seq}")
+    if (digest or ok) and digest != outcome.get("result_digest"):
         _changed(run_id, f"the result of call {seq}")
 
 
