@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sqlite3
 import stat
@@ -16,10 +17,13 @@ from apps import fresh_data
 from cli.console import SERVERS, environment, moonpool, raw_server, run_code, write_config
 from commands.process import SCRIPT, run_command
 from moonpool.broker.config import load_config
-from moonpool.core.audit import record_bytes
+from moonpool.core.audit import GENESIS, AuditRow, chain_hash, record_bytes
+from moonpool.core.json import canonical_json
+from moonpool.core.receipts import State, receipt_body, signed_bytes
 from moonpool.runtime.process_marks import own_mark
 from moonpool.store.journal_file import Entry, JournalFile
 from moonpool.store.paths import journal_path
+from moonpool.store.signing_keys import SigningKeys
 from store.audit_records import start
 
 if TYPE_CHECKING:
@@ -354,6 +358,20 @@ def test_a_receipt_is_made_verified_elsewhere_and_refused_when_changed(tmp_path:
     text = (tmp_path / "r.json").read_text(encoding="utf-8").replace(execution["code_digest"], "sha256:0")
     (tmp_path / "r.json").write_text(text, encoding="utf-8")
     assert moonpool(tmp_path, "receipt", "verify", "r.json").exit_code == 1
+
+
+def test_a_receipt_of_a_stranger_says_nothing_to_the_terminal(tmp_path: Path) -> None:
+    keys = SigningKeys(tmp_path / "stranger" / "keys")
+    hostile, kind = "\x1b[2Jrun\u202e", "execution_start"
+    body = canonical_json({"kind": kind, "run_id": hostile})
+    row = AuditRow(seq=1, kind=kind, run_id=hostile, body=body, hash=chain_hash(GENESIS, 1, body))
+    receipt = receipt_body([(GENESIS, row)], state=State.RUNNING, made_at="now")
+    receipt["key_id"] = keys.current().key_id
+    receipt["signature"] = base64.b64encode(keys.sign(signed_bytes(receipt))[1]).decode()
+    (tmp_path / "r.json").write_bytes(canonical_json(receipt))
+    good = moonpool(tmp_path, "receipt", "verify", "r.json", "--key", keys.current().text)
+    assert good.stdout.decode().startswith("r.json: good: \\x1b[2Jrun\\u202e, running")
+    assert r"\x1b[2J: cannot be read" in moonpool(tmp_path, "receipt", "verify", "\x1b[2J").sentence
 
 
 def test_environments_are_listed_and_built(tmp_path: Path) -> None:

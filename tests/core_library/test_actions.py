@@ -208,6 +208,28 @@ def test_code_that_is_no_text_is_refused() -> None:
         read_action(LibrarySource(kind="action", name="a", files={ACTION_FILE: b"\xff"}))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"# coding: utf-7\n",
+        b"\xef\xbb\xbf \t\x0c# vim: set fileencoding=unicode_escape :\n",
+        b"\r#-*- coding:latin-1 -*-\r",
+        b"'x'\r\n# encoding=utf-16\r\n",
+    ],
+)
+def test_code_that_python_would_read_in_another_encoding_is_refused(line: bytes) -> None:
+    code = line + b"def run():\n    'x'\n# +AAo-print(1)"
+    with pytest.raises(InputError, match="says that its encoding is"):
+        read_action(LibrarySource(kind="action", name="a", files={ACTION_FILE: code}))
+
+
+@pytest.mark.parametrize(
+    "line", ["# -*- coding: utf-8 -*-", "# coding=UTF8", "x = 'coding: utf-7'", "\n\n# coding: utf-7"]
+)
+def test_code_that_is_utf_8_may_say_so(line: str) -> None:
+    assert read(f"{line}\ndef run():\n    'x'").description == "x"
+
+
 @pytest.mark.parametrize("doc", ['ends with """ quotes"', "back\\slash\\", '"""', "\\", "x\u202ey\x1b[0m"])
 def test_a_docstring_cannot_end_its_stub(doc: str) -> None:
     entry = read(f"def run():\n    {doc!r}\n    IMPLEMENTATION = 1\n")

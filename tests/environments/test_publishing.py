@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,6 +52,16 @@ def test_a_folder_appears_with_its_contents_readable_and_closed_to_writing(tmp_p
 
     modes = {path.name: path.stat().st_mode & 0o777 for path in final.rglob("*")}
     assert modes == {"tool": 0o555, "sub": 0o755, "text": 0o444}
+
+
+def test_a_tree_that_cannot_be_copied_is_one_sentence(tmp_path: Path) -> None:
+    def build() -> None:
+        with building_folder(tmp_path / "kind" / "digest"):
+            full = "[Errno 28] No space left on device: 'a' -> 'b'"
+            raise shutil.Error([("a", "b", full), ("c", "d", "other")])
+
+    with pytest.raises(EnvironmentBuildError, match=r"cannot write .*digest: \[Errno 28\] No space left .*make room"):
+        build()
 
 
 def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:

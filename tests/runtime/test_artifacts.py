@@ -45,6 +45,14 @@ def test_no_folder_is_no_error(tmp_path: Path) -> None:
     assert remove_oldest(tmp_path / "none", bytes_max=1) is None
 
 
+def test_what_is_no_folder_of_a_run_holds_up_nothing(tmp_path: Path) -> None:
+    (tmp_path / "stray").touch()
+    artifact(tmp_path, "old", 10, 1)
+    artifact(tmp_path, "new", 10, 0)
+    assert remove_oldest(tmp_path, bytes_max=10) == 10
+    assert {path.name for path in tmp_path.iterdir()} == {"stray", "new"}
+
+
 def test_a_run_that_goes_on_is_spared(tmp_path: Path) -> None:
     for age, name in enumerate(("new", "middle", "old")):
         artifact(tmp_path, name, 10, age)

@@ -109,6 +109,14 @@ def test_an_artifact_that_finds_no_room_is_given_up_with_its_room_and_nothing_el
     assert not (tmp_path / "run").exists()
 
 
+def test_an_artifact_that_another_process_removed_is_not_named(tmp_path: Path) -> None:
+    stream = keeper(tmp_path / "run")
+    stream.feed(b"x" * 1000)
+    (tmp_path / "run" / "stdout").unlink()
+    stream.finish()
+    assert "could not be kept: it made room" in stream.text()
+
+
 def test_what_comes_after_the_end_changes_nothing_and_raises_nothing(tmp_path: Path) -> None:
     stream = keeper(tmp_path)
     stream.feed(b"a" * 500)

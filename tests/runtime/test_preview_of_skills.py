@@ -58,6 +58,20 @@ def test_modules_that_a_module_imports_are_read_too(line: str) -> None:
     assert ("skills.class_.scripts.tell", 3, "send") in calls(found)
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from skills.class_.scripts.other import x",
+        "from skills.class_.scripts import other",
+        "import skills.class_.scripts",
+        "import skills; skills.class_.scripts.other",
+    ],
+)
+def test_a_package_is_read_that_runs_before_its_modules(code: str) -> None:
+    found = preview(code, __init__=CALL, other="x = 1")
+    assert calls(found) == [("skills.class_.scripts.__init__", 3, "send")]
+
+
 def test_an_action_that_uses_a_skill_is_followed_into_it() -> None:
     found = preview("from actions.tell import run\nawait run()", tell=CALL)
     assert calls(found) == [("skills.class_.scripts.tell", 3, "send")]

@@ -30,7 +30,7 @@ from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path, recordings_path
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from moonpool.broker.approval import ApprovalAnswer, ApprovalRequest
@@ -361,6 +361,7 @@ def _edit_code(run_id: str) -> None:
         ("session_id", "0" * 32, "its session"),
         ("timeout_s", math.nan, "its limits"),
         ("position", -1, "its limits"),
+        ("hash_seed", 2**32, "its limits"),
     ],
 )
 async def test_a_header_that_is_not_what_the_journal_says_is_not_replayed(
@@ -368,25 +369,73 @@ async def test_a_header_that_is_not_what_the_journal_says_is_not_replayed(
 ) -> None:
     def load() -> None:
         with open_recordings(Settings.load({}, data_dir=DATA), os.environ) as reader:
-            load_source(_Tampering(reader, name, value), journal_path(DATA), past["no calls"].run_id)
+            changed: dict[str, Any] = {name: value}
+            tampering = _Tampering(reader, lambda found: replace(found, header=replace(found.header, **changed)))
+            load_source(tampering, journal_path(DATA), past["no calls"].run_id)
 
     with pytest.raises(RecordingError, match=f"was changed: {told} is not"):
         await anyio.to_thread.run_sync(load)
 
 
-class _Tampering:
-    """A reader of recordings in whose headers one member is another."""
+def _with_reply(found: Recording, reply: bytes) -> Recording:
+    return replace(found, replies=(replace(found.replies[0], reply=reply), *found.replies[1:]))
 
-    def __init__(self, reader: RecordingsFile, name: str, value: object) -> None:
-        self._reader, self._name, self._value = reader, name, value
+
+def _with_envelope(found: Recording, **result: Any) -> Recording:
+    assert found.end is not None
+    envelope = json.loads(found.end.envelope)
+    envelope["result"] |= result
+    return replace(found, end=replace(found.end, envelope=json.dumps(envelope).encode()))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            lambda found: replace(found, calls=(replace(found.calls[0], tool_name="sleep"), *found.calls[1:])),
+            "the tool",
+        ),
+        (lambda found: replace(found, calls=(replace(found.calls[0], call_id=999), *found.calls[1:])), "the result"),
+        (lambda found: _with_reply(found, b'{"raw": 1e999}'), "a part"),
+        (lambda found: _with_reply(found, b'{"ok": false, "error": {"type": ""}}'), "the result"),
+        (lambda found: _with_reply(found, b'{"ok": true}'), "the result"),
+        (lambda found: _with_envelope(found, data="\ud800"), "a part"),
+        (lambda found: _with_envelope(found, data=math.inf), "a part"),
+        (lambda found: _with_envelope(found, ok=False, error=None), "its result"),
+    ],
+    ids=[
+        "tool",
+        "call of no record",
+        "number of a result",
+        "no error",
+        "no result",
+        "half a pair",
+        "number",
+        "how it ended",
+    ],
+)
+async def test_what_came_of_an_execution_is_what_the_journal_says(
+    past: Past, change: Callable[[Recording], Recording], told: str
+) -> None:
+    def load() -> None:
+        with open_recordings(Settings.load({}, data_dir=DATA), os.environ) as reader:
+            load_source(_Tampering(reader, change), journal_path(DATA), past["two"].run_id)
+
+    with pytest.raises(RecordingError, match=f"was changed: {told}.* is not"):
+        await anyio.to_thread.run_sync(load)
+
+
+class _Tampering:
+    """A reader of recordings that were changed."""
+
+    def __init__(self, reader: RecordingsFile, change: Callable[[Recording], Recording]) -> None:
+        self._reader, self._change = reader, change
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._reader, name)
 
     def load(self, run_id: str) -> Recording:
-        found = self._reader.load(run_id)
-        changed: dict[str, Any] = {self._name: self._value}
-        return replace(found, header=replace(found.header, **changed))
+        return self._change(self._reader.load(run_id))
 
 
 def _other_image(*arguments: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import sqlite3
 import subprocess
@@ -14,6 +15,8 @@ import pytest
 
 from commands.process import Command
 from moonpool.core.audit import JournalError
+from moonpool.core.measures import measure
+from moonpool.runtime.receipts import execution_states
 from moonpool.store.journal import SqliteJournal, open_journal
 from moonpool.store.journal_file import Entry, JournalFile, read_rows, verify_file
 from store.audit_records import intent, outcome
@@ -115,6 +118,34 @@ def test_tampering_past_the_triggers_is_found(filled: Path, statement: str, brok
     outcome = verify_file(filled)
     assert (outcome.ok, outcome.broken_seq) == (False, broken_seq)
     assert why in outcome.why
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE record SET body = 'text' WHERE seq = 3",
+        "UPDATE record SET body = '[1]' WHERE seq = 3",
+        """UPDATE record SET body = CAST('{"kind": "other", "run_id": 5, "seq": 9}' AS BLOB) WHERE seq = 3""",
+        """UPDATE record SET body = CAST('{"duration_ms": 1e999}' AS BLOB) WHERE seq = 3""",
+        "UPDATE record SET body = CAST(printf('{\"duration_ms\": 1%.400c}', '0') AS BLOB) WHERE seq = 3",
+        "UPDATE record SET kind = x'00ff', run_id = x'00ff', hash = x'00ff' WHERE seq = 3",
+    ],
+    ids=["text", "list", "other columns", "infinite", "huge", "blobs"],
+)
+def test_a_row_that_is_none_of_ours_stops_no_reader(filled: Path, statement: str) -> None:
+    connection = sqlite3.connect(filled)
+    connection.executescript("DROP TRIGGER record_is_never_updated; DROP TRIGGER record_is_never_deleted;")
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+    rows = list(read_rows(filled))
+    execution_states(filled, rows)
+    for row in rows:
+        record = row.to_json()
+        json.dumps(record, allow_nan=False)
+        assert (record["seq"], record["kind"], record["run_id"]) == (row.seq, row.kind, row.run_id)
+    measure(row.to_json() for row in rows)
+    assert not verify_file(filled).ok
 
 
 def test_a_cut_off_end_is_found_with_a_noted_head(filled: Path) -> None:

@@ -163,6 +163,36 @@ def test_a_member_more_or_a_member_twice_shows(journal: Path, keys: SigningKeys)
         verify_receipt(twice.encode(), keys.known())
 
 
+@pytest.mark.parametrize("value", ["\ud800", float("inf")])
+def test_an_envelope_that_is_none_of_ours_is_not_the_one(journal: Path, keys: SigningKeys, value: Any) -> None:
+    verdict = verify(make_receipt(journal, keys, "r"), keys, envelope={**ENVELOPE, "more": value})
+    assert verdict.problem == "the envelope is not the one that was given out"
+
+
+@pytest.mark.parametrize("piece", [b"{},", b"[],", b"10000,"])
+def test_a_text_of_many_values_is_refused_before_it_is_decoded(keys: SigningKeys, piece: bytes) -> None:
+    with pytest.raises(ReceiptError, match="more than"):
+        verify_receipt(b'{"format": "moonpool-receipt/1", "records": [' + piece * 4_000_001 + b"0]}", keys.known())
+
+
+def test_a_receipt_is_utf_8(journal: Path, keys: SigningKeys) -> None:
+    text = json.dumps(make_receipt(journal, keys, "r"))
+    assert verify_receipt(text.encode(), keys.known()).ok
+    with pytest.raises(ReceiptError):  # its bounds are counted in bytes of UTF-8
+        verify_receipt(text.encode("utf-16"), keys.known())
+
+
+def test_no_receipt_is_made_of_a_record_that_holds_what_none_of_ours_does(journal: Path, keys: SigningKeys) -> None:
+    with sqlite3.connect(journal) as connection:
+        connection.executescript(
+            "DROP TRIGGER record_is_never_updated; UPDATE record SET body = "
+            """CAST('{"kind": "call_outcome", "run_id": "r", "tool_name": "\\ud800"}' AS BLOB) WHERE seq = 6"""
+        )
+    connection.close()
+    with pytest.raises(ReceiptError, match="record 6 is not what was written"):
+        make_receipt(journal, keys, "r")
+
+
 def test_spaces_and_order_of_members_mean_nothing(journal: Path, keys: SigningKeys) -> None:
     receipt = make_receipt(journal, keys, "r")
     text = json.dumps(dict(reversed(receipt.items())), indent=3)

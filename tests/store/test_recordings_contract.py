@@ -326,6 +326,28 @@ def test_a_part_that_was_changed_or_moved_is_refused(tmp_path: Path) -> None:
         reader(tmp_path).load("run_1")
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE part SET body = 'text' WHERE number = 1",
+        "UPDATE part SET number = 'one' WHERE number = 1",
+        "UPDATE part SET body = zeroblob(40000000) WHERE number = 1; UPDATE run SET bytes = 'few'",
+    ],
+)
+def test_values_of_other_types_are_damage(tmp_path: Path, statement: str) -> None:
+    with writing(tmp_path) as writer:
+        begin(writer, "run_1")
+        writer.add("run_1", lambda: call(1))
+    connection = sqlite3.connect(tmp_path / "private" / "r.sqlite3", isolation_level=None)
+    connection.executescript(statement)
+    connection.execute("UPDATE run SET at = x'00ff', position = 'first'")
+    connection.close()
+    found = reader(tmp_path)
+    with pytest.raises(RecordingError, match="damaged or was changed"):
+        found.load("run_1")
+    assert [(one.at, one.position) for one in found.newest(1)] == [("b'\\x00\\xff'", -1)]
+
+
 def test_a_damaged_file_is_told_of_and_stops_no_execution(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "private").mkdir(mode=0o700)
     (tmp_path / "private" / "r.sqlite3").write_bytes(b"no database at all" * 100)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from moonpool.core.calls import CallError
 
 CANCELLED: Final = "Cancelled"
-_NAME_LENGTH_MAX: Final = 256
+NAME_LENGTH_MAX: Final = 256
 
 
 class CallRecorder:
@@ -102,7 +102,7 @@ class CallRecorder:
             self._journal.record(refused_record(session))
 
     def _name(self, text: str) -> str:
-        return self._redactor.text(storable(text), Tally())[:_NAME_LENGTH_MAX]
+        return self._redactor.text(storable(text), Tally())[:NAME_LENGTH_MAX]
 
 
 def refused_record(session: CallContext) -> CallsRefusedRecord:

@@ -1,4 +1,8 @@
-"""Receipts as files: writing one, reading one, saying what verification found."""
+"""Receipts as files: writing one, reading one, saying what verification found.
+
+SECURITY: a receipt may be a stranger's, whose key somebody gave: its texts reach the terminal with what does not print
+written out.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,16 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import typer
 
+from moonpool.broker.phrases import on_one_line
 from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.core.errors import InputError
 from moonpool.core.json import canonical_json
+from moonpool.core.receipts import ReceiptError, parse_receipt
 from moonpool.runtime.receipts import RECEIPT_BYTES_MAX, make_receipt, verify_receipt
 from moonpool.settings import Settings
 from moonpool.store.paths import journal_path, keys_dir
@@ -61,7 +67,7 @@ def print_verdict(file: str, key: str | None, journal: Path | None, envelope: Pa
     if as_json:
         typer.echo(json.dumps(verdict.to_json()))
     else:
-        typer.echo(f"{file}: {_sentence(verdict)}")
+        typer.echo(f"{file}: {on_one_line(_sentence(verdict))}")
     return EXIT_OK if verdict.ok else EXIT_FAILED
 
 
@@ -84,10 +90,9 @@ def _sentence(verdict: Verdict) -> str:
 def _names_one_of(text: bytes, own: Mapping[str, PublicKey]) -> bool:
     """Whether the receipt says that one of our keys signed it. Whether that is true is checked later."""
     try:
-        found: object = json.loads(text)
-    except (ValueError, RecursionError):
+        key_id = parse_receipt(text).get("key_id")
+    except ReceiptError:
         return False
-    key_id = cast("dict[str, object]", found).get("key_id") if isinstance(found, dict) else None
     return isinstance(key_id, str) and key_id in own
 
 

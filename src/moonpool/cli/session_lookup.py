@@ -36,7 +36,8 @@ async def print_sessions(*, as_json: bool) -> None:
         if isinstance(answer, State):
             states.append(answer)
         else:
-            typer.echo(f"moonpool: session {name!r} does not answer; its process was killed", err=True)
+            why = "; its process was killed" if connection is None else ", but its process is there"
+            typer.echo(f"moonpool: session {name!r} does not answer{why}", err=True)
     if as_json:
         for state in states:
             typer.echo(msgspec.json.encode({name: getattr(state, name) for name in state.__struct_fields__}).decode())

@@ -23,7 +23,7 @@ from moonpool.core.action_types import Types, is_literal, is_shown, printable
 from moonpool.core.errors import InputError
 from moonpool.core.library import LibraryEntry
 from moonpool.core.library_bounds import ACTION_FILE, DESCRIPTION_CHARS_MAX
-from moonpool.core.python_text import refuse_endless_names
+from moonpool.core.python_text import refuse_endless_names, refuse_other_encoding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,6 +111,7 @@ def decode(code: bytes, *, of: str) -> str:
         raise InputError(f"{of} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
     if "\0" in text:
         raise InputError(f"{of} holds a NUL character, which Python does not accept; remove it")
+    refuse_other_encoding(code, of=of)
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from moonpool.core.errors import Fault, MoonpoolError
-from moonpool.core.json import JsonObject, JsonValue, canonical_json
+from moonpool.core.json import JsonObject, JsonValue, canonical_json, finite_number
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 GENESIS: Final = "0" * 64
 """The hash that the first row is chained to."""
+_NUMBER_MAX: Final = 2**63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,9 @@ class AuditRow:
     hash: str
 
     def to_json(self) -> JsonObject:
-        return {"seq": self.seq, "hash": self.hash, **_members(self.body)}
+        """Its members. Of a row that was tampered with, those that can be read: never others than the columns say."""
+        columns: JsonObject = {"seq": self.seq, "hash": self.hash, "kind": self.kind, "run_id": self.run_id}
+        return {**columns, **_members(self.body), **columns}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +128,23 @@ def _row_fault(row: AuditRow, expected_seq: int, previous: str) -> str:
     return ""
 
 
+def _whole_number(text: str) -> int:
+    if abs(number := int(text)) > _NUMBER_MAX:
+        raise ValueError(f"{text[:40]} is out of range")
+    return number
+
+
+def _no_number(name: str) -> JsonValue:
+    raise ValueError(f"{name} is no JSON")
+
+
+_decode: Final = json.JSONDecoder(parse_int=_whole_number, parse_float=finite_number, parse_constant=_no_number).decode
+
+
 def _members(body: bytes) -> JsonObject:
+    """SECURITY: of a body that no record of ours has, nothing: its readers calculate with what is in it."""
     try:
-        members: JsonValue = json.loads(body)
+        members: JsonValue = _decode(body.decode())
     except (ValueError, RecursionError):
         return {}
     return members if isinstance(members, dict) else {}

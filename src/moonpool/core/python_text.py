@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from moonpool.core.errors import InputError
@@ -20,3 +21,20 @@ def refuse_endless_names(code: bytes) -> None:
         raise InputError(
             f"a line of the code has a name of more than {NAME_PARTS_MAX:,} parts, or as many dots; write it otherwise"
         )
+
+
+_LINE_END: Final = re.compile(rb"\r\n?|\n")
+_ENCODING: Final = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_UTF_8: Final = re.compile(r"utf[-_]?8(?:[-_].*)?|u8", re.ASCII)
+
+
+def refuse_other_encoding(code: bytes, *, of: str) -> None:
+    """Raise InputError for a module that Python would read otherwise than as UTF-8, in which it is shown.
+
+    SECURITY: behind `# coding: utf-7` the comment `# +AAo-f()` is a line of code for who imports the file (PEP 263).
+    """
+    lines = _LINE_END.split(code.removeprefix(b"\xef\xbb\xbf"), maxsplit=2)[:2]
+    for match in filter(None, map(_ENCODING.match, lines)):
+        name = match[1].decode("ascii", "replace")
+        if not _UTF_8.fullmatch(name.lower()):
+            raise InputError(f"{of} says that its encoding is {name[:40]!r}; save it as UTF-8 and take that line out")

@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING, Final
 from moonpool.core.audit import AuditRow, chain_hash
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.core.json import JsonObject, JsonValue, canonical_json
+from moonpool_wire.jsonbounds import exceeded_bound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FORMAT: Final = "moonpool-receipt/1"
+_CONTAINERS_MAX: Final = 500_000  # ten for each of 50,000 calls
+_VALUES_MAX: Final = 4_000_000
 _MEMBERS: Final = ("format", "made_at", "state", "execution", "records", "key_id", "signature")
 _START: Final = (
     *("trace_id", "session_id", "principal", "language", "code_digest", "environment_id", "backend", "version"),
@@ -86,8 +89,10 @@ def signed_bytes(receipt: JsonObject) -> bytes:
 
 def parse_receipt(text: bytes) -> JsonObject:
     """Decode a receipt. Raises ReceiptError when it is none."""
+    if (bound := exceeded_bound(text, containers_max=_CONTAINERS_MAX, values_max=_VALUES_MAX)) is not None:
+        raise ReceiptError(f"this is no receipt: it holds {bound}")
     try:
-        receipt: JsonValue = json.loads(text, parse_constant=_refuse, object_pairs_hook=_distinct)
+        receipt: JsonValue = json.loads(text.decode("utf-8-sig"), parse_constant=_refuse, object_pairs_hook=_distinct)
         canonical_json(receipt)
     except (ValueError, RecursionError):
         raise ReceiptError("this is no receipt: it is not JSON; give what `moonpool receipt show` wrote") from None
@@ -187,7 +192,11 @@ def _record_problem(record: JsonValue) -> str:
     seq, previous, content = record["seq"], record["previous"], record["record"]
     if type(seq) is not int or not isinstance(previous, str) or not isinstance(content, dict):
         return "one of its records has members of the wrong kind"
-    if record["hash"] != chain_hash(previous, seq, canonical_json(content)):
+    try:
+        written = record["hash"] == chain_hash(previous, seq, canonical_json(content))
+    except ValueError:  # half a surrogate pair, which no record of ours holds
+        written = False
+    if not written:
         return f"record {seq} is not what was written"
     return ""
 

@@ -21,6 +21,7 @@ from moonpool.core.hidden_characters import is_seen, without_looks
 from moonpool.core.library import LibraryEntry, LibrarySource
 from moonpool.core.library_bounds import DESCRIPTION_CHARS_MAX, ROOTS, check_files, check_name
 from moonpool.core.naming import safe_identifier
+from moonpool.core.python_text import refuse_other_encoding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,6 +34,7 @@ BODY_CHARS_MAX: Final = 40_000
 """Of a `SKILL.md`'s text in a definition; the file in the sandbox is whole."""
 FILES_LISTED_MAX: Final = 40
 TEXT_CHARS_MAX: Final = 500  # license, compatibility, each tool of allowed-tools, each text of metadata
+COMPILED: Final = (".pyc", ".pyo", ".so", ".pyd")
 TEXTS_MAX: Final = 50  # tools, members of metadata
 GUEST_FOLDER: Final = f"/wrappers/current/{ROOTS['skill']}"
 """Where code in a sandbox finds the folders of all skills."""
@@ -68,6 +70,7 @@ def read_skill(source: LibrarySource) -> LibraryEntry:
     if head.name != source.name:
         raise InputError(f"skill {source.name!r} calls itself {head.name!r} in its {SKILL_FILE}; add it again")
     _check_together(source.files, f"skill {source.name!r}")
+    _check_modules(source.files, f"skill {source.name!r}")
     return LibraryEntry(
         kind="skill",
         name=head.name,
@@ -158,6 +161,17 @@ def _check_together(files: Mapping[str, bytes], place: str) -> None:
         for end in range(1, len(parts)):
             if file := seen.get("/".join(parts[:end])):
                 raise InputError(f"{place}: {file!r} cannot be a file and the folder of {path!r}; rename one")
+
+
+def _check_modules(files: Mapping[str, bytes], place: str) -> None:
+    """SECURITY: what is imported is what a person or a preview reads: no compiled code, one file for each module."""
+    for path, content in files.items():
+        if path.endswith(COMPILED):
+            raise InputError(f"{place}: {path!r} is compiled code, which nobody can read; leave it out")
+        if path.endswith(".py"):
+            refuse_other_encoding(content, of=f"{place}: {path!r}")
+        if path.endswith("/__init__.py") and (module := f"{path.removesuffix('/__init__.py')}.py") in files:
+            raise InputError(f"{place}: {path!r} would be imported in the place of {module!r}; rename one")
 
 
 def _required(values: Mapping[str, Value], keys: tuple[str, ...], key: str, source: str) -> str:

@@ -136,6 +136,9 @@ async def building_folder_async(final: Path) -> AsyncGenerator[Path]:
 def _named_disk_errors(final: Path) -> Generator[None]:
     try:
         yield
+    except shutil.Error as exc:  # of a whole tree; each file with its own reason
+        why = str(exc.args[0][0][2])[:300]
+        raise EnvironmentBuildError(f"cannot write {final}: {why}; make room and try again") from exc
     except OSError as exc:
         if exc.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}:
             raise

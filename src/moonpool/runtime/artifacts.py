@@ -6,7 +6,8 @@ together `artifact_total_bytes_max`, and `artifact_free_bytes_min` stay free on 
 the last three the artifact is given up, never the execution.
 
 After an execution that wrote one, the oldest make room until a quarter of the total is free for those under way.
-Several processes share the folder: each counts what it found when it last looked and what it wrote since.
+Several processes share the folder: each counts what it found when it last looked and what it wrote since. None knows
+what others are writing: an artifact may make room while its execution goes on, whose envelope then says so.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import asyncio
 import os
 import shutil
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -130,11 +132,13 @@ def remove_oldest(folder: Path, *, bytes_max: int, spare: Collection[str] = ()) 
     """
     runs: list[tuple[float, int, Path]] = []
     try:
-        for run in folder.iterdir():
+        found = list(folder.iterdir())
+    except OSError:
+        return None  # there is none
+    for run in found:
+        with suppress(OSError):  # another process removes it right now, or it is no folder: it holds up nothing
             sizes = [file.stat().st_size for file in run.iterdir()]
             runs.append((run.stat().st_mtime, sum(sizes), run))
-    except OSError:
-        return None  # there is none, or another process removes some right now
     total = sum(size for _, size, _ in runs)
     for _, size, run in sorted(runs):
         if total <= bytes_max:

@@ -89,6 +89,10 @@ async def landing(target: Path, *, force: bool) -> AsyncGenerator[Landing]:
     """Yield a file to write to; it becomes `target` when the block ends without an error. Raises LocalFileError."""
     if not force and await asyncio.to_thread(os.path.lexists, target):
         raise LocalFileError(f"{target} is there already; choose another name, or say --force")
+    if force and await asyncio.to_thread(_is_special, target):
+        raise LocalFileError(
+            f"{target} is a pipe, socket or device, which --force does not replace; choose another name"
+        )
     passing = target.with_name(f".moonpool-{secrets.token_hex(8)}.part")
     try:
         fd = await _open(passing, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -141,6 +145,14 @@ async def _open(path: Path, flags: int) -> int:
             os.close(fd)
         raise
     return opened[0]
+
+
+def _is_special(target: Path) -> bool:
+    try:
+        mode = target.stat(follow_symlinks=False).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode))
 
 
 def _publish(passing: Path, target: Path, *, force: bool) -> None:

@@ -86,6 +86,8 @@ class StreamKeeper:
         self._finished = True
         if self._artifact is not None:
             self._artifact.close()
+            if not self._artifact_path.exists():
+                self._unwritable = "it made room for those of other executions"
 
     def _keep(self, data: bytes) -> None:
         if not data:

@@ -1,7 +1,9 @@
 """What a replay works from: the recording of an execution, those before it in its sandbox, and the journal's word.
 
-SECURITY: recordings come from a file. Whatever the journal has a digest of is compared before anything is run: code,
-tools, arguments, results, the envelope's output. A recording that differs is refused, not replayed.
+SECURITY: recordings come from a file. What the journal says of an execution is compared before anything is run: code,
+tools, each call's tool, arguments and result, how it ended and its output. A recording that differs is refused, not
+replayed. The rest is the recording's word: files that were put before, clock and randomness, what was printed, the
+texts of errors.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from moonpool.broker.recording import NAME_LENGTH_MAX
 from moonpool.core.errors import InputError
-from moonpool.core.json import JsonObject, JsonValue, digest_bytes, digest_json
+from moonpool.core.json import JsonObject, JsonValue, digest_bytes, digest_json, finite_number
 from moonpool.core.languages import PYTHON
 from moonpool.core.library import Library
 from moonpool.core.manifest import Manifest, ServerListing
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from moonpool.core.recordings import RecordedReply, Recording, RecordingReader, RunHeader, SharedPart
+    from moonpool.core.recordings import RecordedCall, RecordedReply, Recording, RecordingReader, RunHeader, SharedPart
 
 RUN_ID: Final = re.compile(r"run_[0-9a-f]{32}", re.ASCII)
 _BEFORE_MAX: Final = 1000
@@ -113,15 +116,20 @@ def _check(
     for call in recording.calls:
         outcome, reply = outcomes.get(call.call_id), replies.get(call.seq)
         if outcome is None:
+            if reply is not None and read_object(reply.reply, run_id).get("ok") is True:
+                _changed(run_id, f"the result of call {call.seq}")  # none is given out before it is on record
             continue
+        if (outcome.get("server_id"), outcome.get("tool_name")) != _names_on_record(call):
+            _changed(run_id, f"the tool of call {call.seq}")
         if (expected := outcome.get("arguments_digest")) and expected != call.arguments_digest:
             _changed(run_id, f"the arguments of call {call.seq}")
         if reply is not None:
             _check_reply(run_id, call.seq, reply, outcome)
     if recording.end is not None and end is not None:
         result = read_object(recording.end.envelope, run_id).get("result")
+        ok = isinstance(result, dict) and result.get("ok") is True
         output = _output_of(result) if isinstance(result, dict) else None
-        if digest_json(output) != end.get("output_digest"):
+        if _digest(output, run_id) != end.get("output_digest") or ok != (end.get("error_type") == ""):
             _changed(run_id, "its result")
 
 
@@ -131,7 +139,8 @@ def _check_header(header: RunHeader, start: JsonObject) -> None:
     for name in ("language", "environment_id", "backend", "session_id"):
         if start.get(name) and start[name] != getattr(header, name):
             _changed(header.run_id, f"its {name.removesuffix('_id')}")
-    if not 0 < header.timeout_s < math.inf or header.position < 0:
+    seed = header.hash_seed or 0
+    if not 0 < header.timeout_s < math.inf or header.position < 0 or not 0 <= seed < 2**32:
         _changed(header.run_id, "its limits")
 
 
@@ -140,8 +149,11 @@ def _check_reply(run_id: str, seq: int, reply: RecordedReply, outcome: JsonObjec
     error = members.get("error")
     kind = error.get("type") if isinstance(error, dict) else ""
     raw = members.get("raw")
-    digest = digest_json(raw) if raw is not None else ""
-    if kind != outcome.get("error_type") or (digest and digest != outcome.get("result_digest")):
+    digest = _digest(raw, run_id) if raw is not None else ""
+    ok = members.get("ok") is True
+    if kind != outcome.get("error_type") or ok != (kind == ""):
+        _changed(run_id, f"the result of call {seq}")
+    if (digest or ok) and digest != outcome.get("result_digest"):
         _changed(run_id, f"the result of call {seq}")
 
 
@@ -152,12 +164,23 @@ def _output_of(result: JsonObject) -> JsonValue:
 def read_object(text: bytes, run_id: str) -> JsonObject:
     """A JSON object of a recording. Raises RecordingError."""
     try:
-        members: JsonValue = json.loads(text)
+        members: JsonValue = json.loads(text, parse_float=finite_number)
     except (ValueError, RecursionError):
         members = None
     if not isinstance(members, dict):
         _changed(run_id, "a part of it")
     return members
+
+
+def _digest(value: JsonValue, run_id: str) -> str:
+    try:
+        return digest_json(value)
+    except (ValueError, RecursionError):  # half a surrogate pair, which no digest of ours is over
+        _changed(run_id, "a part of it")
+
+
+def _names_on_record(call: RecordedCall) -> tuple[str, str]:
+    return call.server_id[:NAME_LENGTH_MAX], call.tool_name[:NAME_LENGTH_MAX]
 
 
 def _manifest(shared: SharedPart, run_id: str) -> Manifest:

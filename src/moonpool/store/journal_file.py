@@ -223,7 +223,7 @@ def read_rows(path: Path, *, run_id: str | None = None, tail: int | None = None,
         query = f"SELECT * FROM ({query} DESC LIMIT :tail) ORDER BY seq"  # noqa: S608
     with _reading(path) as connection:
         for seq, kind, run, body, digest in connection.execute(query, {"run_id": run_id, "tail": tail, "after": after}):
-            yield AuditRow(seq=seq, kind=kind, run_id=run, body=_bytes(body), hash=digest)
+            yield _row(seq, kind, run, body, digest)
 
 
 def read_run(path: Path, run_id: str) -> list[tuple[str, AuditRow]]:
@@ -234,7 +234,7 @@ def read_run(path: Path, run_id: str) -> list[tuple[str, AuditRow]]:
     )
     with _reading(path) as connection:
         return [
-            (previous or GENESIS, AuditRow(seq=seq, kind=kind, run_id=run, body=_bytes(body), hash=digest))
+            (_text(previous or GENESIS), _row(seq, kind, run, body, digest))
             for seq, kind, run, body, digest, previous in connection.execute(query, (run_id,))
         ]
 
@@ -296,5 +296,12 @@ def journal_error(path: Path, cause: Exception) -> JournalError:
     return JournalError(f"audit journal {path} {remedy}")
 
 
-def _bytes(value: object) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
+def _row(seq: object, kind: object, run_id: object, body: object, digest: object) -> AuditRow:
+    """A row for those who read; SQLite keeps values of any type in any column of a file that was tampered with."""
+    content = body if isinstance(body, bytes) else str(body).encode("utf-8", "replace")
+    number = seq if isinstance(seq, int) else 0
+    return AuditRow(seq=number, kind=_text(kind), run_id=_text(run_id), body=content, hash=_text(digest))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else repr(value)

@@ -30,6 +30,7 @@ from moonpool.core.recordings import (
 )
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
 from moonpool.store.sealing import SecretStoreError, Unsealable
+from moonpool_wire.limits import TAPE_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -175,18 +176,17 @@ class RecordingsFile:
 
     def load(self, run_id: str) -> Recording:
         with self._reading():
-            row = self._connection.execute(
-                "SELECT problem, shared, bytes FROM run WHERE run_id = ?", (run_id,)
-            ).fetchone()
+            row = self._connection.execute("SELECT problem, shared FROM run WHERE run_id = ?", (run_id,)).fetchone()
             if row is None:
                 raise RecordingError(
                     f"{run_id} is not recorded: recording was off, or it is older than MOONPOOL_RECORDING_DAYS or made "
                     "room for newer ones; run the code again, then replay that"
                 )
-            problem, digest, size = row
+            problem, digest = row
             if problem:
                 raise RecordingError(f"{run_id} cannot be replayed: {problem}")
-            if size > 2 * RUN_BYTES_MAX:
+            size = "SELECT total(length(body)) FROM part WHERE run_id = ?"  # not what another column says of it
+            if self._connection.execute(size, (run_id,)).fetchone()[0] > 2 * RUN_BYTES_MAX:
                 raise self._damaged(run_id)
             query = "SELECT number, kind, body FROM part WHERE run_id = ? ORDER BY number"
             parts = self._connection.execute(query, (run_id,)).fetchall()
@@ -213,7 +213,7 @@ class RecordingsFile:
             self._connection.execute("PRAGMA incremental_vacuum").fetchall()
         return len(gone)
 
-    def _assemble(self, run_id: str, rows: list[tuple[int, int, bytes]], digest: str, shared: bytes) -> Recording:
+    def _assemble(self, run_id: str, rows: list[tuple[int, int, object]], digest: str, shared: object) -> Recording:
         if [number for number, _, _ in rows] != list(range(len(rows))) or not rows or rows[0][1] != 0:
             raise self._damaged(run_id)
         bodies: dict[int, list[bytes]] = {kind: [] for kind in PART_KINDS.values()}
@@ -224,7 +224,8 @@ class RecordingsFile:
         ends = [self._typed(body, RunEnd, run_id) for body in bodies[3]]
         header = self._typed(bodies[0][0], RunHeader, run_id)
         seqs = {call.seq for call in calls}
-        if header.run_id != run_id or len(seqs) != len(calls) or not seqs.issuperset(one.seq for one in replies):
+        whole = len(seqs) == len(calls) and seqs.issuperset(one.seq for one in replies)
+        if header.run_id != run_id or not whole or any(len(end.tape) > TAPE_BYTES_MAX for end in ends):
             raise self._damaged(run_id)
         return Recording(
             header=header,
@@ -234,7 +235,9 @@ class RecordingsFile:
             end=ends[-1] if ends else None,
         )
 
-    def _open(self, body: bytes, place: str, run_id: str) -> bytes:
+    def _open(self, body: object, place: str, run_id: str) -> bytes:
+        if not isinstance(body, bytes):
+            raise self._damaged(run_id)
         try:
             return self._sealer.open(body, place)
         except Unsealable:
@@ -268,15 +271,17 @@ class RecordingsFile:
             raise RecordingError(f"recordings {self.path} cannot be used: {error}") from None
 
 
-def _ref(row: tuple[str, str, str, str, str, int, int, str]) -> RecordingRef:
-    run_id, at, principal, session_id, sandbox_id, position, size, problem = row
+def _ref(row: tuple[object, ...]) -> RecordingRef:
+    """SQLite keeps values of any type in any column of a file that was tampered with."""
+    *texts, position, size, problem = row
+    run_id, at, principal, session_id, sandbox_id = map(str, texts)
     return RecordingRef(
         run_id=run_id,
         at=at,
         principal=principal,
         session_id=session_id,
         sandbox_id=sandbox_id,
-        position=position,
-        bytes=size,
-        problem=problem,
+        position=position if isinstance(position, int) else -1,
+        bytes=size if isinstance(size, int) else 0,
+        problem=str(problem),
     )

@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from moonpool.wrappers.code_names import Kind, Miss, NameIndex, Target
+from moonpool.wrappers.code_names import Miss, NameIndex, Target
 from moonpool.wrappers.code_scopes import Imported, Opaque
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class Meanings:
 
     def _step(self, at: Target, name: str, line: int) -> Target | Miss | None:
         meaning = self._index.step(at, name)
-        if isinstance(meaning, Target) and meaning.kind is Kind.KEPT:
-            self.kept.setdefault(meaning.path, line)
+        if isinstance(meaning, Target) and (module := self._index.code_of(meaning)):
+            self.kept.setdefault(module, line)
         return meaning
 
     def of(self, node: ast.expr, scope: Scope, depth: int = 0) -> Meaning:

@@ -116,6 +116,14 @@ class NameIndex:
             case _:
                 return None
 
+    def code_of(self, target: Target) -> str:
+        """The module of the library that runs when `target` is imported; empty for none."""
+        if target.kind is Kind.KEPT:
+            return target.path
+        package = f"{target.path}.__init__"  # of a folder in a skill's; its own does not run
+        inside = target.kind is Kind.CATEGORY and target.path.count(".") > 1
+        return package if inside and package in self._library else ""
+
     def _action(self, path: str, name: str) -> Target | Miss | None:
         return self._kept(path) or (None if name.startswith("__") else Miss(path, name, is_action=True))
 
