@@ -135,7 +135,7 @@ def test_questions_reach_the_terminal_of_the_run_that_caused_them(tmp_path: Path
     config = write_config(tmp_path, {"srv": raw_server("good", ask=["*"])})
     call = "import servers.srv as s\nresult = (await s.echo(a=1))"
     with Terminal(tmp_path, "run", "-c", call, "--session", session, "--config", config) as terminal:
-        terminal.wait_for("Allow this one call?")
+        terminal.wait_for("Allow this call?")
         terminal.type("y\n")
         assert terminal.wait_ended().result["data"] == {"a": 1}
     refused = run_code(tmp_path, call, "--session", session, "--approve", "deny")

@@ -262,7 +262,7 @@ def test_names_of_parameters_are_those_of_the_wrapper_and_of_the_server() -> Non
 
 
 def test_code_that_does_not_parse_is_reported_as_the_run_would() -> None:
-    assert findings("x = (\n") == [(1, "SyntaxError", "'(' was never closed (line 1)")]
+    assert findings("x = (\n") == [(1, "SyntaxError", "'(' was never closed")]
 
 
 def test_a_server_whose_tools_are_not_known_is_named() -> None:

@@ -62,6 +62,12 @@ class JournalError(MoonpoolError):
     retryable = True
 
 
+class JournalLostError(JournalError):
+    """The journal is no longer the file that this process opened: nothing more is called until it is put back."""
+
+    retryable = False
+
+
 class Journal(Protocol):
     """Append-only audit trail; must pass `tests/store/test_journal_contract.py`."""
 

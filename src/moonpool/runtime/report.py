@@ -80,13 +80,18 @@ def _exit_error(ended: ExitOutcome, suffix: str) -> ExecutionError:
         return ExecutionError(type="ProtocolViolation", message=ended.violation + suffix)
     if ended.cause is ExitCause.EXITED:
         message = (
-            f"the process ended with status {ended.exit_code} before the code was done (os._exit, or a crash at exit)"
+            f"the process ended with status {ended.exit_code} before the code was done (os._exit, or a crash at exit); "
+            "let the code come to its end, or use sys.exit"
         )
         return ExecutionError(type="KernelExited", message=message + suffix)
     if ended.signal is not None:
-        what = "crashed" if ended.signal in _ABORT_LIKE else "was killed"
-        hint = "; by the code itself, or the machine ran out of memory" if ended.signal == signal.SIGKILL else ""
-        message = f"the process {what} ({_signal_name(ended.signal)}){hint}{suffix}"
+        if ended.signal in _ABORT_LIKE:
+            what = "crashed", "look at the native code that it uses"
+        elif ended.signal == signal.SIGKILL:
+            what = "was killed", "the code did it itself, or the machine ran out of memory: work on less at a time"
+        else:
+            what = "was killed", "the code sent itself a signal: send none, and set no alarm"
+        message = f"the process {what[0]} ({_signal_name(ended.signal)}); {what[1]}{suffix}"
         return ExecutionError(type="KernelKilled", message=message)
     return ExecutionError(
         type="SandboxError", message="the sandbox was lost with its host process" + suffix, retryable=True

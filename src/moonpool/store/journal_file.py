@@ -12,13 +12,23 @@ does not continue the last one that this connection saw. Then no further record 
 
 from __future__ import annotations
 
+import json
+import logging
 import sqlite3
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
-from moonpool.core.audit import GENESIS, AuditRow, ChainOutcome, JournalError, chain_hash, verify_rows
+from moonpool.core.audit import (
+    GENESIS,
+    AuditRow,
+    ChainOutcome,
+    JournalError,
+    JournalLostError,
+    chain_hash,
+    verify_rows,
+)
 from moonpool.store.opened_files import OpenedFiles
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
 
@@ -26,7 +36,11 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from pathlib import Path
 
+_log = logging.getLogger(__name__)
+
 SCHEMA_VERSION: Final = 1
+_BEGUN: Final = "audit.begun"
+"""An empty file beside the journal. It stays when that is removed, so that the next one does not begin unnoticed."""
 _OPEN_ATTEMPT_COUNT: Final = 50
 _OPEN_TIMEOUT_S: Final = 5.0
 _SEQ_MAX: Final = 2**62
@@ -69,7 +83,10 @@ class JournalFile:
         self._seen = (0, GENESIS)  # the last head
         try:
             private_folder(path.parent)
+            if not path.exists() and path.with_name(_BEGUN).exists():
+                _log.warning("there was an audit journal at %s, and there is none any more: a new one begins", path)
             create_private_file(path)
+            create_private_file(path.with_name(_BEGUN))
             self._connection = sqlite3.connect(
                 path,
                 isolation_level=None,
@@ -167,9 +184,10 @@ class JournalFile:
         return self._lost(fault) if fault else journal_error(self.path, cause)
 
     def _lost(self, why: str) -> JournalError:
-        return JournalError(
+        return JournalLostError(
             f"audit journal {self.path} is not the one that this process wrote to: {why}. Nothing is recorded "
-            "any more, so nothing is called: put the file back, or keep what is left as evidence and start anew"
+            "any more, so nothing is called: put the file back, or keep what is left as evidence and end this process "
+            "(a named session: `moonpool session close NAME`); the next one begins a new journal"
         )
 
     def _wait_for_disk(self, *, durable: bool) -> None:
@@ -246,6 +264,14 @@ def ended_runs(path: Path, run_ids: Sequence[str]) -> set[str]:
         return {one for one in run_ids if connection.execute(query, (one,)).fetchone() is not None}
 
 
+def newest_run(path: Path) -> str | None:
+    """The execution that began last, other than replays; None when there is none. Raises JournalError."""
+    query = "SELECT run_id, body FROM record WHERE kind = 'execution_start' ORDER BY seq DESC"
+    with _reading(path) as connection:
+        rows = connection.execute(query)
+        return next((run_id for run_id, body in rows if not _is_replay(_bytes(body))), None)
+
+
 def has_row(path: Path, run_id: str, kind: str) -> bool:
     """Whether there is a record of this kind under this id. Raises JournalError."""
     with _reading(path) as connection:
@@ -294,6 +320,13 @@ def journal_error(path: Path, cause: Exception) -> JournalError:
     else:
         remedy = f"cannot be used: {text}"
     return JournalError(f"audit journal {path} {remedy}")
+
+
+def _is_replay(body: bytes) -> bool:
+    try:
+        return bool(json.loads(body).get("replay_of"))
+    except (ValueError, AttributeError):  # no record of ours; `audit verify` says so
+        return True
 
 
 def _bytes(value: object) -> bytes:

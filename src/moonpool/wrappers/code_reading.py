@@ -78,7 +78,7 @@ class CodeRead:
 
 
 class UnreadableCodeError(Exception):
-    """The code does not parse. `type` and the text are those of the run's error."""
+    """The code does not parse. `type` and the text are those of the run's error, without the line."""
 
     def __init__(self, message: str, *, type: str, line: int) -> None:  # noqa: A002  the name of the member
         super().__init__(message)
@@ -90,7 +90,7 @@ class UnreadableCodeError(Exception):
         message = error.msg if isinstance(error, SyntaxError) and line else str(error)
         if isinstance(error, MemoryError):
             message = message or "the code is too complex to be parsed"
-        return cls(f"{message} (line {line})" if line else message, type=type(error).__name__, line=line or 1)
+        return cls(message, type=type(error).__name__, line=line or 1)
 
 
 def read_code(
