@@ -282,6 +282,16 @@ def test_calls_of_a_paused_tool_are_errors_in_the_words_of_the_refusal() -> None
     ]
 
 
+def test_code_that_is_nested_too_deeply_is_not_previewed() -> None:
+    shown = preview("x = " + "-" * 100_000 + "1")
+    assert (shown.findings, "nested too deeply" in shown.not_read) == ((), True)
+
+
+def test_a_name_without_end_is_refused_by_its_line() -> None:
+    with pytest.raises(InputError, match="line 4 of the code has a name of more than 1,000 parts"):
+        preview("x = \\\n    1\n\nimport a" + ".a" * 2000)
+
+
 @pytest.mark.parametrize("language", ["node", "bash"])
 def test_other_languages_are_not_previewed_and_say_so(language: str) -> None:
     shown = preview("import x from 'servers/time'", language=language)

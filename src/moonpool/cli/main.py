@@ -47,14 +47,19 @@ app = command_group(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        version.version()
+        raise typer.Exit
+
+
 @app.callback()
 def _moonpool(
-    ctx: typer.Context,
-    version_wanted: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
 ) -> None:
-    if version_wanted:
-        version.version()
-        ctx.exit()
+    pass
 
 
 app.command(name="run")(run.run)

@@ -59,8 +59,7 @@ class _Reader:
         try:
             answer = json.dumps(self._carry_out(order))
         except UnreadableCodeError as error:
-            # The parser's own bound of depth, or of memory: what the code would do nobody can tell.
-            answer = _TOO_LARGE if error.type in {"MemoryError", "RecursionError"} else _unreadable(error)
+            answer = _unreadable(error)
         except InputError as error:
             answer = json.dumps({"failed": "input", "message": str(error)})
         except (TooManyNodesError, MemoryError, RecursionError):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from moonpool.wrappers.code_arguments import Arguments
 from moonpool.wrappers.code_meanings import Ambiguous, Meanings, is_importer, literal
 from moonpool.wrappers.code_names import Kind, Miss, NameIndex, Target
-from moonpool.wrappers.code_scopes import survey
+from moonpool.wrappers.code_scopes import TooManyNodesError, survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NODE_COUNT_MAX: Final = 200_000
 ITEM_COUNT_MAX: Final = 1000
-_PARSE_ERRORS: Final = (SyntaxError, ValueError, RecursionError, MemoryError)
+_PARSE_ERRORS: Final = (SyntaxError, ValueError)
 _Item = TypeVar("_Item")
 
 
@@ -88,8 +88,6 @@ class UnreadableCodeError(Exception):
     def of(cls, error: BaseException) -> UnreadableCodeError:
         line = error.lineno if isinstance(error, SyntaxError) else None
         message = error.msg if isinstance(error, SyntaxError) and line else str(error)
-        if isinstance(error, MemoryError):
-            message = message or "the code is too complex to be parsed"
         return cls(message, type=type(error).__name__, line=line or 1)
 
 
@@ -105,6 +103,8 @@ def read_code(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = compile(text, "<code>", "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
+    except (MemoryError, RecursionError):  # also the parser's own bound of depth
+        raise TooManyNodesError from None
     except _PARSE_ERRORS as error:
         raise UnreadableCodeError.of(error) from None
     assert isinstance(tree, ast.Module)
