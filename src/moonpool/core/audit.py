@@ -65,6 +65,7 @@ class JournalError(MoonpoolError):
 class JournalLostError(JournalError):
     """The journal is no longer the file that this process opened: nothing more is called until it is put back."""
 
+    code = "journal_lost"
     retryable = False
 
 
