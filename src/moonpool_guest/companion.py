@@ -133,7 +133,7 @@ class Companion(ABC):
             message = f"{self.process_name} ended with status {code} before the code was done; do not end it yourself"
             return _with_code(code, Outcome("ok").fail("KernelExited", message + lost))
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-        message = f"{self.process_name} died ({name}); send it no signals, and look at native code that it runs{lost}"
+        message = f"{self.process_name} died ({name}){lost}"
         return _with_code(128 - code, Outcome("ok").fail("KernelKilled", message))
 
     @property

@@ -72,6 +72,26 @@ def viewed(result: dict[str, Any], journal: Path, columns: int = 60) -> list[str
         os.close(theirs)
 
 
+def test_no_line_is_wider_than_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    texts = ("words between blanks " * 5, "x" * 200, "字" * 60, "\u202e" * 40, json.dumps({"k" * 40: ["v"] * 40}))
+    for columns in (20, 33, 200):
+        for text in texts:
+            for result in (
+                {"data": text},
+                {"data": {"a": text}},
+                {"note": text},
+                {"error": {"type": text, "message": text}},
+            ):
+                lines = viewed({"ok": "error" not in result, **result}, tmp_path / "none", columns)
+                widths = [sum(2 if char == "字" else 1 for char in line) for line in lines]
+                assert max(widths) <= columns, (columns, lines)
+                assert all(
+                    line.startswith((" " * 9, "result   ", "note     ", "error    ", "ok ", "failed "))
+                    for line in lines
+                )
+
+
 @every_row(
     ("result", "shown"),
     [
@@ -110,10 +130,9 @@ def viewed(result: dict[str, Any], journal: Path, columns: int = 60) -> list[str
         pytest.param({"files": [{"nothing": 1}]}, None, id="a view that fails is the line itself"),
     ],
 )
-def test_each_line_says_one_thing(tmp_path: Path, result: dict[str, Any], shown: list[str] | None) -> None:
-    os.environ["NO_COLOR"] = "1"
-    try:
-        lines = viewed(result, tmp_path / "none")
-    finally:
-        del os.environ["NO_COLOR"]
+def test_each_line_says_one_thing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: dict[str, Any], shown: list[str] | None
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    lines = viewed(result, tmp_path / "none")
     assert lines == shown if shown is not None else json.loads(lines[0])["run_id"] == "run_1"

@@ -83,8 +83,8 @@ class JournalFile:
         self._seen = (0, GENESIS)  # the last head
         try:
             private_folder(path.parent)
-            if not path.exists() and path.with_name(_BEGUN).exists():
-                _log.warning("there was an audit journal at %s, and there is none any more: a new one begins", path)
+            if remark := successor_remark(path):
+                _log.warning("%s", remark)
             create_private_file(path)
             create_private_file(path.with_name(_BEGUN))
             self._connection = sqlite3.connect(
@@ -214,6 +214,13 @@ class JournalFile:
         if version > SCHEMA_VERSION:
             raise JournalError(f"audit journal {self.path} was written by a newer Moonpool; use that one")
         self._connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+
+def successor_remark(path: Path) -> str:
+    """What people are told before a journal begins where there was one already; else empty."""
+    if path.exists() or not path.with_name(_BEGUN).exists():
+        return ""
+    return f"there was an audit journal at {path}, and there is none any more: a new one begins"
 
 
 @contextmanager
