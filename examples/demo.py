@@ -2,7 +2,8 @@
 """`make demo`: code in a sealed sandbox calls two real MCP servers, and nothing else of the host.
 
 Read it from `main` downwards. The programs that run in the sandbox are `history.py` and `escape.py` beside this file.
-The demo checks what it shows and exits with 1 when anything is not as it should be.
+The demo checks what it shows and exits with 1 when anything is not as it should be. The README has its figures; a test
+compares them.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from moonpool.broker.config import load_config
 from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.render import hit_lines, manifest_lines
 from moonpool.catalog.tokens import TokenMeter
+from moonpool.cli.colour import Colour
 from moonpool.core.errors import MoonpoolError
+from moonpool.faces.mcp.answers import execution_answer
 from moonpool.faces.mcp.definitions import TOOLS, model_view
-from moonpool.runtime.envelope_line import envelope_line
 from moonpool.runtime.sessions import CodeRequest
 from moonpool.settings import Settings
 from moonpool.store.journal_file import read_rows, verify_file
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent  # the two servers are installed beside this interpreter
+COLOUR = Colour.on(sys.stdout.fileno())
 TOKEN = "demo-7f3a9c51"  # noqa: S105  stands for a real credential: the git server gets it, the sandbox must not
 
 
@@ -57,6 +60,7 @@ async def main() -> None:
             envelope = await show_history(app, meter)
             await show_escape(app)
             show_accounts(app, envelope, meter)
+            show_next()
 
 
 def new_folder() -> tempfile.TemporaryDirectory[str]:
@@ -67,18 +71,18 @@ def new_folder() -> tempfile.TemporaryDirectory[str]:
 
 
 def write_config(path: Path, repository: Path) -> Path:
-    """The `mcpServers` file that MCP clients know, with a `moonpool` block that allows the reading tools."""
+    """The `mcpServers` file that MCP clients know; their own word for which tools only read is believed here."""
     path.write_text(
         json.dumps(
             {
                 "mcpServers": {
-                    "time": {"command": str(BIN / "mcp-server-time"), "moonpool": {"allow": ["convert_time"]}},
+                    "time": {"command": str(BIN / "mcp-server-time"), "moonpool": {"trusted": True}},
                     "git": {
                         "command": str(BIN / "mcp-server-git"),
                         "args": ["--repository", str(repository)],
                         "cwd": str(repository),
                         "env": {"DEMO_TOKEN": "${DEMO_TOKEN}"},
-                        "moonpool": {"allow": ["git_log", "git_show"]},
+                        "moonpool": {"trusted": True},
                     },
                 }
             }
@@ -95,7 +99,7 @@ async def show_tools(app: App) -> TokenMeter:
     catalog, meter = Catalog(snapshot.manifest), TokenMeter(snapshot.manifest)
     meter.spend("tools", json.dumps([model_view(tool) for tool in TOOLS]))  # the three that `moonpool mcp` offers
 
-    title("The tools, in a handful of tokens")
+    title("What a model reads: the tools it needs, in a handful of tokens")
     servers = manifest_lines(catalog.servers())
     hits = hit_lines(catalog.search(["commit log", "convert time between zones"], limit=2))
     stubs = "\n".join(
@@ -103,25 +107,26 @@ async def show_tools(app: App) -> TokenMeter:
         for server, name in [("git", "git_log"), ("git", "git_show"), ("time", "convert_time")]
     )
     for kind, text in [("list", servers), ("search", hits), ("definitions", stubs)]:
-        print(f"{text}\n  [{kind}: {meter.spend(kind, text)} tokens]\n")
+        tokens = COLOUR.of("cyan", f"[{kind}: {meter.spend(kind, text)} tokens]")
+        print(f"{text}\n  {tokens}\n")
     return meter
 
 
 async def show_history(app: App, meter: TokenMeter) -> Envelope:
     """The program that does the work."""
     program = (HERE / "history.py").read_bytes()
+    title("What a model writes: one program instead of 50 calls (examples/history.py)")
+    print(COLOUR.of("dim", program.decode().partition('"""\n\n')[2].rstrip()))
     envelope = await app.runtime.run(CodeRequest(code=program, name="history.py"), app.ticket)
 
-    title("history.py ran in a sandbox; its envelope, one line on stdout of `moonpool run`")
-    print(envelope_line(envelope).line.decode(), end="")
-    print("\nand its result, for people")
-    found = envelope.data if isinstance(envelope.data, dict) else {}
-    for key, value in found.items():
-        print(f"  {key:14}{json.dumps(value)}")
+    title("What comes back")
+    print(f"{COLOUR.of('bold', 'printed')}  {str(envelope.extras.get('stdout')).rstrip()}")
+    print(f"{COLOUR.of('bold', 'result')}   {json.dumps(envelope.data)}")
     check(envelope.ok, f"history.py ends well: {envelope.error}")
-    check(found == EXPECTED, "the history is what was put into the repository, and the time server answered")
+    check(envelope.data == EXPECTED, "the history is what was put into the repository, and the time server answered")
+    check("changing_calls" not in envelope.metrics, "no call that only reads counts as a change")
     meter.spend("program", program.decode())  # written by the model, so it costs too
-    meter.spend("result", json.dumps(envelope.result, ensure_ascii=False))
+    meter.spend("result", execution_answer(envelope).text)
     return envelope
 
 
@@ -130,10 +135,10 @@ async def show_escape(app: App) -> None:
     program = f"HOST_FILE = {__file__!r}\n" + (HERE / "escape.py").read_text(encoding="utf-8")
     envelope = await app.runtime.run(CodeRequest(code=program.encode(), name="escape.py"), app.ticket)
 
-    title("escape.py tried to get out")
+    title("What code cannot do: escape.py tried to get out (examples/escape.py)")
     ends = envelope.data if isinstance(envelope.data, dict) else {}
     for attempt, end in ends.items():
-        print(f"{attempt:28}{end!s:.110}")
+        print(f"{COLOUR.of('green', 'refused')}  {attempt:28}{end!s:.100}")
     check(len(ends) == 6, f"every attempt was made: {envelope.error}")
     check(all("GOT THROUGH" not in str(end) for end in ends.values()), "every attempt failed")
     check(TOKEN not in json.dumps(envelope.to_json()), "the credential is nowhere")
@@ -145,17 +150,17 @@ def show_accounts(app: App, envelope: Envelope, meter: TokenMeter) -> None:
     rows = [row.to_json() for row in read_rows(journal, run_id=envelope.run_id)]
     calls = [row for row in rows if row["kind"] == "call_outcome"]
 
-    title("The calls of history.py, from the audit journal")
+    title("What is on record: the calls of history.py, from the audit journal")
     for call in calls[:4]:
         print(call_line(call))
-    print(f"... {len(calls)} calls in all")
+    print(f"and {len(calls) - 4} more calls")
     check(len(calls) == EXPECTED["commits"] + 2, "one record per call")
     check(all(call["error_type"] == "" for call in calls), "every call went well")
     chain = verify_file(journal)
     print(f"the journal's hash chain of {chain.rows} records {'verifies' if chain.ok else 'is BROKEN: ' + chain.why}")
     check(chain.ok, "the chain verifies")
 
-    title("Tokens")
+    title("What it costs, and what it saves")
     report = meter.report()
     kept = sum(number(call["result_bytes"]) for call in calls)
     handed = len(json.dumps(envelope.data))
@@ -165,8 +170,24 @@ def show_accounts(app: App, envelope: Envelope, meter: TokenMeter) -> None:
     print(f"kept in the sandbox     {kept:>8,} bytes    of tool results, about {kept // 4:,} tokens")
     print(f"handed over             {handed:>8,} bytes    of result")
     saved = report.upfront + kept // 4 - report.spent
-    print(f"saved                   {saved:>8,} tokens   (definitions counted; results estimated at 4 bytes a token)")
+    total = COLOUR.of("green", f"saved                   {saved:>8,} tokens")
+    print(f"{total}   (definitions counted; results estimated at 4 bytes a token)")
     check(saved > 0 and kept > 100 * handed, "the large data stayed inside")
+
+
+def show_next() -> None:
+    """What to type now."""
+    title("What to type next")
+    command = str(BIN / "moonpool")
+    shown = command if BIN.parent.parent != Path.cwd() else str((BIN / "moonpool").relative_to(Path.cwd()))
+    for arguments, why in (
+        ("run -c 'result = 6 * 7'", "code of yours in a sandbox"),
+        ("init", "take over the servers that your MCP clients have"),
+        ("tools search 'what you need'", "find their tools"),
+        ("doctor", "attack real sandboxes on this machine"),
+    ):
+        print(f"{COLOUR.of('bold', f'{shown} {arguments}')}   # {why}")
+    print("docs/tutorial/first-run.md takes ten minutes from here.")
 
 
 def call_line(call: JsonObject) -> str:
@@ -183,7 +204,7 @@ def number(value: object) -> int:
 
 def title(text: str) -> None:
     """Start a section."""
-    print(f"\n== {text}")
+    print(f"\n{COLOUR.of('bold', f'== {text}')}")
 
 
 def check(good: bool, what: str) -> None:

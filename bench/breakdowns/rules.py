@@ -64,7 +64,7 @@ async def answer_for_good(app: App, tool: str) -> None:
     )  # fmt: skip
     given = StandingAnswer(
         principal=principal, server_id="bench", tool_name=tool, tool_digest=digest, answer_id="bench", where=(),
-        server_digest=app.ticket.servers["bench"].digest, server_address="",
+        arguments_digest="", server_digest=app.ticket.servers["bench"].digest, server_address="",
         human_only=False, given_by="bench", given_at=now, expires_at=now + 86_400, request_id="bench",
     )  # fmt: skip
     await asyncio.to_thread(_keep, app, asked, given)

@@ -44,6 +44,7 @@ class Companion(ABC):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process: ChildProcess | None = None
         self._interrupted = False
+        self._final = True  # nothing runs here after this execution
         self._killer: asyncio.TimerHandle | None = None
         self.reap: Callable[[], None] = _nothing  # set by the kernel
 
@@ -70,7 +71,8 @@ class Companion(ABC):
         return {self._process.pid} if self._process is not None else set()
 
     def run(self, source: bytes, name: str, *, final: bool, result_bytes_max: int) -> Outcome:
-        """Run `source` and return its outcome."""
+        """Run `source` and return its outcome. `final` says that nothing will run here afterwards."""
+        self._final = final
         outcome = self._complete(self._execute(source, name, final=final, result_bytes_max=result_bytes_max))
         return outcome if outcome is not None else Outcome("ok")
 
@@ -123,15 +125,21 @@ class Companion(ABC):
             self.reap()
 
     def _died(self, status: int) -> Outcome:
-        lost = f"the variables of this session's {self.process_name} are lost"
+        lost = self._lost
         code = os.waitstatus_to_exitcode(status)
         if self._interrupted:
-            return _with_code(130, Outcome("interrupted").fail("KeyboardInterrupt", f"it was killed; {lost}"))
+            return _with_code(130, Outcome("interrupted").fail("KeyboardInterrupt", f"it was killed{lost}"))
         if code >= 0:
-            message = f"{self.process_name} ended with status {code} before the code was done; {lost}"
-            return _with_code(code, Outcome("ok").fail("KernelExited", message))
+            message = f"{self.process_name} ended with status {code} before the code was done; do not end it yourself"
+            return _with_code(code, Outcome("ok").fail("KernelExited", message + lost))
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-        return _with_code(128 - code, Outcome("ok").fail("KernelKilled", f"{self.process_name} died ({name}); {lost}"))
+        message = f"{self.process_name} died ({name}){lost}"
+        return _with_code(128 - code, Outcome("ok").fail("KernelKilled", message))
+
+    @property
+    def _lost(self) -> str:
+        """What the end of the process costs later executions."""
+        return "" if self._final else f"; the variables of this session's {self.process_name} are lost"
 
 
 class ProcessGoneError(Exception):

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from contextlib import ExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
@@ -15,6 +16,7 @@ from broker_road.test_road import CANARY, Bench, type_of
 from moonpool.broker.approval import ApprovalDesk, ApprovalRequest, AutoApprover, DenyApprover, ScriptedApprover
 from moonpool.broker.call_in_hand import AnswererGoneError
 from moonpool.broker.queued_approval import QueueApprover
+from moonpool.cli.approvers import KeptAnswers
 from moonpool.cli.terminal import Terminal
 from moonpool.cli.terminal_approver import TerminalApprover
 from moonpool.core.approvals import ApprovalQueueError
@@ -30,7 +32,6 @@ from waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
-    from pathlib import Path
 
     from moonpool.broker.approval import ApprovalAnswer, Approver
 
@@ -59,7 +60,9 @@ class Stand(Protocol):
 
 class TerminalStand:
     def __init__(self, ours: socket.socket, theirs: socket.socket) -> None:
-        self.approver = TerminalApprover(Terminal(ours.fileno(), nullcontext), name="terminal:alice")
+        self.approver = TerminalApprover(
+            Terminal(ours.fileno(), nullcontext), name="terminal:alice", book=KeptAnswers(Path("/nowhere"))
+        )
         self._theirs, self._seen, self._answered = theirs, "", 0
 
     def shown(self) -> list[str]:
@@ -69,7 +72,7 @@ class TerminalStand:
         except BlockingIOError:
             pass
         _, *asked = self._seen.split("┌─ approval")
-        return [text for text in asked[self._answered :] if "n = no:" in text and "(no longer needed)" not in text]
+        return [text for text in asked[self._answered :] if "n = no" in text and "(no longer needed)" not in text]
 
     async def say(self, *, yes: bool) -> None:
         self._answered = self._seen.count("┌─ approval")

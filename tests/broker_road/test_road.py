@@ -30,7 +30,7 @@ from moonpool.broker.upstreams.base import (
 from moonpool.core.audit import verify_rows
 from moonpool.core.audit_records import CallOutcomeRecord, CallsRefusedRecord
 from moonpool.core.calls import ApprovalState, ToolCallOutcome, ToolCallSpec
-from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
+from moonpool.core.manifest import RESERVED_PREFIX, Manifest, ServerListing, ToolDefinition
 from moonpool.core.policy import (
     Below,
     Condition,
@@ -742,3 +742,13 @@ async def test_a_question_that_a_policy_file_asks_names_who_can_stop_it() -> Non
         "s.write was not approved: nobody can be asked here; to allow this tool, whoever keeps the key policy can "
         "change rule 'careful'"
     )
+
+
+async def test_what_only_reads_counts_as_no_change() -> None:
+    """Annotated so by a trusted server, or a reading method of the protocol."""
+    bench = Bench(policy=Policy(layers=(configuration_layer(server_rules("s", [("*", "allow")])),)))
+    resource = tool(f"{RESERVED_PREFIX}list_resources")
+    bench.manifest = Manifest(servers=(ServerListing(server_id="s", tools=(READ, WRITE, resource)),))
+    for name, changing in (("read", 0), (resource.name, 0), ("write", 1)):
+        assert type_of(await bench.call(name)) == ""
+        assert bench.session.changing == changing

@@ -1,4 +1,4 @@
-"""A person at a terminal: the command on a pseudo-terminal of its own; only stdout is apart, to read its line."""
+"""A person at a terminal: the command on a pseudo-terminal of its own; stdout may be apart, to read its line."""
 
 from __future__ import annotations
 
@@ -20,19 +20,27 @@ WAIT_S = 40
 
 
 class Terminal:
-    """A command whose controlling terminal, stdin and stderr are ours; stdout is a pipe."""
+    """A command whose controlling terminal, stdin and stderr are ours; stdout is a pipe, or `all_shown` too."""
 
-    def __init__(self, home: Path, *arguments: str | Path, rows: int = 24, columns: int = 80, **more: str) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *arguments: str | Path,
+        rows: int = 24,
+        columns: int = 80,
+        all_shown: bool = False,
+        **more: str,
+    ) -> None:
         self._side, other = pty.openpty()
         termios.tcsetwinsize(other, (rows, columns))
         self._out, out = os.pipe()
         self.process = Command(
             [SCRIPT, *arguments],
             stdin=other,
-            stdout=out,
+            stdout=other if all_shown else out,
             stderr=other,
             cwd=home,
-            env=environment(home, TERM="xterm", **more),
+            env=environment(home, **{"TERM": "xterm", **more}),
             start_new_session=True,
             controlling_terminal=True,
         )

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
 import pty
 import select
+import shutil
 import sys
 import threading
-from typing import TYPE_CHECKING
+import uuid
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pytest
 
-from cli.console import SERVERS, raw_server, run_code, write_config
+from apps import fresh_data
+from cli.console import SERVERS, moonpool, raw_server, run_code, write_config
 from cli.terminal import Terminal
 from moonpool.broker.approval import ApprovalRequest
+from moonpool.cli.approvers import KeptAnswers
 from moonpool.cli.log_lines import log_among
 from moonpool.cli.program_output import ProgramOutput
-from moonpool.cli.terminal_approver import framed, question
+from moonpool.cli.terminal_approver import TerminalApprover, framed, question
+from moonpool.core.calls import ApprovalState
 from moonpool.sandboxes.base import Stream
+from tables import every_row
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import AsyncGenerator, Iterator
 
 
-PROMPT = "Allow this one call? y = once, n = no: "
+PROMPT = "Allow this call? y = once, n = no, n WHY = no and tell the code why"
+FURTHER = ",\nr = all calls of this tool in this run, s = always with these arguments, a = always (90 days): "
 CALL = "import servers.srv as s\nresult = (await s.echo(a='b'))"
 
 
@@ -35,6 +46,14 @@ def config(tmp_path: Path) -> Path:
     return write_config(tmp_path, {"srv": raw_server("good", ask=["*"])})
 
 
+@pytest.fixture
+def data() -> Iterator[dict[str, str]]:
+    """A data folder of its own, where sandbox uids can pass through it."""
+    folder = Path(f"/var/tmp/moonpool-prompts-{uuid.uuid4().hex[:8]}")
+    yield {"MOONPOOL_DATA_DIR": str(fresh_data(folder))}
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 @pytest.mark.req("H-034")
 @pytest.mark.parametrize(
     ("typed", "ok", "state"),
@@ -42,7 +61,7 @@ def config(tmp_path: Path) -> Path:
         pytest.param("y\n", True, "APPROVED", id="yes"),
         pytest.param("n\n", False, "REJECTED", id="no"),
         pytest.param("what?\n\nYES\n", True, "APPROVED", id="yes at the third try"),
-        pytest.param("a\nb\nc\n", False, "REJECTED", id="three answers that are none"),
+        pytest.param("b\nc\nd\n", False, "REJECTED", id="three answers that are none"),
         pytest.param("\x04", False, "REJECTED", id="end of file"),
     ],
 )
@@ -210,14 +229,130 @@ def test_a_question_is_broken_between_words_and_loses_nothing() -> None:
 def test_all_of_a_long_call_can_be_read_before_it_is_answered(tmp_path: Path, config: Path) -> None:
     code = CALL.replace("'b'", "'lorem ' * 2000 + 'the end'").replace("a=", "z=")
     with Terminal(tmp_path, "run", "-c", code, "--config", config) as terminal:
-        at = terminal.wait_for("y = once, n = no, f = show all of it: ")
+        at = terminal.wait_for("tell the code why, f = show all of it: ")
         assert "(not all of it is shown)" in terminal.screen
+        terminal.type("r\n")
+        at = terminal.wait_for("Not for further calls: not all of this one was shown.", after=at)
+        at = terminal.wait_for("f = show all of it: ", after=at)
         terminal.type("f\n")
-        again = terminal.wait_for("f = show all of it: ", after=at)
+        again = terminal.wait_for(f"f = show all of it{FURTHER}", after=at)
         assert terminal.screen[at:again].count("lorem") == 2000
-        terminal.type("n\n")
+        terminal.type("n too long for me\n")
         ended = terminal.wait_ended()
     assert ended.envelope["approval_state"] == "REJECTED"
+    assert ended.result["error"]["message"].startswith("srv.echo was not approved: too long for me")
+
+
+def test_an_answer_covers_further_calls_of_this_run_or_of_later_ones(
+    tmp_path: Path, config: Path, data: dict[str, str]
+) -> None:
+    code = (
+        "import servers.srv as s\nresult = []\n"
+        "for text in ('always', 'always', 'in this run', 'anything'):\n    result.append((await s.echo(a=text)).ok)"
+    )
+    with Terminal(tmp_path, "run", "-c", code, "--config", config, **data) as terminal:
+        at = 0
+        for typed in ("s", "r"):
+            at = terminal.wait_for(FURTHER, after=at)
+            terminal.type(f"{typed}\n")
+        ended = terminal.wait_ended()
+    assert ended.result["data"] == [True] * 4
+    assert ended.stderr.count(PROMPT) == 2
+    rows = moonpool(tmp_path, "audit", "show", "--run", "last", "--json", **data).stdout.splitlines()
+    who = [row["approver"] for row in map(json.loads, rows) if row["kind"] == "call_outcome"]
+    rule = json.loads(moonpool(tmp_path, "approvals", "rules", "--json", **data).stdout)
+    me = who[0]
+    assert who == [me, f"standing:{rule['id']} by {me}", me, f"for this run by {me}"]
+    assert (rule["given_by"], rule["where"], rule["arguments_digest"][:7]) == (me, [], "sha256:")
+
+    with Terminal(tmp_path, "run", "-c", code, "--config", config, **data) as terminal:
+        terminal.wait_for('with { "a": "in this run" }')
+        terminal.wait_for(FURTHER)
+        terminal.type("a\n")
+        assert terminal.wait_ended().result["data"] == [True] * 4
+    later = run_code(tmp_path, code, "--config", config, "--approve", "deny", **data)
+    assert later.result["data"] == [True] * 4
+
+
+REQUEST = ApprovalRequest(
+    request_id="q", run_id="run_1", principal="local:alice", server_id="srv", tool_name="echo", arguments="{}",
+    arguments_digest="sha256:a", reason="", tool_digest="sha256:tool", server_digest="sha256:server",
+)  # fmt: skip
+
+
+class Typist:
+    """A terminal at which somebody types `lines`, one for each question."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines, self.shown = list(lines), ""
+
+    @asynccontextmanager
+    async def question(self) -> AsyncGenerator[None]:
+        yield
+
+    def width(self) -> int:
+        return 80
+
+    def write(self, text: str) -> None:
+        self.shown += text
+
+    async def read_line(self) -> str:
+        return self.lines.pop(0)
+
+
+@every_row(
+    ("answered", "later", "asked_again"),
+    [
+        pytest.param({}, {"arguments_digest": "sha256:b"}, False, id="other arguments of the tool"),
+        pytest.param({}, {"run_id": "run_2"}, True, id="another run"),
+        pytest.param({}, {"tool_name": "delete"}, True, id="another tool"),
+        pytest.param({}, {"tool_digest": "sha256:new"}, True, id="the tool described anew"),
+        pytest.param({}, {"server_digest": "sha256:new"}, True, id="the server configured anew"),
+        pytest.param({}, {"principal": "local:bob"}, True, id="somebody else"),
+        pytest.param({}, {"of_the_moment": True}, True, id="asked because of what was done before"),
+        pytest.param({}, {"human_only": True}, True, id="reserved for a person"),
+        pytest.param({"human_only": True}, {"human_only": True}, False, id="reserved, and so was the first"),
+        pytest.param({"human_only": True}, {}, False, id="the first was reserved"),
+        pytest.param({"of_the_moment": True}, {}, True, id="the first was asked because of what was done before"),
+        pytest.param({"cut": True}, {}, True, id="not all of the first was shown"),
+    ],
+)
+def test_what_an_answer_for_this_run_covers(answered: dict[str, Any], later: dict[str, Any], asked_again: bool) -> None:
+    typist = Typist("r", "y", "n")
+    approver = TerminalApprover(cast("Any", typist), name="terminal:alice", book=KeptAnswers(Path("/nowhere")))
+
+    async def both() -> str:
+        assert (await approver.ask(replace(REQUEST, **answered))).state is ApprovalState.APPROVED
+        typist.lines = ["n"]
+        return (await approver.ask(replace(REQUEST, **later))).approver
+
+    assert asyncio.run(both()) == ("terminal:alice" if asked_again else "for this run by terminal:alice")
+
+
+@pytest.mark.anyio
+async def test_an_answer_that_is_kept_too_late_does_not_stand() -> None:
+    class SlowBook(KeptAnswers):
+        began, go_on = threading.Event(), threading.Event()
+        standing: ClassVar[list[str]] = []
+
+        def give(self, *_: object, **__: object) -> Any:
+            self.began.set()
+            assert self.go_on.wait(20)
+            self.standing.append("one")
+            return "one"
+
+        def remove(self, given: Any, _: object) -> None:
+            self.standing.remove(given)
+
+    book = SlowBook(Path("/nowhere"))
+    approver = TerminalApprover(cast("Any", Typist("a")), name="terminal:alice", book=book)
+    asking = asyncio.create_task(approver.ask(REQUEST))
+    assert await asyncio.to_thread(book.began.wait, 20)
+    asking.cancel()
+    book.go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert book.standing == []
 
 
 @pytest.mark.req("H-019")

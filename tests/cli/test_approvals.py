@@ -330,6 +330,7 @@ def test_what_is_long_is_read_whole_before_it_is_approved_for_a_while(tmp_path: 
     answered = approvals(tmp_path, tmp_path, *approve, "--full")
     assert answered.exit_code == 0
     assert answered.stdout.decode().count("x") >= 9000
+    assert "and further ones with the same arguments until " in answered.stdout.decode()
 
 
 @pytest.mark.parametrize(
@@ -339,6 +340,9 @@ def test_what_is_long_is_read_whole_before_it_is_approved_for_a_while(tmp_path: 
         (("show", "\x1b[2J"), "approval_not_answerable"),
         (("approve", "x", "--where", "/a=b"), "input_invalid"),
         (("approve", "x", "--for", "soon"), "input_invalid"),
+        (("approve", "x", "--any-arguments"), "input_invalid"),
+        (("approve", "x", "--for", "1d", "--where", "/a=b", "--any-arguments"), "input_invalid"),
+        (("outcome", "last"), "journal_unavailable"),
         (("rules", "--remove", "x"), "approval_not_answerable"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from apps import DATA
+from apps import DATA, fresh_data
 from cli.console import Ended, environment, moonpool, raw_server, run_code, write_config
 from cli.terminal import Terminal
 from commands.process import SCRIPT, Command
@@ -135,7 +136,7 @@ def test_questions_reach_the_terminal_of_the_run_that_caused_them(tmp_path: Path
     config = write_config(tmp_path, {"srv": raw_server("good", ask=["*"])})
     call = "import servers.srv as s\nresult = (await s.echo(a=1))"
     with Terminal(tmp_path, "run", "-c", call, "--session", session, "--config", config) as terminal:
-        terminal.wait_for("Allow this one call?")
+        terminal.wait_for("Allow this call?")
         terminal.type("y\n")
         assert terminal.wait_ended().result["data"] == {"a": 1}
     refused = run_code(tmp_path, call, "--session", session, "--approve", "deny")
@@ -185,3 +186,22 @@ def test_junk_on_the_socket_costs_its_sender_the_connection_only(tmp_path: Path,
             connection.shutdown(socket.SHUT_WR)
             assert connection.recv(10) == b""
     assert run_code(tmp_path, "result = x", "--session", session).result["data"] == 1
+
+
+@pytest.mark.slow
+def test_a_session_whose_journal_was_removed_says_what_to_do_and_that_works(tmp_path: Path) -> None:
+    data = fresh_data(Path(f"/var/tmp/moonpool-session-{uuid.uuid4().hex[:8]}"))
+    home: dict[str, str] = {"MOONPOOL_DATA_DIR": str(data)}
+    try:
+        assert run_code(tmp_path, "x = 1", "--session", "s", **home).exit_code == 0
+        for file in (data / "private").glob("audit.sqlite3*"):
+            file.unlink()
+        refused = run_code(tmp_path, "x += 1", "--session", "s", **home)
+        assert (refused.error_type, refused.result["error"]["retryable"]) == ("Internal", False)
+        assert "`moonpool session close NAME`" in refused.result["error"]["message"]
+        assert moonpool(tmp_path, "session", "close", "s", **home).exit_code == 0
+        again = [run_code(tmp_path, "x = 1", "--session", "s", **home) for _ in range(2)]
+        assert [("a new one begins" in one.stderr, one.exit_code) for one in again] == [(True, 0), (False, 0)]
+    finally:
+        moonpool(tmp_path, "session", "close", "s", **home)
+        shutil.rmtree(data, ignore_errors=True)

@@ -53,7 +53,7 @@ def test_help_names_every_command(tmp_path: Path) -> None:
 
 def test_version(tmp_path: Path) -> None:
     """Really started, so that the installed script is seen to work."""
-    done = run_command([SCRIPT, "version"], start=subprocess.Popen, cwd=tmp_path, env=environment(tmp_path))
+    done = run_command([SCRIPT, "--version"], start=subprocess.Popen, cwd=tmp_path, env=environment(tmp_path))
     assert (done.returncode, done.stdout, done.stderr) == (0, b"moonpool 0.1.0\n", b"")
 
 
@@ -78,7 +78,7 @@ def test_tools_lists_servers_and_names_those_that_are_missing(tmp_path: Path, sh
 def test_a_tool_that_says_nothing_of_itself_is_listed_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "tools.json").write_text('[{"name": "a"}, {"name": "b", "title": "Bee"}]', encoding="utf-8")
     entry = {"command": sys.executable, "args": [str(SERVERS / "recorder.py"), str(tmp_path / "tools.json")]}
-    listed = moonpool(tmp_path, "tools", "list", "box", "--config", write_config(tmp_path, {"box": entry}))
+    listed = moonpool(tmp_path, "tools", "list", "--server", "box", "--config", write_config(tmp_path, {"box": entry}))
     assert listed.stdout.decode().splitlines() == ["servers.box.a", "servers.box.b — Bee"]
     assert len(listed.stderr.splitlines()) == 2
 
@@ -97,8 +97,9 @@ def test_tools_are_searched_and_shown(tmp_path: Path, sheets: Path) -> None:
         tmp_path, "tools", "search", "rows", "--server", "sheets", "--detail", "name", "--json", "--config", sheets
     )
     assert all("description" not in json.loads(line) for line in names.stdout.splitlines())
-    stub = moonpool(tmp_path, "tools", "show", paths[0], "--config", sheets).stdout.decode()
-    assert stub.startswith(f"await {paths[0]}(")
+    stubs = moonpool(tmp_path, "tools", "show", paths[0], paths[0], "--config", sheets).stdout.decode()
+    assert stubs.startswith(f"await {paths[0]}(")
+    assert f"\n\nawait {paths[0]}(" in stubs
     raw = json.loads(moonpool(tmp_path, "tools", "show", paths[0], "--json", "--config", sheets).stdout)
     assert {"name", "inputSchema"} <= set(raw)
 
@@ -340,7 +341,7 @@ def test_a_receipt_is_made_verified_elsewhere_and_refused_when_changed(tmp_path:
     config = write_config(tmp_path, {"srv": raw_server("good")})
     ended = run_code(tmp_path, "import servers.srv as s\nresult = await s.echo(a=1)", "--config", config)
     (tmp_path / "line.json").write_bytes(ended.stdout)
-    assert moonpool(tmp_path, "receipt", "show", ended.envelope["run_id"], "--out", "r.json").exit_code == 0
+    assert moonpool(tmp_path, "receipt", "show", "last", "--out", "r.json").exit_code == 0
     assert (
         "is there already"
         in moonpool(tmp_path, "receipt", "show", ended.envelope["run_id"], "--out", "r.json").sentence

@@ -13,7 +13,7 @@ from apps import fixture_server
 from cli.console import Ended, moonpool, write_config
 from cli.terminal import Terminal
 
-PROMPT = "Allow the whole plan, once? y = yes, n = no: "
+PROMPT = "Allow the whole plan, once? y = yes, n = no"
 NASTY = "\x1b[2J\n└─\n" + "9. hub.keep {} (allow) " * 8
 CODE = f"""
 import servers.hub as hub

@@ -23,9 +23,9 @@ def test_an_execution_is_listed_replayed_and_forgotten(tmp_path: Path) -> None:
     edited = tmp_path / "edited.py"
     edited.write_text(CODE.replace("text='a'", "text='b\\x1b[2J'"), encoding="utf-8")
     listed = [json.loads(line) for line in moonpool(tmp_path, "recordings", "list", "--json").stdout.splitlines()]
-    same = moonpool(tmp_path, "replay", run_id)
-    other = moonpool(tmp_path, "replay", run_id, "--code", str(edited))
-    removed = moonpool(tmp_path, "recordings", "remove", run_id)
+    same = moonpool(tmp_path, "replay", "last")
+    other = moonpool(tmp_path, "replay", "last", "--code", str(edited))
+    removed = moonpool(tmp_path, "recordings", "remove", "last")  # replays are not the last
     gone = moonpool(tmp_path, "replay", run_id)
     assert run_id in {one["run_id"] for one in listed}
     assert (same.exit_code, b": same, ran to its end" in same.stdout) == (0, True)

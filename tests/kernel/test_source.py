@@ -83,6 +83,7 @@ async def test_no_traceback_shows_frames_of_the_kernel(kernel: Probe, code: str)
     ("code", "kind", "message"),
     [
         pytest.param("x = (", "SyntaxError", "'(' was never closed (line 1)", id="bracket"),
+        pytest.param("\nx = '", "SyntaxError", "unterminated string literal (detected at line 2)", id="its own"),
         pytest.param("\n\ndef f(:\n  pass", "SyntaxError", "invalid syntax (line 3)", id="line"),
         pytest.param("  x\n", "IndentationError", "unexpected indent (line 1)", id="indent"),
         pytest.param("return 1", "SyntaxError", "'return' outside function (line 1)", id="return"),

@@ -306,6 +306,7 @@ grep -q ToolError said && printf '[%s, "ToolError"]' $ok""",
         node="process.kill(process.pid, 'SIGKILL'); for (;;) {}",
         bash="kill -9 $$",
         error="KernelKilled",
+        message="(SIGKILL); ",  # and what to do
     ),
     "no network": Row(
         req=("H-053",),

@@ -262,7 +262,7 @@ def test_names_of_parameters_are_those_of_the_wrapper_and_of_the_server() -> Non
 
 
 def test_code_that_does_not_parse_is_reported_as_the_run_would() -> None:
-    assert findings("x = (\n") == [(1, "SyntaxError", "'(' was never closed (line 1)")]
+    assert findings("x = (\n") == [(1, "SyntaxError", "'(' was never closed")]
 
 
 def test_a_server_whose_tools_are_not_known_is_named() -> None:
@@ -280,6 +280,16 @@ def test_calls_of_a_paused_tool_are_errors_in_the_words_of_the_refusal() -> None
     assert [(one.line, one.kind, one.message) for one in shown.findings] == [
         (2, "ToolPaused", held["time", "convert_time"])
     ]
+
+
+def test_code_that_is_nested_too_deeply_is_not_previewed() -> None:
+    shown = preview("x = " + "-" * 100_000 + "1")
+    assert (shown.findings, "nested too deeply" in shown.not_read) == ((), True)
+
+
+def test_a_name_without_end_is_refused_by_its_line() -> None:
+    with pytest.raises(InputError, match="line 4 of the code has a name of more than 1,000 parts"):
+        preview("x = \\\n    1\n\nimport a" + ".a" * 2000)
 
 
 @pytest.mark.parametrize("language", ["node", "bash"])

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.core.audit_records import StandingAnswerRecord
+    from moonpool.runtime.approvals import StandingTerms
 
 RECORDS: list[StandingAnswerRecord] = []
 PERSON = Answerer(name="terminal:alice", person=True)
@@ -74,16 +75,37 @@ def facts(**changes: object) -> CallFacts:
 
 
 def covering(
-    store: ApprovalStore, facts: CallFacts, *, human_only: bool = False, server_digest: str = "sha256:staging"
+    store: ApprovalStore,
+    facts: CallFacts,
+    *,
+    human_only: bool = False,
+    server_digest: str = "sha256:staging",
+    arguments_digest: str = "sha256:a",
 ) -> list[StandingAnswer]:
     given = store.standing_for(facts.principal, facts.tool.server_id, facts.tool.name)
-    return [one for one in given if covers(one, facts, server_digest, human_only=human_only)]
+    return [
+        one
+        for one in given
+        if covers(one, facts, server_digest, human_only=human_only, arguments_digest=arguments_digest)
+    ]
 
 
 def covers(
-    one: StandingAnswer, facts: CallFacts, server_digest: str, *, human_only: bool = False, now: float | None = None
+    one: StandingAnswer,
+    facts: CallFacts,
+    server_digest: str,
+    *,
+    human_only: bool = False,
+    now: float | None = None,
+    arguments_digest: str = "sha256:a",
 ) -> bool:
-    return one.covers(facts, server_digest=server_digest, human_only=human_only, now=now or Clock.now)
+    return one.covers(
+        facts,
+        server_digest=server_digest,
+        arguments_digest=arguments_digest,
+        human_only=human_only,
+        now=now or Clock.now,
+    )
 
 
 @pytest.mark.req("I-050")
@@ -262,6 +284,37 @@ def test_a_standing_answer_covers_what_it_says(
     terms = standing_terms("7d", ["/repo=acme/*"])
     Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=terms)
     assert bool(covering(store, facts(**changes))) is covered
+
+
+@pytest.mark.parametrize(
+    ("terms", "others"),
+    [
+        pytest.param(standing_terms("7d"), False, id="the same arguments, unless it says others"),
+        pytest.param(standing_terms("7d", any_arguments=True), True, id="any arguments"),
+        pytest.param(standing_terms("7d", ["/repo=*"]), True, id="those that meet a condition"),
+    ],
+)
+def test_a_standing_answer_covers_other_arguments_only_where_it_says_so(
+    store: ApprovalStore, clock: Clock, terms: StandingTerms, others: bool
+) -> None:
+    store.put(asked())
+    Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=terms)
+    assert covering(store, facts())
+    assert bool(covering(store, facts(arguments={"repo": "b"}), arguments_digest="sha256:b")) is others
+    assert (RECORDS[-1].conditions_digest == "sha256:a") is not others
+
+
+def test_answers_of_before_cover_what_they_covered(path: Path, clock: Clock) -> None:
+    store = ApprovalStore(path, is_gone=is_gone, clock=clock)
+    store.put(asked())
+    Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("7d"))
+    store.close()
+    connection = sqlite3.connect(path)
+    connection.executescript("ALTER TABLE standing DROP COLUMN arguments_digest; PRAGMA user_version=2;")
+    connection.close()
+    store = ApprovalStore(path, is_gone=is_gone, clock=clock)
+    assert covering(store, facts(), arguments_digest="sha256:b")
+    store.close()
 
 
 def test_a_standing_answer_belongs_to_a_server_not_to_its_name(store: ApprovalStore, clock: Clock) -> None:

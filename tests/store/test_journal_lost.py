@@ -20,7 +20,7 @@ from broker_road.test_road import Bench, type_of
 from commands.process import Command
 from moonpool.broker.redaction import Redactor
 from moonpool.broker.road import ToolRoad
-from moonpool.core.audit import JournalError, chain_hash
+from moonpool.core.audit import JournalError, JournalLostError, chain_hash
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_file import Entry, JournalFile, read_rows, verify_file
 from store.audit_records import intent, outcome
@@ -251,6 +251,24 @@ async def test_no_call_goes_on_once_the_journal_is_gone(tmp_path: Path, caplog: 
     assert len(bench.upstream.calls) == 3, "only what was on its way when the first record failed"
     assert f"{path} was removed" in caplog.text
     assert "put the file back" in caplog.text
+    assert "`moonpool session close NAME`" in caplog.text
+
+
+def test_a_journal_that_is_gone_for_good_is_no_passing_error_and_its_successor_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "private" / NAME
+    first = JournalFile(path)
+    assert caplog.text == ""
+    for end in ("", "-wal", "-shm"):
+        beside(path, end).unlink()
+    with pytest.raises(JournalLostError) as lost:
+        first.append([entry("lost")], durable=False)
+    assert not lost.value.retryable
+    first.close()
+    for _ in range(2):
+        JournalFile(path).close()
+    assert caplog.text.count(f"there was an audit journal at {path}, and there is none any more") == 1
 
 
 LOOSE = (

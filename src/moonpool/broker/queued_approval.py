@@ -126,7 +126,13 @@ class QueueApprover:
 
 
 def _covers(answer: StandingAnswer, request: ApprovalRequest, facts: CallFacts, now: float) -> bool:
-    return answer.covers(facts, server_digest=request.server_digest, human_only=request.human_only, now=now)
+    return answer.covers(
+        facts,
+        server_digest=request.server_digest,
+        arguments_digest=request.arguments_digest,
+        human_only=request.human_only,
+        now=now,
+    )
 
 
 def _shown(request: ApprovalRequest) -> str:

@@ -200,7 +200,7 @@ class ToolRoad:
                 session.plan.still_kept()
             if not passage.hints.read_only or self._unrecorded:  # then reading calls wait for the journal too
                 await self._leave_intent(passage)
-            session.changing += not passage.hints.read_only
+            session.changing += not passage.only_reads
             passage.leave()
             left = perf_counter()
             try:

@@ -15,6 +15,7 @@ import typer
 from moonpool.bootstrap import data_folder, open_recordings
 from moonpool.bootstrap.library import library_store
 from moonpool.cli.code_source import read_code
+from moonpool.cli.last_run import run_named
 from moonpool.cli.library_rows import change, printed, problem_on_stderr
 from moonpool.cli.tables import print_table
 from moonpool.core.errors import InputError
@@ -39,6 +40,8 @@ def save_action(
     """Keep an action, and say how code imports it. Raises InputError and what reading and writing raise."""
     if (file is None) == (run_id is None):
         raise InputError("give the code of the action either as --file FILE or as --from RUN_ID")
+    if run_id is not None:
+        run_id = run_named(run_id, data_folder(Settings.load(os.environ), os.environ))
     code = _code_of_run(run_id) if run_id is not None else read_code(file, None, bytes_max=BYTES_MAX["action"]).code
     source = LibrarySource(
         kind="action", name=name, files={ACTION_FILE: code}, description=description, run_id=run_id or ""

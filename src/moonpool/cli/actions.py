@@ -23,7 +23,8 @@ def save(
         str | None, typer.Option("--file", help="Code with a function `run`; `-` reads standard input.", metavar="FILE")
     ] = None,
     from_: Annotated[
-        str | None, typer.Option("--from", help="The code of this execution, as it was recorded.", metavar="RUN_ID")
+        str | None,
+        typer.Option("--from", help="The code of this execution (`last`: the newest).", metavar="RUN_ID"),
     ] = None,
     description: Annotated[
         str, typer.Option(help="What it is for. Default: the first lines of its docstring.", metavar="TEXT")

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import time
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -18,30 +17,28 @@ import typer
 
 from moonpool.broker.approval import server_place
 from moonpool.broker.readable import in_one_line
-from moonpool.cli.approvers import user_name
+from moonpool.cli.approvers import opened_approvals, user_name
 from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_OK
+from moonpool.cli.last_run import run_named
 from moonpool.cli.terminal import ask_at, open_terminal
 from moonpool.cli.terminal_approver import hanging, visible
 from moonpool.core.approvals import WHOLE_CHARS_MAX, ApprovalAnswerError
-from moonpool.core.audit import record_bytes
 from moonpool.core.errors import InputError
 from moonpool.core.lookalikes import shown_name
-from moonpool.runtime.approvals import Answerer, Approvals, standing_terms
-from moonpool.runtime.process_marks import is_gone
+from moonpool.runtime.approvals import Answerer, standing_terms
 from moonpool.settings import Settings
-from moonpool.store.approvals import ApprovalStore
-from moonpool.store.journal_file import Entry, JournalFile
 from moonpool.store.outcomes import OutcomeStore
-from moonpool.store.paths import approvals_path, journal_path, outcomes_dir
+from moonpool.store.paths import outcomes_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from moonpool.core.approvals import QueuedRequest, StandingAnswer
-    from moonpool.core.audit_records import PlanRecord, StandingAnswerRecord
     from moonpool.core.json import JsonObject
+    from moonpool.core.policy import Condition
+    from moonpool.runtime.approvals import Approvals, StandingTerms
 
 _ID_CHARS: Final = 12
 _CELL_CHARS_MAX: Final = 60
@@ -52,22 +49,8 @@ _RULE_COLUMNS: Final = ("id", "tool", "server", "where", "for", "until", "given 
 _YES: Final = frozenset({"y", "yes"})
 
 
-@contextmanager
-def _opened() -> Generator[Approvals]:
-    data = data_folder(Settings.load(os.environ))
-    store = ApprovalStore(approvals_path(data), is_gone=is_gone)
-    try:
-        yield Approvals(store, lambda record: put_on_record(journal_path(data), record))
-    finally:
-        store.close()
-
-
-def put_on_record(path: Path, record: PlanRecord | StandingAnswerRecord) -> None:
-    journal = JournalFile(path)
-    try:
-        journal.append([Entry(record.kind, record.run_id, record_bytes(record))], durable=True)
-    finally:
-        journal.close()
+def _opened() -> AbstractContextManager[Approvals]:
+    return opened_approvals(data_folder(Settings.load(os.environ)))
 
 
 def print_requests(*, waiting_only: bool, as_json: bool) -> None:
@@ -94,10 +77,10 @@ def print_request(request_id: str, *, full: bool, as_json: bool) -> None:
 
 
 def print_outcome(name: str) -> None:
-    """Print the envelope of an execution whose caller was gone, by its run id or by a request of it."""
+    """Print the envelope of an execution whose caller was gone, by its run id, `last`, or a request of it."""
     data = data_folder(Settings.load(os.environ))
-    run_id = name
-    if not name.startswith("run_"):
+    run_id = run_named(name, data)
+    if not run_id.startswith("run_"):
         with _opened() as approvals:
             run_id = approvals.find(name).run_id
     found = OutcomeStore(outcomes_dir(data)).find(run_id)
@@ -115,16 +98,21 @@ def _check_full(request: QueuedRequest, *, full: bool) -> None:
         raise InputError(f"all arguments of request {request.request_id} cannot be shown: {kept}")
 
 
-def answer_yes(
-    request_id: str, note: str, duration: str | None, where: Sequence[str], *, full: bool, as_json: bool
-) -> int:
+def terms_of(duration: str | None, where: Sequence[str], *, any_arguments: bool) -> StandingTerms | None:
+    """What `--for`, `--where` and `--any-arguments` say. Raises InputError."""
+    if duration is not None:
+        return standing_terms(duration, where, any_arguments=any_arguments)
+    if where or any_arguments:
+        name = "--where" if where else "--any-arguments"
+        raise InputError(f"{name} says which further calls are allowed; give --for with it")
+    return None
+
+
+def answer_yes(request_id: str, note: str, terms: StandingTerms | None, *, full: bool, as_json: bool) -> int:
     """Show the request again and approve it; says what was allowed.
 
     Raises InputError, ApprovalAnswerError, ApprovalQueueError: then nothing was answered.
     """
-    if where and duration is None:
-        raise InputError("--where says which further calls are allowed; give --for with it")
-    terms = None if duration is None else standing_terms(duration, where)
     with _opened() as approvals:
         by = answerer()
         request = approvals.approvable(request_id, by, terms=terms, saw_whole=full)
@@ -133,8 +121,9 @@ def answer_yes(
             problem = f"the plan of request {request.request_id} is longer than a screen"
             raise InputError(f"{problem}; approve it with --full, which shows all of it first")
         allowed = "the whole plan, once" if request.is_plan else "this one call"
-        if duration is not None:
-            allowed += f", and further ones like it for {duration}"
+        if terms is not None:
+            until = shown_time(time.time() + terms.seconds)
+            allowed += f", and further ones {_covered(terms.where, same=not terms.any_arguments)} until {until}"
         question = f"Allow {allowed}? y = yes, n = no: "
         if not confirmed(_frame(request, full=full), question, by, as_json=as_json):
             raise ApprovalAnswerError(f"you did not say yes, so request {request.request_id} waits as before")
@@ -290,6 +279,7 @@ def _standing_json(standing: StandingAnswer) -> JsonObject:
         "tool": standing.tool_name,
         "server_address": standing.server_address,
         "where": [condition.to_json() for condition in standing.where],
+        "arguments_digest": standing.arguments_digest,
         "human_only": standing.human_only,
         "given_by": standing.given_by,
         "given_at": shown_time(standing.given_at),
@@ -303,9 +293,14 @@ def _tool(request: QueuedRequest) -> str:
 
 
 def _where(standing: StandingAnswer) -> str:
-    if not standing.where:
-        return "with any arguments"
-    told = (f"{one.at} is {', '.join(str(glob) for glob in _globs(one.to_json()))}" for one in standing.where)
+    return _covered(standing.where, same=bool(standing.arguments_digest))
+
+
+def _covered(where: Sequence[Condition], *, same: bool) -> str:
+    """Which further calls an answer covers."""
+    if not where:
+        return "with the same arguments" if same else "with any arguments"
+    told = (f"{one.at} is {', '.join(str(glob) for glob in _globs(one.to_json()))}" for one in where)
     return visible("where " + " and ".join(told), _TEXT_CHARS_MAX)
 
 

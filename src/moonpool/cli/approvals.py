@@ -47,15 +47,21 @@ def approve(
     for_: Annotated[
         str | None,
         typer.Option(
-            "--for", help="Also allow further calls of this tool for so long: 30m, 12h, 7d.", metavar="DURATION"
+            "--for",
+            help="Also allow further calls with the same arguments: for 30m, 12h, 7d.",
+            metavar="DURATION",
         ),
     ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
-            help="With --for: only where this argument matches, e.g. /repo=acme/*; repeatable.", metavar="POINTER=GLOB"
+            help="With --for: whatever the others are, where this argument matches, e.g. /repo=acme/*; repeatable.",
+            metavar="POINTER=GLOB",
         ),
     ] = None,
+    any_arguments: Annotated[
+        bool, typer.Option("--any-arguments", help="With --for: further calls with any arguments.")
+    ] = False,
     full: Annotated[bool, _FULL] = False,
     json: Annotated[bool, _JSON] = False,
 ) -> None:
@@ -63,9 +69,10 @@ def approve(
 
     At a terminal it is asked once more whether you mean it.
     """
-    from moonpool.cli.approval_reports import answer_yes
+    from moonpool.cli.approval_reports import answer_yes, terms_of
 
-    sys.exit(answer_yes(id_, note, for_, where or [], full=full, as_json=json))
+    terms = terms_of(for_, where or [], any_arguments=any_arguments)
+    sys.exit(answer_yes(id_, note, terms, full=full, as_json=json))
 
 
 @app.command()
@@ -78,7 +85,7 @@ def deny(id_: Annotated[str, _ID], *, note: Annotated[str, _NOTE] = "", json: An
 
 @app.command()
 def outcome(
-    id_: Annotated[str, typer.Argument(help="The request, or the run (run_...).", metavar="ID")],
+    id_: Annotated[str, typer.Argument(help="The request, or the run (run_..., or last).", metavar="ID")],
 ) -> None:
     """Print what came of a run whose caller had left when it ended."""
     from moonpool.cli.approval_reports import print_outcome

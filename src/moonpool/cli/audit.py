@@ -15,7 +15,7 @@ app = command_group("The audit journal: every execution and tool call, hash-chai
 @app.command()
 def show(
     *,
-    run: Annotated[str | None, typer.Option(help="Only this execution.", metavar="RUN_ID")] = None,
+    run: Annotated[str | None, typer.Option(help="Only this execution; `last`: the newest.", metavar="RUN_ID")] = None,
     tail: Annotated[int, typer.Option(help="At most so many records, the newest.", min=1, max=1_000_000)] = 50,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from moonpool.cli.config_choice import data_folder
+from moonpool.cli.last_run import run_named
 from moonpool.core.errors import InputError
 from moonpool.core.receipts import State
 from moonpool.runtime.receipts import execution_states
@@ -33,6 +34,7 @@ def _journal() -> Path:
 
 def print_rows(run: str | None, tail: int, *, as_json: bool) -> int:
     """Print records; 1 when `run` names none."""
+    run = None if run is None else run_named(run, data_folder(Settings.load(os.environ)))
     rows = list(read_rows(_journal(), run_id=run, tail=tail))
     states = execution_states(_journal(), rows)
     if as_json:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
+
+import typer
 
 from moonpool.cli import (
     actions,
@@ -42,6 +45,23 @@ from moonpool.cli.standard_streams import fill_closed_streams, sentence_and_code
 app = command_group(
     "Run model-written code (Python, Node, Bash) in a sealed sandbox whose only opening calls MCP tools."
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        version.version()
+        raise typer.Exit
+
+
+@app.callback()
+def _moonpool(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
 app.command(name="run")(run.run)
 app.command(name="preview")(preview.preview)
 app.add_typer(tools.app, name="tools")

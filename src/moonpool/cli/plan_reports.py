@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from moonpool.cli.approval_reports import answerer, confirmed, put_on_record, shown_time
+from moonpool.cli.approval_reports import answerer, confirmed, shown_time
+from moonpool.cli.approvers import put_on_record
 from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.terminal_approver import PLAN_CHARS_MAX, hanging, visible

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from moonpool.broker.policy_examples import ExampleOutcome
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.policy import Explanation
+
+_ARGUMENTS_EXAMPLE: Final = """give one object, in quotes for the shell: --arguments '{"repo": "acme/site"}'"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +168,7 @@ def _arguments(text: str) -> JsonObject:
     try:
         given: JsonValue = json.loads(text)
     except (ValueError, RecursionError) as exc:
-        raise InputError(f"--arguments is not JSON: {exc}") from None
+        raise InputError(f"--arguments is not JSON ({exc}); {_ARGUMENTS_EXAMPLE}") from None
     if not isinstance(given, dict):
-        raise InputError('--arguments must be a JSON object, for example {"repo": "acme/site"}')
+        raise InputError(f"--arguments must be a JSON object; {_ARGUMENTS_EXAMPLE}")
     return given

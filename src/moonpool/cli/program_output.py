@@ -42,6 +42,7 @@ class ProgramOutput:
         self._fd = fd
         self._decoders: dict[int, codecs.IncrementalDecoder] | None = {} if os.isatty(fd) else None
         self._queue: queue.SimpleQueue[bytes | threading.Event | None] = queue.SimpleQueue()
+        self._within_line = False  # the program's last byte ended no line
         self._may_write, self._writing = threading.Event(), threading.Lock()
         self._may_write.set()
         self._thread = threading.Thread(target=self._write, name="moonpool-stderr", daemon=True)
@@ -52,11 +53,19 @@ class ProgramOutput:
         if self._decoders is not None:
             decoder = self._decoders.setdefault(stream, codecs.getincrementaldecoder("utf-8")("replace"))
             data = decoder.decode(data).translate(_VISIBLE).encode()
+        self._within_line = not data.endswith(b"\n") if data else self._within_line
         self._queue.put(data)
 
     def say(self, text: str) -> None:
         """A remark of ours, on a line of its own. SECURITY: names of servers' tools may stand in it."""
+        self.end_line()
         self._queue.put(f"moonpool: {on_one_line(text)}\n".encode("utf-8", "replace"))
+
+    def end_line(self) -> None:
+        """On a terminal, what comes next begins a line, whatever the program printed last."""
+        if self._within_line and self._decoders is not None:
+            self._queue.put(b"\n")
+        self._within_line = False
 
     @contextmanager
     def held(self) -> Generator[None]:

@@ -15,7 +15,7 @@ app = command_group("Receipts: the record of one execution, signed with this ins
 
 @app.command()
 def show(
-    run: Annotated[str, typer.Argument(help="The execution.", metavar="RUN_ID")],
+    run: Annotated[str, typer.Argument(help="The execution; `last`: the newest.", metavar="RUN_ID")],
     *,
     out: Annotated[Path | None, typer.Option(help="Write to this new file instead of stdout.", metavar="FILE")] = None,
 ) -> None:

@@ -17,6 +17,7 @@ import typer
 from moonpool.broker.phrases import on_one_line
 from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
+from moonpool.cli.last_run import run_named
 from moonpool.core.errors import InputError
 from moonpool.core.json import canonical_json
 from moonpool.core.receipts import ReceiptError, parse_receipt
@@ -37,7 +38,8 @@ _SMALL_BYTES_MAX = 1024**2
 def write_receipt(run_id: str, out: Path | None) -> int:
     """Make and print or write a receipt. Raises what making it raises, InputError."""
     data = data_folder(Settings.load(os.environ))
-    line = canonical_json(make_receipt(journal_path(data), SigningKeys(keys_dir(data)), run_id)).decode() + "\n"
+    named = run_named(run_id, data)
+    line = canonical_json(make_receipt(journal_path(data), SigningKeys(keys_dir(data)), named)).decode() + "\n"
     if out is None:
         sys.stdout.write(line)
         return EXIT_OK

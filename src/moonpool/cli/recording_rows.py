@@ -9,6 +9,8 @@ from dataclasses import asdict
 import typer
 
 from moonpool.bootstrap.recordings import open_recordings
+from moonpool.cli.config_choice import data_folder
+from moonpool.cli.last_run import run_named
 from moonpool.cli.tables import print_table
 from moonpool.core.errors import InputError
 from moonpool.settings import Settings
@@ -30,6 +32,8 @@ def remove_recordings(run_ids: list[str], *, all_: bool) -> None:
     """Remove these or all, and say how many. Raises RecordingError, InputError."""
     if all_ == bool(run_ids):
         raise InputError("name the executions whose recordings to remove, or give --all")
-    with open_recordings(Settings.load(os.environ), os.environ) as reader:
-        removed = reader.remove(None if all_ else run_ids)
+    settings = Settings.load(os.environ)
+    named = [run_named(one, data_folder(settings)) for one in run_ids]
+    with open_recordings(settings, os.environ) as reader:
+        removed = reader.remove(None if all_ else named)
     typer.echo(f"{removed} recordings removed")

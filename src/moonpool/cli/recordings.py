@@ -25,7 +25,9 @@ def list_(
 
 @app.command()
 def remove(
-    runs: Annotated[list[str] | None, typer.Argument(help="Executions.", metavar="RUN_ID", show_default=False)] = None,
+    runs: Annotated[
+        list[str] | None, typer.Argument(help="`last`: the newest.", metavar="RUN_ID", show_default=False)
+    ] = None,
     *,
     all_: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
 ) -> None:

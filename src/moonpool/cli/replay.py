@@ -10,7 +10,7 @@ import typer
 
 
 def replay(
-    run: Annotated[str, typer.Argument(help="The execution: `run_id` of its envelope.", metavar="RUN_ID")],
+    run: Annotated[str, typer.Argument(help="`run_id` of an envelope; `last`: the newest.", metavar="RUN_ID")],
     *,
     policy: Annotated[
         Path | None,

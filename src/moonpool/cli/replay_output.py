@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
+from moonpool.cli.last_run import run_named
 from moonpool.cli.tables import printable
 from moonpool.core.errors import InputError
 from moonpool.runtime.replay_report import ReplayEnd
@@ -35,7 +37,7 @@ def replay_and_print(run_id: str, policy: Path | None, code: Path | None, *, as_
 
     settings = Settings.load(os.environ)
     request = ReplayRequest(
-        run_id=run_id,
+        run_id=run_named(run_id, data_folder(settings)),
         code=None if code is None else _code(code, settings),
         policy=None if policy is None else load_policy_file(policy).layer,
     )

@@ -1,4 +1,4 @@
-"""`moonpool run`: one piece of code, one JSON line."""
+"""`moonpool run`: one piece of code, one JSON line; on a terminal a few lines for a person."""
 
 from __future__ import annotations
 
@@ -66,8 +66,11 @@ def run(  # noqa: PLR0913, PLR0917  one parameter per option
         str | None,
         typer.Option(help="What a rehearsal answers calls with (TOML): `server.tool` = result.", metavar="FILE"),
     ] = None,
+    json: Annotated[bool, typer.Option("--json", help="The JSON line on a terminal, too.")] = False,
 ) -> None:
     """Run Python, Node or Bash in a sealed sandbox. Prints exactly one JSON line; everything else goes to stderr.
+
+    On a terminal, without --json, a few lines for a person stand for it.
 
     Exit code 0 when the code succeeded, 1 when it did not, 2 when it could not be run at all,
     130 when it was interrupted before it started.
@@ -92,6 +95,7 @@ def run(  # noqa: PLR0913, PLR0917  one parameter per option
         plan_first=plan_first,
         plan=plan,
         placeholders=_path(placeholders),
+        as_json=json,
     )
     sys.exit(answer_in_one_line(order))
 

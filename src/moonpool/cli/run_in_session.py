@@ -22,6 +22,8 @@ from moonpool.runtime.session_client import SessionRun
 from moonpool.runtime.session_files import SessionFolder, checked_name
 from moonpool.runtime.session_transfers import RemoteFiles
 from moonpool.runtime.session_wire import Run, SessionError, SessionLostError
+from moonpool.store.journal_file import successor_remark
+from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
     import socket
@@ -83,6 +85,8 @@ async def _start(folder: SessionFolder, parts: RunParts, name: str) -> socket.so
             return connection
         if folder.has_socket(name):
             parts.output.say(f"the process of session {name!r} had been killed; the session starts afresh")
+        if remark := successor_remark(journal_path(data_folder(parts.settings))):
+            parts.output.say(remark)  # the process that begins it has a log of its own
         path = chosen_path(parts.order.config, os.environ)
         reading, writing = os.pipe()
         start = SessionStart(

@@ -1,6 +1,7 @@
 """From the command line of `moonpool run` to its one line and exit code.
 
-INVARIANT: either exactly one line goes to stdout, or (exit code 2) nothing does.
+INVARIANT: either exactly one line goes to stdout, or (exit code 2) nothing does. On a terminal, without `--json`, a few
+lines for a person stand for it (`run_view`).
 The code runs here (`run_here`) or in the process of a session (`run_in_session`); both give a line and an outcome.
 """
 
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moonpool.cli.code_source import SourceCode, read_code
+from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNUSABLE
 from moonpool.cli.log_lines import log_among
 from moonpool.cli.program_output import ProgramOutput
@@ -50,6 +52,7 @@ class RunOrder:
     plan_first: bool = False
     plan: str | None = None
     placeholders: Path | None = None
+    as_json: bool = False  # the line on a terminal, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,23 +75,24 @@ class RunParts:
         fetched = False
         try:
             fetched = await self.files.fetch(files, self.output.say)
+            self.output.end_line()
             await self.output.drain()
         finally:
             self.answer(line, ok and fetched)
 
 
 class _Answer:
-    """Writes the line as soon as there is one; what is closed afterwards cannot spoil it."""
+    """Writes the line, or what `view` makes of it, as soon as there is one; what is closed later cannot spoil it."""
 
-    def __init__(self, fd: int, output: ProgramOutput) -> None:
-        self._fd, self._output = fd, output
+    def __init__(self, fd: int, output: ProgramOutput, view: Callable[[bytes], bytes] | None) -> None:
+        self._fd, self._output, self._view = fd, output, view
         self.exit_code: int | None = None
 
     def __call__(self, line: bytes, ok: bool) -> None:
         assert self.exit_code is None, "one execution, one line"
         self.exit_code = EXIT_OK if ok else EXIT_FAILED
         try:
-            write_all(self._fd, line)
+            write_all(self._fd, line if self._view is None else self._view(line))
             os.close(self._fd)
         except OSError as error:
             self._output.say(f"standard output is gone ({error.strerror}); the envelope could not be handed over")
@@ -102,7 +106,7 @@ def answer_in_one_line(order: RunOrder) -> int:
     transfers, placeholders = _transfers(order), _placeholders(order)
     stdout = claim_stdout()
     output = ProgramOutput()
-    answer = _Answer(stdout, output)
+    answer = _Answer(stdout, output, _view(stdout, settings) if not order.as_json and os.isatty(stdout) else None)
     parts = RunParts(
         order=order,
         settings=settings,
@@ -127,6 +131,13 @@ def answer_in_one_line(order: RunOrder) -> int:
         output.close()
     assert answer.exit_code is not None, "no error and no envelope"
     return answer.exit_code
+
+
+def _view(stdout: int, settings: Settings) -> Callable[[bytes], bytes]:
+    from moonpool.cli.run_view import RunView
+    from moonpool.store.paths import journal_path
+
+    return RunView(stdout, journal_path(data_folder(settings)))
 
 
 def _transfers(order: RunOrder) -> RunFiles:

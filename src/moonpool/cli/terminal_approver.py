@@ -1,11 +1,14 @@
-"""Approval on the terminal: shows one call, takes one `y` or `n` (`--approve ask`).
+"""Approval on the terminal: shows one call and takes one answer (`--approve ask`), for it alone or for further ones.
 
 Where it is asked, and by whom else, is `terminal`. A process without a terminal, or in its background, asks nobody.
+What was answered for further calls of the run is kept here, for longer in `book`, as `moonpool approvals` keeps it.
 
 SECURITY: everything that code, server or model had a hand in is shown inside a frame: each line begins with `│ `, no
 line is longer than the terminal is wide, and characters that a terminal would act on, or not show, are written as
 escapes. So arguments cannot imitate the question, and of the texts below each other only the first lines begin at the
 frame, so none can imitate another one.
+SECURITY: nothing is approved for further calls by who has not seen all of this one, nor where it is asked because of
+what was done before; and what policy reserves for a person only by an answer to such a question.
 """
 
 from __future__ import annotations
@@ -17,21 +20,31 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from moonpool.broker.approval import approve, reject
 from moonpool.broker.readable import ARGUMENTS_CHARS_MAX, in_one_line
 from moonpool.cli.terminal import WIDTH_MIN
-from moonpool.core.approvals import WHOLE_CHARS_MAX
+from moonpool.core.approvals import STANDING_S_MAX, WHOLE_CHARS_MAX
+from moonpool.core.errors import MoonpoolError
 from moonpool.core.hidden_characters import is_seen
 from moonpool.core.lookalikes import shown_name
+from moonpool.runtime.approvals import Answerer, StandingTerms
+from moonpool.sandboxes.shielding import in_thread
 
 if TYPE_CHECKING:
     from moonpool.broker.approval import ApprovalAnswer, ApprovalRequest
+    from moonpool.cli.approvers import KeptAnswers
     from moonpool.cli.terminal import Terminal
+    from moonpool.core.approvals import StandingAnswer
 
 _NAME_CHARS_MAX: Final = 300
 _REASON_CHARS_MAX: Final = 1000  # a rule's note has up to 500
 PLAN_CHARS_MAX: Final = 100_000  # of one effect with its remarks
 _TOO_LATE: Final = "\nToo late: the question has expired, or its execution has ended. Nothing was answered.\n"
-_ASK: Final = "Allow this one call? y = once, n = no{}: "
-_ASK_PLAN: Final = "Allow the whole plan, once? y = yes, n = no{}: "
+_ASK: Final = "Allow this call? y = once, n = no, n WHY = no and tell the code why"
+_ASK_PLAN: Final = "Allow the whole plan, once? y = yes, n = no, n WHY = no and tell the code why"
 _MORE: Final = ", f = show all of it"
+_FURTHER: Final = frozenset({"r", "s", "a"})
+_FURTHER_ASKED: Final = (
+    ",\nr = all calls of this tool in this run, s = always with these arguments, "
+    f"a = always ({STANDING_S_MAX / 86_400:.0f} days)"
+)
 _HANG: Final = "     "
 _TRIES_MAX: Final = 3
 _YES: Final = frozenset({"y", "yes"})
@@ -43,10 +56,16 @@ class TerminalApprover:
 
     together: ClassVar[bool] = False
 
-    def __init__(self, terminal: Terminal, *, name: str) -> None:
-        self.terminal, self.name = terminal, name
+    def __init__(self, terminal: Terminal, *, name: str, book: KeptAnswers) -> None:
+        """`book` keeps answers that stand for a while."""
+        self.terminal, self.name, self._book = terminal, name, book
+        self._in_run: dict[tuple[str, ...], bool] = {}  # calls that need no further question -> also human-only ones
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        if _may_stand(request) and any(
+            key in self._in_run and (self._in_run[key] or not request.human_only) for key in _keys(request)
+        ):
+            return approve(request, f"for this run by {self.name}")
         async with self.terminal.question():
             try:
                 return await self._ask(request)
@@ -59,23 +78,76 @@ class TerminalApprover:
     async def _ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         terminal = self.terminal
         terminal.write(question(request, terminal.width()))
-        prompt = (_ASK_PLAN if request.listing else _ASK).format(_MORE if request.whole else "")
-        tries = 0
+        tries, seen_whole = 0, False
         while tries < _TRIES_MAX:
-            terminal.write(prompt)
+            terminal.write(self._prompt(request, seen=seen_whole or not request.cut))
             answer = await terminal.read_line()
             if answer is None:
                 return reject(request, self.name, "the terminal was closed")
-            if request.whole and answer.lower() == "f":
+            word, _, note = answer.partition(" ")
+            answer = answer.lower()
+            if request.whole and answer == "f":
                 terminal.write(question(request, terminal.width(), whole=True))
+                seen_whole = True
                 continue
             tries += 1
-            if answer.lower() in _YES:
+            if answer in _YES:
                 return approve(request, self.name)
-            if answer.lower() in _NO:
-                return reject(request, self.name, "a person said no")
+            if answer in _NO or word.lower() == "n":
+                return reject(request, self.name, note.strip() or "a person said no")
+            if answer in _FURTHER and await self._allow_further(request, answer, seen_whole=seen_whole):
+                return approve(request, self.name)
         terminal.write("No answer that was understood: the call is refused.\n")
         return reject(request, self.name, "no clear answer was given")
+
+    def _prompt(self, request: ApprovalRequest, *, seen: bool) -> str:
+        further = _FURTHER_ASKED if seen and _may_stand(request) else ""
+        return (_ASK_PLAN if request.listing else _ASK) + (_MORE if request.whole else "") + further + ": "
+
+    async def _allow_further(self, request: ApprovalRequest, word: str, *, seen_whole: bool) -> bool:
+        """Let further calls pass, of this run (`r`) or also of later ones; False, and why is said, where it cannot."""
+        if not _may_stand(request):
+            return self._refuse_further("it is asked because of what was done before this call, or about a plan")
+        if request.cut and not seen_whole:
+            return self._refuse_further("not all of this one was shown")
+        if word != "r":
+            terms = StandingTerms(STANDING_S_MAX, any_arguments=word == "a")
+            try:
+                given = await self._give(request, terms, saw_whole=seen_whole)
+            except MoonpoolError as error:
+                return self._refuse_further(visible(str(error), _REASON_CHARS_MAX))
+            self.terminal.write(f"To be asked again: moonpool approvals rules --remove {given.answer_id}\n")
+        tool, this_call = _keys(request)
+        key = this_call if word == "s" else tool
+        self._in_run[key] = self._in_run.get(key, False) or request.human_only
+        return True
+
+    async def _give(self, request: ApprovalRequest, terms: StandingTerms, *, saw_whole: bool) -> StandingAnswer:
+        """INVARIANT: nothing stands by an answer that came too late."""
+        by, given = Answerer(name=self.name, person=True), list["StandingAnswer"]()
+        try:
+            await in_thread(lambda: given.append(self._book.give(request, by, terms, saw_whole=saw_whole)))
+        except asyncio.CancelledError:
+            if given:
+                await in_thread(lambda: self._book.remove(given[0], by))
+            raise
+        return given[0]
+
+    def _refuse_further(self, why: str) -> bool:
+        self.terminal.write(f"Not for further calls: {why}.\n")
+        return False
+
+
+def _may_stand(request: ApprovalRequest) -> bool:
+    """Whether an answer may cover further calls at all. See `moonpool.broker.queued_approval.StandingDesk`."""
+    return bool(request.tool_digest) and not request.listing and not request.of_the_moment
+
+
+def _keys(request: ApprovalRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What tells calls of one tool in one run apart from others, and these from those with other arguments."""
+    server = (request.server_id, request.server_digest)
+    tool = (request.run_id, request.principal, *server, request.tool_name, request.tool_digest)
+    return tool, (*tool, request.arguments_digest)
 
 
 def question(request: ApprovalRequest, width: int, *, whole: bool = False) -> str:

@@ -121,17 +121,18 @@ async def _snapshot(config: McpConfig, *, refresh: bool) -> ToolSnapshot:
         return await (toolbox.refresh() if refresh else toolbox.snapshot())
 
 
-def print_tools(catalog: Catalog, server: str | None, *, as_json: bool) -> None:
-    """Servers with their tool counts, or tools when one server or JSON is wanted."""
+def print_tools(catalog: Catalog, servers: Sequence[str], *, as_json: bool) -> None:
+    """Servers with their tool counts, or tools when some servers or JSON are wanted."""
+    entries = [entry for server in servers or [None] for entry in catalog.list(server)]
     if as_json:
-        for entry in catalog.list(server):
+        for entry in entries:
             _print_json(entry.to_json())
-    elif server is None:
+    elif not servers:
         _print(manifest_lines(catalog.servers()))
         _print(catalog.library_line())
     else:
-        for entry in catalog.list(server):
-            path = catalog.path(catalog.find(server, entry.tool_name))
+        for entry in entries:
+            path = catalog.path(catalog.find(entry.server_id, entry.tool_name))
             about = about_tool(entry)
             _print(one_line(f"{path} — {about}" if about else path, LINE_CHARS_MAX))
 
@@ -145,7 +146,13 @@ def print_hits(hits: Sequence[Hit], *, as_json: bool, narrowed: bool) -> None:
         _print_json(hit.to_json())
 
 
-def print_definition(found: FoundTools, path: str, form: Form) -> None:
+def print_definitions(found: FoundTools, paths: Sequence[str], form: Form) -> None:
+    """Stubs with a line between them, or raw definitions one after the other. Raises before anything is printed."""
+    between = "\n" if form == "json" else "\n\n"
+    _print(between.join([_definition(found, path, form) for path in paths]))
+
+
+def _definition(found: FoundTools, path: str, form: Form) -> str:
     """The stub, or the raw definition."""
     if (entry := found.catalog.find_kept(path)) is not None:
         definition = found.catalog.kept_definition(entry, form)
@@ -154,9 +161,8 @@ def print_definition(found: FoundTools, path: str, form: Form) -> None:
         lesson = None if form == "json" else found.lesson(tool)
         definition = found.catalog.definition(*tool.key, form, lesson=lesson)
     if isinstance(definition, str):
-        _print("".join(char if char == "\n" or char.isprintable() else "?" for char in definition.rstrip("\n")))
-    else:
-        _print(json.dumps(definition, indent=2))
+        return "".join(char if char == "\n" or char.isprintable() else "?" for char in definition.rstrip("\n"))
+    return json.dumps(definition, indent=2)
 
 
 def _print_json(members: JsonObject) -> None:

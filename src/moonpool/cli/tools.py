@@ -18,6 +18,7 @@ Config = Annotated[
         "--config", help="Servers (mcpServers JSON). Default: ./moonpool.json, else what `init` wrote.", metavar="FILE"
     ),
 ]
+Server = Annotated[list[str] | None, typer.Option("--server", help="Only this server; repeatable.", metavar="SERVER")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
 Refresh = Annotated[bool, typer.Option("--refresh", help="Ask the servers again, whatever is cached.")]
 
@@ -25,10 +26,11 @@ Refresh = Annotated[bool, typer.Option("--refresh", help="Ask the servers again,
 @app.command(name="list")
 def list_(
     server: Annotated[
-        str | None, typer.Argument(help="Only this server.", show_default=False, metavar="SERVER")
+        str | None, typer.Argument(help="The same as --server.", show_default=False, metavar="SERVER")
     ] = None,
     *,
     config: Config = None,
+    only: Server = None,
     json: Json = False,
     refresh: Refresh = False,
 ) -> None:
@@ -36,7 +38,7 @@ def list_(
     from moonpool.cli.tool_catalog import open_catalog, print_tools
 
     with open_catalog(config, refresh=refresh, say_all=True) as found:
-        print_tools(found.catalog, server, as_json=json)
+        print_tools(found.catalog, [*([server] if server else []), *(only or [])], as_json=json)
     sys.exit(found.exit_code)
 
 
@@ -48,7 +50,7 @@ def search(  # noqa: PLR0913  options of a command
     ],
     *,
     config: Config = None,
-    server: Annotated[list[str] | None, typer.Option(help="Only this server; repeatable.", metavar="SERVER")] = None,
+    server: Server = None,
     limit: Annotated[int, typer.Option(help="Tools per question.")] = 10,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Only tools whose server says that they read.")
@@ -80,8 +82,8 @@ def search(  # noqa: PLR0913  options of a command
 
 @app.command()
 def show(
-    path: Annotated[
-        str,
+    paths: Annotated[
+        list[str],
         typer.Argument(help="As `search` prints it (servers.time.get_current_time) or server.tool.", metavar="PATH"),
     ],
     *,
@@ -93,11 +95,11 @@ def show(
     json: Annotated[bool, typer.Option("--json", help="The same as --as json.")] = False,
     refresh: Refresh = False,
 ) -> None:
-    """Show one tool: how code calls it and what it gives."""
-    from moonpool.cli.tool_catalog import open_catalog, print_definition
+    """Show tools: how code calls them and what they give."""
+    from moonpool.cli.tool_catalog import open_catalog, print_definitions
 
     with open_catalog(config, refresh=refresh) as found:
-        print_definition(found, path, "json" if json else as_)
+        print_definitions(found, paths, "json" if json else as_)
     sys.exit(found.exit_code)
 
 

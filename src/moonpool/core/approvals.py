@@ -2,8 +2,8 @@
 
 A request waits in a queue that several processes share. Somebody answers it once; whoever asked takes that answer once.
 A standing answer covers further calls of the same principal, server and tool, while the server's configuration and the
-tool's definition are those that were approved and the arguments meet its conditions. It answers the question that
-policy asks; it never changes what policy says, so a rule that denies still denies.
+tool's definition are those that were approved and the arguments are the same, meet its conditions, or may be any. It
+answers the question that policy asks; it never changes what policy says, so a rule that denies still denies.
 
 SECURITY: an answer that was given to an ordinary question does not cover a call that policy reserves for a person; only
 one that a person gave to exactly such a question does.
@@ -92,7 +92,7 @@ class QueueAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingAnswer:
-    """A yes to further calls. `where` are conditions on the arguments; none means any arguments."""
+    """A yes to further calls: with exactly the arguments of `arguments_digest`, or any that meet all of `where`."""
 
     answer_id: str
     principal: str
@@ -102,13 +102,16 @@ class StandingAnswer:
     server_digest: str
     server_address: str  # for people
     where: tuple[Condition, ...]
+    arguments_digest: str  # empty: other arguments are covered too, as `where` says
     human_only: bool  # given to a question that only a person may answer
     given_by: str
     given_at: float
     expires_at: float
     request_id: str  # the question it was given to
 
-    def covers(self, facts: CallFacts, *, server_digest: str, human_only: bool, now: float) -> bool:
+    def covers(
+        self, facts: CallFacts, *, server_digest: str, arguments_digest: str, human_only: bool, now: float
+    ) -> bool:
         """Whether a call with these facts, of the server that is configured so, needs no further question."""
         rule = Rule(
             rule_id=f"standing:{self.answer_id}",
@@ -121,7 +124,7 @@ class StandingAnswer:
         in_force = self.given_at <= now < self.expires_at and (self.human_only or not human_only)
         # SECURITY: a tool that was described anew is another tool, a server that is reached otherwise another server.
         same = (self.tool_digest, self.server_digest) == (facts.tool.digest, server_digest)
-        return in_force and same and rule.matches(facts)
+        return in_force and same and self.arguments_digest in {"", arguments_digest} and rule.matches(facts)
 
 
 class ApprovalQueueError(MoonpoolError):

@@ -65,6 +65,13 @@ class JournalError(MoonpoolError):
     retryable = True
 
 
+class JournalLostError(JournalError):
+    """The journal is no longer the file that this process opened: nothing more is called until it is put back."""
+
+    code = "journal_lost"
+    retryable = False
+
+
 class Journal(Protocol):
     """Append-only audit trail; must pass `tests/store/test_journal_contract.py`."""
 

@@ -196,7 +196,7 @@ class StandingAnswerRecord:
     server_id: str = ""
     tool_name: str = ""
     tool_digest: str = ""
-    conditions_digest: str = ""
+    conditions_digest: str = ""  # the arguments' own digest where only the same ones are covered
     human_only: bool = False
     expires_at: str = ""
 

@@ -16,10 +16,14 @@ def refuse_endless_names(code: bytes) -> None:
 
     SECURITY: CPython's parser writes out every beginning of the name in `import a.a.a`: 400 KB of it took 23 GB.
     """
-    lines = code.replace(b"\\\r\n", b"").replace(b"\\\n", b"")
-    if b"." * NAME_PARTS_MAX in lines.translate(None, _OF_NAMES):
+    lines = code.replace(b"\\\r\n", b"").replace(b"\\\n", b"").translate(None, _OF_NAMES)
+    before, dots, _ = lines.partition(b"." * NAME_PARTS_MAX)
+    if dots:
+        joined = code.replace(b"\\\r\n", b"\\\n").replace(b"\\\n", b"\0").split(b"\n")[: before.count(b"\n")]
+        line = 1 + len(joined) + sum(one.count(b"\0") for one in joined)
         raise InputError(
-            f"a line of the code has a name of more than {NAME_PARTS_MAX:,} parts, or as many dots; write it otherwise"
+            f"line {line} of the code has a name of more than {NAME_PARTS_MAX:,} parts, or as many dots; "
+            "write it otherwise"
         )
 
 

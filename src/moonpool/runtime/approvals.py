@@ -51,10 +51,11 @@ class Answerer:
 
 @dataclass(frozen=True, slots=True)
 class StandingTerms:
-    """For how long an approval also covers further calls, and with which arguments."""
+    """For how long an approval also covers further calls, and which: with the same arguments, unless it says others."""
 
     seconds: float
-    where: tuple[Condition, ...] = ()
+    where: tuple[Condition, ...] = ()  # whatever meets all of these
+    any_arguments: bool = False
 
 
 class Approvals:
@@ -161,12 +162,14 @@ class Approvals:
             raise
         return taken
 
-    def give(self, request: ApprovalRequest, answerer: Answerer, terms: StandingTerms) -> StandingAnswer:
-        """Say yes for a while to a request that waits elsewhere.
+    def give(
+        self, request: ApprovalRequest, answerer: Answerer, terms: StandingTerms, *, saw_whole: bool = False
+    ) -> StandingAnswer:
+        """Say yes for a while to a request that waits elsewhere; `saw_whole` as in `approve`.
 
         Raises ApprovalAnswerError, ApprovalQueueError, JournalError.
         """
-        check_seen(request, whole=False)
+        check_seen(request, whole=saw_whole)
         standing = self._standing(request, answerer, terms)
         self._store.keep_standing(standing, lambda: self._record_given(standing))
         return standing
@@ -197,7 +200,8 @@ class Approvals:
                 server_id=standing.server_id,
                 tool_name=standing.tool_name,
                 tool_digest=standing.tool_digest,
-                conditions_digest=digest_json([condition.to_json() for condition in standing.where]),
+                conditions_digest=standing.arguments_digest
+                or digest_json([condition.to_json() for condition in standing.where]),
                 human_only=standing.human_only,
                 expires_at=_stamp(standing.expires_at),
             )
@@ -216,6 +220,7 @@ class Approvals:
             server_digest=request.server_digest,
             server_address=request.server_address,
             where=terms.where,
+            arguments_digest="" if terms.where or terms.any_arguments else request.arguments_digest,
             human_only=request.human_only,
             given_by=answerer.name,
             given_at=now,
@@ -259,8 +264,8 @@ def _stamp(seconds: float) -> str:
     return time_stamp(datetime.fromtimestamp(seconds, UTC))
 
 
-def standing_terms(duration: str, where: Iterable[str]) -> StandingTerms:
-    """Terms from texts like `7d` and `/repo=acme/*`. Raises InputError."""
+def standing_terms(duration: str, where: Iterable[str] = (), *, any_arguments: bool = False) -> StandingTerms:
+    """Terms from texts like `7d` and `/repo=acme/*`; without `where` the same arguments, or any. Raises InputError."""
     match = _DURATION.fullmatch(duration)
     if match is None:
         raise InputError(f"{duration[:80]!r} is no length of time; give minutes, hours or days: 30m, 12h, 7d")
@@ -270,7 +275,9 @@ def standing_terms(duration: str, where: Iterable[str]) -> StandingTerms:
     conditions = tuple(_condition(text) for text in where)
     if len(conditions) > _CONDITIONS_MAX:
         raise InputError(f"{len(conditions)} conditions: give at most {_CONDITIONS_MAX}")
-    return StandingTerms(seconds, conditions)
+    if conditions and any_arguments:
+        raise InputError("a condition on the arguments and any arguments exclude each other; give one")
+    return StandingTerms(seconds, conditions, any_arguments)
 
 
 def _condition(text: str) -> Condition:

@@ -94,7 +94,7 @@ def _ask_once(order: JsonObject) -> Any:
         with _Child() as child:
             return child.ask(order)
     except TooManyNodesError:
-        raise InputError("the code is too large to be read; split it") from None
+        raise InputError("the code is too large, or nested too deeply, to be read; split it") from None
     except CodeTooCostlyError as error:
         raise InputError(f"the code cannot be read: {error}") from None
 

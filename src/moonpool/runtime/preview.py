@@ -52,6 +52,10 @@ _NAME_CHARS_MAX: Final = 200
 _CHECKED_CALLS_MAX: Final = 200
 CALLS_LISTED_MAX: Final = 1000
 KEPT_READ_MAX: Final = 50
+_TOO_LARGE: Final = (
+    "the code is too large, or nested too deeply, to be previewed; split it, or write it flatter. The run decides each "
+    "call"
+)
 
 
 def preview_code(
@@ -120,7 +124,7 @@ class _Previewer:
             self._error(error.line, error.type, str(error))
             return Preview(language=PYTHON, findings=tuple(self._findings))
         except TooManyNodesError:
-            return Preview(language=PYTHON, not_read="the code is too large to be previewed; the run decides each call")
+            return Preview(language=PYTHON, not_read=_TOO_LARGE)
         self._judge(read)
         left_out = read.left_out + self._follow(read, read_code)
         return Preview(

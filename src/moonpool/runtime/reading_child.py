@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 MEMORY_BYTES_MAX: Final = 512 * 1024**2
 CPU_S_MAX: Final = 5
-_PLENTY_BYTES: Final = MEMORY_BYTES_MAX // 4
 _TOO_LARGE: Final = json.dumps({"failed": "too large"})
 
 
@@ -60,9 +59,7 @@ class _Reader:
         try:
             answer = json.dumps(self._carry_out(order))
         except UnreadableCodeError as error:
-            # Where little memory was used, it is the parser's own bound of depth, which the run meets too.
-            starved = error.type == "MemoryError" and _used_bytes() > _PLENTY_BYTES
-            answer = _TOO_LARGE if starved else _unreadable(error)
+            answer = _unreadable(error)
         except InputError as error:
             answer = json.dumps({"failed": "input", "message": str(error)})
         except (TooManyNodesError, MemoryError, RecursionError):
@@ -105,8 +102,3 @@ class _Reader:
 
 def _unreadable(error: UnreadableCodeError) -> str:
     return json.dumps({"failed": "unreadable", "type": error.type, "line": error.line, "message": str(error)})
-
-
-def _used_bytes() -> int:
-    """At most, so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

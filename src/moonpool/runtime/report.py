@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _ABORT_LIKE = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL})
 _INTERRUPTED = 130
+_OWN_SIGNALS = "send no signals to what runs the code, and set no alarm"
 
 
 def error_of(outcome: ExecutionOutcome, spec: ExecutionSpec, exceeded: str = "") -> ExecutionError | None:
@@ -42,7 +43,10 @@ def error_of(outcome: ExecutionOutcome, spec: ExecutionSpec, exceeded: str = "")
             return None
         # A class may have no name. INVARIANT: on record, no type means that the execution succeeded.
         told = ExecutionError(type=error.type or "Exception", message=error.message, retryable=error.retryable)
-        return explained(told, outcome.limits_hit, spec.limits)
+        told = explained(told, outcome.limits_hit, spec.limits)
+        if told.type == "KernelKilled":  # a companion's process, and no limit is why
+            return ExecutionError(type=told.type, message=f"{told.message}; {_OWN_SIGNALS}, or look at native code")
+        return told
     assert outcome.exit is not None
     if outcome.exit.limit is not None and outcome.exit.violation is None:
         return ended_by(outcome.exit.limit, spec.limits, suffix)
@@ -80,13 +84,18 @@ def _exit_error(ended: ExitOutcome, suffix: str) -> ExecutionError:
         return ExecutionError(type="ProtocolViolation", message=ended.violation + suffix)
     if ended.cause is ExitCause.EXITED:
         message = (
-            f"the process ended with status {ended.exit_code} before the code was done (os._exit, or a crash at exit)"
+            f"the process ended with status {ended.exit_code} before the code was done (os._exit, or a crash at exit); "
+            "let the code come to its end, or use sys.exit"
         )
         return ExecutionError(type="KernelExited", message=message + suffix)
     if ended.signal is not None:
-        what = "crashed" if ended.signal in _ABORT_LIKE else "was killed"
-        hint = "; by the code itself, or the machine ran out of memory" if ended.signal == signal.SIGKILL else ""
-        message = f"the process {what} ({_signal_name(ended.signal)}){hint}{suffix}"
+        if ended.signal in _ABORT_LIKE:
+            what = "crashed", "look at the native code that it uses"
+        elif ended.signal == signal.SIGKILL:
+            what = "was killed", "the code did it itself, or the machine ran out of memory: work on less at a time"
+        else:
+            what = "was killed", f"the code did it itself: {_OWN_SIGNALS}"
+        message = f"the process {what[0]} ({_signal_name(ended.signal)}); {what[1]}{suffix}"
         return ExecutionError(type="KernelKilled", message=message)
     return ExecutionError(
         type="SandboxError", message="the sandbox was lost with its host process" + suffix, retryable=True

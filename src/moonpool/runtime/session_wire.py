@@ -173,6 +173,7 @@ class Question(_Message, frozen=True, tag="question"):
     session_id: str = ""
     rule_id: str = ""
     tool_digest: str = ""
+    of_the_moment: bool = False
     cut: bool = False
     whole: str = ""
     server_digest: str = ""

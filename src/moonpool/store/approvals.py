@@ -42,7 +42,7 @@ _EXPIRY_SLACK_S: Final = 1.0
 _REQUEST: Final = tuple(field.name for field in fields(QueuedRequest))
 _STANDING: Final = (
     "answer_id", "principal", "server_id", "tool_name", "tool_digest", "server_digest", "server_address", "conditions",
-    "human_only", "given_by", "given_at", "expires_at", "request_id",
+    "arguments_digest", "human_only", "given_by", "given_at", "expires_at", "request_id",
 )  # fmt: skip
 _OPEN: Final = (QueueState.WAITING, QueueState.APPROVED, QueueState.DENIED)
 """States of a request whose asker may still be there."""

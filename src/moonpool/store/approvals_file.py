@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 _BUSY_S: Final = 5.0
 _OPEN_ATTEMPT_COUNT: Final = 50
 
@@ -36,11 +36,18 @@ CREATE INDEX IF NOT EXISTS request_by_state ON request (state);
 CREATE TABLE IF NOT EXISTS standing (
     answer_id TEXT PRIMARY KEY, principal TEXT NOT NULL, server_id TEXT NOT NULL, tool_name TEXT NOT NULL,
     tool_digest TEXT NOT NULL, server_digest TEXT NOT NULL, server_address TEXT NOT NULL, conditions TEXT NOT NULL,
-    human_only INTEGER NOT NULL, given_by TEXT NOT NULL,
+    arguments_digest TEXT NOT NULL, human_only INTEGER NOT NULL, given_by TEXT NOT NULL,
     given_at REAL NOT NULL, expires_at REAL NOT NULL, request_id TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS standing_by_tool ON standing (principal, server_id, tool_name);
 """
+
+# SECURITY: answers of version 1 do not say which server they were given for, so none of them counts any more.
+# Those of version 2 are for the arguments that their conditions name, or any, as whoever gave them was told.
+_FROM: Final = {
+    1: "DROP TABLE IF EXISTS request; DROP TABLE IF EXISTS standing;",
+    2: "ALTER TABLE standing ADD COLUMN arguments_digest TEXT NOT NULL DEFAULT '';",
+}
 
 
 class ApprovalsFile:
@@ -118,9 +125,7 @@ class ApprovalsFile:
             raise ApprovalQueueError(
                 f"the queue of approvals {self.path} was written by a newer Moonpool; use that one"
             )
-        # SECURITY: answers of version 1 do not say which server they were given for, so none of them counts any more.
-        old = "DROP TABLE IF EXISTS request; DROP TABLE IF EXISTS standing;" if version == 1 else ""
-        for statement in f"{old}{_SCHEMA}PRAGMA user_version={SCHEMA_VERSION}".split(";"):
+        for statement in f"{_FROM.get(version, '')}{_SCHEMA}PRAGMA user_version={SCHEMA_VERSION}".split(";"):
             connection.execute(statement)
         connection.execute("COMMIT")
 

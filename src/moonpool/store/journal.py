@@ -183,7 +183,7 @@ class SqliteJournal:
             if error is None:
                 item.committed.set_result(None)
             else:
-                item.committed.set_exception(JournalError(str(error)))
+                item.committed.set_exception(type(error)(str(error)))
                 item.committed.exception()  # a caller that does not wait is not warned about
 
 

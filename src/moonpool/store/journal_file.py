@@ -12,13 +12,23 @@ does not continue the last one that this connection saw. Then no further record 
 
 from __future__ import annotations
 
+import json
+import logging
 import sqlite3
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
-from moonpool.core.audit import GENESIS, AuditRow, ChainOutcome, JournalError, chain_hash, verify_rows
+from moonpool.core.audit import (
+    GENESIS,
+    AuditRow,
+    ChainOutcome,
+    JournalError,
+    JournalLostError,
+    chain_hash,
+    verify_rows,
+)
 from moonpool.store.opened_files import OpenedFiles
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
 
@@ -26,7 +36,11 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from pathlib import Path
 
+_log = logging.getLogger(__name__)
+
 SCHEMA_VERSION: Final = 1
+_BEGUN: Final = "audit.begun"
+"""An empty file beside the journal. It stays when that is removed, so that the next one does not begin unnoticed."""
 _OPEN_ATTEMPT_COUNT: Final = 50
 _OPEN_TIMEOUT_S: Final = 5.0
 _SEQ_MAX: Final = 2**62
@@ -69,7 +83,10 @@ class JournalFile:
         self._seen = (0, GENESIS)  # the last head
         try:
             private_folder(path.parent)
+            if remark := successor_remark(path):
+                _log.warning("%s", remark)
             create_private_file(path)
+            create_private_file(path.with_name(_BEGUN))
             self._connection = sqlite3.connect(
                 path,
                 isolation_level=None,
@@ -167,9 +184,10 @@ class JournalFile:
         return self._lost(fault) if fault else journal_error(self.path, cause)
 
     def _lost(self, why: str) -> JournalError:
-        return JournalError(
+        return JournalLostError(
             f"audit journal {self.path} is not the one that this process wrote to: {why}. Nothing is recorded "
-            "any more, so nothing is called: put the file back, or keep what is left as evidence and start anew"
+            "any more, so nothing is called: put the file back, or keep what is left as evidence and end this process "
+            "(a named session: `moonpool session close NAME`); the next one begins a new journal"
         )
 
     def _wait_for_disk(self, *, durable: bool) -> None:
@@ -196,6 +214,13 @@ class JournalFile:
         if version > SCHEMA_VERSION:
             raise JournalError(f"audit journal {self.path} was written by a newer Moonpool; use that one")
         self._connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+
+def successor_remark(path: Path) -> str:
+    """What people are told before a journal begins where there was one already; else empty."""
+    if path.exists() or not path.with_name(_BEGUN).exists():
+        return ""
+    return f"there was an audit journal at {path}, and there is none any more: a new one begins"
 
 
 @contextmanager
@@ -244,6 +269,14 @@ def ended_runs(path: Path, run_ids: Sequence[str]) -> set[str]:
     with _reading(path) as connection:
         query = "SELECT 1 FROM record WHERE run_id = ? AND kind = 'execution_end'"
         return {one for one in run_ids if connection.execute(query, (one,)).fetchone() is not None}
+
+
+def newest_run(path: Path) -> str | None:
+    """The execution that began last, other than replays; None when there is none. Raises JournalError."""
+    query = "SELECT run_id, body FROM record WHERE kind = 'execution_start' ORDER BY seq DESC"
+    with _reading(path) as connection:
+        rows = connection.execute(query)
+        return next((_text(run_id) for run_id, body in rows if not _is_replay(_bytes(body))), None)
 
 
 def has_row(path: Path, run_id: str, kind: str) -> bool:
@@ -298,10 +331,20 @@ def journal_error(path: Path, cause: Exception) -> JournalError:
 
 def _row(seq: object, kind: object, run_id: object, body: object, digest: object) -> AuditRow:
     """A row for those who read; SQLite keeps values of any type in any column of a file that was tampered with."""
-    content = body if isinstance(body, bytes) else str(body).encode("utf-8", "replace")
     number = seq if isinstance(seq, int) else 0
-    return AuditRow(seq=number, kind=_text(kind), run_id=_text(run_id), body=content, hash=_text(digest))
+    return AuditRow(seq=number, kind=_text(kind), run_id=_text(run_id), body=_bytes(body), hash=_text(digest))
 
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else repr(value)
+
+
+def _is_replay(body: bytes) -> bool:
+    try:
+        return bool(json.loads(body).get("replay_of"))
+    except (ValueError, AttributeError, RecursionError):  # no record of ours; `audit verify` says so
+        return True
+
+
+def _bytes(value: object) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from moonpool.wrappers.code_arguments import Arguments
 from moonpool.wrappers.code_meanings import Ambiguous, Meanings, is_importer, literal
 from moonpool.wrappers.code_names import Kind, Miss, NameIndex, Target
-from moonpool.wrappers.code_scopes import survey
+from moonpool.wrappers.code_scopes import TooManyNodesError, survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NODE_COUNT_MAX: Final = 200_000
 ITEM_COUNT_MAX: Final = 1000
-_PARSE_ERRORS: Final = (SyntaxError, ValueError, RecursionError, MemoryError)
+_PARSE_ERRORS: Final = (SyntaxError, ValueError)
 _Item = TypeVar("_Item")
 
 
@@ -78,7 +78,7 @@ class CodeRead:
 
 
 class UnreadableCodeError(Exception):
-    """The code does not parse. `type` and the text are those of the run's error."""
+    """The code does not parse. `type` and the text are those of the run's error, without the line."""
 
     def __init__(self, message: str, *, type: str, line: int) -> None:  # noqa: A002  the name of the member
         super().__init__(message)
@@ -88,9 +88,7 @@ class UnreadableCodeError(Exception):
     def of(cls, error: BaseException) -> UnreadableCodeError:
         line = error.lineno if isinstance(error, SyntaxError) else None
         message = error.msg if isinstance(error, SyntaxError) and line else str(error)
-        if isinstance(error, MemoryError):
-            message = message or "the code is too complex to be parsed"
-        return cls(f"{message} (line {line})" if line else message, type=type(error).__name__, line=line or 1)
+        return cls(message, type=type(error).__name__, line=line or 1)
 
 
 def read_code(
@@ -105,6 +103,8 @@ def read_code(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = compile(text, "<code>", "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
+    except (MemoryError, RecursionError):  # also the parser's own bound of depth
+        raise TooManyNodesError from None
     except _PARSE_ERRORS as error:
         raise UnreadableCodeError.of(error) from None
     assert isinstance(tree, ast.Module)

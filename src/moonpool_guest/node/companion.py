@@ -175,7 +175,7 @@ class NodeCompanion(companion.Companion):
             code = outcome.exit_code
             message = (
                 f"the code needed more memory than the {heap_mib()} MiB that its heap may have; work on less at a time "
-                f"or keep large data in Buffers or files; the variables of this session's {self.process_name} are lost"
+                f"or keep large data in Buffers or files{self._lost}"
             )
             outcome = Outcome("ok").fail("OutOfMemory", message)
             outcome.exit_code = code

@@ -259,7 +259,8 @@ def _text_of(value: object) -> str:
 
 def _describe_syntax(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.lineno:
-        return f"{error.msg} (line {error.lineno})"
+        # Some of Python's own messages say it: "... (detected at line 1)".
+        return error.msg if f"line {error.lineno})" in error.msg else f"{error.msg} (line {error.lineno})"
     return _text_of(error)
 
 
