@@ -35,7 +35,7 @@ To the host:
 | `display` | `mime` | the representation |
 | `output` | `stream` (1 or 2) | bytes written; only where a backend has no pipes |
 | `tape` | `run`, `divergence` | what was recorded |
-| `done` | `run`, `status`, `exit_code`, `error`, `has_result` | result, JSON, when `has_result` |
+| `done` | `run`, `status`, `exit_code`, `error`, `has_result`, `has_last`, `note` | result, JSON, when `has_result`; value of the last expression when `has_last` |
 | `file_opened` | `order`, `size` | |
 | `file_taken` | `order` | |
 | `file_data` | `order` | the next bytes |

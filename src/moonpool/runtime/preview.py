@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from moonpool.runtime.code_reader import ReadCode, WireNames
     from moonpool.runtime.tool_snapshot import ToolSnapshot
     from moonpool.wrappers.code_names import Miss
-    from moonpool.wrappers.code_reading import CallRead
+    from moonpool.wrappers.code_reading import CallRead, Remark
     from moonpool.wrappers.ir import ToolShape
 
     OpenReader = Callable[[NameIndex, WireNames], AbstractContextManager[ReadCode]]
@@ -174,6 +174,16 @@ class _Previewer:
         read.left_out += max(0, len(read.calls) - room)
         for item in read.uncertain:
             self._uncertain(item.line, item.text)
+        for item in read.remarks:
+            self._remark(item)
+
+    def _remark(self, item: Remark) -> None:
+        path = clip(item.path, _NAME_CHARS_MAX)
+        if item.awaits:
+            text = f"nobody looks at what {path} returns, so a refused or failed call goes unnoticed; add .unwrap()"
+            self._find(item.line, Certainty.REMARK, "UnreadResult", text)
+        else:
+            self._error(item.line, "MissingAwait", f"{path} is async: write `await` before it, else nothing is called")
 
     def _miss(self, line: int, miss: Miss) -> None:
         if miss.is_action:

@@ -68,13 +68,18 @@ class GuestError(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True, tag_field="t", tag="done"):
-    """The execution `run` has ended. Body: the result when `has_result`."""
+    """The execution `run` has ended. Body: the result when `has_result`, the last expression's value when `has_last`.
+
+    `note`: why there is no such value although the code ends in an expression.
+    """
 
     run: ShortText
     status: Literal["ok", "error", "exit", "interrupted"]
     exit_code: Annotated[int, Meta(ge=0, le=255)] = 0
     error: GuestError | None = None
     has_result: bool = False
+    has_last: bool = False
+    note: Annotated[str, Meta(max_length=1024)] = ""
 
 
 class RecordedTape(msgspec.Struct, frozen=True, tag_field="t", tag="tape"):

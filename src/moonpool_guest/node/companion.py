@@ -247,6 +247,10 @@ def _outcome(head: "dict[str, Any]", body: bytes, result_bytes_max: int) -> Outc
         outcome.fail(str(said.get("type")), str(said.get("message")), retryable=said.get("retryable") is True)
     elif head.get("has_result") is True:
         outcome.result = body
+    elif head.get("has_last") is True:
+        outcome.last = body
+    elif isinstance(note := head.get("note"), str):
+        outcome.remark(note)
     outcome.exit_code = exit_code & 0xFF
     return outcome
 
