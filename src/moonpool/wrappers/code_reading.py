@@ -150,7 +150,8 @@ class _Reader:
         read = self._read
         read.misses = _distinct(read.misses)
         read.uncertain = sorted(_distinct(read.uncertain), key=lambda one: one.line)
-        for items in (read.imports, read.calls, read.misses, read.uncertain, read.remarks):
+        del read.remarks[ITEM_COUNT_MAX:]
+        for items in (read.imports, read.calls, read.misses, read.uncertain):
             read.left_out += max(0, len(items) - ITEM_COUNT_MAX)
             del items[ITEM_COUNT_MAX:]
         return read

@@ -65,10 +65,11 @@ function keepLast(text, tree, scopeName) {
   const at = tree.body.findLastIndex((one) => !LEFT_OUT.has(one.type));
   const last = tree.body[at];
   const isKept = last?.type === 'ExpressionStatement' && !ASSIGNMENTS.has(last.expression.type) && last.directive !== 'use strict';
-  if (!isKept || text.startsWith('#!')) return { text, plain: text, shift: 0 };
-  const begin = at === 0 ? 0 : tree.body[at - 1].end;
+  if (!isKept) return { text, plain: text, shift: 0 };
+  const first = text.startsWith('#!') ? last.start : 0;
+  const begin = at === 0 ? first : tree.body[at - 1].end;
   const end = text[last.end - 1] === ';' ? last.end - 1 : last.end;
-  const call = `${begin === 0 ? '' : ';'}${scopeName}(-1,1,(`;
+  const call = `${at === 0 ? '' : ';'}${scopeName}(-1,1,(`;
   const kept = `${text.slice(0, begin)}${call}${text.slice(begin, end)}))${text.slice(end)}`;
   return { text: kept, plain: text, shift: begin === 0 ? call.length : 0 };
 }
