@@ -22,7 +22,7 @@ def last(text: str) -> object:
     """The value that is kept, as the kernel runs the pieces."""
     namespace: dict[str, Any] = {}
     for piece in compile_code(text, "<code>"):
-        exec(piece, namespace)
+        exec(piece, namespace)  # noqa: S102
     return namespace.pop(NAME, NOTHING)
 
 
@@ -102,7 +102,10 @@ async def test_the_kernel_hands_the_last_expression_over(kernel: Probe) -> None:
         ("6*7", b"42"),
         ("import asyncio\nawait asyncio.sleep(0, [1])", b"[1]"),
         ("import asyncio\nasync def f(): return {'a': 1}\nasyncio.run(f())", b'{"a":1}'),
-        ("import contextvars as c\nv = c.ContextVar('v')\nimport asyncio\nawait asyncio.sleep(0)\nv.set(3)\nv.get()", b"3"),
+        (
+            "import contextvars as c\nv = c.ContextVar('v')\nimport asyncio\nawait asyncio.sleep(0)\nv.set(3)\nv.get()",
+            b"3",
+        ),
         ("kept = 5\nkept", b"5"),
         ("print('x')", b""),
         ("kept = 6", b""),
@@ -124,13 +127,28 @@ async def test_the_kernel_hands_the_last_expression_over(kernel: Probe) -> None:
 async def test_what_cannot_be_handed_over_is_a_note(kernel: Probe) -> None:
     for code, note in (
         ("{1, 2}", "the last expression is a set, which JSON cannot hold; use sorted(...) or list(...)"),
-        ("[1, {'a': object}]", "the last expression[1]['a'] is a type, which JSON cannot hold; call it and return what it "),
-        ("async def f(): pass\nf()", "the last expression is a coroutine, which JSON cannot hold; write `await` before"),
-        ("list(range(10**6))", "the last expression is more than 200 bytes of JSON; return a summary, or write the data"),
+        (
+            "[1, {'a': object}]",
+            "the last expression[1]['a'] is a type, which JSON cannot hold; call it and return what it ",
+        ),
+        (
+            "async def f(): pass\nf()",
+            "the last expression is a coroutine, which JSON cannot hold; write `await` before",
+        ),
+        (
+            "list(range(10**6))",
+            "the last expression is more than 200 bytes of JSON; return a summary, or write the data",
+        ),
         ("'x' * 10**8", "the last expression is more than 200 bytes of JSON; return a summary"),
         ("'x' * 199", "the last expression is more than 200 bytes"),
-        ("class A:\n    def __moonpool_json__(self): raise KeyError(7)\nA()", "the last expression cannot be made JSON (7)"),
-        ("from client.results import ToolCallResult as R\nR({'ok': False}, 's.t')", "is the result of a tool call that failed"),
+        (
+            "class A:\n    def __moonpool_json__(self): raise KeyError(7)\nA()",
+            "the last expression cannot be made JSON (7)",
+        ),
+        (
+            "from client.results import ToolCallResult as R\nR({'ok': False}, 's.t')",
+            "is the result of a tool call that failed",
+        ),
     ):
         run = await kernel.run(code, result_bytes_max=200)
         assert run.done is not None

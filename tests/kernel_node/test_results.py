@@ -143,7 +143,10 @@ async def test_a_last_expression_that_is_no_json_is_a_note(kernel: NodeProbe) ->
         ("new Map()", "the last expression is a Map, which JSON cannot hold; use Object.fromEntries(...)"),
         ("[{ a: 1n }]", "the last expression[0].a is a BigInt, which JSON cannot hold; use String(...) or Number(...)"),
         ("new Promise(() => {})", "the last expression is a Promise, which JSON cannot hold; write `await` before it"),
-        ("[...Array(1e6).keys()]", "the last expression is more than 200 bytes of JSON; return a summary, or write the"),
+        (
+            "[...Array(1e6).keys()]",
+            "the last expression is more than 200 bytes of JSON; return a summary, or write the",
+        ),
         ("'ü'.repeat(100)", "the last expression is more than 200 bytes of JSON"),
         ("({ get a() { throw new TypeError('no') } })", "the last expression cannot be made JSON (no)"),
         ("({ toJSON() { throw { get message() { throw 1 } } } })", "the last expression cannot be made JSON"),

@@ -79,7 +79,11 @@ async def test_failed_calls_are_told_where_code_looked_away(app: App, language: 
     failed: Any = envelope.failed_calls
     assert (envelope.error, envelope.data, envelope.extras["exit_code"]) == (None, {"inserted": 3}, 0)
     assert failed["count"] == 6
-    assert told(failed) == [*[("echo.text", "PolicyDenied")] * 3, ("echo.fail", "ToolError"), ("echo.ehco", "UnknownTool")]
+    assert told(failed) == [
+        *[("echo.text", "PolicyDenied")] * 3,
+        ("echo.fail", "ToolError"),
+        ("echo.ehco", "UnknownTool"),
+    ]
     assert "\n" not in failed["first"][0]["message"]
     assert failed["first"][3]["message"] == "no such table: t."
     line = json.loads(envelope_line(envelope).line)

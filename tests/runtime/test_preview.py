@@ -211,7 +211,9 @@ def test_what_would_be_refused_is_an_error_that_teaches(code: str, kind: str, se
     [
         pytest.param("import servers.time as t\ngetattr(t, name)()", id="computed tool"),
         pytest.param("import importlib\nimportlib.import_module('servers.' + x)", id="computed module"),
-        pytest.param("from client.mcp_client import call_tool\nawait call_tool(server_id=s, name='a')", id="computed server"),
+        pytest.param(
+            "from client.mcp_client import call_tool\nawait call_tool(server_id=s, name='a')", id="computed server"
+        ),
         pytest.param("from servers.time import *", id="star"),
         pytest.param("from servers.time import get_current_time as f\nlist(map(f, zones))", id="passed on"),
         pytest.param("from servers.time import get_current_time as f\nif x: f = print\nf()", id="two meanings"),
@@ -288,7 +290,9 @@ def test_a_missing_await_and_a_result_that_nobody_looks_at_are_found(code: str, 
 
 
 def test_what_is_found_is_told_by_the_process_that_reads() -> None:
-    code = b"import servers.time as t\nt.get_current_time(timezone='UTC')\nawait t.get_current_time(timezone='UTC')\nx = 1"
+    code = (
+        b"import servers.time as t\nt.get_current_time(timezone='UTC')\nawait t.get_current_time(timezone='UTC')\nx = 1"
+    )
     assert [(one.line, one.kind, str(one.certainty)) for one in preview_code(code, MANIFEST).findings] == [
         (2, "MissingAwait", "error"),
         (3, "UnreadResult", "remark"),

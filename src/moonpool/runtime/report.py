@@ -120,7 +120,7 @@ def _signal_name(number: int) -> str:
 
 
 def data_of(outcome: ExecutionOutcome, spec: ExecutionSpec, stdout: StreamKeeper) -> JsonValue | ExecutionError:
-    """The value handed over: `result`, the last line of stdout if it is JSON (H-029), the last expression, else None."""
+    """The value handed over (H-029): `result`, the last line of stdout if it is JSON, the last expression, or None."""
     if outcome.done is None:
         return None
     if outcome.done.has_result:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import moonpool
 from moonpool.broker.recording import refused_record
 from moonpool.core.audit_records import ExecutionEndRecord, ExecutionStartRecord, time_stamp
+from moonpool.core.calls import ApprovalState
 from moonpool.core.envelope import Envelope
 from moonpool.core.json import digest_bytes, digest_json
 from moonpool.core.token_figures import TokenFigures
@@ -110,7 +111,7 @@ class RunRecords:
             input_digest=self.code_digest,
             sandbox_image=self.image,
             duration_ms=round((asyncio.get_running_loop().time() - self._started) * 1000),
-            **({"approval_state": context.approval_state} if context else {}),
+            approval_state=context.approval_state if context else ApprovalState.NOT_REQUIRED,
             data=data,
             error=error,
             metrics=metrics,

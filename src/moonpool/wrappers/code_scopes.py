@@ -111,8 +111,9 @@ def _note_use(node: ast.AST, found: Survey) -> None:
             value = _awaited_value(value)
             found.dropped.add(id(value))
             found.gathered.update(map(id, _gathered(value)))
-        case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(
-            target=ast.Name(id=name), value=ast.expr() as value
+        case (
+            ast.Assign(targets=[ast.Name(id=name)], value=value)
+            | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
         ):
             found.named[id(_awaited_value(value))] = name
         case ast.Attribute(value=value) | ast.Subscript(value=value) | ast.FormattedValue(value=value):

@@ -1,4 +1,4 @@
-"""Turns the value that code left in `result`, or of its last expression, into JSON, or says in one sentence why it cannot.
+"""Turns the value that code left in `result`, or of its last expression, into JSON, or says why it cannot.
 
 What JSON holds goes through. Beyond that: objects that offer `__moonpool_json__` (tool results: their data), pydantic
 models, dataclasses, enums, dates (ISO 8601), paths, numpy scalars and arrays. Everything else, NaN, infinities and lone
@@ -113,10 +113,14 @@ def _convert(value: Any, place: "_Place | str", walk: _Walk) -> object:
     if callable(dump := getattr(kind, "model_dump", None)) and not isinstance(value, type):
         return dump(value)
     if kind.__module__ == "numpy" and hasattr(value, "tolist"):
-        if getattr(value, "size", 1) > walk.room:
-            raise TooLargeError
-        return getattr(value, "tolist")()  # noqa: B009  numpy is not there to be typed
+        return _of_numpy(value, walk)
     raise NotSerializableError(f"{_name(place)} is {_article(kind.__name__)}, which JSON cannot hold; {_remedy(value)}")
+
+
+def _of_numpy(value: Any, walk: _Walk) -> object:
+    if value.size > walk.room:
+        raise TooLargeError
+    return value.tolist()
 
 
 def _remedy(value: Any) -> str:

@@ -1,9 +1,9 @@
 """Compiles code so that the value of its last expression is kept, as the answer of a code that hands over nothing else.
 
 Code that ends in an expression is compiled in two pieces: what stands before it, as it is, and the expression, in whose
-syntax tree its value is given a name that no code can write. Lines and columns stay what they are. Going through the tree
-with all of the code would take twice as long as compiling does; finding the last statement by parsing from one of the
-last lines takes some 30 µs, whatever the code's size (docs/decisions/0041-the-last-expression.md).
+syntax tree its value is given a name that no code can write. Lines and columns stay what they are. Going through the
+tree with all of the code would take twice as long as compiling does; finding the last statement by parsing from one of
+the last lines takes some 30 µs, whatever the code's size (docs/decisions/0041-the-last-expression.md).
 
 INVARIANT: a piece counts only if both pieces are whole programs: then no string, bracket or block goes across the cut.
 """
@@ -89,7 +89,8 @@ def _kind_of_last(tail: str) -> "type[ast.stmt] | None":
             tree: Any = compile(tail, NAME, "exec", flags=_AWAIT | ast.PyCF_ONLY_AST, dont_inherit=True)
     except _UNREADABLE:
         return None
-    return type(tree.body[-1]) if tree.body else None
+    body: list[ast.stmt] = tree.body
+    return type(body[-1]) if body else None
 
 
 def _silence() -> "warnings.catch_warnings[None]":

@@ -12,8 +12,8 @@ when it is called `ok`, `error` or `data`; other names are the call's. Always th
 subscript, so that `dict(result)` is the data.
 
 Of a failed call only `ok`, `error`, `raw`, `isError` and `structuredContent` can be read, and once `ok`, `error` or
-`isError` was asked, `content` and `text`: what the server said of the failure. Whatever would look at its data raises the
-typed error instead, so that a failure never passes for data; that includes `bool()`.
+`isError` was asked, `content` and `text`: what the server said of the failure. Whatever would look at its data raises
+the typed error instead, so that a failure never passes for data; that includes `bool()`.
 A result is as true as its data, and data is what the call returned, also when it is `{}`, `[]`, `0` or `None`.
 """
 
