@@ -32,6 +32,7 @@ To the host:
 | `ready` | `protocol`, `pid`, `language`, `version` | |
 | `failed` | `step`, `message` | |
 | `tool_call` | `id`, `server`, `tool`, `line` | arguments object, JSON |
+| `call_refused` | `server`, `tool`, `message` | |
 | `display` | `mime` | the representation |
 | `output` | `stream` (1 or 2) | bytes written; only where a backend has no pipes |
 | `tape` | `run`, `divergence` | what was recorded |
@@ -67,6 +68,7 @@ CLOSE: Final = "close"
 READY: Final = "ready"
 FAILED: Final = "failed"
 TOOL_CALL: Final = "tool_call"
+CALL_REFUSED: Final = "call_refused"
 DISPLAY: Final = "display"
 OUTPUT: Final = "output"
 DONE: Final = "done"

@@ -114,8 +114,14 @@ async def test_a_failed_call_that_ended_the_code_is_said_once(app: App) -> None:
 
 async def test_arguments_that_are_refused_before_they_are_sent_on_count_too(app: App) -> None:
     code = "import servers.echo as e\nfrom moonpool_guest import toolcalls\n"
-    code += "await toolcalls.relay('echo', 'echo', b'[1]')\nresult = 1"
+    code += "await toolcalls.relay('echo', 'echo', b'[1]')\nawait e.echo(a={1, 2})\nresult = 1"
     failed: Any = (await execute(app, code)).failed_calls
+    assert (failed["count"], told(failed)) == (2, [("echo.echo", "ValidationError")] * 2)
+    assert failed["first"][1]["message"] == (
+        "the arguments of echo.echo are not JSON: Object of type set is not JSON serializable"
+    )
+    node = "import * as e from './servers/echo/index.js';\nawait e.echo({ a: 1n });\nglobalThis.result = 1"
+    failed = (await execute(app, node, "node")).failed_calls
     assert (failed["count"], told(failed)) == (1, [("echo.echo", "ValidationError")])
 
 

@@ -23,7 +23,7 @@ from moonpool_wire.limits import BLOB_BYTES_MAX_TO_GUEST, CALL_BYTES_IN_FLIGHT_M
 
 if TYPE_CHECKING:
     from moonpool.sandboxes.base import Sandbox
-    from moonpool.sandboxes.messages import ToolCall
+    from moonpool.sandboxes.messages import CallRefused, ToolCall
 
 _PARSE_ON_LOOP_BYTES_MAX = 256 * 1024
 _encode = msgspec.json.Encoder().encode
@@ -92,6 +92,10 @@ class CallsOfExecution:
         error = CallError(type=CallErrorType.OUTPUT_TOO_LARGE, message=problem)
         self._note(self._too_large.pop(call_id, ""), error)
         self._answer(call_id, ToolCallOutcome(error=error))
+
+    def note_refused(self, message: CallRefused) -> None:
+        """The guest refused a call itself."""
+        self._note(_name(message), CallError(type=CallErrorType.VALIDATION_ERROR, message=message.message))
 
     def start(self, message: ToolCall, body: bytes) -> None:
         """Take up a call that came over the channel."""
@@ -183,7 +187,7 @@ class CallsOfExecution:
         self._reply(call_id, _encode(reply_of(outcome)))
 
 
-def _name(message: ToolCall) -> str:
+def _name(message: ToolCall | CallRefused) -> str:
     return f"{message.server}.{message.tool}"
 
 

@@ -20,6 +20,7 @@ from moonpool.runtime.deadline import Deadline
 from moonpool.runtime.execution_spec import ExecutionOutcome
 from moonpool.sandboxes.base import SandboxClosedError, Stream
 from moonpool.sandboxes.messages import (
+    CallRefused,
     Display,
     Done,
     Execute,
@@ -147,6 +148,8 @@ class Execution:
         """Act on one message."""
         if isinstance(message, ToolCall):
             self._calls.start(message, body)
+        elif isinstance(message, CallRefused):
+            self._calls.note_refused(message)
         elif isinstance(message, RecordedTape):
             self._take_tape(message, body)
         elif isinstance(message, Done):

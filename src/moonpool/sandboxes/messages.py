@@ -47,6 +47,14 @@ class ToolCall(msgspec.Struct, frozen=True, tag_field="t", tag="tool_call"):
     line: Annotated[int, Meta(ge=0, le=2**31)] = 0  # of the code, for who approves the call
 
 
+class CallRefused(msgspec.Struct, frozen=True, tag_field="t", tag="call_refused"):
+    """Code called a tool with arguments that cannot be sent; it has got its error already."""
+
+    server: Name
+    tool: Name
+    message: Text
+
+
 class Display(msgspec.Struct, frozen=True, tag_field="t", tag="display"):
     """A rich representation. Body: its bytes."""
 
@@ -134,7 +142,7 @@ class FileFailed(msgspec.Struct, frozen=True, tag_field="t", tag="file_failed"):
 
 
 FileAnswer = FileOpened | FileTaken | FileData | FileEntries | FileDone | FileFailed
-GuestMessage = Ready | Failed | ToolCall | Display | Output | Done | RecordedTape | FileAnswer
+GuestMessage = Ready | Failed | ToolCall | CallRefused | Display | Output | Done | RecordedTape | FileAnswer
 
 
 class Execute(msgspec.Struct, frozen=True, tag_field="t", tag="execute"):
@@ -296,6 +304,7 @@ def decode_host(head: bytes) -> HostMessage:
 
 
 __all__ = [
+    "CallRefused",
     "Close",
     "Display",
     "Done",

@@ -217,6 +217,8 @@ class NodeCompanion(companion.Companion):
             head, body = await link.receive()
             if head.get("t") == "call":
                 self._begin_call(link, head, body)
+            elif head.get("t") == "refused":
+                toolcalls.tell_refused(*(str(head.get(name)) for name in ("server", "tool", "message")))
             elif head.get("t") == "done" and head.get("run") == self._number:
                 return _outcome(head, body, result_bytes_max)
 
