@@ -92,6 +92,16 @@ async def test_failed_calls_are_told_where_code_looked_away(app: App, language: 
     assert (line["result"]["ok"], answer.is_error) == (True, False)
 
 
+@pytest.mark.slow
+async def test_walls_of_their_own_tell_them_too() -> None:
+    servers = {"echo": fixture_server("echo.py", allow=["*"], deny=["text"])}
+    async with open_app(servers, backend="bubblewrap") as app:
+        for language, code in LOOKS_AWAY.items():
+            envelope = await execute(app, code, language)
+            assert (envelope.data, envelope.failed_calls and envelope.failed_calls["count"]) == ({"inserted": 3}, 6)
+        assert (await execute(app, "x = 6\nx * 7")).data == 42
+
+
 async def test_an_execution_without_failed_calls_says_nothing_of_them(app: App) -> None:
     envelope = await execute(app, "import servers.echo as e\nresult = (await e.echo(a=1)).data")
     assert "failed_calls" not in envelope.result
