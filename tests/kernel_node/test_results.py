@@ -128,6 +128,8 @@ async def test_the_last_expression_is_handed_over(kernel: NodeProbe) -> None:
         ("async function main() { await null; return 7 }\nmain()", b"7"),
         ("async function main() { await null }\nmain()", b""),
         ("process.exit(0);\n7", b""),
+        ("setTimeout(() => {}, 1)", b""),
+        ("process.on('exit', () => {})", b""),
         ("Object.keys(globalThis).filter((one) => one.includes('moonpool')).length", b"0"),
     ):
         run = await kernel.run(code)

@@ -8,6 +8,8 @@
  * INVARIANT: exactly one `done` for each `execute`. Every way out leads to `_finish`, which forgets the execution.
  */
 
+const { EventEmitter } = require('node:events');
+const { isPromise } = require('node:util').types;
 const { describe, show } = require('./errors.cjs');
 const { ResultSlot, declaredResult, shareNames } = require('./globals.cjs');
 const { NotSerializableError, TooLargeError, encode } = require('./handoff.cjs');
@@ -27,7 +29,6 @@ const NEVER_LOADED =
 const LAST = 'the last expression';
 const RETURN_LESS = 'return a summary, or write the data to a file in /workspace';
 const CALL_ERROR = Symbol.for('moonpool.error');
-const { isPromise } = require('node:util').types;
 const { getPromiseDetails, constants } = interrupts.internal('internal/test/binding', 'internalBinding')?.('util') ?? {};
 const FULFILLED = constants?.kFulfilled ?? 1;
 const NAME_OF_FILE = /^[\w.-]+\.(?:[mc]?[jt]s)$/;
@@ -246,7 +247,8 @@ class Executor {
   /** What is handed over of the last expression, as members of `done`. INVARIANT: the execution does not fail by it. */
   _encodeLast(run) {
     try {
-      const text = encode(settled(run.loaded?.scope?.last), LAST, run.resultBytesMax);
+      const value = settled(run.loaded?.scope?.last);
+      const text = isHandle(value) ? undefined : encode(value, LAST, run.resultBytesMax);
       if (text === undefined) return {};
       if (byteLength(text) <= run.resultBytesMax) return { last: text, has_last: true };
       throw new TooLargeError();
@@ -287,6 +289,11 @@ function whyNot(error, most) {
   } catch {
     return `${LAST} cannot be made JSON`;
   }
+}
+
+/** What `setTimeout`, `process.on` and their like return: nobody means to hand that over. */
+function isHandle(value) {
+  return value instanceof EventEmitter || (typeof value === 'object' && typeof value?.hasRef === 'function');
 }
 
 /** What a promise was fulfilled with, if it was: at the end of the code nothing is waited for any more. */
