@@ -9,6 +9,7 @@ handle. `client.mcp_client` makes results of them.
 import itertools
 import json
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from moonpool_guest.channel import ChannelGoneError, GuestChannel
@@ -78,6 +79,16 @@ async def relay(server_id: str, name: str, arguments: bytes, *, line: int = 0) -
         return json.dumps(_failure("ExecutionEnded", str(error))).encode()
 
 
+def tell_refused(server_id: str, name: str, message: str) -> None:
+    """Let the host count a call that is refused here, so that it is told with the failed ones. Never raises."""
+    channel = _state.get("channel")
+    if channel is not None and 0 < len(server_id) <= 1024 and 0 < len(name) <= 1024:
+        members = {"server": server_id, "tool": name, "message": message[:1000]}
+        told = {key: value.encode("utf-8", "replace").decode() for key, value in members.items()}
+        with suppress(ChannelGoneError):
+            channel.send({"t": "call_refused", **told})
+
+
 class _RefusedError(Exception):
     """The call cannot be sent; `reply` says why."""
 
@@ -100,7 +111,9 @@ def _encoded(server_id: str, name: str, arguments: "dict[str, Any]") -> bytes:
     try:
         return json.dumps(arguments, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise _RefusedError("ValidationError", f"the arguments of {server_id}.{name} are not JSON: {error}") from None
+        message = f"the arguments of {server_id}.{name} are not JSON: {error}"
+        tell_refused(server_id, name, message)
+        raise _RefusedError("ValidationError", message) from None
 
 
 def _send(server_id: str, name: str, body: bytes, line: int) -> "tuple[GuestChannel, Waiter, int]":

@@ -32,10 +32,11 @@ To the host:
 | `ready` | `protocol`, `pid`, `language`, `version` | |
 | `failed` | `step`, `message` | |
 | `tool_call` | `id`, `server`, `tool`, `line` | arguments object, JSON |
+| `call_refused` | `server`, `tool`, `message` | |
 | `display` | `mime` | the representation |
 | `output` | `stream` (1 or 2) | bytes written; only where a backend has no pipes |
 | `tape` | `run`, `divergence` | what was recorded |
-| `done` | `run`, `status`, `exit_code`, `error`, `has_result` | result, JSON, when `has_result` |
+| `done` | `run`, `status`, `exit_code`, `error`, `has_result`, `has_last`, `note` | a value, JSON, if there is one |
 | `file_opened` | `order`, `size` | |
 | `file_taken` | `order` | |
 | `file_data` | `order` | the next bytes |
@@ -46,7 +47,8 @@ To the host:
 A `tape` holds what code read of clock and randomness, and is opaque to the host (`docs/reference/wire.md`). The guest
 sends one directly before `done` where one was to be recorded (`record`) or played.
 
-`status` of `done`: `ok`, `error` (an exception, named in `error`), `exit` (`SystemExit`), `interrupted`.
+`status` of `done`: `ok`, `error` (an exception, named in `error`), `exit` (`SystemExit`), `interrupted`. Its body is
+the result when `has_result`, the value of the last expression when `has_last`; `note` says why there is no such value.
 
 Files move between executions, one order at a time; all of its messages repeat its `order`. The host sends pieces
 (`file_put`, `file_unpack`) and the guest says `file_taken` for each, or the host asks for them (`file_next`) after
@@ -66,6 +68,7 @@ CLOSE: Final = "close"
 READY: Final = "ready"
 FAILED: Final = "failed"
 TOOL_CALL: Final = "tool_call"
+CALL_REFUSED: Final = "call_refused"
 DISPLAY: Final = "display"
 OUTPUT: Final = "output"
 DONE: Final = "done"

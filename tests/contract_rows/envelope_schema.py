@@ -54,6 +54,20 @@ _ERROR = {
     },
     "additionalProperties": False,
 }
+_CALL = {"tool": {"type": "string"}, "type": {"type": "string"}, "message": {"type": "string"}}
+_FAILED = {
+    "type": "object",
+    "required": ["count", "first"],
+    "properties": {
+        "count": {"type": "integer", "minimum": 1},
+        "first": {
+            "type": "array",
+            "maxItems": 5,
+            "items": {"type": "object", "required": list(_CALL), "properties": _CALL, "additionalProperties": False},
+        },
+    },
+    "additionalProperties": False,
+}
 
 
 def _result(ok: bool, member: str, schema: object) -> dict[str, Any]:
@@ -61,7 +75,7 @@ def _result(ok: bool, member: str, schema: object) -> dict[str, Any]:
     return {
         "type": "object",
         "required": list(properties),
-        "properties": {**properties, "plan": {"type": "object"}},
+        "properties": {**properties, "plan": {"type": "object"}, "note": {"type": "string"}, "failed_calls": _FAILED},
         "additionalProperties": False,
     }
 

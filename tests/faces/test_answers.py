@@ -12,7 +12,9 @@ from moonpool.faces.mcp.answers import STDOUT_CHARS_MAX, execution_answer
 
 
 def envelope(data: Any = None, error: ExecutionError | None = None, **extras: Any) -> Envelope:
+    members = {name: extras.pop(name) for name in ("note", "failed_calls") if name in extras}
     return Envelope(
+        **members,
         run_id="run_1",
         trace_id="t",
         tool_name="n",
@@ -25,6 +27,12 @@ def envelope(data: Any = None, error: ExecutionError | None = None, **extras: An
         metrics={"tool_calls": 2},
         extras={"stdout": "", "stderr": "", "exit_code": 0, **extras},
     )
+
+
+FAILED: dict[str, Any] = {
+    "count": 2,
+    "first": [{"tool": "s.t", "type": "E", "message": "no"}, {"tool": "s.u", "type": "F", "message": "not there"}],
+}
 
 
 @pytest.mark.req("H-043", "C-019")
@@ -41,6 +49,19 @@ def envelope(data: Any = None, error: ExecutionError | None = None, **extras: An
             envelope(error=ExecutionError(type="E", message="m"), stderr="trace", exit_code=1),
             {"ok": False, "error": {"type": "E", "message": "m", "retryable": False}, "stderr": "trace"},
             id="failure",
+        ),
+        pytest.param(envelope(None, note="n"), {"ok": True, "data": None, "note": "n"}, id="with a note"),
+        pytest.param(
+            envelope(1, failed_calls=FAILED), {"ok": True, "data": 1, "failed_calls": FAILED}, id="with failed calls"
+        ),
+        pytest.param(
+            envelope(error=ExecutionError(type="E", message="s.t: no (called at line 1)"), failed_calls=FAILED),
+            {
+                "ok": False,
+                "error": {"type": "E", "message": "s.t: no (called at line 1)", "retryable": False},
+                "failed_calls": {"count": 2, "first": [{"tool": "s.t", "type": "E"}, FAILED["first"][1]]},
+            },
+            id="a failed call that the error tells of",
         ),
         pytest.param(
             envelope(error=ExecutionError(type="E", message="m"), exit_code=137),

@@ -109,3 +109,59 @@ async def test_a_result_that_is_too_large_is_an_error(kernel: NodeProbe) -> None
 async def test_large_results_come_whole(kernel: NodeProbe) -> None:
     run = await kernel.run("result = 'x'.repeat(8e6)", result_bytes_max=10_000_000)
     assert len(str(run.result)) == 8_000_000
+
+
+@pytest.mark.req("H-029")
+async def test_the_last_expression_is_handed_over(kernel: NodeProbe) -> None:
+    for code, expected in (
+        ("6 * 7", b"42"),
+        ("import 'fs';\nawait [1]", b"[1]"),
+        ("'use strict';\nconst a = 1\n;(a, [a, 2]) // sure", b"[1,2]"),
+        ("'text'", b'"text"'),
+        ("#!/usr/bin/env node\nconst b = 1;\n// remark\nb + 1;", b"2"),
+        ("#!/usr/bin/env node\n// remark\nawait 3", b"3"),
+        ("function f() { return { a: null } }\nf();;\nfunction g() {}", b'{"a":null}'),
+        ("const c = [3]\nc.map((n) => n + 1) /* all\nof them */", b"[4]"),
+        ("if (true) { 1 }", b""),
+        ("console.error('x')", b""),
+        ("let total; total = 5", b""),
+        ("async function main() { await null; return 7 }\nmain()", b"7"),
+        ("async function main() { await null }\nmain()", b""),
+        ("process.exit(0);\n7", b""),
+        ("setTimeout(() => {}, 1)", b""),
+        ("process.on('exit', () => {})", b""),
+        ("Object.keys(globalThis).filter((one) => one.includes('moonpool')).length", b"0"),
+    ):
+        run = await kernel.run(code)
+        assert run.done is not None
+        assert (run.done.error, run.done.has_result, run.body, run.done.note) == (None, False, expected, ""), code
+    run = await kernel.run("result = 1;\n2")
+    assert (run.result, run.done and run.done.has_last) == (1, False)
+
+
+@pytest.mark.req("H-029")
+async def test_a_last_expression_that_is_no_json_is_a_note(kernel: NodeProbe) -> None:
+    for code, note in (
+        ("new Map()", "the last expression is a Map, which JSON cannot hold; use Object.fromEntries(...)"),
+        ("[{ a: 1n }]", "the last expression[0].a is a BigInt, which JSON cannot hold; use String(...) or Number(...)"),
+        ("new Promise(() => {})", "the last expression is a Promise, which JSON cannot hold; write `await` before it"),
+        (
+            "[...Array(1e6).keys()]",
+            "the last expression is more than 200 bytes of JSON; return a summary, or write the",
+        ),
+        ("'ü'.repeat(100)", "the last expression is more than 200 bytes of JSON"),
+        ("({ get a() { throw new TypeError('no') } })", "the last expression cannot be made JSON (no)"),
+        ("({ toJSON() { throw { get message() { throw 1 } } } })", "the last expression cannot be made JSON"),
+    ):
+        run = await kernel.run(code, result_bytes_max=200)
+        assert run.done is not None
+        assert (run.done.error, run.done.has_last, run.body) == (None, False, b""), code
+        assert run.done.note.startswith(f"nothing is returned: {note}"), run.done.note
+
+
+async def test_an_error_in_the_last_expression_shows_the_code_as_it_is(kernel: NodeProbe) -> None:
+    early = await kernel.run("let a;\nlet a;\na.b")
+    late = await kernel.run("const a = null;\n\na.b")
+    assert early.error == ("SyntaxError", "Identifier 'a' has already been declared (line 2)")
+    assert late.stderr.endswith("code-2.js:3:3)\n")
+    assert "moonpool" not in early.stderr + late.stderr

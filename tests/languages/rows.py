@@ -62,6 +62,21 @@ ROWS: dict[str, Row] = {
         data=[1, 2],
         stdout="words\n[1, 2]\n",
     ),
+    "a last expression counts": Row(
+        req=("H-029",),
+        python="import servers.echo as e\nr = await e.echo(n=6)\nr.n * 7",
+        node="import * as e from './servers/echo/index.js';\nconst r = await e.echo({n: 6});\nr.n * 7 // or so",
+        data=42,
+        stdout="",
+        why="Bash has no values, only output",
+    ),
+    "a printed line goes before a last expression": Row(
+        req=("H-029",),
+        python="print('[1, 2]')\n6 * 7",
+        node="console.log('[1, 2]');\n6 * 7",
+        data=[1, 2],
+        why="Bash has no values, only output",
+    ),
     "neither gives null": Row(
         req=("H-029",),
         python="print('words')",

@@ -125,6 +125,23 @@ async def test_three_languages_share_one_workspace(app: App) -> None:
     assert read.data == "a\nb\nc\n"
 
 
+@pytest.mark.req("H-029")
+async def test_a_last_expression_that_is_no_json_is_null_and_a_sentence(app: App) -> None:
+    session = app.runtime.session(app.ticket)
+    codes = {"python": "print('word')\n{1, 2}", "node": "console.log('word');\nnew Set([1, 2])"}
+    try:
+        found = {language: await execute(session, language, code) for language, code in codes.items()}
+        printed = await execute(session, "python", "print(3)\n{1, 2}")
+    finally:
+        await session.close()
+    for envelope, remedy in ((found["python"], "use sorted(...) or list(...)"), (found["node"], "use [...set]")):
+        assert (envelope.error, envelope.data, envelope.extras["exit_code"]) == (None, None, 0)
+        assert envelope.result["note"] == envelope.note
+        assert envelope.note.startswith("nothing is returned: the last expression is a ")
+        assert remedy in envelope.note
+    assert (printed.data, "note" in printed.result) == (3, False)
+
+
 DEATHS = {
     "node": "process.kill(process.pid, 'SIGKILL'); for (;;) {}",
     "bash": "kill -9 $$",

@@ -115,7 +115,7 @@ READ = '1 time.convert_time(source_timezone="UTC", time="09:00", target_timezone
 )
 def test_a_call_is_read_in_every_form(code: str) -> None:
     assert calls(code) == [READ]
-    assert findings(code) == []
+    assert [one for one in findings(code) if one[1] not in {"MissingAwait", "UnreadResult"}] == []
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,9 @@ def test_what_would_be_refused_is_an_error_that_teaches(code: str, kind: str, se
     [
         pytest.param("import servers.time as t\ngetattr(t, name)()", id="computed tool"),
         pytest.param("import importlib\nimportlib.import_module('servers.' + x)", id="computed module"),
-        pytest.param("from client.mcp_client import call_tool\ncall_tool(server_id=s, name='a')", id="computed server"),
+        pytest.param(
+            "from client.mcp_client import call_tool\nawait call_tool(server_id=s, name='a')", id="computed server"
+        ),
         pytest.param("from servers.time import *", id="star"),
         pytest.param("from servers.time import get_current_time as f\nlist(map(f, zones))", id="passed on"),
         pytest.param("from servers.time import get_current_time as f\nif x: f = print\nf()", id="two meanings"),
@@ -241,6 +243,62 @@ def test_what_is_no_tool_is_left_alone(code: str) -> None:
     assert (findings(code), calls(code)) == ([], [])
 
 
+IMPORTS = "import asyncio, json\nimport servers.time as t\nfrom client.mcp_client import call_tool, run_tool\n"
+
+
+@every_row(
+    ("code", "kinds"),
+    [
+        ("t.convert_time()", ["MissingAwait"]),
+        ("r = t.convert_time()\nprint(r.data)", ["MissingAwait"]),
+        ("result = t.convert_time()", ["MissingAwait"]),
+        ("x = t.convert_time().data", ["MissingAwait"]),
+        ("for row in t.convert_time(): print(row)", ["MissingAwait"]),
+        ('print(f"{t.convert_time()}")', ["MissingAwait"]),
+        ("if t.convert_time() == 1: pass", ["MissingAwait"]),
+        ("x = len(call_tool(server_id='time', name='convert_time'))", ["MissingAwait"]),
+        ("task = t.convert_time()\nresult = await task", []),
+        ("result = await asyncio.gather(t.convert_time(), t.convert_time())", []),
+        ("jobs = [t.convert_time() for _ in 'ab']\nresult = await asyncio.gather(*jobs)", []),
+        ("def start(): return t.convert_time()\nresult = await start()", []),
+        ("result = asyncio.run(t.convert_time())", []),
+        ("await t.convert_time()\nresult = {'inserted': 3}", ["UnreadResult"]),
+        ("r = await t.convert_time()\nresult = {'inserted': 3}", ["UnreadResult"]),
+        ("t.convert_time_sync()\nresult = 1", ["UnreadResult"]),
+        ("for n in 'ab':\n    await t.convert_time()\nresult = 1", ["UnreadResult"]),
+        ("await asyncio.gather(t.convert_time(), t.convert_time())\nx = 1", ["UnreadResult"] * 2),
+        ("async def f():\n    result = await t.convert_time()\nawait f()", ["UnreadResult"]),
+        ("await t.convert_time()", []),  # the last expression is the result
+        ("await asyncio.gather(t.convert_time(), t.convert_time())", []),
+        ("(await t.convert_time()).unwrap()\nx = 1", []),
+        ("result = await t.convert_time()", []),
+        ("r = await t.convert_time()\nif not r.ok: print(r.error)", []),
+        ("def show(): print(r)\nr = await t.convert_time()\nshow()", []),
+        ("import mcptools.time.convert_time as c\nc.run()\nx = 1", []),  # which raises
+        ("await run_tool(server_id='time', name='convert_time')\nx = 1", []),
+    ],
+)
+def test_a_missing_await_and_a_result_that_nobody_looks_at_are_found(code: str, kinds: list[str]) -> None:
+    arguments = "source_timezone='UTC', time='09:00', target_timezone='UTC'"
+    code = code.replace("time()", f"time({arguments})").replace("time_sync()", f"time_sync({arguments})")
+    code = code.replace("run()", f"run({arguments})")
+    code = code.replace("name='convert_time'", f"name='convert_time', arguments=dict({arguments})")
+    shown = preview(IMPORTS + code)
+    assert [one.kind for one in shown.findings] == kinds
+    assert shown.has_errors == ("MissingAwait" in kinds)
+    assert all("servers.time.convert_time" in one.message or "call_tool" in one.message for one in shown.findings)
+
+
+def test_what_is_found_is_told_by_the_process_that_reads() -> None:
+    code = (
+        b"import servers.time as t\nt.get_current_time(timezone='UTC')\nawait t.get_current_time(timezone='UTC')\nx = 1"
+    )
+    assert [(one.line, one.kind, str(one.certainty)) for one in preview_code(code, MANIFEST).findings] == [
+        (2, "MissingAwait", "error"),
+        (3, "UnreadResult", "remark"),
+    ]
+
+
 def test_global_and_nonlocal_names_are_followed() -> None:
     code = """
 def load():
@@ -256,7 +314,7 @@ def test_names_of_parameters_are_those_of_the_wrapper_and_of_the_server() -> Non
     raw = {"inputSchema": {"type": "object", "properties": {"from": {"type": "string"}}, "required": ["from"]}}
     tool = ToolDefinition(server_id="mail", name="fetch", raw={"name": "fetch", **raw})
     manifest = Manifest(servers=(ServerListing(server_id="mail", tools=(tool,)),))
-    for code in ("f(from_='me')", "f({'from': 'me'})", "f(**{'from': 'me'})"):
+    for code in ("await f(from_='me')", "await f({'from': 'me'})", "await f(**{'from': 'me'})"):
         shown = preview_code(f"from servers.mail import fetch as f\n{code}".encode(), manifest)
         assert (shown.calls[0].arguments, shown.findings) == ((("from", '"me"'),), ())
 
@@ -266,7 +324,7 @@ def test_code_that_does_not_parse_is_reported_as_the_run_would() -> None:
 
 
 def test_a_server_whose_tools_are_not_known_is_named() -> None:
-    code = "import servers.gone\nfrom client.mcp_client import call_tool\ncall_tool(server_id='gone', name='x')"
+    code = "import servers.gone\nfrom client.mcp_client import call_tool\nawait call_tool(server_id='gone', name='x')"
     shown = preview(code, missing=("gone",))
     assert [(one.kind, "could not be listed" in one.message) for one in shown.findings] == [("Unreachable", True)] * 2
 
@@ -308,7 +366,7 @@ def test_code_that_cannot_be_read_at_all_is_one_sentence(code: bytes) -> None:
 def test_lists_are_bounded_and_say_what_they_leave_out() -> None:
     shown = preview("import servers.git as g\n" + "g.git_status(repo_path=1)\n" * 1100)
     assert (len(shown.calls), shown.left_out) == (1000, 100)
-    assert len(shown.findings) == 201
+    assert len(shown.findings) == 201 + 51  # calls that are checked, calls that nobody awaits
     assert preview("x = [" + "1," * 300_000 + "]").not_read
 
 

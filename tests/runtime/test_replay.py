@@ -291,6 +291,11 @@ async def test_refused_calls_are_decided_again_under_the_rules_of_the_configurat
     report = await replay(past["refused"], policy=await policy_file(tmp_path, ""))
     assert report.same, report.to_json()
     assert [(one.before, one.after) for one in report.decisions or ()] == [("deny", "deny")]
+    for played in (report, await replay(past["refused"])):
+        then, now = past["refused"].result["failed_calls"], played.envelope["result"]
+        assert isinstance(now, dict)
+        assert then == now["failed_calls"]
+        assert played.same, played.to_json()
 
 
 async def test_no_secret_and_no_note_of_an_approval_is_in_a_recording(past: Past) -> None:

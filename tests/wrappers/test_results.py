@@ -57,6 +57,16 @@ def test_a_failure_has_the_normalized_shape() -> None:
     assert (result.isError, result.text, result.structuredContent) == (True, "boom", None)
 
 
+@every_row("ask", ["ok", "error", "isError"])
+def test_what_the_server_said_of_a_failure_is_read_once_it_is_known(ask: str) -> None:
+    for result in (failed(raw={"content": [{"type": "text", "text": "boom"}], "isError": True}), failed()):
+        assert getattr(result, ask) is not None
+        assert (result.text, len(result.content)) == (("boom", 1) if result.raw else ("", 0))
+    asked = failed()
+    assert asked["ok"] is False
+    assert asked["text"] == ""
+
+
 @pytest.mark.req("H-045")
 def test_the_guides_reads_work() -> None:
     rows = text("json_text", '[{"n": 1}, {"n": 2}]')
@@ -162,6 +172,11 @@ def test_unknown_attributes_are_named() -> None:
         pytest.param(lambda result: result == [], id="comparison"),
         pytest.param(lambda result: result.splitlines(), id="a method of the data"),
         pytest.param(lambda result: result.items(), id="items"),
+        pytest.param(lambda result: result.text, id="text of a call that nobody asked about"),
+        pytest.param(lambda result: result.content, id="content of a call that nobody asked about"),
+        pytest.param(lambda result: result["content"], id="content by key"),
+        pytest.param(lambda result: result.get("text", ""), id="text by get"),
+        pytest.param(lambda result: result.structuredContent or result.content, id="the guide's sample"),
         pytest.param(lambda result: result.__moonpool_json__(), id="as a result"),
     ],
 )

@@ -1,8 +1,8 @@
 """The one-line JSON record in which every execution ends (runtime contract, H-018 to H-034).
 
 `Envelope.to_json` gives the guide's telemetry envelope. Only `result` may be large: everything else together stays
-below 2 KiB (H-025). Additive members of `result`: `stdout`, `stderr`, `exit_code`, `displays` (X-07); of
-`result.metrics`: counts and bytes.
+below 2 KiB (H-025). Additive members of `result`: `note`, `failed_calls` (both only where there is something to say),
+`stdout`, `stderr`, `exit_code`, `displays` (X-07); of `result.metrics`: counts and bytes.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class Envelope:
     approval_state: ApprovalState = ApprovalState.NOT_REQUIRED
     data: JsonValue = None
     error: ExecutionError | None = None
+    note: str = ""  # why `data` is null although the code ended in an expression
+    failed_calls: JsonObject | None = None  # see `runtime.failed_calls`; None: none failed
     metrics: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     extras: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # stdout, stderr, exit_code, displays
 
@@ -56,6 +58,10 @@ class Envelope:
         head: JsonObject = {"ok": True, "data": self.data}
         if self.error is not None:
             head = {"ok": False, "error": self.error.to_json()}
+        if self.note:
+            head["note"] = self.note
+        if self.failed_calls is not None:
+            head["failed_calls"] = self.failed_calls
         return {**head, "metrics": {"duration_ms": self.duration_ms, **self.metrics}, **self.extras}
 
     def to_json(self, *, extras: bool = True) -> JsonObject:

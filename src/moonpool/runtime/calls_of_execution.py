@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from moonpool.core.calls import CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
+from moonpool.runtime.failed_calls import FailedCalls
 from moonpool.runtime.guest_json import parse_arguments, reply_of
 from moonpool.runtime.report import internal_error
 from moonpool.sandboxes.base import SandboxClosedError
 from moonpool.sandboxes.messages import ToolResult
 from moonpool.sandboxes.shielding import finish
-from moonpool_wire.limits import CALL_BYTES_IN_FLIGHT_MAX, CALLS_IN_FLIGHT_MAX
+from moonpool_wire.limits import BLOB_BYTES_MAX_TO_GUEST, CALL_BYTES_IN_FLIGHT_MAX, CALLS_IN_FLIGHT_MAX
 
 if TYPE_CHECKING:
     from moonpool.sandboxes.base import Sandbox
-    from moonpool.sandboxes.messages import ToolCall
+    from moonpool.sandboxes.messages import CallRefused, ToolCall
 
 _PARSE_ON_LOOP_BYTES_MAX = 256 * 1024
 _encode = msgspec.json.Encoder().encode
@@ -71,8 +72,10 @@ class CallsOfExecution:
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._bytes = 0  # arguments of the calls in flight
         self._ids = RecentIds()
+        self._too_large: dict[int, str] = {}  # tools whose replies a sandbox does not take
         self.open = False
         self.duplicates = 0
+        self.failed = FailedCalls()
 
     async def settle(self) -> None:
         """Cancel what is under way, and wait for it."""
@@ -87,7 +90,12 @@ class CallsOfExecution:
         """The guest could not take the reply."""
         problem = "the tool's result is larger than a sandbox accepts; ask the tool for less"
         error = CallError(type=CallErrorType.OUTPUT_TOO_LARGE, message=problem)
+        self._note(self._too_large.pop(call_id, ""), error)
         self._answer(call_id, ToolCallOutcome(error=error))
+
+    def note_refused(self, message: CallRefused) -> None:
+        """The guest refused a call itself."""
+        self._note(_name(message), CallError(type=CallErrorType.VALIDATION_ERROR, message=message.message))
 
     def start(self, message: ToolCall, body: bytes) -> None:
         """Take up a call that came over the channel."""
@@ -95,6 +103,7 @@ class CallsOfExecution:
             self.duplicates += 1  # forged or replayed; answering twice could confuse an honest waiter
             return
         if (error := self._refusal(len(body))) is not None:
+            self._note(_name(message), error)
             self._refuse(message.id, error)
             return
         task = asyncio.create_task(self._call(message, body))
@@ -123,11 +132,21 @@ class CallsOfExecution:
 
     async def _call(self, message: ToolCall, body: bytes) -> None:
         try:
-            reply = _encode(reply_of(await self._outcome(message, body)))
+            outcome = await self._outcome(message, body)
+            reply = _encode(reply_of(outcome))
         except Exception as failure:  # noqa: BLE001  the last resort: the code waits for an answer
             error = CallError(type=CallErrorType.INTERNAL, message=internal_error(failure).message)
-            reply = _encode(reply_of(ToolCallOutcome(error=error)))
+            outcome = ToolCallOutcome(error=error)
+            reply = _encode(reply_of(outcome))
+        if outcome.error is not None:
+            self._note(_name(message), outcome.error)
+        elif len(reply) > BLOB_BYTES_MAX_TO_GUEST:
+            self._too_large[message.id] = _name(message)
         self._reply(message.id, reply)
+
+    def _note(self, tool: str, error: CallError) -> None:
+        if self.open:  # what code that is over still calls is no failure of this execution
+            self.failed.note(tool, error)
 
     async def _outcome(self, message: ToolCall, body: bytes) -> ToolCallOutcome:
         if len(body) > _PARSE_ON_LOOP_BYTES_MAX:
@@ -166,6 +185,10 @@ class CallsOfExecution:
 
     def _answer(self, call_id: int, outcome: ToolCallOutcome) -> None:
         self._reply(call_id, _encode(reply_of(outcome)))
+
+
+def _name(message: ToolCall | CallRefused) -> str:
+    return f"{message.server}.{message.tool}"
 
 
 async def _ended(tasks: list[asyncio.Task[None]]) -> None:

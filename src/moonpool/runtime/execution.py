@@ -20,6 +20,7 @@ from moonpool.runtime.deadline import Deadline
 from moonpool.runtime.execution_spec import ExecutionOutcome
 from moonpool.sandboxes.base import SandboxClosedError, Stream
 from moonpool.sandboxes.messages import (
+    CallRefused,
     Display,
     Done,
     Execute,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from moonpool.runtime.calls_of_execution import ToolCalls
     from moonpool.runtime.execution_spec import ExecutionSpec
+    from moonpool.runtime.failed_calls import FailedCalls
     from moonpool.runtime.output import StreamKeeper
     from moonpool.sandboxes.base import ExitOutcome, Sandbox
 
@@ -60,6 +62,11 @@ class Execution:
         self._grace: asyncio.TimerHandle | None = None
         self._again: asyncio.TimerHandle | None = None
         self.deadline = Deadline(spec.timeout_s, lambda: self.force_end("timeout"))
+
+    @property
+    def failed_calls(self) -> FailedCalls:
+        """The calls that failed so far."""
+        return self._calls.failed
 
     async def run(self) -> ExecutionOutcome:
         """Send the code and wait for the end. A cancelled wait kills the sandbox before it lets go."""
@@ -141,6 +148,8 @@ class Execution:
         """Act on one message."""
         if isinstance(message, ToolCall):
             self._calls.start(message, body)
+        elif isinstance(message, CallRefused):
+            self._calls.note_refused(message)
         elif isinstance(message, RecordedTape):
             self._take_tape(message, body)
         elif isinstance(message, Done):

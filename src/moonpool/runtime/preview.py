@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from moonpool.runtime.code_reader import ReadCode, WireNames
     from moonpool.runtime.tool_snapshot import ToolSnapshot
     from moonpool.wrappers.code_names import Miss
-    from moonpool.wrappers.code_reading import CallRead
+    from moonpool.wrappers.code_reading import CallRead, Remark
     from moonpool.wrappers.ir import ToolShape
 
     OpenReader = Callable[[NameIndex, WireNames], AbstractContextManager[ReadCode]]
@@ -50,6 +50,7 @@ SOURCE_BYTES_MAX: Final = 1_000_000
 _NEAR_NAMES_MAX: Final = 20
 _NAME_CHARS_MAX: Final = 200
 _CHECKED_CALLS_MAX: Final = 200
+_REMARKS_MAX: Final = 50
 CALLS_LISTED_MAX: Final = 1000
 KEPT_READ_MAX: Final = 50
 _TOO_LARGE: Final = (
@@ -110,7 +111,7 @@ class _Previewer:
         )
         self._within = ""
         self._calls: list[PreviewedCall] = []
-        self._checked = 0
+        self._checked = self._remarked = 0
         self._missing = frozenset(missing)
         self._checks = SchemaChecks()
         self._shapes: dict[tuple[str, str], ToolShape] = {}
@@ -178,6 +179,23 @@ class _Previewer:
         read.left_out += max(0, len(read.calls) - room)
         for item in read.uncertain:
             self._uncertain(item.line, item.text)
+        wrong = {one.line for one in self._findings if one.certainty is Certainty.ERROR and one.within == self._within}
+        for item in read.remarks:
+            if item.line not in wrong:  # what is wrong with a call is said with an example that is right
+                self._remark(item)
+
+    def _remark(self, item: Remark) -> None:
+        self._remarked += 1
+        path = clip(item.path, _NAME_CHARS_MAX)
+        if self._remarked > _REMARKS_MAX:
+            if self._remarked == _REMARKS_MAX + 1:
+                text = "from here on calls that are not awaited, or whose result nobody looks at, are not named"
+                self._find(item.line, Certainty.REMARK, "UnreadResult", text)
+        elif item.awaits:
+            text = f"nobody looks at what {path} returns, so a refused or failed call goes unnoticed; add .unwrap()"
+            self._find(item.line, Certainty.REMARK, "UnreadResult", text)
+        else:
+            self._error(item.line, "MissingAwait", f"{path} is async: write `await` before it, else nothing is called")
 
     def _miss(self, line: int, miss: Miss) -> None:
         if miss.is_action:

@@ -22,6 +22,7 @@ _VALUE_CHARS_MAX: Final = 60
 class Certainty(StrEnum):
     ERROR = "error"  # the call or import would be refused
     UNCERTAIN = "uncertain"  # only the run shows
+    REMARK = "remark"  # nothing is refused, but a failure would go unnoticed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,7 +129,7 @@ def _signal_name(number: int) -> str:
 
 
 def data_of(outcome: ExecutionOutcome, spec: ExecutionSpec, stdout: StreamKeeper) -> JsonValue | ExecutionError:
-    """The value handed over: `result`, else the last line of stdout if it is JSON (H-029), else None."""
+    """The value handed over (H-029): `result`, the last line of stdout if it is JSON, the last expression, or None."""
     if outcome.done is None:
         return None
     if outcome.done.has_result:
@@ -139,13 +139,13 @@ def data_of(outcome: ExecutionOutcome, spec: ExecutionSpec, stdout: StreamKeeper
             return parse_result(outcome.result)
         except (ValueError, RecursionError) as error:
             return ExecutionError(type="ProtocolViolation", message=f"the result is not usable JSON: {error}")
-    line = stdout.last_line()
-    if line is None or len(line) > spec.result_bytes_max:
-        return None
-    try:
-        return parse_result(line)
-    except (ValueError, RecursionError):
-        return None  # an ordinary line of text
+    for text in (stdout.last_line(), outcome.result if outcome.done.has_last else None):
+        if text is not None and len(text) <= spec.result_bytes_max:
+            try:
+                return parse_result(text)
+            except (ValueError, RecursionError):
+                pass  # an ordinary line of text, or not what the kernel writes
+    return None
 
 
 def too_large(size: int, limit: int) -> ExecutionError:

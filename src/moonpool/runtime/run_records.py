@@ -8,15 +8,18 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import moonpool
 from moonpool.broker.recording import refused_record
 from moonpool.core.audit_records import ExecutionEndRecord, ExecutionStartRecord, time_stamp
+from moonpool.core.calls import ApprovalState
 from moonpool.core.envelope import Envelope
 from moonpool.core.json import digest_bytes, digest_json
 from moonpool.core.token_figures import TokenFigures
+from moonpool.runtime.failed_calls import FailedCalls
 
 if TYPE_CHECKING:
     from moonpool.broker.context import CallContext
@@ -41,6 +44,7 @@ class RunRecords:
         self.image = f"{image.name}@{image.digest}"
         self.tally: Counter[str] = Counter()  # of what was redacted in the result
         self.context: CallContext | None = None  # once there is one: its counts go into the envelope
+        self.failed_calls = FailedCalls()  # the execution's, once there is one
         self._code_began = self._code_ended = 0.0
         self.restart_clock()
 
@@ -61,6 +65,7 @@ class RunRecords:
         *,
         error: ExecutionError | None,
         data: JsonValue = None,
+        note: str = "",
         extras: dict[str, JsonValue] | None = None,
         metrics: dict[str, JsonValue] | None = None,
         tokens: TokenFigures,
@@ -75,12 +80,19 @@ class RunRecords:
         if context is not None and context.task_ids:
             calls["task_ids"] = list(context.task_ids)
         metrics = {**calls, **(metrics or {}), "tokens": tokens.to_json()}
-        return self._envelope(data=data, error=error, metrics=metrics, extras=extras)
+        envelope = self._envelope(data=data, error=error, metrics=metrics, extras=extras)
+        failed = self.failed_calls.to_json(self._blanked) if self.failed_calls.count else None
+        return replace(envelope, note=note, failed_calls=failed)
+
+    def _blanked(self, text: str) -> str:
+        return self._runtime.redactor.text(text, Counter())
 
     def envelope_of_failure(self, error: ExecutionError) -> Envelope:
         """For a run in which Moonpool failed: nothing stands in it but what is made here."""
         calls = self.context.calls if self.context else 0
-        return self._envelope(error=error, metrics={"tool_calls": calls, "tokens": TokenFigures().to_json()})
+        envelope = self._envelope(error=error, metrics={"tool_calls": calls, "tokens": TokenFigures().to_json()})
+        count = self.failed_calls.count
+        return replace(envelope, failed_calls={"count": count, "first": []} if count else None)
 
     def _envelope(
         self,
@@ -99,7 +111,7 @@ class RunRecords:
             input_digest=self.code_digest,
             sandbox_image=self.image,
             duration_ms=round((asyncio.get_running_loop().time() - self._started) * 1000),
-            **({"approval_state": context.approval_state} if context else {}),
+            approval_state=context.approval_state if context else ApprovalState.NOT_REQUIRED,
             data=data,
             error=error,
             metrics=metrics,

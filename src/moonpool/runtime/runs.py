@@ -203,6 +203,7 @@ class Run:
         room = self._runtime.artifacts.of_run(self.run_id, self._records.session_id)
         keepers = {stream: self._keeper(stream, room) for stream in Stream}
         execution = self._execution = Execution(sandbox, spec, self, keepers)
+        self._records.failed_calls = execution.failed_calls
         context = self._records.context = self._ticket.make_context(
             RunFacts(
                 run_id=self.run_id,
@@ -335,6 +336,7 @@ class Run:
         """Make the envelope once the start is on record, and record the end."""
         await recorded
         data: JsonValue = None
+        note = ""
         error = report.error_of(outcome, spec, self._watch.problem if self._watch is not None else "")
         if error is None:
             found = report.data_of(outcome, spec, keepers[Stream.STDOUT])
@@ -342,6 +344,8 @@ class Run:
         redactor, tally = self._runtime.redactor, self._records.tally
         if error is None:
             data = redactor.json(data, tally)
+            if data is None and outcome.done is not None:
+                note = printable(storable(redactor.text(outcome.done.note, tally)))
         else:
             kind, message = (redactor.text(text, tally) for text in (error.type, error.message))
             error = ExecutionError(type=kind, message=message, retryable=error.retryable)
@@ -356,6 +360,7 @@ class Run:
             return self._records.envelope(
                 data=data,
                 error=error,
+                note=note,
                 extras={
                     **({"plan": plan_json(plan, blanked)} if plan is not None else {}),
                     "stdout": keepers[Stream.STDOUT].text(),

@@ -47,6 +47,14 @@ class ToolCall(msgspec.Struct, frozen=True, tag_field="t", tag="tool_call"):
     line: Annotated[int, Meta(ge=0, le=2**31)] = 0  # of the code, for who approves the call
 
 
+class CallRefused(msgspec.Struct, frozen=True, tag_field="t", tag="call_refused"):
+    """Code called a tool with arguments that cannot be sent; it has got its error already."""
+
+    server: Name
+    tool: Name
+    message: Text
+
+
 class Display(msgspec.Struct, frozen=True, tag_field="t", tag="display"):
     """A rich representation. Body: its bytes."""
 
@@ -68,13 +76,18 @@ class GuestError(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True, tag_field="t", tag="done"):
-    """The execution `run` has ended. Body: the result when `has_result`."""
+    """The execution `run` has ended. Body: the result when `has_result`, the last expression's value when `has_last`.
+
+    `note`: why there is no such value although the code ends in an expression.
+    """
 
     run: ShortText
     status: Literal["ok", "error", "exit", "interrupted"]
     exit_code: Annotated[int, Meta(ge=0, le=255)] = 0
     error: GuestError | None = None
     has_result: bool = False
+    has_last: bool = False
+    note: Annotated[str, Meta(max_length=1024)] = ""
 
 
 class RecordedTape(msgspec.Struct, frozen=True, tag_field="t", tag="tape"):
@@ -129,7 +142,7 @@ class FileFailed(msgspec.Struct, frozen=True, tag_field="t", tag="file_failed"):
 
 
 FileAnswer = FileOpened | FileTaken | FileData | FileEntries | FileDone | FileFailed
-GuestMessage = Ready | Failed | ToolCall | Display | Output | Done | RecordedTape | FileAnswer
+GuestMessage = Ready | Failed | ToolCall | CallRefused | Display | Output | Done | RecordedTape | FileAnswer
 
 
 class Execute(msgspec.Struct, frozen=True, tag_field="t", tag="execute"):
@@ -291,6 +304,7 @@ def decode_host(head: bytes) -> HostMessage:
 
 
 __all__ = [
+    "CallRefused",
     "Close",
     "Display",
     "Done",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from moonpool.wrappers.code_arguments import Arguments
 from moonpool.wrappers.code_names import Miss, NameIndex
-from moonpool.wrappers.code_reading import CallRead, CodeRead, ImportRead, MissRead, Uncertainty
+from moonpool.wrappers.code_reading import CallRead, CodeRead, ImportRead, MissRead, Remark, Uncertainty
 from moonpool.wrappers.names import ServerNames, ToolNames, TreeNames
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def code_json(read: CodeRead) -> JsonObject:
             for one in read.misses
         ],
         "uncertain": [[one.line, one.text] for one in read.uncertain],
+        "remarks": [[one.line, one.path, one.awaits] for one in read.remarks],
         "kept": dict(read.kept),
         "left_out": read.left_out,
     }
@@ -86,6 +87,7 @@ def read_code_json(members: Any) -> CodeRead:
             for line, path, name, server_id, unreachable, is_action in members["misses"]
         ],
         uncertain=[Uncertainty(*one) for one in members["uncertain"]],
+        remarks=[Remark(line, path, awaits=awaits) for line, path, awaits in members["remarks"]],
         kept=members["kept"],
         left_out=members["left_out"],
     )

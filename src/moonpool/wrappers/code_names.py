@@ -43,6 +43,12 @@ class Target:
     path: str  # as code writes it in full
     server_id: str = ""
     tool: str = ""
+    is_async: bool = False  # of what calls a tool: it is to be awaited
+
+    @property
+    def raises(self) -> bool:
+        """Whether a call that fails raises, and does not return a failed result."""
+        return self.kind is Kind.RUN or self.path.rpartition(".")[2] in {"run_tool", "run_tool_sync"}
 
     @property
     def is_called(self) -> bool:
@@ -108,7 +114,7 @@ class NameIndex:
             case Kind.ROOT:
                 return self._server(path, name)
             case Kind.CLIENT:
-                return Target(Kind.GENERIC, path) if name in _GENERIC else None
+                return Target(Kind.GENERIC, path, is_async=not name.endswith("_sync")) if name in _GENERIC else None
             case Kind.SERVER:
                 return self._tool(at, path, name)
             case Kind.TOOL:
@@ -144,19 +150,19 @@ class NameIndex:
         server = self._servers[module]
         tool = (server.functions if tree == "servers" else server.modules).get(name)
         if tool is not None:
-            return Target(Kind.TOOL, path, at.server_id, tool.tool)
+            return Target(Kind.TOOL, path, at.server_id, tool.tool, is_async=name != tool.sync_function)
         return None if name.startswith("__") else Miss(path, name, at.server_id)
 
     def _member(self, at: Target, path: str, name: str) -> Target | None:
         record = Target(Kind.RECORD, path, at.server_id, at.tool)
         if at.path.startswith("mcptools."):
             if name in {"run", "run_async"}:
-                return Target(Kind.RUN, path, at.server_id, at.tool)
+                return Target(Kind.RUN, path, at.server_id, at.tool, is_async=name == "run_async")
             return record if name == "Params" else None
         functions = self._servers[at.path.split(".")[1]].functions
         tool = functions.get(name)
         if tool is not None and tool.tool == at.tool:
-            return Target(Kind.TOOL, path, at.server_id, at.tool)
+            return Target(Kind.TOOL, path, at.server_id, at.tool, is_async=name != tool.sync_function)
         return record if name.endswith("Input") else None
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from moonpool.wrappers.code_arguments import Arguments
 from moonpool.wrappers.code_meanings import Ambiguous, Meanings, is_importer, literal
 from moonpool.wrappers.code_names import Kind, Miss, NameIndex, Target
-from moonpool.wrappers.code_scopes import TooManyNodesError, survey
+from moonpool.wrappers.code_scopes import LAST, TooManyNodesError, survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 NODE_COUNT_MAX: Final = 200_000
 ITEM_COUNT_MAX: Final = 1000
+RESULT: Final = "result"
 _PARSE_ERRORS: Final = (SyntaxError, ValueError)
 _Item = TypeVar("_Item")
 
@@ -65,6 +66,15 @@ class Uncertainty:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A call that is certainly not awaited, or whose result is never looked at."""
+
+    line: int
+    path: str  # what is called
+    awaits: bool  # False: it is not awaited
+
+
 @dataclass(slots=True)
 class CodeRead:
     """Everything that was read, in the order of lines."""
@@ -73,6 +83,7 @@ class CodeRead:
     calls: list[CallRead] = field(default_factory=list[CallRead])
     misses: list[MissRead] = field(default_factory=list[MissRead])
     uncertain: list[Uncertainty] = field(default_factory=list[Uncertainty])
+    remarks: list[Remark] = field(default_factory=list[Remark])
     kept: dict[str, int] = field(default_factory=dict[str, int])  # modules of the library, with a line that uses each
     left_out: int = 0  # items beyond `ITEM_COUNT_MAX` of a kind
 
@@ -125,6 +136,7 @@ class _Reader:
     def __init__(self, found: Survey, index: NameIndex, wire_names: Callable[[str, str], Mapping[str, str]]) -> None:
         self._found, self._index, self._wire_names = found, index, wire_names
         self._meanings = Meanings(index)
+        self._loads: dict[tuple[int, str], list[int]] | None = None
         self._read = CodeRead(kept=self._meanings.kept)
 
     def read(self) -> CodeRead:
@@ -138,6 +150,7 @@ class _Reader:
         read = self._read
         read.misses = _distinct(read.misses)
         read.uncertain = sorted(_distinct(read.uncertain), key=lambda one: one.line)
+        del read.remarks[ITEM_COUNT_MAX:]
         for items in (read.imports, read.calls, read.misses, read.uncertain):
             read.left_out += max(0, len(items) - ITEM_COUNT_MAX)
             del items[ITEM_COUNT_MAX:]
@@ -189,10 +202,37 @@ class _Reader:
         elif not meaning.is_called:
             return
         elif meaning.kind is Kind.GENERIC:
+            self._remark(node, meaning, scope)
             self._generic_call(node, meaning)
         else:
+            self._remark(node, meaning, scope)
             arguments = self._arguments(node, meaning, scope)
             self._read.calls.append(CallRead(node.lineno, meaning.path, meaning.server_id, meaning.tool, arguments))
+
+    def _remark(self, node: ast.Call, meaning: Target, scope: Scope) -> None:
+        """Say what certainly becomes of the call: nothing, or nobody looks at its result."""
+        found, key = self._found, id(node)
+        name = found.named.get(key)
+        uses = [] if name in {None, LAST} else self._uses(str(name), scope)
+        gathered = key in found.gathered
+        if meaning.is_async and not gathered and key not in found.awaited:
+            is_named = name not in {None, LAST} and all(one in found.consumed for one in uses)
+            if is_named or key in found.dropped or key in found.consumed:
+                self._read.remarks.append(Remark(node.lineno, meaning.path, awaits=False))
+        elif name != LAST and not meaning.raises and not uses and (name or gathered or key in found.dropped):
+            is_result = name == RESULT and (found_in := scope.find(name)) is not None and found_in[0].parent is None
+            if not is_result:
+                self._read.remarks.append(Remark(node.lineno, meaning.path, awaits=True))
+
+    def _uses(self, name: str, scope: Scope) -> list[int]:
+        """Ids of the places at which the variable that `scope` knows as `name` is read."""
+        if self._loads is None:
+            self._loads = {}
+            for node, where in self._found.names:
+                if isinstance(node, ast.Name) and (bound := where.find(node.id)) is not None:
+                    self._loads.setdefault((id(bound[0]), node.id), []).append(id(node))
+        bound = scope.find(name)
+        return [] if bound is None else self._loads.get((id(bound[0]), name), [])
 
     def _look_up(self, node: ast.Call, scope: Scope) -> None:
         """Names that are looked up by text: findings when they miss or are computed."""

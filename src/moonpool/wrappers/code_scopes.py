@@ -15,6 +15,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+LAST: Final = "<last>"
+"""In `Survey.named`: the code's last expression."""
+_READERS: Final = frozenset(("len", "list", "tuple", "dict", "set", "sorted", "sum", "min", "max", "any", "all", "str",
+                             "int", "float", "bool", "print", "enumerate", "zip", "iter", "isinstance"))  # fmt: skip
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -68,6 +72,11 @@ class Survey:
     imports: list[ast.Import | ast.ImportFrom] = field(default_factory=list[ast.Import | ast.ImportFrom])
     inner: set[int] = field(default_factory=set[int])  # ids of expressions that are part of a longer dotted name
     used: set[int] = field(default_factory=set[int])  # ids of names that are called or only given another name
+    awaited: set[int] = field(default_factory=set[int])  # ids of expressions that are awaited
+    dropped: set[int] = field(default_factory=set[int])  # ids of expressions whose value goes nowhere
+    gathered: set[int] = field(default_factory=set[int])  # ids of what is awaited by a `gather` whose value is dropped
+    consumed: set[int] = field(default_factory=set[int])  # ids of expressions whose value is looked into there
+    named: dict[int, str] = field(default_factory=dict[int, str])  # ids of expressions that are given a name
     node_count: int = 0
 
 
@@ -78,6 +87,9 @@ class TooManyNodesError(Exception):
 def survey(tree: ast.Module, *, node_count_max: int) -> Survey:
     """Walk the whole tree once. Raises TooManyNodesError."""
     found, module = Survey(), Scope()
+    if tree.body and isinstance(last := tree.body[-1], ast.Expr):
+        value = _awaited_value(last.value)
+        found.named.update((id(one), LAST) for one in (value, *_gathered(value)))  # it is the execution's result
     waiting: list[tuple[ast.AST, Scope]] = [(tree, module)]
     while waiting:
         node, scope = waiting.pop()
@@ -85,8 +97,50 @@ def survey(tree: ast.Module, *, node_count_max: int) -> Survey:
         if found.node_count > node_count_max:
             raise TooManyNodesError
         _note(node, scope, found)
+        _note_use(node, found)
         waiting += _children(node, scope, module)
     return found
+
+
+def _note_use(node: ast.AST, found: Survey) -> None:
+    """What `node` does with the values of the expressions in it."""
+    match node:
+        case ast.Await(value=value):
+            found.awaited.add(id(value))
+        case ast.Expr(value=value):
+            value = _awaited_value(value)
+            found.dropped.add(id(value))
+            found.gathered.update(map(id, _gathered(value)))
+        case (
+            ast.Assign(targets=[ast.Name(id=name)], value=value)
+            | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+        ):
+            found.named[id(_awaited_value(value))] = name
+        case ast.Attribute(value=value) | ast.Subscript(value=value) | ast.FormattedValue(value=value):
+            found.consumed.add(id(value))
+        case ast.For(iter=value) | ast.comprehension(iter=value) | ast.If(test=value) | ast.While(test=value):
+            found.consumed.add(id(value))
+        case ast.Compare(left=left, comparators=right):
+            found.consumed.update(id(one) for one in (left, *right))
+        case ast.BinOp(left=left, right=right):
+            found.consumed.update((id(left), id(right)))
+        case ast.UnaryOp(operand=value):
+            found.consumed.add(id(value))
+        case ast.Call(func=ast.Name(id=name), args=args) if name in _READERS:
+            found.consumed.update(map(id, args))
+        case _:
+            pass
+
+
+def _awaited_value(node: ast.expr) -> ast.expr:
+    """What stands behind an `await`."""
+    return node.value if isinstance(node, ast.Await) else node
+
+
+def _gathered(node: ast.expr) -> list[ast.expr]:
+    """The calls in `asyncio.gather(a(), b())`."""
+    gathers = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "gather"
+    return node.args if gathers and isinstance(node, ast.Call) else []
 
 
 def _note(node: ast.AST, scope: Scope, found: Survey) -> None:

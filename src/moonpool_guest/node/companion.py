@@ -217,6 +217,8 @@ class NodeCompanion(companion.Companion):
             head, body = await link.receive()
             if head.get("t") == "call":
                 self._begin_call(link, head, body)
+            elif head.get("t") == "refused":
+                toolcalls.tell_refused(*(str(head.get(name)) for name in ("server", "tool", "message")))
             elif head.get("t") == "done" and head.get("run") == self._number:
                 return _outcome(head, body, result_bytes_max)
 
@@ -247,6 +249,10 @@ def _outcome(head: "dict[str, Any]", body: bytes, result_bytes_max: int) -> Outc
         outcome.fail(str(said.get("type")), str(said.get("message")), retryable=said.get("retryable") is True)
     elif head.get("has_result") is True:
         outcome.result = body
+    elif head.get("has_last") is True:
+        outcome.last = body
+    elif isinstance(note := head.get("note"), str):
+        outcome.remark(note)
     outcome.exit_code = exit_code & 0xFF
     return outcome
 

@@ -8,9 +8,11 @@
  * INVARIANT: exactly one `done` for each `execute`. Every way out leads to `_finish`, which forgets the execution.
  */
 
+const { EventEmitter } = require('node:events');
+const { isPromise } = require('node:util').types;
 const { describe, show } = require('./errors.cjs');
 const { ResultSlot, declaredResult, shareNames } = require('./globals.cjs');
-const { NotSerializableError, encode } = require('./handoff.cjs');
+const { NotSerializableError, TooLargeError, encode } = require('./handoff.cjs');
 const interrupts = require('./interrupts.cjs');
 const leftovers = require('./leftovers.cjs');
 const { Folder, loadModule, loadScript } = require('./modules.cjs');
@@ -24,6 +26,11 @@ const NEVER_SETTLED = 'the code waits for something that never comes (unsettled 
 const NEVER_LOADED =
   'an import never ends: its file waits for something that never comes, or an execution was interrupted while it was ' +
   'loaded; import it under another name, such as "./file.mjs?2"';
+const LAST = 'the last expression';
+const RETURN_LESS = 'return a summary, or write the data to a file in /workspace';
+const CALL_ERROR = Symbol.for('moonpool.error');
+const { getPromiseDetails, constants } = interrupts.internal('internal/test/binding', 'internalBinding')?.('util') ?? {};
+const FULFILLED = constants?.kFulfilled ?? 1;
 const NAME_OF_FILE = /^[\w.-]+\.(?:[mc]?[jt]s)$/;
 
 class Executor {
@@ -188,9 +195,7 @@ class Executor {
     leftovers.cancelSince(run.started);
     if (run.end.status !== 'interrupted') this._tellExit(run, 1);
     this._keepNames(run);
-    let body;
-    if (run.end.error === null) body = this._encodeResult(run);
-    this._finish(run, run.end, body);
+    this._finish(run);
   }
 
   _finishNormally(run) {
@@ -201,9 +206,7 @@ class Executor {
     }
     run.end ??= process.exitCode ? exited(process.exitCode) : { status: 'ok', exit_code: 0, error: null };
     this._keepNames(run);
-    let body;
-    if (run.end.error === null) body = this._encodeResult(run);
-    this._finish(run, run.end, body);
+    this._finish(run);
   }
 
   /** Let the code's `exit` listeners run, once, as at the end of a process. */
@@ -241,25 +244,63 @@ class Executor {
     }
   }
 
-  _finish(run, end, body) {
+  /** What is handed over of the last expression, as members of `done`. INVARIANT: the execution does not fail by it. */
+  _encodeLast(run) {
+    try {
+      const value = settled(run.loaded?.scope?.last);
+      const text = isHandle(value) ? undefined : encode(value, LAST, run.resultBytesMax);
+      if (text === undefined) return {};
+      if (byteLength(text) <= run.resultBytesMax) return { last: text, has_last: true };
+      throw new TooLargeError();
+    } catch (error) {
+      return { note: `nothing is returned: ${whyNot(error, run.resultBytesMax)}` };
+    }
+  }
+
+  _finish(run) {
+    const body = run.end.error === null ? this._encodeResult(run) : undefined;
+    const { last, ...told } = run.end.error === null && body === undefined ? this._encodeLast(run) : {};
     if (run.rehearse) this._result.clear();
     process.exitCode = undefined;
     this._run = null;
     this.calls.close(run.cut);
     this.link.keepAlive(true);
-    this.link.send({ t: 'done', run: run.number, has_result: body !== undefined, ...end }, body);
+    this.link.send({ t: 'done', run: run.number, has_result: body !== undefined, ...told, ...run.end }, body ?? last);
   }
 }
 
 class ResultTooLargeError extends Error {
   constructor(size, most) {
-    const sizes = [size, most].map((bytes) => bytes.toLocaleString('en-US'));
-    super(
-      `result is ${sizes[0]} bytes of JSON, but at most ${sizes[1]} may be handed over; ` +
-        'return a summary, or write the data to a file in /workspace',
-    );
+    super(`result is ${shown(size)} bytes of JSON, but at most ${shown(most)} may be handed over; ${RETURN_LESS}`);
     this.name = 'OutputTooLarge';
   }
+}
+
+const shown = (bytes) => bytes.toLocaleString('en-US');
+
+/** Why the last expression's value is not handed over, whatever was thrown by it. */
+function whyNot(error, most) {
+  try {
+    if (error instanceof TooLargeError) return `${LAST} is more than ${shown(most)} bytes of JSON; ${RETURN_LESS}`;
+    const { type, message } = describe(error);
+    if (error instanceof NotSerializableError) return message;
+    if (typeof error?.[CALL_ERROR] === 'function') return `${LAST} is the result of a tool call that failed (${type})`;
+    return `${LAST} cannot be made JSON (${message || type})`;
+  } catch {
+    return `${LAST} cannot be made JSON`;
+  }
+}
+
+/** What `setTimeout`, `process.on` and their like return: nobody means to hand that over. */
+function isHandle(value) {
+  return value instanceof EventEmitter || (typeof value === 'object' && typeof value?.hasRef === 'function');
+}
+
+/** What a promise was fulfilled with, if it was: at the end of the code nothing is waited for any more. */
+function settled(value) {
+  if (!isPromise(value) || getPromiseDetails === undefined) return value;
+  const [state, outcome] = getPromiseDetails(value);
+  return state === FULFILLED ? outcome : value;
 }
 
 /** The outcome of `process.exit(code)` or of `process.exitCode` at the end. */

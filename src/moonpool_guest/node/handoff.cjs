@@ -1,7 +1,7 @@
 'use strict';
 /*
- * Turns the value that code left in `result`, or the arguments of a tool call, into JSON, or says in one sentence why
- * it cannot.
+ * Turns the value that code left in `result`, or of its last expression, or the arguments of a tool call, into JSON, or
+ * says in one sentence why it cannot.
  *
  * What JSON holds goes through, dates become ISO 8601, `toJSON` is honoured, `undefined` is left out or null as
  * JSON.stringify has it. NaN, infinities, BigInts, functions, symbols, Maps, Sets, bytes, promises, errors, cycles and
@@ -19,14 +19,28 @@ const DEPTH_MAX = 60; // the host refuses JSON deeper than 64
 const PLAIN_NAME = /^[A-Za-z_$][\w$]*$/;
 
 class NotSerializableError extends Error {}
+class TooLargeError extends Error {}
 
-/** JSON text of `value`, or undefined for undefined. `root` names the value in messages. */
-function encode(value, root) {
-  const plain = toPlain(value, { key: root, above: null }, 0, []);
-  return plain === undefined ? undefined : stringify(plain);
+let left = Infinity; // bytes that the value under way may still have
+
+/**
+ * JSON text of `value`, or undefined for undefined. `root` names the value in messages. Throws TooLargeError as soon as
+ * it is certain that there are more than `room` bytes.
+ */
+function encode(value, root, room = Infinity) {
+  const before = left; // of a value whose `toJSON` calls a tool
+  left = room;
+  try {
+    const plain = toPlain(value, { key: root, above: null }, 0, []);
+    return plain === undefined ? undefined : stringify(plain);
+  } finally {
+    left = before;
+  }
 }
 
 function toPlain(value, place, depth, around) {
+  left -= typeof value === 'string' ? value.length : 1; // at least
+  if (left < 0) throw new TooLargeError();
   switch (typeof value) {
     case 'undefined':
     case 'boolean':
@@ -121,4 +135,4 @@ function article(name) {
   return `${/^[aeiou]/i.test(name) ? 'an' : 'a'} ${name}`;
 }
 
-module.exports = { NotSerializableError, encode };
+module.exports = { NotSerializableError, TooLargeError, encode };

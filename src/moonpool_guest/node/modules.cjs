@@ -37,9 +37,10 @@ class Folder {
 
 /** Compile and link a module. Returns `{scope, evaluate}`. */
 async function loadModule(program, place) {
-  const source = program.names === null ? program.text : `${program.text}\n;export ${scopeFunction(program)}`;
-  const module = new SourceTextModule(source, {
+  const suffix = program.names === null ? '' : `\n;export ${scopeFunction(program)}`;
+  const module = compiled(program, (text, shift) => new SourceTextModule(text + suffix, {
     identifier: place.url,
+    columnOffset: -shift,
     importModuleDynamically: (specifier, _, attributes) => place.importing(specifier, { with: attributes }),
     initializeImportMeta(meta) {
       meta.dirname = place.folder;
@@ -48,7 +49,7 @@ async function loadModule(program, place) {
       meta.main = true;
       meta.resolve = (specifier) => resolve(specifier, place);
     },
-  });
+  }));
   let failure = null; // Node wraps what a linker throws in some versions
   try {
     await module.link(async (specifier, _, extra) => {
@@ -64,6 +65,16 @@ async function loadModule(program, place) {
   }
   const scope = program.names === null ? null : module.namespace[program.scopeName];
   return { scope, evaluate: module.evaluate.bind(module) };
+}
+
+/** An error that V8 finds shows the code's own line. */
+function compiled(program, compile) {
+  try {
+    return compile(program.text, program.shift);
+  } catch (error) {
+    if (program.text === program.plain) throw error;
+    return compile(program.plain, 0);
+  }
 }
 
 function mirror(namespace, specifier) {
@@ -91,11 +102,11 @@ function loadScript(program, place) {
   const prefix = program.names === null ? '' : `${program.strict ? '"use strict";' : ''}${KEEP}(${program.scopeName});`;
   const suffix = program.names === null ? '' : `\n;${scopeFunction({ ...program, names })}`;
   const parameters = ['exports', 'require', 'module', '__filename', '__dirname', KEEP];
-  const run = compileFunction(prefix + program.text + suffix, parameters, {
+  const run = compiled(program, (text, shift) => compileFunction(prefix + text + suffix, parameters, {
     filename: place.filename,
-    columnOffset: -prefix.length,
+    columnOffset: -prefix.length - shift,
     importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
-  });
+  }));
   const module = new nodeModule(place.filename, null);
   module.filename = place.filename;
   module.paths = nodeModule._nodeModulePaths(place.folder);

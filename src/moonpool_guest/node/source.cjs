@@ -4,25 +4,27 @@
  *
  * Code is a module if it uses `import`, `export`, `import.meta` or top-level `await`; otherwise it is a script with
  * `require`, as in Node. It runs as it is. Behind its end, so that no line moves, stands one function through which
- * later executions reach the names that it declared.
+ * later executions reach the names that it declared. The same function takes the value of the code's last expression.
  */
 
 const acorn = require('internal/deps/acorn/acorn/dist/acorn');
 const { stripTypes } = require('./typescript.cjs');
 
 const OPTIONS = { ecmaVersion: 'latest', allowHashBang: true };
+const LEFT_OUT = new Set(['FunctionDeclaration', 'EmptyStatement']); // which do nothing where they stand
+const ASSIGNMENTS = new Set(['AssignmentExpression', 'UpdateExpression']);
 const FUNCTIONS = new Set(['FunctionDeclaration', 'FunctionExpression', 'ArrowFunctionExpression']);
 
 /**
- * A program: `{kind: 'module' | 'script', text, names, scopeName, strict}`. `names` is null where the code cannot be
- * read here and is left to V8, whose error is the better one.
+ * A program: `{kind: 'module' | 'script', text, plain, shift, names, scopeName, strict}`. `plain` is the text without what
+ * was put in. `names` is null where the code cannot be read here and is left to V8, whose error is the better one.
  */
 function prepare(text) {
   const code = text.startsWith('\uFEFF') ? text.slice(1) : text;
   const program = read(code);
   if (program !== null) return program;
   const stripped = stripTypes(code);
-  return (stripped === null ? null : read(stripped)) ?? { kind: guessKind(code), text: code, names: null };
+  return (stripped === null ? null : read(stripped)) ?? { kind: guessKind(code), text: code, plain: code, shift: 0, names: null };
 }
 
 function read(code) {
@@ -51,7 +53,25 @@ function finish(kind, code, tree, names) {
   let scopeName = '__moonpool_scope';
   while (code.includes(scopeName)) scopeName += '_';
   const strict = tree.body[0]?.directive === 'use strict';
-  return { kind, text: kind === 'module' ? code : code.replace(/^#!/, '//'), names, scopeName, strict };
+  const text = kind === 'module' ? code : code.replace(/^#!/, '//');
+  return { kind, ...keepLast(text, tree, scopeName), names, scopeName, strict };
+}
+
+/**
+ * The code, which hands the value of its last statement to the function behind its end, if that is an expression. What
+ * is put in stands behind the statement before, so that columns stay, too; `shift`: at the code's very beginning.
+ */
+function keepLast(text, tree, scopeName) {
+  const at = tree.body.findLastIndex((one) => !LEFT_OUT.has(one.type));
+  const last = tree.body[at];
+  const isKept = last?.type === 'ExpressionStatement' && !ASSIGNMENTS.has(last.expression.type) && last.directive !== 'use strict';
+  if (!isKept) return { text, plain: text, shift: 0 };
+  const first = text.startsWith('#!') ? last.start : 0;
+  const begin = at === 0 ? first : tree.body[at - 1].end;
+  const end = text[last.end - 1] === ';' ? last.end - 1 : last.end;
+  const call = `${at === 0 ? '' : ';'}${scopeName}(-1,1,(`;
+  const kept = `${text.slice(0, begin)}${call}${text.slice(begin, end)}))${text.slice(end)}`;
+  return { text: kept, plain: text, shift: begin === 0 ? call.length : 0 };
 }
 
 /** Whether the tree can only be a module's, and its top-level names: name -> whether it can be assigned. */
@@ -129,12 +149,13 @@ function walk(node, inFunction, found) {
   }
 }
 
-/** Source of the function that reads and writes the program's names: `(index, writes, value)`. */
+/** Source of the function that reads and writes the program's names: `(index, writes, value)`; -1: takes `last`. */
 function scopeFunction({ names, scopeName }) {
   const [which, writes, value] = [0, 1, 2].map((number) => `${scopeName}${number}`); // no names of the code
   const cases = [...names].map(([name, assignable], index) =>
     assignable ? `case ${index}:return ${writes}?(${name}=${value}):${name};` : `case ${index}:return ${name};`,
   );
+  cases.push(`case -1:${scopeName}.last=${value}`);
   return `function ${scopeName}(${which},${writes},${value}){switch(${which}){${cases.join('')}}}`;
 }
 

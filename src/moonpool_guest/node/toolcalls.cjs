@@ -41,16 +41,22 @@ class ToolCalls {
     try {
       body = encode(args ?? {}, 'arguments');
     } catch (error) {
-      return reply('ValidationError', `the arguments of ${server}.${tool} are not JSON: ${error.message}`);
+      return this._refuse(server, tool, `the arguments of ${server}.${tool} are not JSON: ${error.message}`);
     }
     if (byteLength(body) > BODY_BYTES_MAX) {
-      return reply('ValidationError', 'the arguments are larger than the broker accepts; pass less at a time');
+      return this._refuse(server, tool, 'the arguments are larger than the broker accepts; pass less at a time');
     }
     return new Promise((resolve) => {
       const call = { server, tool, line: this._line(), body, resolve };
       if (this._open.size < OPEN_MAX) this._send(call);
       else this._waiting.push(call);
     });
+  }
+
+  /** A call that cannot be sent: the host only counts it. */
+  _refuse(server, tool, message) {
+    this.link.send({ t: 'refused', server, tool, message: slice.call(message, 0, 1000) });
+    return reply('ValidationError', message);
   }
 
   _send({ server, tool, line, body, resolve }) {

@@ -1,11 +1,11 @@
 """One execution: compile the code as it is, run it, report how it ended.
 
-The code is compiled unchanged, so line numbers, multi-line strings and `from __future__` stay right (H-031). Code with
+The code is compiled unchanged, so line numbers, multi-line strings and `from __future__` stay right (H-031), but for a
+last expression, whose value is kept (`last_expression`). Code with
 top-level `await` becomes a coroutine and runs on the kernel's loop; other code runs without a loop, so that
 `asyncio.run(main())` works as in any script (H-030). Tracebacks go to stderr and show the code's own frames only.
 """
 
-import ast
 import asyncio
 import inspect
 import itertools
@@ -19,11 +19,15 @@ from types import CodeType
 from typing import Any
 
 from moonpool_guest.python import handoff, nesting
+from moonpool_guest.python.last_expression import NAME as LAST
+from moonpool_guest.python.last_expression import compile_code
 
 RESULT = "result"
 _GUEST_ROOT = os.path.dirname(os.path.dirname(__file__)) + "/"
 _ASYNCIO_ROOT = os.path.dirname(asyncio.__file__) + "/"
 _TYPE_CHARS_MAX, _MESSAGE_CHARS_MAX = 200, 2000  # a head holds 16 KiB; one character takes up to six bytes in JSON
+_NOTE_CHARS_MAX = 500
+_LAST_NAME = "the last expression"
 _TURNS_TO_WAKE = 3  # of the loop: one wakes who waits for a task, two who waits for several
 _MISSING = object()
 
@@ -36,6 +40,8 @@ class Outcome:
         self.exit_code = 0
         self.error: dict[str, Any] | None = None
         self.result: bytes | None = None
+        self.last: bytes | None = None  # value of the code's last expression
+        self.note = ""  # why there is no such value
 
     def fail(self, kind: str, message: str, *, retryable: bool = False) -> "Outcome":
         """Make this outcome an error and return it."""
@@ -45,8 +51,12 @@ class Outcome:
             "message": _clean(message, _MESSAGE_CHARS_MAX),
             "retryable": retryable,
         }
-        self.result = None
+        self.result = self.last = None
         return self
+
+    def remark(self, note: str) -> None:
+        """Say why there is no value of the last expression."""
+        self.note = _clean(note, _NOTE_CHARS_MAX)
 
 
 class Interpreter:
@@ -74,22 +84,26 @@ class Interpreter:
         namespace = self.module.__dict__
         before = namespace.get(RESULT, _MISSING)
         try:
-            code = _compile(source, name)
+            pieces = _compile(source, name)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             _print_exception(error)
             return Outcome("ok").fail(type(error).__name__, _describe_syntax(error))
-        outcome = self._run_code(code, namespace)
+        namespace.pop(LAST, None)  # an interrupt may have left it there
+        outcome = self._run_code(pieces, namespace)
+        last = namespace.pop(LAST, None)
         if final and outcome.status != "interrupted":  # whoever interrupts wants an end, not a wait for threads
             self._finish_quietly()
         if outcome.error is None:
             value = namespace.get(RESULT, _MISSING)
-            if value is not _MISSING and (value is not before or _stores_result(code)):
+            if value is not _MISSING and (value is not before or any(map(_stores_result, pieces))):
                 _attach_result(outcome, value, result_bytes_max)
+            elif last is not None:
+                _attach_last(outcome, last, result_bytes_max)
         return outcome
 
-    def _run_code(self, code: CodeType, namespace: "dict[str, Any]") -> Outcome:
+    def _run_code(self, pieces: "tuple[CodeType, ...]", namespace: "dict[str, Any]") -> Outcome:
         try:
-            self._execute(code, namespace)
+            self._execute(pieces, namespace)
         except SystemExit as error:
             return _exited(error)
         except KeyboardInterrupt as error:
@@ -101,15 +115,16 @@ class Interpreter:
             return outcome
         return Outcome("ok")
 
-    def _execute(self, code: CodeType, namespace: "dict[str, Any]") -> None:
+    def _execute(self, pieces: "tuple[CodeType, ...]", namespace: "dict[str, Any]") -> None:
         events._set_running_loop(None)  # an interrupt may have kept a loop from putting it back
-        if not code.co_flags & inspect.CO_COROUTINE:
-            exec(code, namespace)
+        if not any(piece.co_flags & inspect.CO_COROUTINE for piece in pieces):
+            for piece in pieces:
+                exec(piece, namespace)
             return
         loop = self.loop()
         nesting.drop_stops(loop)
         earlier = asyncio.all_tasks(loop)
-        main = loop.create_task(eval(code, namespace))
+        main = loop.create_task(_in_turn(pieces, namespace))
         try:
             loop.run_until_complete(main)
         except BaseException as error:
@@ -143,6 +158,13 @@ class Interpreter:
             raise
         except BaseException as error:
             _print_exception(error)
+
+
+async def _in_turn(pieces: "tuple[CodeType, ...]", namespace: "dict[str, Any]") -> None:
+    for piece in pieces:
+        value = eval(piece, namespace)
+        if piece.co_flags & inspect.CO_COROUTINE:
+            await value
 
 
 def _cancel(
@@ -190,11 +212,11 @@ def _exited(error: SystemExit) -> Outcome:
     return outcome.fail("SystemExit", text)
 
 
-def _compile(source: bytes, name: str) -> CodeType:
+def _compile(source: bytes, name: str) -> "tuple[CodeType, ...]":
     text = source.decode("utf-8-sig")
     name = _free_name(name)
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    return compile(text, name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    return compile_code(text, name)
 
 
 def _free_name(name: str) -> str:
@@ -234,6 +256,28 @@ def _attach_result(outcome: Outcome, value: object, result_bytes_max: int) -> No
             )
         else:
             outcome.result = encoded
+
+
+def _attach_last(outcome: Outcome, value: object, result_bytes_max: int) -> None:
+    """INVARIANT: whatever the value is, the execution does not fail by it: nobody said that it is a result."""
+    try:
+        outcome.last = handoff.encode_result(value, _LAST_NAME, room=result_bytes_max)
+        return
+    except handoff.NotSerializableError as error:
+        why = str(error)
+    except handoff.TooLargeError:
+        why = (
+            f"{_LAST_NAME} is more than {result_bytes_max:,} bytes of JSON; "
+            "return a summary, or write the data to a file in /workspace"
+        )
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        failed = _failed(error).error or {}
+        tool_failed = hasattr(error, "__moonpool_error__")
+        what = "is the result of a tool call that failed" if tool_failed else "cannot be made JSON"
+        why = f"{_LAST_NAME} {what} ({failed['type'] if tool_failed else failed['message'] or failed['type']})"
+    outcome.remark(f"nothing is returned: {why}")
 
 
 def _failed(error: BaseException) -> Outcome:

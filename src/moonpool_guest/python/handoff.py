@@ -1,4 +1,4 @@
-"""Turns the value that code left in `result` into JSON, or says in one sentence why it cannot.
+"""Turns the value that code left in `result`, or of its last expression, into JSON, or says why it cannot.
 
 What JSON holds goes through. Beyond that: objects that offer `__moonpool_json__` (tool results: their data), pydantic
 models, dataclasses, enums, dates (ISO 8601), paths, numpy scalars and arrays. Everything else, NaN, infinities and lone
@@ -12,31 +12,56 @@ import inspect
 import json
 import math
 import os
+import sys
 from typing import Any, cast
 
-_Place = tuple[Any, object]  # the place around this one, and the key or index in it; () is `result` itself
+_Place = tuple[Any, object]  # the place around this one, and the key or index in it; outermost is the value's name
 _DEPTH_MAX = 60  # the host refuses JSON deeper than 64
 
 
 class NotSerializableError(Exception):
-    """`result` cannot be handed over as JSON."""
+    """The value cannot be handed over as JSON."""
 
 
-def encode_result(value: Any) -> bytes:
-    """Return `value` as compact UTF-8 JSON. Raises NotSerializableError."""
+class TooLargeError(Exception):
+    """The value is larger than there is room for."""
+
+
+class _Walk:
+    """What one value's encoding remembers: the objects that it is inside of, and how many bytes may still come."""
+
+    __slots__ = ("room", "seen")
+
+    def __init__(self, room: int) -> None:
+        self.seen: set[int] = set()
+        self.room = room
+
+
+def encode_result(value: Any, name: str = "result", *, room: int = sys.maxsize) -> bytes:
+    """Return `value` as compact UTF-8 JSON. Raises NotSerializableError.
+
+    Raises TooLargeError as soon as it is certain that the JSON is longer than `room` bytes: nobody who did not ask for
+    a value waits until all of it is written.
+    """
     try:
-        return _dump(_plain(value, (), 0, set()))
+        encoded = _dump(_plain(value, name, 0, _Walk(room)))
     except RecursionError:
-        raise NotSerializableError("result is nested too deeply; return a flatter value") from None
+        raise NotSerializableError(f"{name} is nested too deeply; return a flatter value") from None
     except ValueError as error:  # CPython's own limit on the digits of an integer
-        raise NotSerializableError(f"result holds a number that cannot be written: {error}") from None
+        raise NotSerializableError(f"{name} holds a number that cannot be written: {error}") from None
+    if len(encoded) > room:
+        raise TooLargeError
+    return encoded
 
 
 def _dump(plain: object) -> bytes:
     return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _plain(value: Any, place: "_Place | tuple[()]", depth: int, seen: "set[int]") -> object:
+def _plain(value: Any, place: "_Place | str", depth: int, walk: _Walk) -> object:
+    walk.room -= len(value) if type(value) is str else 1  # at least
+    if walk.room < 0:
+        raise TooLargeError
     if value is None or (isinstance(value, bool | int) and type(value) in (bool, int)):
         return value
     if type(value) is str:
@@ -47,29 +72,29 @@ def _plain(value: Any, place: "_Place | tuple[()]", depth: int, seen: "set[int]"
         raise NotSerializableError(
             f"{_name(place)} is nested more than {_DEPTH_MAX} levels deep; return a flatter value"
         )
-    if id(value) in seen:
+    if id(value) in walk.seen:
         raise NotSerializableError(f"{_name(place)} contains itself; JSON cannot hold a cycle")
-    seen.add(id(value))
+    walk.seen.add(id(value))
     try:
-        return _compound(value, place, depth, seen)
+        return _compound(value, place, depth, walk)
     finally:
-        seen.discard(id(value))
+        walk.seen.discard(id(value))
 
 
-def _compound(value: Any, place: "_Place | tuple[()]", depth: int, seen: "set[int]") -> object:
+def _compound(value: Any, place: "_Place | str", depth: int, walk: _Walk) -> object:
     if isinstance(value, dict):
         value = cast("dict[Any, Any]", value)
-        plain = {_key(k, place): _plain(v, (place, k), depth + 1, seen) for k, v in value.items()}
+        plain = {_key(k, place): _plain(v, (place, k), depth + 1, walk) for k, v in value.items()}
         if len(plain) != len(value):
             raise NotSerializableError(f"{_name(place)} has keys that are the same as text; JSON keys are strings")
         return plain
     if isinstance(value, list | tuple):
         items = cast("list[Any]", value)
-        return [_plain(item, (place, index), depth + 1, seen) for index, item in enumerate(items)]
-    return _plain(_convert(value, place), place, depth + 1, seen)
+        return [_plain(item, (place, index), depth + 1, walk) for index, item in enumerate(items)]
+    return _plain(_convert(value, place, walk), place, depth + 1, walk)
 
 
-def _convert(value: Any, place: "_Place | tuple[()]") -> object:
+def _convert(value: Any, place: "_Place | str", walk: _Walk) -> object:
     kind = cast("type[Any]", type(value))
     if (hook := getattr(kind, "__moonpool_json__", None)) is not None:
         return hook(value)
@@ -88,8 +113,14 @@ def _convert(value: Any, place: "_Place | tuple[()]") -> object:
     if callable(dump := getattr(kind, "model_dump", None)) and not isinstance(value, type):
         return dump(value)
     if kind.__module__ == "numpy" and hasattr(value, "tolist"):
-        return getattr(value, "tolist")()  # noqa: B009  numpy is not there to be typed
+        return _of_numpy(value, walk)
     raise NotSerializableError(f"{_name(place)} is {_article(kind.__name__)}, which JSON cannot hold; {_remedy(value)}")
+
+
+def _of_numpy(value: Any, walk: _Walk) -> object:
+    if value.size > walk.room:
+        raise TooLargeError
+    return value.tolist()
 
 
 def _remedy(value: Any) -> str:
@@ -108,7 +139,7 @@ def _remedy(value: Any) -> str:
     return "convert it to a dict, list, string or number"
 
 
-def _key(key: Any, place: "_Place | tuple[()]") -> str:
+def _key(key: Any, place: "_Place | str") -> str:
     if key is None or isinstance(key, bool):
         return json.dumps(key)
     if isinstance(key, str | int | float):
@@ -116,7 +147,7 @@ def _key(key: Any, place: "_Place | tuple[()]") -> str:
     raise NotSerializableError(f"{_name(place)} has a key {_shown(key)}, but JSON keys are strings; use str(...)")
 
 
-def _text(value: str, place: "_Place | tuple[()]", what: str = "") -> str:
+def _text(value: str, place: "_Place | str", what: str = "") -> str:
     if value.isascii():
         return value
     try:
@@ -130,19 +161,19 @@ def _text(value: str, place: "_Place | tuple[()]", what: str = "") -> str:
     return value
 
 
-def _number(value: float, place: "_Place | tuple[()]") -> float:
+def _number(value: float, place: "_Place | str") -> float:
     if not math.isfinite(value):
         raise NotSerializableError(f"{_name(place)} is {value}, which JSON cannot hold; use None or a string")
     return value
 
 
-def _name(place: "_Place | tuple[()]") -> str:
+def _name(place: "_Place | str") -> str:
     """`result["rows"][3]`. Made only when there is something to say about the place."""
     keys: list[str] = []
-    while place:
+    while not isinstance(place, str):
         place, key = place
         keys.append(f"[{_shown(key)}]")
-    name = "result" + "".join(reversed(keys))
+    name = place + "".join(reversed(keys))
     return name if len(name) <= 200 else name[:120] + "..." + name[-60:]
 
 

@@ -156,7 +156,11 @@ class Kernel:
             "error": outcome.error,
             "has_result": outcome.result is not None,
         }
-        self._channel.send(done, outcome.result or b"")
+        if outcome.last is not None:
+            done["has_last"] = True
+        if outcome.note:
+            done["note"] = outcome.note
+        self._channel.send(done, outcome.result or outcome.last or b"")
 
     def _run(self, head: "dict[str, Any]", source: bytes) -> Outcome:
         language, rehearse = str(head.get("language", "python")), bool(head.get("rehearse"))

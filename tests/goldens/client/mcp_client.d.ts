@@ -34,7 +34,7 @@ export interface CallOutcome<Result> {
   readonly content: ContentBlock[];
   readonly structuredContent: Result | undefined;
   readonly isError: boolean;
-  /** All text blocks, joined by newlines. */
+  /** All text blocks, joined by newlines. Of a failed call it throws, as `content`, until the code has asked `ok`. */
   readonly text: string;
   /** The data; throws the typed error of a failed call. */
   unwrap(): Result;

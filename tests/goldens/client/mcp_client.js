@@ -15,8 +15,9 @@
  *     rows.length, rows[0], for (const row of rows), rows.map(...), { ...rows }      read the data
  *     JSON.stringify(rows)      the data
  *
- * Of a failed call only the first line can be read. Whatever would look at its data throws the typed error instead, so
- * that a failure never passes for data. Data wins: a member that an object in the data has is the data's, also when it
+ * Of a failed call only `ok`, `error`, `raw`, `isError` and `structuredContent` can be read, and once `ok`, `error` or
+ * `isError` was asked, `content` and `text`: what the server said of the failure. Whatever would look at its data throws
+ * the typed error instead, so that a failure never passes for data. Data wins: a member that an object in the data has is the data's, also when it
  * is called `ok`, `error`, `data`, `content` or `text`. Always the call's are `unwrap()`, `raw`, `structuredContent`,
  * `isError` and `toJSON`; data of such a name is a member of `unwrap()`.
  */
@@ -168,6 +169,7 @@ class Outcome {
 /** Names that are always the call's, and those that are unless the data has a member of that name. */
 const ALWAYS = new Set(["raw", "structuredContent", "isError", "unwrap", "toJSON"]);
 const OWN = new Set([...ALWAYS, "ok", "data", "error", "content", "text"]);
+const ASKS = new Set(["ok", "error", "isError"]); // whoever reads one of these knows about a failure
 const ofTheCall = (data, key) => ALWAYS.has(key) || (OWN.has(key) && !Object.hasOwn(data, key));
 const results = new WeakSet();
 
@@ -236,9 +238,12 @@ class ValueTraps {
 class FailureTraps {
   constructor(outcome) {
     this.outcome = outcome;
+    this.asked = false; // whether it failed
   }
 
   get(_, key) {
+    if (ASKS.has(key)) this.asked = true;
+    if ((key === "content" || key === "text") && !this.asked) throw this.outcome.failure();
     if (OWN.has(key)) return this.outcome[key];
     switch (key) {
       case "then": // `await` asks every object for it
@@ -259,7 +264,10 @@ class FailureTraps {
   }
 
   has(_, key) {
-    if (OWN.has(key)) return key !== "data";
+    if (OWN.has(key)) {
+      this.asked = true;
+      return key !== "data";
+    }
     throw this.outcome.failure();
   }
 

@@ -48,7 +48,12 @@ test("a failure has the normalized shape", () => {
   const result = failed({ raw: { content: [{ type: "text", text: "boom" }], isError: true } });
   assert.deepEqual([result.ok, result.error], [false, FAILURE.error]);
   assert.deepEqual([result.isError, result.text, result.structuredContent], [true, "boom", undefined]);
-  assert.deepEqual([failed().raw, failed().content, failed().isError], [null, [], true]);
+  assert.deepEqual([failed().raw, failed().isError], [null, true]);
+  for (const ask of ["ok", "error", "isError"]) {
+    const asked = failed();
+    assert.notEqual(asked[ask], undefined);
+    assert.deepEqual([asked.text, asked.content], ["", []]);
+  }
   assert.deepEqual(["ok", "error", "raw", "data"].map((key) => key in result), [true, true, true, false]);
 });
 
@@ -152,6 +157,8 @@ test("reading the data of a failure throws the typed error", async () => {
     membership: (result) => "rows" in result,
     method: (result) => result.map((row) => row),
     json: (result) => JSON.stringify(result),
+    text: (result) => result.text,
+    content: (result) => result.structuredContent ?? result.content,
   };
   for (const [name, read] of Object.entries(reads)) {
     const isTyped = (error) => error instanceof ToolError && error.message === "sheets.get_all_rows: no such sheet";

@@ -2,7 +2,8 @@
 
 A model pays for every token of a result, so identity, digests and metrics of an execution do not stand in it; they
 travel beside it in `_meta["moonpool/envelope"]`: everything of the envelope but its `result`, and the result's metrics.
-What code printed is cut in the middle where it is long; the whole of it stays in the audit's artifacts.
+What code printed is cut in the middle where it is long; the whole of it stays in the audit's artifacts. Tool calls that
+failed are named also where the code looked away.
 """
 
 from __future__ import annotations
@@ -66,6 +67,10 @@ def structured_answer(value: JsonObject, *, meta: JsonObject | None = None) -> A
 def _lean(result: JsonObject) -> JsonObject:
     ok = result["ok"] is True
     lean: JsonObject = {"ok": ok, "data": result["data"]} if ok else {"ok": ok, "error": result["error"]}
+    if note := result.get("note"):
+        lean["note"] = note
+    if isinstance(failed := result.get("failed_calls"), dict):
+        lean["failed_calls"] = failed if ok else _not_said_twice(failed, lean["error"])
     stdout, stderr, exit_code = (result.get(name) for name in ("stdout", "stderr", "exit_code"))
     if isinstance(stdout, str) and stdout and not (ok and _says(stdout, result["data"])):
         lean["stdout"] = clip(stdout, STDOUT_CHARS_MAX)
@@ -76,6 +81,20 @@ def _lean(result: JsonObject) -> JsonObject:
     if isinstance(exit_code, int) and exit_code > 1:
         lean["exit_code"] = exit_code
     return lean
+
+
+def _not_said_twice(failed: JsonObject, error: JsonValue) -> JsonObject:
+    """The failed calls; what the execution's own error says already is left out of them."""
+    said = str(error.get("message")) if isinstance(error, dict) else ""
+    calls = [one for one in _list(failed["first"]) if isinstance(one, dict)]
+    first: list[JsonValue] = [
+        {name: value for name, value in one.items() if name != "message" or str(value) not in said} for one in calls
+    ]
+    return {**failed, "first": first}
+
+
+def _list(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else []
 
 
 def _says(stdout: str, data: JsonValue) -> bool:

@@ -73,7 +73,7 @@ def _run_description(finding: str) -> str:
         "import servers.<server> as s\n"
         "r = await s.<tool>(<parameter>=...)\n"
         "A call returns {ok, data, error}; other keys and len() reach into data. "
-        "Set `result` to JSON: it comes back as `data`; what you print comes back too. "
+        "`result`, or else the last expression, comes back as `data`; what you print comes back too. "
         "Loop, filter and combine here, keep big data inside, return summaries. Files go to /workspace."
     )
 

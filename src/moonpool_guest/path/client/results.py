@@ -11,8 +11,9 @@ when it is called `ok`, `error` or `data`; other names are the call's. Always th
 `structuredContent`, `isError`, and Python's `keys`, `items`, `values` and `get`; data of such a name is read by
 subscript, so that `dict(result)` is the data.
 
-Of a failed call only `ok`, `error`, `raw`, `isError`, `content`, `structuredContent` and `text` can be read. Whatever
-would look at its data raises the typed error instead, so that a failure never passes for data; that includes `bool()`.
+Of a failed call only `ok`, `error`, `raw`, `isError` and `structuredContent` can be read, and once `ok`, `error` or
+`isError` was asked, `content` and `text`: what the server said of the failure. Whatever would look at its data raises
+the typed error instead, so that a failure never passes for data; that includes `bool()`.
 A result is as true as its data, and data is what the call returned, also when it is `{}`, `[]`, `0` or `None`.
 """
 
@@ -26,6 +27,7 @@ from .errors import ToolCallError, error_from
 
 T = TypeVar("T")
 _OF_THE_CALL = frozenset({"ok", "data", "error", "raw", "content", "structuredContent", "isError", "text"})
+_ASKS = frozenset({"ok", "error", "isError"})  # whoever reads one of these knows about a failure
 _SHAPE = frozenset({"ok", "data", "raw"})
 _MISSING: Any = object()
 
@@ -33,12 +35,20 @@ _MISSING: Any = object()
 class Outcome:
     """What the broker's reply says, whatever the data's members are called."""
 
-    __slots__ = ("_data", "reply", "tool")
+    __slots__ = ("_data", "asked", "reply", "tool")
 
     def __init__(self, reply: dict[str, Any], tool: str) -> None:
         self.reply = reply
         self.tool = tool
+        self.asked = False  # whether the call failed
         self._data: Any = _MISSING
+
+    def named(self, name: str) -> Any:
+        """One of the call's names, as code reads it. Raises the typed error of a failed call for its data."""
+        self.asked = self.asked or name in _ASKS
+        if name in {"content", "text"} and not self.asked and (error := self.failure()) is not None:
+            raise error
+        return getattr(self, name)
 
     @property
     def ok(self) -> bool:
@@ -132,7 +142,7 @@ class ToolCallResult(Generic[T]):
 
     @property
     def isError(self) -> bool:  # noqa: N802
-        return self._outcome.isError
+        return bool(self._outcome.named("isError"))
 
     def unwrap(self) -> T:
         """The data; raises the typed error of a failed call."""
@@ -164,7 +174,7 @@ class ToolCallResult(Generic[T]):
         if name in outcome.members:
             return outcome.members[name]
         if name in _OF_THE_CALL:
-            return getattr(outcome, name)
+            return outcome.named(name)
         data = outcome.data
         if isinstance(data, str | list | dict) and hasattr(type(data), name):  # pyright: ignore[reportUnknownArgumentType]
             return getattr(data, name)  # pyright: ignore[reportUnknownArgumentType]
@@ -174,12 +184,13 @@ class ToolCallResult(Generic[T]):
         outcome = self._outcome
         is_name = isinstance(key, str) and key in _OF_THE_CALL and (key != "error" or not outcome.ok)
         if is_name and key not in outcome.members:
-            return getattr(outcome, key)
+            return outcome.named(key)
         return _subscriptable(outcome.data)[key]
 
     def __contains__(self, key: object) -> bool:
         outcome = self._outcome
         if not outcome.ok and key in {"ok", "data", "raw", "error"}:
+            outcome.asked = True
             return key != "data"
         data = outcome.data
         return (isinstance(data, Mapping) and key in _SHAPE) or key in _subscriptable(data)
