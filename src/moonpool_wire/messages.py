@@ -32,9 +32,10 @@ To the host:
 | `ready` | `protocol`, `pid`, `language`, `version` | |
 | `failed` | `step`, `message` | |
 | `tool_call` | `id`, `server`, `tool`, `line` | arguments object, JSON |
-| `display` | `mime` | the representation |
+| `display` | `mime`, `name` | a picture |
 | `output` | `stream` (1 or 2) | bytes written; only where a backend has no pipes |
 | `tape` | `run`, `divergence` | what was recorded |
+| `made` | `run`, `count` | files that the code made: path and size of the first ones, JSON |
 | `done` | `run`, `status`, `exit_code`, `error`, `has_result` | result, JSON, when `has_result` |
 | `file_opened` | `order`, `size` | |
 | `file_taken` | `order` | |
@@ -45,6 +46,10 @@ To the host:
 
 A `tape` holds what code read of clock and randomness, and is opaque to the host (`docs/reference/wire.md`). The guest
 sends one directly before `done` where one was to be recorded (`record`) or played.
+
+`display` and `made` are the guest's word: pictures that code showed, and files of `/workspace` that are new or changed
+(one message before `done`, where there are any). `name` is the picture's file in `/workspace`, empty where there is
+none.
 
 `status` of `done`: `ok`, `error` (an exception, named in `error`), `exit` (`SystemExit`), `interrupted`.
 
@@ -68,6 +73,7 @@ FAILED: Final = "failed"
 TOOL_CALL: Final = "tool_call"
 DISPLAY: Final = "display"
 OUTPUT: Final = "output"
+MADE: Final = "made"
 DONE: Final = "done"
 
 FILE_PUT: Final = "file_put"

@@ -1,8 +1,8 @@
 """The one-line JSON record in which every execution ends (runtime contract, H-018 to H-034).
 
 `Envelope.to_json` gives the guide's telemetry envelope. Only `result` may be large: everything else together stays
-below 2 KiB (H-025). Additive members of `result`: `stdout`, `stderr`, `exit_code`, `displays` (X-07); of
-`result.metrics`: counts and bytes.
+below 2 KiB (H-025). Additive members of `result`: `files`, `stdout`, `stderr`, `exit_code` (X-07); of `result.metrics`:
+counts and bytes. Pictures travel beside it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.core.calls import ApprovalState
 from moonpool.core.json import JsonObject, JsonValue, digest_json
+from moonpool.core.made_files import MadeFiles, Picture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +45,9 @@ class Envelope:
     data: JsonValue = None
     error: ExecutionError | None = None
     metrics: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    extras: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # stdout, stderr, exit_code, displays
+    extras: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # stdout, stderr, exit_code, signal
+    made: MadeFiles = field(default_factory=MadeFiles)
+    pictures: tuple[Picture, ...] = ()  # not in its JSON
 
     @property
     def ok(self) -> bool:
@@ -56,7 +59,8 @@ class Envelope:
         head: JsonObject = {"ok": True, "data": self.data}
         if self.error is not None:
             head = {"ok": False, "error": self.error.to_json()}
-        return {**head, "metrics": {"duration_ms": self.duration_ms, **self.metrics}, **self.extras}
+        metrics: JsonObject = {"duration_ms": self.duration_ms, **self.metrics}
+        return {**head, "metrics": metrics, **self.made.to_json(), **self.extras}
 
     def to_json(self, *, extras: bool = True) -> JsonObject:
         """The whole envelope. Without `extras` the additive members of `result` are left out.

@@ -8,20 +8,26 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import moonpool
 from moonpool.broker.recording import refused_record
 from moonpool.core.audit_records import ExecutionEndRecord, ExecutionStartRecord, time_stamp
+from moonpool.core.calls import ApprovalState
 from moonpool.core.envelope import Envelope
 from moonpool.core.json import digest_bytes, digest_json
+from moonpool.core.made_files import MadeFiles
 from moonpool.core.token_figures import TokenFigures
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from moonpool.broker.context import CallContext
     from moonpool.core.envelope import ExecutionError
     from moonpool.core.json import JsonValue
+    from moonpool.core.made_files import Picture
     from moonpool.runtime.runs import CodeRequest
     from moonpool.runtime.surroundings import Surroundings
     from moonpool.runtime.ticket import Ticket
@@ -64,6 +70,8 @@ class RunRecords:
         extras: dict[str, JsonValue] | None = None,
         metrics: dict[str, JsonValue] | None = None,
         tokens: TokenFigures,
+        made: MadeFiles | None = None,
+        pictures: Sequence[Picture] = (),
     ) -> Envelope:
         """The envelope as of now."""
         context = self.context
@@ -75,7 +83,8 @@ class RunRecords:
         if context is not None and context.task_ids:
             calls["task_ids"] = list(context.task_ids)
         metrics = {**calls, **(metrics or {}), "tokens": tokens.to_json()}
-        return self._envelope(data=data, error=error, metrics=metrics, extras=extras)
+        envelope = self._envelope(data=data, error=error, metrics=metrics, extras=extras)
+        return replace(envelope, made=made or MadeFiles(), pictures=tuple(pictures))
 
     def envelope_of_failure(self, error: ExecutionError) -> Envelope:
         """For a run in which Moonpool failed: nothing stands in it but what is made here."""
@@ -99,7 +108,7 @@ class RunRecords:
             input_digest=self.code_digest,
             sandbox_image=self.image,
             duration_ms=round((asyncio.get_running_loop().time() - self._started) * 1000),
-            **({"approval_state": context.approval_state} if context else {}),
+            approval_state=context.approval_state if context else ApprovalState.NOT_REQUIRED,
             data=data,
             error=error,
             metrics=metrics,

@@ -1,7 +1,8 @@
 """Turns the value that code left in `result` into JSON, or says in one sentence why it cannot.
 
 What JSON holds goes through. Beyond that: objects that offer `__moonpool_json__` (tool results: their data), pydantic
-models, dataclasses, enums, dates (ISO 8601), paths, numpy scalars and arrays. Everything else, NaN, infinities and lone
+models, dataclasses, enums, dates (ISO 8601), paths, numpy scalars and arrays, and pictures, which are shown: the name
+of their file. Bytes that a tool returned become a file, too. Everything else, NaN, infinities and lone
 surrogates are errors that name the place and the remedy: nothing is converted by guessing.
 """
 
@@ -12,7 +13,9 @@ import inspect
 import json
 import math
 import os
-from typing import Any, cast
+from typing import Any, NoReturn, cast
+
+from moonpool_guest.python import pictures
 
 _Place = tuple[Any, object]  # the place around this one, and the key or index in it; () is `result` itself
 _DEPTH_MAX = 60  # the host refuses JSON deeper than 64
@@ -30,6 +33,16 @@ def encode_result(value: Any) -> bytes:
         raise NotSerializableError("result is nested too deeply; return a flatter value") from None
     except ValueError as error:  # CPython's own limit on the digits of an integer
         raise NotSerializableError(f"result holds a number that cannot be written: {error}") from None
+
+
+def without_blobs(encoded: bytes) -> bytes:
+    """A result of another language: bytes that a tool returned are in files, as in one of Python's."""
+    if b'"mimeType"' not in encoded:
+        return encoded
+    try:
+        return encode_result(json.loads(encoded))
+    except NotSerializableError:
+        return encoded
 
 
 def _dump(plain: object) -> bytes:
@@ -58,7 +71,7 @@ def _plain(value: Any, place: "_Place | tuple[()]", depth: int, seen: "set[int]"
 
 def _compound(value: Any, place: "_Place | tuple[()]", depth: int, seen: "set[int]") -> object:
     if isinstance(value, dict):
-        value = cast("dict[Any, Any]", value)
+        value = cast("dict[Any, Any]", pictures.without_blobs(value))
         plain = {_key(k, place): _plain(v, (place, k), depth + 1, seen) for k, v in value.items()}
         if len(plain) != len(value):
             raise NotSerializableError(f"{_name(place)} has keys that are the same as text; JSON keys are strings")
@@ -89,6 +102,11 @@ def _convert(value: Any, place: "_Place | tuple[()]") -> object:
         return dump(value)
     if kind.__module__ == "numpy" and hasattr(value, "tolist"):
         return getattr(value, "tolist")()  # noqa: B009  numpy is not there to be typed
+    return pictures.show(value) or _refuse(value, place)
+
+
+def _refuse(value: Any, place: "_Place | tuple[()]") -> NoReturn:
+    kind = cast("type[Any]", type(value))
     raise NotSerializableError(f"{_name(place)} is {_article(kind.__name__)}, which JSON cannot hold; {_remedy(value)}")
 
 
