@@ -15,6 +15,7 @@ from apps import fixture_server, open_app, run
 from faces.test_answers import envelope as made_envelope
 from moonpool.core.errors import HostUnfitError
 from moonpool.core.made_files import MadeFile, MadeFiles
+from moonpool.runtime import made_files
 from moonpool.runtime.envelope_line import LINE_BYTES_MAX, envelope_line, with_files_that_fit
 from moonpool.runtime.runs import CodeRequest
 from moonpool_wire.limits import FILES_MADE_MAX, PICTURE_BYTES_MAX
@@ -81,7 +82,12 @@ figure = plt.Figure(second)
 display("a text", third)
 os.makedirs("out/deep")
 open("out/deep/rows.csv", "w").write("1,2")
-result = {{"tool": await e.image(), "axes": plt.Axes(figure), "again": figure}}
+tool = await e.image()
+with_text = await e.image(text="a caption")
+if SHOWN_ALONE:
+    display(with_text)
+else:
+    result = {{"tool": [tool, tool], "text": with_text, "axes": plt.Axes(figure), "again": figure}}
 """
 
 
@@ -101,16 +107,26 @@ async def test_what_code_shows_and_writes_outlives_its_sandbox(backend: str) -> 
     try:
         async with open_app({"echo": fixture_server("echo.py")}, **own) as app:
             with anyio.fail_after(60):
-                envelope = await run(app, SHOWING)
+                envelope = await run(app, f"SHOWN_ALONE = False\n{SHOWING}")
+                alone = await run(app, f"SHOWN_ALONE = True\n{SHOWING}")
     except HostUnfitError as error:
         skip_unless_required(backend, error.missing)
         raise
 
     block = {"type": "image", "mimeType": "image/png", "file": "picture-4.png"}
-    assert envelope.data == {"tool": [block], "axes": "picture-3.png", "again": "picture-3.png"}, envelope
+    assert envelope.data == {
+        "tool": [[block], [block]], "text": {"caption": "a caption"}, "axes": "picture-3.png", "again": "picture-3.png"
+    }, envelope  # fmt: skip
     assert envelope.extras["stdout"] == "a text\n"
+    assert (alone.extras["stdout"], len(alone.pictures)) == ("a text\na caption\n", 4)
     shown = [(picture.name, facts[1]) for picture in envelope.pictures if (facts := read_facts(picture.data))]
-    assert shown == [("picture-1.png", 1), ("picture-2.png", 3), ("picture-3.png", 2), ("picture-4.png", 1)]
+    assert shown == [
+        ("picture-1.png", 1),
+        ("picture-2.png", 3),
+        ("picture-3.png", 2),
+        ("picture-4.png", 1),
+        ("picture-5.png", 1),
+    ]
     assert names(envelope) == [*(name for name, _ in shown), "out/deep/rows.csv"]
     *_, last = envelope.made.files
     assert last.path is not None
@@ -216,6 +232,24 @@ async def test_what_a_hostile_guest_claims_is_bounded_checked_and_never_leaves_i
     ]  # fmt: skip
     assert envelope.made.more == 10**9 - 4
     assert kept == []
+
+
+async def test_a_guest_that_is_silent_about_its_files_holds_up_the_envelope_for_so_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(made_files, "KEEP_S", 0.2)
+    code = """
+from moonpool_guest import files
+files.serve = lambda *_: None
+for name in "abc":
+    open(name, "w").close()
+result = 1
+"""
+    async with open_app() as app:
+        with anyio.fail_after(30):
+            envelope = await run(app, code)
+    assert (envelope.data, [file.path for file in envelope.made.files]) == (1, [None] * 3)
+    assert "3 not kept: the sandbox did not answer" in envelope.made.note
 
 
 async def test_a_picture_that_cannot_be_shown_is_a_file_and_said_so() -> None:

@@ -83,7 +83,7 @@ def _plain_path(path: str) -> bool:
     """Whether `path` names something below `/workspace`, as it stands."""
     try:
         place, below = split_place(path)
-    except NameFault:
+    except (NameFault, UnicodeEncodeError):
         return False
     return not path.startswith("/") and (place, below) == (PLACES[0], path) and path != "." and is_plain(path)
 
@@ -140,7 +140,8 @@ def _opened(target: Path) -> int:
 
 
 def _files(sandbox: Sandbox, bytes_max: int, timeout_s: float, recorder: TransferRecorder) -> SessionFiles:
-    limits = FileLimits(file_bytes_max=bytes_max, disk_bytes_max=0, timeout_s=timeout_s, answer_s=timeout_s)
+    answer_s = timeout_s / 2  # a guest that is silent is ended, which takes less than to wait until it gives up
+    limits = FileLimits(file_bytes_max=bytes_max, disk_bytes_max=0, timeout_s=timeout_s, answer_s=answer_s)
     return SessionFiles(_AtRest(sandbox), limits, recorder)
 
 

@@ -85,7 +85,9 @@ def _compound(value: Any, place: "_Place | tuple[()]", depth: int, seen: "set[in
 def _convert(value: Any, place: "_Place | tuple[()]") -> object:
     kind = cast("type[Any]", type(value))
     if (hook := getattr(kind, "__moonpool_json__", None)) is not None:
-        return hook(value)
+        data = hook(value)
+        pictures.show_beside(value, data)
+        return data
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, str):

@@ -52,21 +52,23 @@ class Pictures:
         What was shown is not shown a second time unless `again`.
         """
         value = _figure_of(value)
-        if not again and (known := self._names.get(id(value))) is not None:
-            return known[1]
+        if not again and (name := self.name_of(value)) is not None:
+            return name
         data = _rendered(value)
-        if data is None:
-            return None
-        name = self.keep(data)
-        self._names[id(value)] = (value, name)
-        return name
+        return None if data is None else self.keep(value, data)
 
-    def keep(self, data: bytes, mime: str = "") -> str:
-        """Make a file of `data`, and show it if it is a picture that can be shown; the file's name."""
+    def name_of(self, value: object) -> "str | None":
+        """The file that was made of `value`, if one was."""
+        known = self._names.get(id(value))
+        return None if known is None else known[1]
+
+    def keep(self, value: object, data: bytes, mime: str = "") -> str:
+        """Make a file of `value`, which is `data`; show it if it is a picture that can be shown. The file's name."""
         facts = read_facts(data)
         kind = "picture" if facts is not None else "audio" if mime.startswith("audio/") else "file"
         suffix = SUFFIXES[facts.mime] if facts is not None else _OTHER_SUFFIXES.get(mime, ".bin")
         name = _write(kind, suffix, data)
+        self._names[id(value)] = (value, name)
         if facts is not None:
             self._send(data, name)
         return name
@@ -109,17 +111,14 @@ def show(value: Any, *, again: bool = False) -> "str | None":
     return _under_way[0].show(value, again=again) if _under_way else None
 
 
-def keep(data: bytes, mime: str) -> "str | None":
-    """Make a file of `data`, which a tool returned; its name. None: no code runs."""
-    return _under_way[0].keep(data, mime) if _under_way else None
-
-
 def display(*values: Any, **_options: Any) -> None:
     """Show pictures: figures, images, bytes of one, what a tool returned. Anything else is printed."""
     for value in values:
-        for part in _parts(value):
+        blocks = _blocks_beside(value)
+        for part in [value] if blocks is None else blocks:
             if show(part, again=True) is None and without_blobs(part) is part:
-                print(part)  # noqa: T201  that is what it is for
+                text = part.get("text", part) if blocks else part
+                print(text)  # noqa: T201  that is what it is for
 
 
 def show_left_open() -> None:
@@ -137,17 +136,6 @@ def _show_figures(gcf: Any) -> None:
 
 
 # --- what is a picture
-
-
-def _parts(value: Any) -> "list[Any]":
-    """Each content block of what a tool returned where one has bytes, text as text; else `value`."""
-    kind = cast("Any", type(value))
-    if (hook := getattr(kind, "__moonpool_json__", None)) is not None:
-        value = hook(value)
-    blocks: list[Any] = value if isinstance(value, _LIST) else [value]
-    if not any(isinstance(block, _DICT) and block.get("type") in ("image", "audio") for block in blocks):
-        return [value]
-    return [block.get("text", block) if isinstance(block, _DICT) else block for block in blocks]
 
 
 def _figure_of(value: Any) -> Any:
@@ -235,6 +223,21 @@ def _remark(text: str) -> None:
 # --- what tools return
 
 
+def show_beside(value: Any, data: object) -> None:
+    """Show the images of what a tool returned that are not in its `data`, as beside structured content."""
+    for block in _blocks_beside(value, data) or []:
+        without_blobs(block)
+
+
+def _blocks_beside(value: Any, data: object = None) -> "list[Any] | None":
+    """The content blocks of a tool's result, or of a list of them, if there are images and they are not the `data`."""
+    raw: Any = getattr(value, "raw", None) if hasattr(cast("Any", type(value)), "__moonpool_json__") else None
+    blocks: Any = raw.get("content") if isinstance(raw, _DICT) else value
+    if not isinstance(blocks, _LIST) or blocks is data or not all(isinstance(block, _DICT) for block in blocks):
+        return None
+    return blocks if any(block.get("type") in ("image", "audio") for block in blocks) else None
+
+
 def without_blobs(block: Any) -> Any:
     """A content block or resource of MCP with its bytes in a file: `file` instead of `data` or `blob`.
 
@@ -246,11 +249,14 @@ def without_blobs(block: Any) -> Any:
     encoded, mime = block.get(member), block.get("mimeType")
     if not (isinstance(encoded, str) and isinstance(mime, str) and encoded and mime):
         return block
+    if not _under_way:
+        return block
+    pictures = _under_way[0]
     try:
-        name = keep(base64.b64decode(encoded, validate=True), mime)
+        name = pictures.name_of(block) or pictures.keep(block, base64.b64decode(encoded, validate=True), mime)
     except ValueError:  # it only looks like one
         return block
-    return block if name is None else {**{key: block[key] for key in block if key != member}, "file": name}
+    return {**{key: block[key] for key in block if key != member}, "file": name}
 
 
 # --- packages that show pictures themselves
