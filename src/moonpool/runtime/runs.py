@@ -351,7 +351,7 @@ class Run:
         else:
             kind, message = (redactor.text(text, tally) for text in (error.type, error.message))
             error = ExecutionError(type=kind, message=message, retryable=error.retryable)
-        if made.files or any(keeper.exceeds for keeper in keepers.values()):
+        if (spec.final and made.files) or any(keeper.exceeds for keeper in keepers.values()):
             await self._runtime.artifacts.make_room()
         tokens = await self._runtime.tokens.figures(self._tools, self._request.connection)
 
