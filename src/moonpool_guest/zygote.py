@@ -27,7 +27,7 @@ import sys
 from typing import Any
 
 from moonpool_guest import confine, linux
-from moonpool_guest.python import kernel, own_signals, sources
+from moonpool_guest.python import kernel, own_signals, pictures, sources
 
 _PACKET_BYTES_MAX = 65536
 
@@ -38,6 +38,7 @@ def main(control_fd: int, program_fd: int, preload: "list[str]", variables: "lis
         program = file.read()
     sources.install()  # before anything preloaded binds a name of these
     own_signals.install()
+    pictures.install()
     for name in ("client.mcp_client", *preload):
         importlib.import_module(name)
     kernel.warm_up(variables)

@@ -58,6 +58,16 @@ TAPE_BYTES_MAX: Final = 1024 * 1024
 
 TAPE_REMARK_CHARS_MAX: Final = 500
 
+PICTURES_MAX: Final = 5
+PICTURE_BYTES_MAX: Final = 1024 * 1024
+PICTURE_SIDE_MAX: Final = 8000
+"""Pictures that one execution may show a model, bytes of one, and its longer side in dots. Model APIs refuse more."""
+
+FILES_MADE_MAX: Final = 50
+FILES_MADE_BYTES_MAX: Final = INLINE_BODY_BYTES_MAX
+FILE_MADE_CHARS_MAX: Final = 200
+"""Files that one execution may name as made by its code, and the length of such a name. More are counted."""
+
 FILE_PIECE_BYTES_MAX: Final = INLINE_BODY_BYTES_MAX
 """Files travel in pieces of this size, each inside one frame, so that neither end holds more than a window of them."""
 

@@ -33,9 +33,10 @@ To the host:
 | `failed` | `step`, `message` | |
 | `tool_call` | `id`, `server`, `tool`, `line` | arguments object, JSON |
 | `call_refused` | `server`, `tool`, `message` | |
-| `display` | `mime` | the representation |
+| `display` | `mime`, `name` | a picture |
 | `output` | `stream` (1 or 2) | bytes written; only where a backend has no pipes |
 | `tape` | `run`, `divergence` | what was recorded |
+| `made` | `run`, `count` | files that the code made: path and size of the first ones, JSON |
 | `done` | `run`, `status`, `exit_code`, `error`, `has_result`, `has_last`, `note` | a value, JSON, if there is one |
 | `file_opened` | `order`, `size` | |
 | `file_taken` | `order` | |
@@ -46,6 +47,10 @@ To the host:
 
 A `tape` holds what code read of clock and randomness, and is opaque to the host (`docs/reference/wire.md`). The guest
 sends one directly before `done` where one was to be recorded (`record`) or played.
+
+`display` and `made` are the guest's word: pictures that code showed, and files of `/workspace` that are new or changed
+(one message before `done`, where there are any). `name` is the picture's file in `/workspace`, empty where there is
+none.
 
 `status` of `done`: `ok`, `error` (an exception, named in `error`), `exit` (`SystemExit`), `interrupted`. Its body is
 the result when `has_result`, the value of the last expression when `has_last`; `note` says why there is no such value.
@@ -71,6 +76,7 @@ TOOL_CALL: Final = "tool_call"
 CALL_REFUSED: Final = "call_refused"
 DISPLAY: Final = "display"
 OUTPUT: Final = "output"
+MADE: Final = "made"
 DONE: Final = "done"
 
 FILE_PUT: Final = "file_put"

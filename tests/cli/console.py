@@ -39,7 +39,8 @@ class Ended:
         found = json.loads(text, parse_constant=lambda name: (_ for _ in ()).throw(ValueError(name)))
         assert set(found) == ENVELOPE_KEYS
         result = found["result"]
-        assert set(result) - {"failed_calls", "note"} == {"ok", "metrics", "data" if result["ok"] else "error"}
+        told = {"failed_calls", "files", "note"}
+        assert set(result) - told == {"ok", "metrics", "data" if result["ok"] else "error"}
         assert self.exit_code == (0 if result["ok"] else 1)
         return found
 

@@ -70,12 +70,36 @@ _FAILED = {
 }
 
 
+_FILE = {
+    "type": "object",
+    "required": ["name", "mime", "bytes", "path"],
+    "properties": {
+        "name": {"type": "string", "minLength": 1, "maxLength": 200},
+        "mime": {"type": "string"},
+        "bytes": _COUNT,
+        "path": {"type": ["string", "null"]},
+    },
+    "additionalProperties": False,
+}
+_MADE: dict[str, Any] = {
+    "files": {"type": "array", "minItems": 1, "maxItems": 50, "items": _FILE},
+    "more_files": {"type": "integer", "minimum": 1},
+    "files_note": {"type": "string", "minLength": 1},
+}
+
+
 def _result(ok: bool, member: str, schema: object) -> dict[str, Any]:
     properties = {"ok": {"const": ok}, member: schema, "metrics": _METRICS, **_ENDING}
     return {
         "type": "object",
         "required": list(properties),
-        "properties": {**properties, "plan": {"type": "object"}, "note": {"type": "string"}, "failed_calls": _FAILED},
+        "properties": {
+            **properties,
+            "plan": {"type": "object"},
+            "note": {"type": "string"},
+            "failed_calls": _FAILED,
+            **_MADE,
+        },
         "additionalProperties": False,
     }
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from moonpool.core.envelope import Envelope, ExecutionError
+from moonpool.core.made_files import MadeFile, MadeFiles, Picture
 from moonpool.faces.mcp.answers import STDOUT_CHARS_MAX, execution_answer
+from tables import every_row
+from wire.test_pictures import GIF, jpeg, png
 
 
 def envelope(data: Any = None, error: ExecutionError | None = None, **extras: Any) -> Envelope:
@@ -97,3 +102,45 @@ def test_long_output_is_cut_in_the_middle() -> None:
     assert shown.startswith("first")
     assert shown.endswith("last")
     assert "characters left out" in shown
+
+
+def test_a_file_is_named_with_the_one_place_where_it_can_be_had() -> None:
+    file = MadeFile(name="out/a b.csv", size=3, path="/kept/out/a b.csv")
+    made = replace(envelope(1), made=MadeFiles(files=(file,), more=2, note="why"))
+
+    told = {"name": "out/a b.csv", "mime": "text/csv", "bytes": 3}
+    more = {"more_files": 2, "files_note": "why"}
+    assert execution_answer(made).structured == {"ok": True, "data": 1, "files": [{**told, "path": file.path}], **more}
+    in_session = {**told, "uri": "moonpool://the%2Fone/out/a%20b.csv"}
+    assert execution_answer(made, "the/one").structured == {"ok": True, "data": 1, "files": [in_session], **more}
+
+
+def test_pictures_are_beside_the_text() -> None:
+    picture = Picture(data=png(), mime="image/png", name="picture-1.png")
+    answer = execution_answer(replace(envelope(1), pictures=(picture,)))
+    assert (answer.structured, answer.pictures) == ({"ok": True, "data": 1}, (picture,))
+
+
+DNA = "ACGT" * 200
+
+
+@pytest.mark.req("X-07")
+@every_row(
+    ("made", "left"),
+    [
+        (envelope({"a": [base64.b64encode(png()).decode()]}), False),
+        (envelope("data:image/jpeg;base64," + base64.b64encode(jpeg() + b"x" * 99).decode()), False),
+        (envelope(1, stdout=f"see {base64.b64encode(GIF + b'x' * 99).decode()} here"), False),
+        (envelope(1, stdout=base64.encodebytes(png(more=90_000)).decode()), False),
+        (envelope(1, stderr=repr({"data": base64.b64encode(png()).decode()})), False),
+        (envelope(error=ExecutionError(type="E", message=base64.b64encode(png()).decode())), False),
+        (envelope(DNA), True),
+        (envelope(1, stdout="/9j/ " + DNA), True),
+    ],
+)
+def test_no_picture_stands_in_a_text_as_base64_and_other_texts_stay(made: Envelope, left: bool) -> None:
+    answer = execution_answer(made)
+    assert (DNA in answer.text) is left
+    assert ("a picture as base64" in answer.text) is not left
+    assert len(answer.text) < 2 * len(DNA)
+    assert answer.structured == json.loads(answer.text)

@@ -83,7 +83,7 @@ def awaiting(path: Path) -> str:
         pytest.param(b'{"jsonrpc":"2.0","id":5,"method":7}', -32600, 5, id="method a number"),
         pytest.param(b'{"jsonrpc":"2.0","id":5,"method":"tools/list","params":[1]}', -32602, 5, id="params an array"),
         pytest.param(b'{"jsonrpc":"2.0","id":5,"method":"no/such"}', -32601, 5, id="unknown method"),
-        pytest.param(b'{"jsonrpc":"2.0","id":5,"method":"resources/list"}', -32601, 5, id="a method not served"),
+        pytest.param(b'{"jsonrpc":"2.0","id":5,"method":"tasks/list"}', -32601, 5, id="a method not served"),
         pytest.param(b'{"jsonrpc":"2.0","id":5,"method":"tools/call"}', -32602, 5, id="no name"),
         pytest.param(
             b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"execute_code","arguments":[]}}',

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tarfile
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,10 +14,10 @@ from apps import DATA
 from cli.console import moonpool, run_code
 from moonpool.runtime.session_files import SessionFolder
 from moonpool.runtime.session_wire import Piece, PutFile, encode
+from wire.test_pictures import png
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -34,6 +35,16 @@ def test_a_run_gets_its_files_and_gives_files_back(tmp_path: Path) -> None:
     assert ended.result["ok"]
     assert (tmp_path / "out.csv").read_text(encoding="utf-8") == "1,2\n1,2\n"
     assert (tmp_path / "again").read_text(encoding="utf-8") == "1,2\n"
+
+
+@pytest.mark.req("X-07")
+def test_a_picture_comes_back_by_name_and_the_line_says_where_files_are(tmp_path: Path) -> None:
+    ended = run_code(tmp_path, f"display({png()!r}); open('log', 'w').write('x')", "--get", "picture-1.png:chart.png")
+    assert (tmp_path / "chart.png").read_bytes() == png()
+    log, picture = ended.result["files"]
+    assert (log["name"], log["bytes"]) == ("log", 1)
+    assert (picture["name"], picture["mime"], picture["bytes"]) == ("picture-1.png", "image/png", len(png()))
+    assert Path(picture["path"]).read_bytes() == png()
 
 
 def test_files_come_back_from_code_that_failed_too(tmp_path: Path) -> None:

@@ -41,6 +41,16 @@ def test_the_oldest_go_until_the_rest_fits(tmp_path: Path, bytes_max: int, left:
     assert {path.name for path in tmp_path.iterdir()} == left
 
 
+def test_files_in_folders_of_a_run_are_counted(tmp_path: Path) -> None:
+    for age, name in enumerate(("new", "old")):
+        artifact(tmp_path, name, 10, age)
+        (tmp_path / name / "files" / "deep").mkdir(parents=True)
+        (tmp_path / name / "files" / "deep" / "made").write_bytes(b"x" * 90)
+        os.utime(tmp_path / name, (1_000_000 - age, 1_000_000 - age))
+    assert remove_oldest(tmp_path, bytes_max=199) == 100
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
 def test_no_folder_is_no_error(tmp_path: Path) -> None:
     assert remove_oldest(tmp_path / "none", bytes_max=1) is None
 

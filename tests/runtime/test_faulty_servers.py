@@ -105,15 +105,14 @@ from client.mcp_client import call_tool
 
 async def call(content):
     called = await call_tool(server_id="srv", name="echo", arguments={{"result": {{"content": content}}}})
-    return [called.data, called.raw["content"]]
+    return [called.data == content, called.raw["content"] == content]
 
 blocks = {blocks!r}
 result = [await call(blocks), await call(blocks[1:2])]
 """
     async with open_app({"srv": fixture_server("raw.py", "odd-results")}) as app:
-        every, image = (await run(app, code)).data
-    assert every == [blocks, blocks]
-    assert image == [blocks[1:2], blocks[1:2]]
+        envelope = await run(app, code)
+    assert envelope.data == [[True, True], [True, True]]
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
 """The one-line JSON record in which every execution ends (runtime contract, H-018 to H-034).
 
 `Envelope.to_json` gives the guide's telemetry envelope. Only `result` may be large: everything else together stays
-below 2 KiB (H-025). Additive members of `result`: `note`, `failed_calls` (both only where there is something to say),
-`stdout`, `stderr`, `exit_code`, `displays` (X-07); of `result.metrics`: counts and bytes.
+below 2 KiB (H-025). Additive members of `result`: `note`, `failed_calls` and `files` (only where there is something to
+say), `stdout`, `stderr`, `exit_code` (X-07); of `result.metrics`: counts and bytes. Pictures travel beside it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.core.calls import ApprovalState
 from moonpool.core.json import JsonObject, JsonValue, digest_json
+from moonpool.core.made_files import MadeFiles, Picture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +47,9 @@ class Envelope:
     note: str = ""  # why `data` is null although the code ended in an expression
     failed_calls: JsonObject | None = None  # see `runtime.failed_calls`; None: none failed
     metrics: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    extras: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # stdout, stderr, exit_code, displays
+    extras: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # stdout, stderr, exit_code, signal
+    made: MadeFiles = field(default_factory=MadeFiles)
+    pictures: tuple[Picture, ...] = ()  # not in its JSON
 
     @property
     def ok(self) -> bool:
@@ -62,7 +65,8 @@ class Envelope:
             head["note"] = self.note
         if self.failed_calls is not None:
             head["failed_calls"] = self.failed_calls
-        return {**head, "metrics": {"duration_ms": self.duration_ms, **self.metrics}, **self.extras}
+        metrics: JsonObject = {"duration_ms": self.duration_ms, **self.metrics}
+        return {**head, "metrics": metrics, **self.made.to_json(), **self.extras}
 
     def to_json(self, *, extras: bool = True) -> JsonObject:
         """The whole envelope. Without `extras` the additive members of `result` are left out.

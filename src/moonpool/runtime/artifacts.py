@@ -1,9 +1,11 @@
 """How much the artifact files of executions may take, so that no session fills the disk that the journal lies on.
 
-One folder per run, below one private folder; `moonpool.runtime.output` writes them, and asks here before each write.
+One folder per run, below one private folder. `moonpool.runtime.output` writes what code printed, `runtime.made_files`
+the files that it made; both ask here before each write.
+
 Four bounds: a stream has `artifact_bytes_max` (more ends the execution), a session `artifact_session_bytes_max`, all
-together `artifact_total_bytes_max`, and `artifact_free_bytes_min` stay free on the disk whoever fills it. Above one of
-the last three the artifact is given up, never the execution.
+together `artifact_total_bytes_max`, and `artifact_free_bytes_min` stay free on the disk whoever fills it. Above one
+of the last three the artifact is given up, never the execution.
 
 After an execution that wrote one, the oldest make room until a quarter of the total is free for those under way.
 Several processes share the folder: each counts what it found when it last looked and what it wrote since. None knows
@@ -113,7 +115,7 @@ class ArtifactsOfRun:
         self._artifacts, self._run_id, self._session_id = artifacts, run_id, session_id
 
     def path(self, name: str) -> Path:
-        """The file of one stream. Nothing is made yet."""
+        """The file of one stream, or a folder. Nothing is made yet."""
         return self._artifacts.folder / self._run_id / name
 
     def grant(self, count: int) -> str:
@@ -137,7 +139,7 @@ def remove_oldest(folder: Path, *, bytes_max: int, spare: Collection[str] = ()) 
         return None  # there is none
     for run in found:
         with suppress(OSError):  # another process removes it right now, or it is no folder: it holds up nothing
-            sizes = [file.stat().st_size for file in run.iterdir()]
+            sizes = [file.stat().st_size for file in run.rglob("*") if file.is_file()]
             runs.append((run.stat().st_mtime, sum(sizes), run))
     total = sum(size for _, size, _ in runs)
     for _, size, run in sorted(runs):

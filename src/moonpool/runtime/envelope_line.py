@@ -38,6 +38,16 @@ def envelope_line(envelope: Envelope) -> EnvelopeLine:
     return EnvelopeLine(line, envelope.ok)
 
 
+def with_files_that_fit(envelope: Envelope) -> Envelope:
+    """The envelope with its files only counted, if that is what makes the line short enough."""
+    made = envelope.made
+    if not made.files or len(_encode(envelope)) <= LINE_BYTES_MAX:
+        return envelope
+    note = f"not listed, because the line would be longer than {LINE_BYTES_MAX:,} bytes"
+    counted = replace(envelope, made=replace(made, files=(), more=made.more + len(made.files), note=note))
+    return counted if len(_encode(counted)) <= LINE_BYTES_MAX else envelope
+
+
 def _shortened(envelope: Envelope, size: int) -> Envelope:
     if envelope.error is not None:
         error = envelope.error

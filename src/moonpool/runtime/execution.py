@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from moonpool.runtime.calls_of_execution import CallsOfExecution
 from moonpool.runtime.deadline import Deadline
 from moonpool.runtime.execution_spec import ExecutionOutcome
+from moonpool.runtime.made_files import Claims
 from moonpool.sandboxes.base import SandboxClosedError, Stream
 from moonpool.sandboxes.messages import (
     CallRefused,
@@ -26,6 +27,7 @@ from moonpool.sandboxes.messages import (
     Execute,
     GuestMessage,
     HostMessage,
+    Made,
     Output,
     RecordedTape,
     Tape,
@@ -56,7 +58,7 @@ class Execution:
         self._keepers = keepers
         self._ended: asyncio.Future[ExecutionOutcome] = asyncio.get_running_loop().create_future()
         self._calls = CallsOfExecution(sandbox, spec.run_id, calls)
-        self._displays = 0
+        self._claims = Claims()
         self._tape: tuple[bytes, str] | None = None  # and where it was left
         self._forced: str | None = None
         self._grace: asyncio.TimerHandle | None = None
@@ -158,7 +160,9 @@ class Execution:
         elif isinstance(message, Output):
             self.on_output(Stream(message.stream), body)
         elif isinstance(message, Display):
-            self._displays += 1
+            self._claims.take_picture(message, body)
+        elif isinstance(message, Made) and message.run == self._spec.run_id:
+            self._claims.take_files(message, body)
 
     def _take_tape(self, message: RecordedTape, body: bytes) -> None:
         """SECURITY: the guest's own words about its run: kept, the first one, where one was asked for; never read."""
@@ -188,7 +192,7 @@ class Execution:
                     limits_hit=self._sandbox.limits_hit(),
                     parked_s=self.deadline.parked_s,
                     duplicate_calls=self._calls.duplicates,
-                    displays=self._displays,
+                    claims=self._claims,
                     tape=tape,
                     tape_divergence=divergence,
                 )

@@ -10,6 +10,7 @@ from moonpool.sandboxes.base import SandboxLimits
 from moonpool_wire.limits import TAPE_BYTES_MAX
 
 if TYPE_CHECKING:
+    from moonpool.runtime.made_files import Claims
     from moonpool.sandboxes.base import ExitOutcome, LimitKind
     from moonpool.sandboxes.messages import Done
 
@@ -46,6 +47,6 @@ class ExecutionOutcome:
     limits_hit: frozenset[LimitKind] | None = None  # None: nobody counts here
     parked_s: float = 0.0
     duplicate_calls: int = 0
-    displays: int = 0
+    claims: Claims  # of files and pictures
     tape: bytes = b""  # what was recorded; empty when the execution ended before it could hand it over
     tape_divergence: str = ""  # where the code first left the tape that was played

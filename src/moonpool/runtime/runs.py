@@ -20,9 +20,13 @@ from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.errors import InputError
 from moonpool.core.json import JsonValue
 from moonpool.core.languages import PYTHON
+from moonpool.core.made_files import MadeFiles
 from moonpool.runtime import report
+from moonpool.runtime.envelope_line import with_files_that_fit
 from moonpool.runtime.execution import Execution
 from moonpool.runtime.execution_spec import ExecutionSpec
+from moonpool.runtime.file_records import TransferRecorder
+from moonpool.runtime.made_files import in_sandbox, kept
 from moonpool.runtime.output import StreamKeeper
 from moonpool.runtime.planning import bind_plan, keep_plan, plan_json, plan_metrics, plan_of
 from moonpool.runtime.recording import RunStart
@@ -252,7 +256,7 @@ class Run:
             context.end()
             self._runtime.artifacts.close(self.run_id)
         self._records.code_ends()
-        return await finish(self._finish(outcome, spec, keepers, recorded))
+        return await finish(self._finish(outcome, spec, keepers, recorded, sandbox))
 
     async def pass_call(self, spec: ToolCallSpec) -> ToolCallOutcome:
         """The road, bound to this execution."""
@@ -332,9 +336,11 @@ class Run:
         spec: ExecutionSpec,
         keepers: dict[Stream, StreamKeeper],
         recorded: asyncio.Future[None],
+        sandbox: Sandbox,
     ) -> Envelope:
         """Make the envelope once the start is on record, and record the end."""
         await recorded
+        made = await self._files_made(outcome, spec, sandbox)
         data: JsonValue = None
         note = ""
         error = report.error_of(outcome, spec, self._watch.problem if self._watch is not None else "")
@@ -349,7 +355,7 @@ class Run:
         else:
             kind, message = (redactor.text(text, tally) for text in (error.type, error.message))
             error = ExecutionError(type=kind, message=message, retryable=error.retryable)
-        if any(keeper.exceeds for keeper in keepers.values()):
+        if (spec.final and made.files) or any(keeper.exceeds for keeper in keepers.values()):
             await self._runtime.artifacts.make_room()
         tokens = await self._runtime.tokens.figures(self._tools, self._request.connection)
 
@@ -376,16 +382,41 @@ class Run:
                     **plan_metrics(plan),
                 },
                 tokens=tokens,
+                made=made,
+                pictures=outcome.claims.pictures,
             )
 
         plan = self._planned(error)
         if plan is not None:
             envelope_with(plan).to_json()  # what cannot be told shows before there is a plan that could be approved
             plan = self._plan = await keep_plan(self._runtime.plans, plan)
-        envelope = envelope_with(plan)
+        envelope = with_files_that_fit(envelope_with(plan))
         self._keep_recording(envelope, forced=outcome.forced or "", tape=outcome.tape)
         await self._records.end(envelope, output_bytes=sum(keeper.total_bytes for keeper in keepers.values()))
         return envelope
+
+    async def _files_made(self, outcome: ExecutionOutcome, spec: ExecutionSpec, sandbox: Sandbox) -> MadeFiles:
+        """What the code left in `/workspace`, as long as its sandbox is there."""
+        if not outcome.claims.count or sandbox.has_ended:
+            return MadeFiles()
+
+        def blanked(text: str) -> str:
+            return self._runtime.redactor.text(text, Tally())
+
+        if not spec.final:
+            return in_sandbox(outcome.claims, blanked)
+        session_id = self._records.session_id
+        recorder = TransferRecorder(
+            journal=self._runtime.journal,
+            redactor=self._runtime.redactor,
+            principal=self._ticket.principal,
+            session_id=session_id,
+        )
+        try:
+            room = self._runtime.artifacts.of_run(self.run_id, session_id)
+            return await kept(outcome.claims, sandbox, room, recorder, blanked)
+        finally:
+            self._runtime.artifacts.close(self.run_id)
 
     def _planned(self, error: ExecutionError | None) -> Plan | None:
         """What a dry run found; not kept yet."""

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from moonpool_wire.jsonbounds import exceeded_bound
-from moonpool_wire.limits import TAPE_BYTES_MAX, TAPE_REMARK_CHARS_MAX
+from moonpool_wire.limits import FILES_MADE_BYTES_MAX, TAPE_BYTES_MAX, TAPE_REMARK_CHARS_MAX
 
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
 ShortText = Annotated[str, Meta(max_length=256)]
@@ -56,9 +56,17 @@ class CallRefused(msgspec.Struct, frozen=True, tag_field="t", tag="call_refused"
 
 
 class Display(msgspec.Struct, frozen=True, tag_field="t", tag="display"):
-    """A rich representation. Body: its bytes."""
+    """A picture that code showed. Body: its bytes. `name` is its file in `/workspace`, empty where there is none."""
 
     mime: ShortText
+    name: ShortText = ""
+
+
+class Made(msgspec.Struct, frozen=True, tag_field="t", tag="made"):
+    """Files of `/workspace` that the code of `run` made, `count` in all. Body: path and size of the first, JSON."""
+
+    run: ShortText
+    count: Count
 
 
 class Output(msgspec.Struct, frozen=True, tag_field="t", tag="output"):
@@ -142,7 +150,7 @@ class FileFailed(msgspec.Struct, frozen=True, tag_field="t", tag="file_failed"):
 
 
 FileAnswer = FileOpened | FileTaken | FileData | FileEntries | FileDone | FileFailed
-GuestMessage = Ready | Failed | ToolCall | CallRefused | Display | Output | Done | RecordedTape | FileAnswer
+GuestMessage = Ready | Failed | ToolCall | CallRefused | Display | Output | Done | RecordedTape | Made | FileAnswer
 
 
 class Execute(msgspec.Struct, frozen=True, tag_field="t", tag="execute"):
@@ -296,6 +304,8 @@ def check_body(message: GuestMessage, body: bytes) -> None:
     """Bound what the wire alone would let through. Raises InvalidMessage."""
     if isinstance(message, RecordedTape) and len(body) > TAPE_BYTES_MAX:
         raise InvalidMessage(f"a tape of {len(body):,} bytes")
+    if isinstance(message, Made) and len(body) > FILES_MADE_BYTES_MAX:
+        raise InvalidMessage(f"a list of files of {len(body):,} bytes")
 
 
 def decode_host(head: bytes) -> HostMessage:
@@ -335,6 +345,7 @@ __all__ = [
     "HostMessage",
     "Interrupt",
     "InvalidMessage",
+    "Made",
     "Output",
     "Ready",
     "RecordedTape",

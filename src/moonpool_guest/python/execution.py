@@ -18,7 +18,7 @@ from asyncio import events
 from types import CodeType
 from typing import Any
 
-from moonpool_guest.python import handoff, nesting
+from moonpool_guest.python import handoff, nesting, pictures
 from moonpool_guest.python.last_expression import NAME as LAST
 from moonpool_guest.python.last_expression import compile_code
 
@@ -91,6 +91,8 @@ class Interpreter:
         namespace.pop(LAST, None)  # an interrupt may have left it there
         outcome = self._run_code(pieces, namespace)
         last = namespace.pop(LAST, None)
+        if outcome.status != "interrupted":
+            _show_figures()
         if final and outcome.status != "interrupted":  # whoever interrupts wants an end, not a wait for threads
             self._finish_quietly()
         if outcome.error is None:
@@ -235,6 +237,16 @@ def _stores_result(code: CodeType) -> bool:
             if instruction.argval == RESULT and instruction.opname in ("STORE_NAME", "STORE_GLOBAL"):
                 return True
     return any(_stores_result(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+
+
+def _show_figures() -> None:
+    """Those that are open; before the end of a script, which closes them."""
+    try:
+        pictures.show_left_open()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        _print_exception(error)
 
 
 def _attach_result(outcome: Outcome, value: object, result_bytes_max: int) -> None:

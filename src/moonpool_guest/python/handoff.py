@@ -1,7 +1,8 @@
 """Turns the value that code left in `result`, or of its last expression, into JSON, or says why it cannot.
 
 What JSON holds goes through. Beyond that: objects that offer `__moonpool_json__` (tool results: their data), pydantic
-models, dataclasses, enums, dates (ISO 8601), paths, numpy scalars and arrays. Everything else, NaN, infinities and lone
+models, dataclasses, enums, dates (ISO 8601), paths, numpy scalars and arrays, and pictures, which are shown: the name
+of their file. Bytes that a tool returned become a file, too. Everything else, NaN, infinities and lone
 surrogates are errors that name the place and the remedy: nothing is converted by guessing.
 """
 
@@ -13,7 +14,9 @@ import json
 import math
 import os
 import sys
-from typing import Any, cast
+from typing import Any, NoReturn, cast
+
+from moonpool_guest.python import pictures
 
 _Place = tuple[Any, object]  # the place around this one, and the key or index in it; outermost is the value's name
 _DEPTH_MAX = 60  # the host refuses JSON deeper than 64
@@ -54,6 +57,16 @@ def encode_result(value: Any, name: str = "result", *, room: int = sys.maxsize) 
     return encoded
 
 
+def without_blobs(encoded: bytes) -> bytes:
+    """A result of another language: bytes that a tool returned are in files, as in one of Python's."""
+    if b'"mimeType"' not in encoded:
+        return encoded
+    try:
+        return encode_result(json.loads(encoded))
+    except NotSerializableError:
+        return encoded
+
+
 def _dump(plain: object) -> bytes:
     return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
@@ -83,7 +96,7 @@ def _plain(value: Any, place: "_Place | str", depth: int, walk: _Walk) -> object
 
 def _compound(value: Any, place: "_Place | str", depth: int, walk: _Walk) -> object:
     if isinstance(value, dict):
-        value = cast("dict[Any, Any]", value)
+        value = cast("dict[Any, Any]", pictures.without_blobs(value))
         plain = {_key(k, place): _plain(v, (place, k), depth + 1, walk) for k, v in value.items()}
         if len(plain) != len(value):
             raise NotSerializableError(f"{_name(place)} has keys that are the same as text; JSON keys are strings")
@@ -97,7 +110,9 @@ def _compound(value: Any, place: "_Place | str", depth: int, walk: _Walk) -> obj
 def _convert(value: Any, place: "_Place | str", walk: _Walk) -> object:
     kind = cast("type[Any]", type(value))
     if (hook := getattr(kind, "__moonpool_json__", None)) is not None:
-        return hook(value)
+        data = hook(value)
+        pictures.show_beside(value, data)
+        return data
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, str):
@@ -114,6 +129,11 @@ def _convert(value: Any, place: "_Place | str", walk: _Walk) -> object:
         return dump(value)
     if kind.__module__ == "numpy" and hasattr(value, "tolist"):
         return _of_numpy(value, walk)
+    return pictures.show(value) or _refuse(value, place)
+
+
+def _refuse(value: Any, place: "_Place | str") -> NoReturn:
+    kind = cast("type[Any]", type(value))
     raise NotSerializableError(f"{_name(place)} is {_article(kind.__name__)}, which JSON cannot hold; {_remedy(value)}")
 
 

@@ -20,7 +20,8 @@ from typing import Any
 
 from moonpool_guest import companion, files, toolcalls
 from moonpool_guest.channel import ChannelGoneError, GuestChannel
-from moonpool_guest.python import finding, nesting, own_signals, sources
+from moonpool_guest.files import made
+from moonpool_guest.python import finding, handoff, nesting, own_signals, pictures, sources
 from moonpool_guest.python.deck import Deck
 from moonpool_guest.python.execution import Interpreter, Outcome
 from moonpool_guest.python.helping import Help
@@ -131,7 +132,9 @@ class Kernel:
     def _execute(self, head: "dict[str, Any]", source: bytes) -> None:
         self._forget_old_wrappers(head.get("manifest"))
         _restore_streams()
+        before = None if head.get("rehearse") else self._snapshot()
         toolcalls.install(self._channel, str(head.get("name", "")))
+        pictures.begin(self._channel)
         self._deck.start(head)
         try:
             outcome = self._run(head, source)
@@ -144,10 +147,13 @@ class Kernel:
         self._companion = None
         self._channel.hold.forget()
         toolcalls.install(None)
+        pictures.end()
         _flush()
         if os.getpid() != self._pid:  # a child that the code forked and that ran to the end of the code
             os._exit(outcome.exit_code or int(outcome.error is not None))
+        self._tell_files(head["run"], before)
         self._deck.hand_over(self._channel, head["run"])
+        self._channel.wait_sent()  # pictures
         done: dict[str, Any] = {
             "t": "done",
             "run": head["run"],
@@ -162,6 +168,22 @@ class Kernel:
             done["note"] = outcome.note
         self._channel.send(done, outcome.result or outcome.last or b"")
 
+    @staticmethod
+    def _snapshot() -> "made.Snapshot | None":
+        try:
+            return made.snapshot()
+        except BaseException:  # earlier code of the session has changed what this stands on
+            return None
+
+    def _tell_files(self, run: object, before: "made.Snapshot | None") -> None:
+        try:
+            if before is not None:
+                made.tell(self._channel, run, before)
+        except ChannelGoneError:
+            raise
+        except BaseException:
+            pass  # out of memory in our own code; the execution has its outcome all the same
+
     def _run(self, head: "dict[str, Any]", source: bytes) -> Outcome:
         language, rehearse = str(head.get("language", "python")), bool(head.get("rehearse"))
         if language == "python":
@@ -172,9 +194,12 @@ class Kernel:
                 return companion.unavailable(language, language)
             if rehearse:
                 return runner.rehearse()
-        return runner.run(
+        outcome = runner.run(
             source, str(head["name"]), final=bool(head["final"]), result_bytes_max=int(head["result_bytes_max"])
         )
+        if language != "python" and outcome.result is not None:
+            outcome.result = handoff.without_blobs(outcome.result)
+        return outcome
 
     def _keep(self, language: str) -> "companion.Companion | None":
         if language not in self._companions and (made := companion.make(language, _runtimes)) is not None:
@@ -333,6 +358,7 @@ def serve_alone(fd: int, program_fd: int, confinement: "dict[str, Any]", variabl
 
     sources.install()
     own_signals.install()
+    pictures.install()
     with open(program_fd, "rb") as file:
         program = file.read()
     warm_up(variables, alone=True)

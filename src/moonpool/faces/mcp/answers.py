@@ -3,25 +3,37 @@
 A model pays for every token of a result, so identity, digests and metrics of an execution do not stand in it; they
 travel beside it in `_meta["moonpool/envelope"]`: everything of the envelope but its `result`, and the result's metrics.
 What code printed is cut in the middle where it is long; the whole of it stays in the audit's artifacts. Tool calls that
-failed are named also where the code looked away.
+failed are named also where the code looked away. Pictures that code showed are beside the text, never in it: a picture
+as base64 is left out of every text (`_without_base64`).
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.phrases import clip
+from moonpool.faces.mcp.resources import uri_of
 
 if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.core.errors import MoonpoolError
     from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.core.made_files import MadeFiles, Picture
 
 ENVELOPE_KEY: Final = "moonpool/envelope"
 STDOUT_CHARS_MAX: Final = 20_000
 STDERR_CHARS_MAX: Final = 4_000
+_STARTS: Final = ("iVBORw0KGg", "/9j/", "R0lGOD", "UklGR")
+"""What base64 of a PNG, JPEG, GIF or WebP begins with."""
+
+_REST: Final = r"[A-Za-z0-9+/\\\n\r]{64,}={0,2}"  # also in several lines, and with the line's ends escaped
+_PICTURE_AS_BASE64: Final = re.compile(
+    rf"(?:data:image/[a-z+.-]+;base64,)?(?:{'|'.join(_STARTS)}){_REST}(?:\[\.\.\. of [^\n]*\.\.\.\]\n{_REST})?"
+)
+"""The last group: output of which `runtime.output` left out the middle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +44,7 @@ class Answer:
     structured: JsonObject | None = None
     is_error: bool = False
     meta: JsonObject | None = None
+    pictures: tuple[Picture, ...] = ()
 
 
 def text_answer(text: str) -> Answer:
@@ -46,13 +59,15 @@ def problem_answer(error: MoonpoolError, *, structured: bool = False) -> Answer:
     return structured_answer({"ok": False, "error": failure})
 
 
-def execution_answer(envelope: Envelope) -> Answer:
-    """The outcome of an execution."""
+def execution_answer(envelope: Envelope, session: str | None = None) -> Answer:
+    """The outcome of an execution, in the session of that name if in one."""
     whole = envelope.to_json()
     result = whole.pop("result")
     assert isinstance(result, dict)
     whole["metrics"] = result.get("metrics")
-    return structured_answer(_lean(result), meta={ENVELOPE_KEY: whole})
+    lean = {**_lean(_without_base64(result)), **_files(envelope.made, session)}
+    answer = structured_answer(lean, meta={ENVELOPE_KEY: whole})
+    return replace(answer, pictures=envelope.pictures)
 
 
 def structured_answer(value: JsonObject, *, meta: JsonObject | None = None) -> Answer:
@@ -103,3 +118,33 @@ def _says(stdout: str, data: JsonValue) -> bool:
         return data is not None and json.loads(stdout) == data
     except (ValueError, RecursionError):
         return False
+
+
+def _files(made: MadeFiles, session: str | None) -> JsonObject:
+    """Each file with the one place where it can be had: `path` on this machine, or `uri` in the session."""
+    told = made.to_json()
+    if made.files and session is not None:
+        told["files"] = [
+            {"name": file.name, "mime": file.mime, "bytes": file.size, "uri": uri_of(session, file.name)}
+            for file in made.files
+        ]
+    return told
+
+
+def _without_base64(value: JsonObject) -> JsonObject:
+    """`value` with a remark in place of every picture that stands in a text as base64."""
+
+    def lean(part: JsonValue) -> JsonValue:
+        if isinstance(part, str):
+            return _PICTURE_AS_BASE64.sub(_remark, part) if any(start in part for start in _STARTS) else part
+        if isinstance(part, list):
+            return [lean(one) for one in part]
+        if isinstance(part, dict):
+            return {key: lean(one) for key, one in part.items()}
+        return part
+
+    return {key: lean(part) for key, part in value.items()}
+
+
+def _remark(found: re.Match[str]) -> str:
+    return f"[a picture as base64, {len(found[0]):,} characters: show it with display(...), or write it to a file]"

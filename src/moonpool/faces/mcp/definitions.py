@@ -74,7 +74,8 @@ def _run_description(finding: str) -> str:
         "r = await s.<tool>(<parameter>=...)\n"
         "A call returns {ok, data, error}; other keys and len() reach into data. "
         "`result`, or else the last expression, comes back as `data`; what you print comes back too. "
-        "Loop, filter and combine here, keep big data inside, return summaries. Files go to /workspace."
+        "Loop, filter and combine here, keep big data inside, return summaries. "
+        "Figures and /workspace files come back."
     )
 
 

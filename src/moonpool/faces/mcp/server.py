@@ -1,13 +1,15 @@
-"""The SDK's low-level server with our handlers: tools, the prompt, the handshake's instructions.
+"""The SDK's low-level server with our handlers: tools, the prompt, files as resources, the handshake's instructions.
 
 One object serves every revision; the SDK shapes what it returns for the revision that was negotiated (no
-`structuredContent` before 2025-06-18, `resultType` and cache hints from 2026-07-28). The lists never change, so
-`listChanged` is false and no subscription is offered: that is the truth (X-08, C-002).
+`structuredContent` before 2025-06-18, `resultType` and cache hints from 2026-07-28). The lists of tools and prompts
+never change, and what files there are stands in each result, so `listChanged` is false and no subscription is offered
+(X-08, C-002).
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
@@ -31,7 +33,9 @@ from moonpool.faces.mcp.definitions import (
 )
 from moonpool.faces.mcp.input_rounds import SEALED_FROM, abilities, input_required, sender
 from moonpool.faces.mcp.progress import OutputProgress
+from moonpool.faces.mcp.resources import TEMPLATE
 from moonpool.faces.mcp.tools import Caller, InputNeeded
+from moonpool.runtime.file_errors import FileMissingError, FileTransferError
 from moonpool.runtime.request_state import RequestStateError
 
 if TYPE_CHECKING:
@@ -54,6 +58,7 @@ LISTING_WAIT_S: Final = 2.0
 _ANNOTATED_FROM: Final = "2025-03-26"
 _STRUCTURED_FROM: Final = "2025-06-18"
 _UNTIL_RESTART_MS: Final = 3_600_000
+_RESOURCE_NOT_FOUND: Final = -32002  # before 2026-07-28, which has retired it
 _log = logging.getLogger(__name__)
 
 
@@ -68,6 +73,9 @@ def build_server(tools: CodeTools) -> Server[Any]:
         on_call_tool=handlers.call_tool,
         on_list_prompts=handlers.list_prompts,
         on_get_prompt=handlers.get_prompt,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_resource_templates,
+        on_read_resource=handlers.read_resource,
         get_tool_input_schema=_input_schema,
         cache_hints={
             "tools/list": CacheHint(ttl_ms=_UNTIL_RESTART_MS, scope="public"),
@@ -133,6 +141,45 @@ class _Handlers:
         message = types.PromptMessage(role="user", content=types.TextContent(text=self._tools.offer.prompt))
         return types.GetPromptResult(description=PROMPT_DESCRIPTION, messages=[message])
 
+    async def list_resources(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        del ctx
+        _refuse_cursor(params)
+        return types.ListResourcesResult(
+            resources=[
+                types.Resource(uri=uri, name=file.name, mime_type=file.mime, size=file.size)
+                for uri, file in self._tools.resources.listed()
+            ]
+        )
+
+    async def list_resource_templates(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        del ctx
+        _refuse_cursor(params)
+        template = types.ResourceTemplate(
+            uri_template=TEMPLATE, name="files", description="A file in /workspace of a session of execute_code"
+        )
+        return types.ListResourceTemplatesResult(resource_templates=[template])
+
+    async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        try:
+            read = await self._tools.resources.read(params.uri)
+        except FileTransferError as error:
+            modern = ctx.protocol_version >= SEALED_FROM
+            missing = isinstance(error, FileMissingError) and not modern
+            code = _RESOURCE_NOT_FOUND if missing else types.INVALID_PARAMS
+            raise MCPError(code, str(error), {"uri": params.uri, "reason": error.code}) from None
+        if read.text is not None:
+            return types.ReadResourceResult(
+                contents=[types.TextResourceContents(uri=read.uri, mime_type=read.mime, text=read.text)]
+            )
+        blob = base64.b64encode(read.data).decode()
+        return types.ReadResourceResult(
+            contents=[types.BlobResourceContents(uri=read.uri, mime_type=read.mime, blob=blob)]
+        )
+
     def _asker(self, ctx: Context, call: ParkedCall) -> Respondent:
         """The way to this client's user and model: as a request of ours, or with the answer of the call."""
         able = abilities(ctx)
@@ -175,8 +222,12 @@ def _shown(tool: JsonObject, version: str) -> JsonObject:
 
 def _tool_result(answer: Answer, version: str) -> types.CallToolResult:
     structured = answer.structured if version >= _STRUCTURED_FROM else None
+    pictures = [
+        types.ImageContent(data=base64.b64encode(picture.data).decode(), mime_type=picture.mime)
+        for picture in answer.pictures
+    ]
     return types.CallToolResult(
-        content=[types.TextContent(text=answer.text)],
+        content=[types.TextContent(text=answer.text), *pictures],
         is_error=answer.is_error,
         structured_content=structured,
         _meta=answer.meta,

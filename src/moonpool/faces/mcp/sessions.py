@@ -10,6 +10,7 @@ INVARIANT: `execute` returns or raises only when its code no longer runs; `close
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +19,10 @@ import anyio
 from moonpool.core.errors import Fault, MoonpoolError
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from moonpool.core.envelope import Envelope
+    from moonpool.runtime.file_streams import Sink
     from moonpool.runtime.runs import CodeRequest
     from moonpool.runtime.sessions import Runtime, Session
     from moonpool.runtime.ticket import Ticket
@@ -66,15 +70,18 @@ class FaceSessions:
             finally:
                 self._close_soon(session)
         entry = self._named.get(name) or self._open(name, ticket)
-        entry.waiting += 1
-        if entry.idle_timer is not None:
-            entry.idle_timer.cancel()
-        try:
-            async with entry.turn:
-                return await _interruptible(entry.session, request, at_once=False)
-        finally:
-            entry.waiting -= 1
-            self._rest(name, entry)
+        async with self._in_use(name, entry):
+            return await _interruptible(entry.session, request, at_once=False)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a session of this name."""
+        return name in self._named
+
+    async def read_file(self, name: str, path: str, sink: Sink) -> None:
+        """Hand a file of a session that is there to `sink`, once no code runs in it. Raises FileTransferError."""
+        entry = self._named[name]
+        async with self._in_use(name, entry):
+            await entry.session.files.get(path, sink)
 
     async def close(self) -> None:
         """End every session."""
@@ -82,6 +89,18 @@ class FaceSessions:
             self._discard(name)
         if self._closing:
             await asyncio.wait(self._closing)
+
+    @asynccontextmanager
+    async def _in_use(self, name: str, entry: _Named) -> AsyncGenerator[None]:
+        entry.waiting += 1
+        if entry.idle_timer is not None:
+            entry.idle_timer.cancel()
+        try:
+            async with entry.turn:
+                yield
+        finally:
+            entry.waiting -= 1
+            self._rest(name, entry)
 
     def _open(self, name: str, ticket: Ticket) -> _Named:
         if len(self._named) >= NAMED_COUNT_MAX:

@@ -24,6 +24,7 @@ from moonpool.faces.mcp.disclosure import own_tools_text
 from moonpool.faces.mcp.instructions import instructions
 from moonpool.faces.mcp.offer import OFFERS
 from moonpool.faces.mcp.previews import Previews
+from moonpool.faces.mcp.resources import FaceResources
 from moonpool.faces.mcp.sessions import FaceSessions
 from moonpool.runtime.disclosure import Disclosure
 from moonpool.runtime.parked import ParkedCalls
@@ -114,6 +115,7 @@ class CodeTools:
         self._catalog = CurrentCatalog(app.toolbox, app.vectors if searched else None)
         self._previews = Previews(app.toolbox, code_bytes_max=settings.code_bytes_max)
         self._sessions = FaceSessions(app.runtime, idle_s=app.settings.session_idle_s)
+        self.resources = FaceResources(self._sessions, app.runtime.redactor)
 
     def prepare(self) -> None:
         """List tools and open sandboxes now, before anybody asks."""
@@ -221,7 +223,7 @@ class CodeTools:
             outcome = await call.outcome()
         if isinstance(outcome, tuple):
             return InputNeeded(questions=outcome, state=self._calls.state_of(call, outcome))
-        return execution_answer(outcome)
+        return execution_answer(outcome, request.session)
 
     async def _work(self, request: ExecuteRequest, call: ParkedCall, caller: Caller) -> Envelope:
         code = CodeRequest(
@@ -237,7 +239,9 @@ class CodeTools:
         self._know_tools()
         self.disclosure.ran()
         with self._bindings.binding(call, caller.asker(call)):
-            return await self._sessions.execute(code, self._ticket, request.session)
+            envelope = await self._sessions.execute(code, self._ticket, request.session)
+        self.resources.know(envelope, request.session)
+        return envelope
 
     async def _definitions(
         self, catalog: Catalog, request: DefinitionRequest
