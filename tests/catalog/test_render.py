@@ -115,7 +115,9 @@ def test_many_namesakes_are_counted() -> None:
     assert hit_lines(catalog_of(*servers).search("ping")) == ("servers.s0.ping (also on s1, s2, s3, s4 and 3 more)")
 
 
-@every_row("question", ["play music on spotify", "stock price of apple", "book a flight", "weather forecast for berlin"])
+@every_row(
+    "question", ["play music on spotify", "stock price of apple", "book a flight", "weather forecast for berlin"]
+)
 def test_nothing_fits_a_short_question_about_something_else(published_catalog: Catalog, question: str) -> None:
     assert hit_lines(published_catalog.search(question)) == NO_HITS
     assert published_catalog.search(f"{question}; or list the tables of a database and describe one of them")

@@ -14,6 +14,7 @@ import pytest
 
 from apps import fresh_data
 from cli.console import SERVERS, environment, moonpool, raw_server, run_code, write_config
+from cli.terminal import Terminal
 from commands.process import SCRIPT, run_command
 from moonpool.broker.config import load_config
 from moonpool.core.audit import record_bytes
@@ -214,6 +215,21 @@ def test_init_takes_over_what_clients_have_and_says_what_it_left(tmp_path: Path)
         assert why in said
     assert '"mcp"' in said
     assert "TIME_TOKEN is not set" in ended.stderr
+
+
+def test_init_offers_the_environment_with_packages(tmp_path: Path) -> None:
+    """At a terminal it asks; elsewhere it says how. Nobody has built it in the folder of this test."""
+    client_files(tmp_path)
+    folder = {"MOONPOOL_DATA_DIR": str(tmp_path)}
+    offer = b"`moonpool environments build data` lets code of `moonpool mcp` import numpy, pandas, matplotlib"
+    assert offer in moonpool(tmp_path, "init", **folder).stdout
+    assert offer not in moonpool(tmp_path, "init", "--to", tmp_path / "two.json", "--no-data", **folder).stdout
+    with Terminal(tmp_path, "init", "--to", tmp_path / "three.json", **folder) as terminal:
+        terminal.wait_for("Let code import numpy, pandas")
+        terminal.type("n\n")
+        ended = terminal.wait_ended()
+    assert ended.exit_code == 0
+    assert offer in ended.stdout
 
 
 def test_init_never_changes_what_is_there(tmp_path: Path) -> None:

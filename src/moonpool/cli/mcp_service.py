@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 async def serve_stdio(config_path: Path | None, choice: Approve, **overrides: Path | str | None) -> None:
     """Serve one client until it leaves; `overrides` are settings. Raises MoonpoolError before anything was written."""
     wire = claim_stdio()  # first, so that no upstream and no sandbox ever holds the client's descriptors
-    settings = await _settings(overrides)
+    settings = await settings_of_service(overrides)
     config = read_config(config_path)
     eliciting = ElicitingApprover(_report) if choice is Approve.ASK else None
     with ExitStack() as bound:
@@ -59,7 +59,7 @@ async def serve_stdio(config_path: Path | None, choice: Approve, **overrides: Pa
                 await serve(app, wire=wire, bindings=None if eliciting is None else eliciting.bindings)
 
 
-async def _settings(overrides: Mapping[str, Path | str | None]) -> Settings:
+async def settings_of_service(overrides: Mapping[str, Path | str | None]) -> Settings:
     """With the environment `data` where it has been built, unless somebody chose one: models write pandas unasked."""
     settings = Settings.load(os.environ, **overrides)
     chosen = overrides.get("environment") is not None or "MOONPOOL_ENVIRONMENT" in os.environ
