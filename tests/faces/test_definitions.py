@@ -48,9 +48,9 @@ def test_execute_code_says_what_can_be_imported_and_how_each_language_calls_tool
     assert told["data"].startswith("Run Python 3 (numpy, pandas, matplotlib, pydantic, IPython), Node or Bash")
     for text in told.values():
         assert "import servers.<server> as s; r = await s.<tool>(" in text
-        assert 'Node: import * as s from "./servers/<server>/index.js"; ' in text
+        assert "Node: import * as s from './servers/<server>/index.js'; " in text
         assert "Bash: moonpool call <server>.<tool> '{...}'\n" in text
-        assert "`session`, any name, keeps variables and files" in text
+        assert "variables stay for calls with the same `session`, any name" in text
 
 
 @pytest.mark.req("H-004", "H-047", "H-052")

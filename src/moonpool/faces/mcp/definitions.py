@@ -33,7 +33,7 @@ _SEARCH: Final[JsonObject] = {
     "name": SEARCH,
     "description": (
         "Find tools that code can call. Each query: 3-6 words that name the service and the action, such as "
-        '"github list open issues"; ask for all you need in one call. Gives paths for code.'
+        '"github list open issues"; ask for all you need in one call.'
     ),
     "inputSchema": _object(
         "queries",
@@ -53,11 +53,7 @@ _DEFINE: Final[JsonObject] = {
         "paths",
         {
             "paths": {**_STRINGS, "description": 'As search_tools shows them, or "server.tool"'},
-            "form": {
-                "type": "string",
-                "enum": ["stub", "typescript", "json"],
-                "description": "Default stub (Python)",
-            },
+            "form": {"type": "string", "enum": ["stub", "typescript", "json"]},
         },
     ),
     "annotations": {"readOnlyHint": True},
@@ -75,12 +71,12 @@ def _run_description(packages: Sequence[str], finding: str = "") -> str:
     return (
         f"Run Python 3 ({has}), Node or Bash in a sandbox without network. {finding}Tools are async functions:\n"
         "import servers.<server> as s; r = await s.<tool>(<parameter>=...)\n"
-        'Node: import * as s from "./servers/<server>/index.js"; await s.<camelCaseTool>({...})\n'
+        "Node: import * as s from './servers/<server>/index.js'; await s.<camelCaseTool>({...})\n"
         "Bash: moonpool call <server>.<tool> '{...}'\n"
         "A call returns {ok, data, error}; other keys and len() reach into data. "
         "Set `result` to JSON: it comes back as `data`; what you print comes back too. "
         "Loop, filter and combine here, keep big data inside, return summaries. "
-        "Files go to /workspace. `session`, any name, keeps variables and files for later calls."
+        "Files in /workspace and variables stay for calls with the same `session`, any name."
     )
 
 
@@ -90,7 +86,7 @@ _EXECUTE: Final[JsonObject] = {
         "code",
         {
             "code": {"type": "string"},
-            "language": {"type": "string", "enum": [*LANGUAGES, TYPESCRIPT], "description": "Default python"},
+            "language": {"type": "string", "enum": [*LANGUAGES, TYPESCRIPT]},
             "session": {"type": "string"},
             "timeout_s": {"type": "number", "exclusiveMinimum": 0, "description": "Default 60"},
             "preview": {"type": "boolean", "description": "Run nothing, list calls and mistakes (Python)"},
