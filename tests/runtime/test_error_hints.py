@@ -66,6 +66,7 @@ def hint(
         ("TypeError", "unsupported operand type(s) for +: 'coroutine' and 'int'", {}, AWAIT),
         ("ValueError", "'coroutine'", {}, ""),
         ("URLError", "<urlopen error [Errno -3] Temporary failure in name resolution>", {}, NO_NETWORK),
+        ("ToolError", "fetch.fetch: [Errno -2] Name or service not known", {}, ""),
         ("ModuleNotFoundError", "No module named 'requests'", {}, NO_NETWORK),
         ("ModuleNotFoundError", "No module named 'pandas.core'", {}, BASE.replace("has {}", "has it")),
         ("ModuleNotFoundError", "No module named 'bs4'", {}, BASE.format(PACKAGES)),
@@ -113,6 +114,7 @@ def test_a_mistake_in_python_is_answered_with_what_to_do(
         ("bash", "ExitStatus", "status 6", {"stderr": "curl: (6) Could not resolve host: example.com"}, NO_NETWORK),
         ("bash", "ExitStatus", "status 1", {"stderr": "error: externally-managed-environment"}, BASE.format(PACKAGES)),
         ("bash", "ExitStatus", "status 1", {"stderr": "grep: nothing"}, ""),
+        ("bash", "ExitStatus", "status 1", {"stderr": '{"type":"ToolError","message":"Could not resolve"}'}, ""),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.phrases import clip, near_names
+from moonpool.core.calls import CallErrorType
 from moonpool.core.languages import PYTHON
 from moonpool.environments.recipes import RECIPES
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from moonpool.core.manifest import Manifest, ToolDefinition
     from moonpool.wrappers.names import TreeNames
 
+_OF_CALLS: Final = frozenset(map(str, CallErrorType))
 _READ_CHARS_MAX: Final = 4000
 _CODE_CHARS_MAX: Final = 20_000
 _TOOLS_NAMED_SOON_MAX: Final = 500
@@ -78,6 +80,8 @@ class Scene:
 
 def with_hint(error: ExecutionError, scene: Scene) -> ExecutionError:
     """`error` with what to do about it, if that is known. Blocks for a moment where the scene `is_large`."""
+    if error.type in _OF_CALLS:  # the broker has said what to do, or a server speaks of its own network and modules
+        return error
     hint = next((text for row in _ROWS if (text := row(error, scene))), "")
     return replace(error, message=f"{error.message.rstrip('.')}; {hint}") if hint else error
 
@@ -232,9 +236,9 @@ def _names(scene: Scene) -> TreeNames:
 
 
 def _said(error: ExecutionError, scene: Scene) -> str:
-    """The error's words; of Bash, whose status says nothing, the end of stderr, too."""
-    end = scene.stderr[-_READ_CHARS_MAX:] if scene.language == "bash" else ""
-    return f"{error.message[:_READ_CHARS_MAX]}\n{end}"
+    """The error's words; of Bash, whose status says nothing, the end of stderr, too, but for errors of calls."""
+    lines = scene.stderr[-_READ_CHARS_MAX:].splitlines() if scene.language == "bash" else []
+    return "\n".join([error.message[:_READ_CHARS_MAX], *(line for line in lines if not line.startswith('{"type":'))])
 
 
 def _found(pattern: re.Pattern[str], error: ExecutionError) -> bool:
