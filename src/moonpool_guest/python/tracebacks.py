@@ -13,6 +13,7 @@ import traceback
 _GUEST_ROOT = os.path.dirname(os.path.dirname(__file__)) + "/"
 _ASYNCIO_ROOT = os.path.dirname(asyncio.__file__) + "/"
 _WRAPPERS = ("/wrappers/current/servers/", "/wrappers/current/mcptools/")  # actions and skills are somebody's code
+_COMPILED = (".pyx", ".pxi", ".pxd")  # what Cython made of extension modules has paths that lead nowhere
 _libraries: "tuple[str, ...]" = (os.path.dirname(os.__file__) + "/",)
 
 
@@ -53,4 +54,4 @@ def _is_inner(one: traceback.TracebackException) -> bool:
 
 
 def _is_hidden(filename: str) -> bool:
-    return filename.startswith((_GUEST_ROOT, *_WRAPPERS, *_libraries, "<frozen "))
+    return filename.startswith((_GUEST_ROOT, *_WRAPPERS, *_libraries, "<frozen ")) or filename.endswith(_COMPILED)
