@@ -97,7 +97,7 @@ async def test_a_traceback_leaves_out_libraries_and_what_they_raised_among_thems
     assert run.stderr.count("Traceback") == 2  # the code's own frame is in both
     assert "json/decoder" not in run.stderr
     run = await kernel.run("def f():\n    exec(compile('raise KeyError', 'pandas/_libs/index.pyx', 'exec'))\nf()")
-    assert "pyx" not in run.stderr
+    assert run.stderr.count("  File ") == 2
     run = await kernel.run("raise KeyError('k') from ValueError('never raised, but said')")
     assert "ValueError: never raised, but said" in run.stderr
 
