@@ -200,21 +200,22 @@ async def test_a_cancelled_build_leaves_nothing(
 
 @pytest.mark.anyio
 async def test_mcp_starts_with_data_once_its_packages_are_built(
-    monkeypatch: pytest.MonkeyPatch, sandbox_uid: int
+    monkeypatch: pytest.MonkeyPatch, readable_root: Path, sandbox_uid: int
 ) -> None:
-    with tempfile.TemporaryDirectory(prefix="moonpool-test-", dir="/var/tmp") as folder:
-        Path(folder).chmod(0o755)
-        root = Path(folder, "environments")
-        monkeypatch.setenv("MOONPOOL_DATA_DIR", folder)
-        monkeypatch.delenv("MOONPOOL_ENVIRONMENT", raising=False)
-        assert (await settings_of_service({})).environment == "base"
-        (root / "data" / "of-an-older-lock").mkdir(parents=True)
-        assert not await is_built("data", root=root, uid=sandbox_uid)
-        _, digest = await to_thread.run_sync(_look_up, recipe_named("data"), root, sandbox_uid)
-        (root / "data" / digest).mkdir()
-        assert await is_built("data", root=root, uid=sandbox_uid)
+    folder = readable_root / "data"
+    monkeypatch.setenv("MOONPOOL_DATA_DIR", str(readable_root.parent))
+    monkeypatch.delenv("MOONPOOL_ENVIRONMENT", raising=False)
+    assert (await settings_of_service({})).environment == "base"
+    _, digest = await to_thread.run_sync(_look_up, recipe_named("data"), readable_root, sandbox_uid)
+    try:
+        (folder / "of-an-older-lock").mkdir(parents=True)
+        assert not await is_built("data", root=readable_root, uid=sandbox_uid)
+        (folder / digest).mkdir()
+        assert await is_built("data", root=readable_root, uid=sandbox_uid)
 
         assert (await settings_of_service({})).environment == "data"
         assert (await settings_of_service({"environment": "base"})).environment == "base"
         monkeypatch.setenv("MOONPOOL_ENVIRONMENT", "base")
         assert (await settings_of_service({})).environment == "base"
+    finally:
+        shutil.rmtree(folder)
