@@ -216,7 +216,7 @@ def manifest(**servers: list[str]) -> Manifest:
         pytest.param("git", "getCurrentTime", "did you mean time.get_current_time?", id="near name elsewhere"),
         pytest.param("tiem", "zzz", "did you mean server time?", id="near server"),
         pytest.param("weather", "zzz", "servers are git, time", id="which servers there are"),
-        pytest.param("git", "zzz", "search the catalog for what server git offers", id="nothing near"),
+        pytest.param("git", "zzz", "server git has git_log", id="nothing near"),
     ],
 )
 def test_an_unknown_tool_is_answered_with_what_there_is(server: str, name: str, sentence: str) -> None:

@@ -8,6 +8,7 @@ from catalog.builders import catalog_of, listing
 from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.errors import CatalogQueryError, NotInCatalogError
 from moonpool.core.manifest import Manifest
+from tables import every_row
 
 TIME = listing("my-time", {"name": "get-current.time", "title": "Clock"}, {"name": "convert_time"})
 
@@ -87,6 +88,15 @@ def test_every_hit_leads_to_its_definition(published_catalog: Catalog, published
         ),
         pytest.param("zzz.a", "no server 'zzz' in this session; known servers: my-time", id="unknown server"),
         pytest.param("x\x1b[2J\n.a", "no server 'x' in this session; known servers: my-time", id="hostile name"),
+        pytest.param(
+            "clock.convert_time",
+            "no server 'clock' in this session; near names: servers.my_time.convert_time",
+            id="another server's tool",
+        ),
+        pytest.param(
+            "convert_tme", "no tool is called 'convert_tme'; near names: servers.my_time.convert_time", id="bare name"
+        ),
+        pytest.param("zzz", "no tool is called 'zzz'; search for what it should do", id="nothing like it"),
     ],
 )
 def test_unknown_names_are_answered_with_near_ones(path: str, message: str) -> None:
@@ -96,10 +106,38 @@ def test_unknown_names_are_answered_with_near_ones(path: str, message: str) -> N
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("path", ["time", "", "." * 100_000])
-def test_a_path_without_a_tool_is_refused(path: str) -> None:
-    with pytest.raises(CatalogQueryError, match=r"names no tool: write it as server\.tool"):
+@every_row(
+    ("path", "message"),
+    [
+        ("my-time", "'my-time' is a server: write a tool as server.tool"),
+        ("", "'' names no tool: write a tool as server.tool"),
+        ("." * 100_000, "a path of 100000 characters names no tool: write it as server.tool"),
+    ],
+)
+def test_a_path_without_a_tool_is_refused(path: str, message: str) -> None:
+    with pytest.raises(CatalogQueryError) as caught:
         catalog_of(TIME).find_path(path)
+
+    assert str(caught.value) == message
+
+
+def test_a_bare_name_is_the_only_tool_of_that_name_or_one_of_several() -> None:
+    catalog = catalog_of(TIME, listing("other", {"name": "ping"}), listing("more", {"name": "ping"}))
+
+    assert catalog.find_path("convert_time").key == ("my-time", "convert_time")
+    with pytest.raises(
+        NotInCatalogError, match=r"several tools are called 'ping': servers\.other\.ping, servers\.more"
+    ):
+        catalog.find_path("ping")
+
+
+def test_a_tool_of_another_server_is_near_where_its_own_has_none() -> None:
+    catalog = catalog_of(TIME, listing("git", {"name": "git_log"}))
+
+    with pytest.raises(
+        NotInCatalogError, match=r"server 'my-time' has no tool 'git_lgo'; near names: servers\.git\.git_log"
+    ):
+        catalog.find_path("my-time.git_lgo")
 
 
 def test_a_catalog_that_follows_answers_like_a_new_one_and_leaves_the_old_as_it_was(published: Manifest) -> None:

@@ -18,6 +18,7 @@ from moonpool.catalog.render import (
     manifest_lines,
     one_line,
 )
+from tables import every_row
 
 if TYPE_CHECKING:
     from moonpool.catalog.catalog import Catalog
@@ -112,6 +113,20 @@ def test_many_namesakes_are_counted() -> None:
     servers = [listing(f"s{number}", {"name": "ping"}) for number in range(8)]
 
     assert hit_lines(catalog_of(*servers).search("ping")) == ("servers.s0.ping (also on s1, s2, s3, s4 and 3 more)")
+
+
+@every_row(
+    "question", ["play music on spotify", "stock price of apple", "book a flight", "weather forecast for berlin"]
+)
+def test_nothing_fits_a_short_question_about_something_else(published_catalog: Catalog, question: str) -> None:
+    assert hit_lines(published_catalog.search(question)) == NO_HITS
+    assert published_catalog.search(f"{question}; or list the tables of a database and describe one of them")
+    assert published_catalog.search("list tables")
+
+
+def test_of_few_tools_some_are_shown_whatever_is_asked() -> None:
+    mail = listing("mail", {"name": "send_mail", "description": "Send an email message to somebody."})
+    assert catalog_of(mail).search("weather forecast for somebody in Berlin")
 
 
 def test_no_hit_says_what_to_do(published_catalog: Catalog) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from apps import fresh_data
 from cli.console import SERVERS, environment, moonpool, raw_server, run_code, write_config
+from cli.terminal import Terminal
 from commands.process import SCRIPT, run_command
 from moonpool.broker.config import load_config
 from moonpool.core.audit import GENESIS, AuditRow, chain_hash, record_bytes
@@ -206,8 +207,9 @@ def client_files(home: Path) -> None:
 
 def test_init_takes_over_what_clients_have_and_says_what_it_left(tmp_path: Path) -> None:
     client_files(tmp_path)
-    ended = moonpool(tmp_path, "init")
+    ended = moonpool(tmp_path, "init", MOONPOOL_DATA_DIR=str(tmp_path))
     assert ended.exit_code == 0, ended.stderr
+    assert OFFER in ended.stdout
     target = tmp_path / ".config/moonpool/servers.json"
     written = json.loads(target.read_text(encoding="utf-8"))["mcpServers"]
     assert list(written) == ["time", "git", "db", "web"]
@@ -221,6 +223,19 @@ def test_init_takes_over_what_clients_have_and_says_what_it_left(tmp_path: Path)
     assert "TIME_TOKEN is not set" in ended.stderr
 
 
+OFFER = b"`moonpool environments build data` lets code of `moonpool mcp` import numpy, pandas, matplotlib"
+
+
+def test_init_offers_the_environment_with_packages_and_asks_at_a_terminal(tmp_path: Path) -> None:
+    client_files(tmp_path)
+    with Terminal(tmp_path, "init", MOONPOOL_DATA_DIR=str(tmp_path)) as terminal:  # where nobody has built it
+        terminal.wait_for("Let code import numpy, pandas")
+        terminal.type("n\n")
+        ended = terminal.wait_ended()
+    assert ended.exit_code == 0
+    assert OFFER in ended.stdout
+
+
 def test_init_never_changes_what_is_there(tmp_path: Path) -> None:
     client_files(tmp_path)
     target = tmp_path / "mine.json"
@@ -230,7 +245,9 @@ def test_init_never_changes_what_is_there(tmp_path: Path) -> None:
     assert refused.exit_code == 1
     assert "would add time" in refused.stdout.decode()
     assert json.loads(target.read_text(encoding="utf-8")) == own
-    assert moonpool(tmp_path, "init", "--to", target, "--add").exit_code == 0
+    added = moonpool(tmp_path, "init", "--to", target, "--add", "--no-data", MOONPOOL_DATA_DIR=str(tmp_path))
+    assert added.exit_code == 0
+    assert OFFER not in added.stdout
     merged = json.loads(target.read_text(encoding="utf-8"))
     assert merged["other"] == 1
     assert merged["mcpServers"]["git"] == {"command": "my-git"}

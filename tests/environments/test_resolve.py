@@ -15,12 +15,14 @@ import anyio
 import pytest
 from anyio import to_thread
 
+from moonpool.cli.mcp_service import settings_of_service
 from moonpool.core.errors import ConfigError
 from moonpool.environments.access import first_obstacle
 from moonpool.environments.base import BuildProgress, Environment, EnvironmentBuildError
 from moonpool.environments.interpreter import describe_interpreter
 from moonpool.environments.interpreter_copy import copied_interpreter
-from moonpool.environments.resolve import resolve_environment
+from moonpool.environments.recipes import recipe_named
+from moonpool.environments.resolve import _look_up, is_built, resolve_environment  # pyright: ignore[reportPrivateUsage]
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -194,3 +196,26 @@ async def test_a_cancelled_build_leaves_nothing(
 
     assert scope.cancelled_caught
     assert list((readable_root / "data").iterdir()) == []
+
+
+@pytest.mark.anyio
+async def test_mcp_starts_with_data_once_its_packages_are_built(
+    monkeypatch: pytest.MonkeyPatch, readable_root: Path, sandbox_uid: int
+) -> None:
+    folder = readable_root / "data"
+    monkeypatch.setenv("MOONPOOL_DATA_DIR", str(readable_root.parent))
+    monkeypatch.delenv("MOONPOOL_ENVIRONMENT", raising=False)
+    assert (await settings_of_service({})).environment == "base"
+    _, digest = await to_thread.run_sync(_look_up, recipe_named("data"), readable_root, sandbox_uid)
+    try:
+        (folder / "of-an-older-lock").mkdir(parents=True)
+        assert not await is_built("data", root=readable_root, uid=sandbox_uid)
+        (folder / digest).mkdir()
+        assert await is_built("data", root=readable_root, uid=sandbox_uid)
+
+        assert (await settings_of_service({})).environment == "data"
+        assert (await settings_of_service({"environment": "base"})).environment == "base"
+        monkeypatch.setenv("MOONPOOL_ENVIRONMENT", "base")
+        assert (await settings_of_service({})).environment == "base"
+    finally:
+        shutil.rmtree(folder)

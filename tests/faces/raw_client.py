@@ -155,7 +155,7 @@ class RawClient:
 
 def environment(**more: str) -> dict[str, str]:
     """Environment of a server process: data where sandbox uids can read it."""
-    return {**os.environ, "MOONPOOL_DATA_DIR": str(DATA), **more}
+    return {**os.environ, "MOONPOOL_DATA_DIR": str(DATA), "MOONPOOL_ENVIRONMENT": "base", **more}
 
 
 def is_answer(message: Json, request_id: Json) -> bool:

@@ -69,6 +69,36 @@ FAILED: dict[str, Any] = {
             id="a failed call that the error tells of",
         ),
         pytest.param(
+            envelope(
+                error=ExecutionError(type="E", message="m; do this"),
+                stderr='earlier\nTraceback:\n  File "<code>", line 1\n    f()\npack.mod.E: m\nlater\n',
+            ),
+            {
+                "ok": False,
+                "error": {"type": "E", "message": "m; do this", "retryable": False},
+                "stderr": 'earlier\nTraceback:\n  File "<code>", line 1\n    f()\nlater\n',
+            },
+            id="the message stands once",
+        ),
+        pytest.param(
+            envelope(error=ExecutionError(type="E", message="m\nn"), stderr="E: m\nn\n    at code.js:1\n"),
+            {
+                "ok": False,
+                "error": {"type": "E", "message": "m\nn", "retryable": False},
+                "stderr": "    at code.js:1\n",
+            },
+            id="a message of two lines, in Node",
+        ),
+        pytest.param(
+            envelope(error=ExecutionError(type="E", message="m"), stderr="E: m and more\nEE: m\n"),
+            {
+                "ok": False,
+                "error": {"type": "E", "message": "m", "retryable": False},
+                "stderr": "E: m and more\nEE: m\n",
+            },
+            id="what says more stays",
+        ),
+        pytest.param(
             envelope(error=ExecutionError(type="E", message="m"), exit_code=137),
             {"ok": False, "error": {"type": "E", "message": "m", "retryable": False}, "exit_code": 137},
             id="killed",

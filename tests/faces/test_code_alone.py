@@ -14,9 +14,10 @@ from cli.console import moonpool
 from commands.process import SCRIPT
 from faces.raw_client import environment
 from moonpool.catalog.tokens import count_tokens
+from moonpool.environments.recipes import RECIPES
 from moonpool.faces.mcp.definitions import model_view
 from moonpool.faces.mcp.instructions import CHARS_MAX, instructions
-from moonpool.faces.mcp.offer import OFFERS
+from moonpool.faces.mcp.offer import Offer, offer_of
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
@@ -72,18 +73,20 @@ async def test_a_client_sees_one_tool_and_its_code_finds_and_calls_the_others(co
 
 @pytest.mark.req("H-051", "H-052")
 def test_one_tool_costs_less_than_three() -> None:
-    tokens = {
-        name: count_tokens(json.dumps([model_view(tool) for tool in offer.tools], separators=(",", ":")))
-        for name, offer in OFFERS.items()
-    }
-    assert (tokens["code"] <= 350, tokens["tools"] <= 600) == (True, True)
-    assert len(instructions((), ["x" * 60] * 100, how=OFFERS["code"].how)) <= CHARS_MAX
+    def cost(offer: Offer) -> int:
+        return count_tokens(json.dumps([model_view(tool) for tool in offer.tools], separators=(",", ":")))
+
+    for name in RECIPES:
+        assert cost(offer_of("code", name)) <= 400
+        assert cost(offer_of("tools", name)) <= 600
+    assert len(instructions((), ["x" * 60] * 100, how=offer_of("code", "base").how)) <= CHARS_MAX
 
 
 @pytest.mark.req("H-051")
 def test_the_catalog_is_offered_as_tools_unless_the_setting_says_otherwise() -> None:
-    assert OFFERS[Settings().catalog].names == ["search_tools", "get_tool_definition", "execute_code"]
-    assert OFFERS[Settings.load({"MOONPOOL_CATALOG": "code"}).catalog].names == ["execute_code"]
+    usual, code = Settings().catalog, Settings.load({"MOONPOOL_CATALOG": "code"}).catalog
+    assert offer_of(usual, "base").names == ["search_tools", "get_tool_definition", "execute_code"]
+    assert offer_of(code, "base").names == ["execute_code"]
 
 
 def test_another_value_is_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from faces.raw_client import RawClient
 from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.tokens import count_tokens
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
+from moonpool.environments.recipes import RECIPES
 from moonpool.faces.mcp.definitions import DEFINITIONS, PROMPT_TEXT, TOOLS, model_view
 from moonpool.faces.mcp.instructions import CHARS_MAX, instructions
+from moonpool.faces.mcp.offer import offer_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +34,23 @@ def compact(value: object) -> str:
 @pytest.mark.req("H-052")
 def test_three_definitions_cost_at_most_600_tokens() -> None:
     assert list(DEFINITIONS) == ["search_tools", "get_tool_definition", "execute_code"]
-    assert count_tokens(compact({"tools": list(TOOLS)})) <= TOKENS_MAX
-    assert count_tokens(compact([model_view(tool) for tool in TOOLS])) <= TOKENS_MAX
+    for environment in RECIPES:
+        tools = offer_of("tools", environment).tools
+        assert count_tokens(compact({"tools": list(tools)})) <= TOKENS_MAX
+        assert count_tokens(compact([model_view(tool) for tool in tools])) <= TOKENS_MAX
+
+
+@pytest.mark.req("H-052")
+def test_execute_code_says_what_can_be_imported_and_how_each_language_calls_tools() -> None:
+    told = {name: str(offer_of("tools", name).tools[-1]["description"]) for name in RECIPES}
+
+    assert told["base"].startswith("Run Python 3 (standard library only), Node or Bash in a sandbox")
+    assert told["data"].startswith("Run Python 3 (numpy, pandas, matplotlib, pydantic, IPython), Node or Bash")
+    for text in told.values():
+        assert "import servers.<server> as s; r = await s.<tool>(" in text
+        assert "Node: import * as s from './servers/<server>/index.js'; " in text
+        assert "Bash: moonpool call <server>.<tool> '{...}'\n" in text
+        assert "variables stay for calls with the same `session`, any name" in text
 
 
 @pytest.mark.req("H-004", "H-047", "H-052")

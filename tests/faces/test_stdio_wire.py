@@ -32,7 +32,8 @@ BIG = {"MOONPOOL_RESULT_BYTES_MAX": str(20 * MIB), "MOONPOOL_CODE_BYTES_MAX": st
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("faces") / "servers.json"
-    path.write_text(json.dumps({"mcpServers": {"echo": fixture_server("echo.py")}}), encoding="utf-8")
+    servers = {"echo": fixture_server("echo.py"), "curious": fixture_server("curious.py", "legacy")}
+    path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
     return path
 
 
@@ -323,6 +324,32 @@ def test_output_is_reported_as_it_comes_and_not_too_often(client: RawClient) -> 
     assert "".join(one["message"] for one in progress) == "".join(f"{i}\n" for i in range(60))
     assert 2 <= len(progress) <= took_s / INTERVAL_S + 2  # longer here than there, however busy the machine is
     assert client.call("ping")["result"] == {}  # nothing came after the answer
+
+
+@pytest.mark.req("A-081", "A-084", "D-053")
+def test_progress_of_upstream_calls_reaches_the_client_in_order_and_not_too_often(client: RawClient) -> None:
+    code = """
+import servers.curious as c
+print("go", flush=True)
+for done in (1, 2):
+    told = {"progress": done, "total": 2, "message": f"step {done}"}
+    await c.say({"method": "notifications/progress", "params": told, "token": True, "times": 500})
+result = 1
+"""
+    request_id = client.start(code, meta={"progressToken": "up"})
+    assert client.answer(request_id)["result"]["structuredContent"]["data"] == 1
+    progress = [message["params"] for message in client.heard]
+    client.heard.clear()
+    values, said = [one["progress"] for one in progress], "".join(one["message"] for one in progress)
+    lines = said.splitlines()
+
+    assert values == sorted(set(values))
+    assert {one["progressToken"] for one in progress} == {"up"}
+    assert [lines[0], lines[1], lines[-1]] == ["go", "curious.say: 1/2 step 1", "curious.say: 2/2 step 2"]
+    assert len(lines) < 100  # of 1,000
+    quiet = client.start(code)
+    assert client.answer(quiet)["result"]["structuredContent"]["data"] == 1
+    assert client.heard == []  # nobody asked
 
 
 @pytest.mark.req("X-02", "C-023", "C-024")

@@ -57,6 +57,12 @@ async def test_code_runs_in_a_wall_of_its_own(walled: Probe, code: str, expected
     assert (await walled.run(code)).result == expected
 
 
+async def test_stderr_is_short_and_names_what_was_not_awaited_in_a_wall_of_its_own(walled: Probe) -> None:
+    run = await walled.run("async def call(): ...\ncall()\nimport json\njson.loads('{')")
+    assert "coroutine 'call' was never awaited, so nothing of it was done" in run.stderr
+    assert run.stderr.count("  File ") == 1
+
+
 @pytest.mark.parametrize("code", ["while True: pass", "import asyncio\nawait asyncio.sleep(100)"])
 async def test_it_is_interrupted_and_keeps_its_state(walled: Probe, code: str) -> None:
     await walled.run("kept = 'kept'")

@@ -79,6 +79,40 @@ async def test_no_traceback_shows_frames_of_the_kernel(kernel: Probe, code: str)
     assert "moonpool_guest/" not in run.stderr
 
 
+@pytest.mark.req("H-031")
+async def test_a_traceback_leaves_out_libraries_and_what_they_raised_among_themselves(kernel: Probe) -> None:
+    run = await kernel.run(
+        "import contextlib, urllib.request\ndef get(url):\n    return urllib.request.urlopen(url)\n"
+        "with contextlib.suppress(KeyError):\n    get('http://192.0.2.1/')"
+    )
+    assert run.stderr.count("Traceback") == 1
+    assert [line for line in run.stderr.splitlines() if line.startswith("  File")] == [
+        '  File "<code>", line 5, in <module>',
+        '  File "<code>", line 3, in get',
+    ]
+    assert len(run.stderr) < 400
+    run = await kernel.run(
+        "import json\ntry:\n    json.loads('{')\nexcept ValueError as e:\n    raise KeyError('k') from e"
+    )
+    assert run.stderr.count("Traceback") == 2  # the code's own frame is in both
+    assert "json/decoder" not in run.stderr
+    run = await kernel.run("def f():\n    exec(compile('raise KeyError', 'pandas/_libs/index.pyx', 'exec'))\nf()")
+    assert run.stderr.count("  File ") == 2
+    run = await kernel.run("raise KeyError('k') from ValueError('never raised, but said')")
+    assert "ValueError: never raised, but said" in run.stderr
+
+
+async def test_a_call_that_nobody_awaits_is_said_not_to_have_been_made(kernel: Probe) -> None:
+    never = "was never awaited, so nothing of it was done; write `await` before the call\n"
+    run = await kernel.run("async def call(): ...\ncall()\nkept = call()\nresult = 1")
+    assert run.result == 1
+    assert f"<code>:2: RuntimeWarning: coroutine 'call' {never}  call()\n" in run.stderr
+    assert f"RuntimeWarning: coroutine 'call' in 'kept' {never}" in run.stderr
+    run = await kernel.run("await kept")
+    assert run.done is not None
+    assert (run.done.error, run.stderr) == (None, "")
+
+
 @pytest.mark.parametrize(
     ("code", "kind", "message"),
     [

@@ -301,6 +301,9 @@ async def test_an_unknown_name_gets_the_nearest(shown: BashProbe) -> None:
     assert run.stdout == "2\n1\n"
     assert "did you mean 'my.sheets.get-rows'?" in run.stderr
     assert '"UnknownTool"' in run.stderr
+    run = await shown.run("moonpool call get-rows '{}'; moonpool call get-row; moonpool call get.rows; echo $?")
+    assert json.loads(run.stdout.splitlines()[0]) == ["my.sheets", "get-rows", {}]  # the only one that is called so
+    assert "'get-row' is no SERVER.TOOL; did you mean my.sheets.get-rows?" in run.stderr
 
 
 async def test_a_sandbox_without_tools_says_so(bash: BashProbe) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,7 +35,15 @@ async def test_an_exception_that_nobody_catches_ends_the_execution(each_kernel: 
     assert run.error == ("RangeError", "late")
     assert "RangeError: late\n    at" in run.stderr
     assert "moonpool" not in run.stderr
-    assert "node:internal" not in run.stderr
+    assert "node:" not in run.stderr
+
+
+async def test_fetch_says_why_it_failed_and_shows_no_frame_of_node(kernel: NodeProbe) -> None:
+    run = await kernel.run("const get = () => fetch('http://192.0.2.1/')\nawait get()")
+    assert run.error[0] == "TypeError"
+    assert run.error[1].startswith("fetch failed: connect ")
+    assert "at async file:///workspace/code.js:2:1" in run.stderr
+    assert not re.search("at .*node:", run.stderr)
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,27 @@ def test_what_is_computed_is_left_open(code: str, read: str) -> None:
 @every_row(
     ("code", "kind", "sentence"),
     [
-        pytest.param("import servers.tiem", "UnknownServer", "did you mean server time?", id="server"),
+        pytest.param(
+            "import servers.tiem",
+            "UnknownServer",
+            "did you mean server time? Example: await servers.time.get_current_time(",
+            id="server",
+        ),
+        pytest.param(
+            "import servers.weather",
+            "UnknownServer",
+            "servers are git, notion, sequential-thinking, time. Example: await servers.",
+            id="a server like none",
+        ),
+        pytest.param(
+            "from servers.git import zzz",
+            "UnknownTool",
+            "there is no tool git.zzz; server git has git_status, ",
+            id="a tool like none",
+        ),
+        pytest.param(
+            "from servers.git import zzz", "UnknownTool", ". Example: await servers.git.git_", id="its example"
+        ),
         pytest.param(
             "from servers.time import convert_tme",
             "UnknownTool",

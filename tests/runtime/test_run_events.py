@@ -14,6 +14,7 @@ import pytest
 from apps import fixture_server, open_app
 from moonpool.broker.approval import ApprovalDesk, ApprovalRequest
 from moonpool.core.approvals import ApprovalAnswerError
+from moonpool.core.calls import CallProgress
 from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.errors import InputError
 from moonpool.runtime.approval_events import ApprovalQuestion, EventApprover
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
+SECRET = "s3cr3t-of-the-server-0123456789"
 ALICE = Answerer(name="app:alice", person=True)
 ASKED = {"srv": fixture_server("echo.py", ask=["*"])}
 TWO_CALLS = """
@@ -60,6 +62,8 @@ def said(request: ApprovalRequest) -> str:
 
 def told(event: RunEvent) -> str:
     match event:
+        case CallProgress():
+            return str(event)
         case OutputChunk(stream=stream, data=data):
             return f"{stream.name} {data.decode().strip()}"
         case ApprovalQuestion(request=request):
@@ -68,6 +72,45 @@ def told(event: RunEvent) -> str:
             return kind
         case RunEnded(envelope=envelope):
             return str(envelope.data)
+
+
+@pytest.mark.req("D-053")
+async def test_how_calls_get_on_is_an_event_redacted_and_the_newest_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN_OF_SRV", SECRET)
+    entry = {**fixture_server("curious.py", "legacy"), "env": {"TOKEN": "${TOKEN_OF_SRV}"}}
+    text = f"""
+import servers.srv as srv
+told = {{"progress": 3, "message": "with {SECRET}\\nin it"}}
+await srv.say({{"method": "notifications/progress", "params": told, "token": True, "times": 900}})
+await srv.say({{"method": "notifications/progress", "params": {{"progress": 4}}, "token": True}})
+"""
+    heard = list[CallProgress]()
+    async with open_app({"srv": entry}) as app:
+        request = code(text, timeout_s=20, progress=heard.append)
+        async with run_events(runner(app), request, EventApprover()) as events:
+            seen = [event async for event in events]
+    progress = [event for event in seen if isinstance(event, CallProgress)]
+    ended = seen[-1]
+    assert isinstance(ended, RunEnded)
+    assert ended.envelope.ok, ended.envelope.error
+    assert (progress[0].tool, progress[0].progress, progress[0].total) == ("srv.say", 3, None)
+    assert progress[0].message.startswith("with ")
+    assert progress[0].message.endswith(" in it")
+    assert SECRET not in repr(progress)
+    assert heard[-1] == progress[-1] == CallProgress(tool="srv.say", progress=4)
+    assert len(heard) < 100
+
+
+async def test_progress_that_nobody_reads_takes_the_place_of_older_progress() -> None:
+    async def execute(request: CodeRequest) -> Envelope:
+        assert request.progress is not None
+        for number in range(100_000):
+            request.progress(CallProgress(tool=f"s.t{number % 20_000 // 10_000}", progress=number))
+        return envelope()
+
+    async with run_events(execute, code("x"), EventApprover()) as events:
+        told_of = [event.progress async for event in events if isinstance(event, CallProgress)]
+    assert told_of == [number * 10_000 + 9_999 for number in range(10)]
 
 
 @pytest.mark.req("H-034")

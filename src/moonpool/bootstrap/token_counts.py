@@ -21,6 +21,7 @@ def make_token_book(settings: Settings, data: Path) -> TokenBook:
     def unasked(snapshot: ToolSnapshot) -> Unasked:
         from moonpool.faces.mcp.disclosure import unasked_texts  # noqa: PLC0415  only when something is new
 
-        return unasked_texts(snapshot, settings.catalog)
+        return unasked_texts(snapshot, settings.catalog, settings.environment)
 
-    return TokenBook(store=TokenCountStore(token_counts_dir(data)), unasked=unasked, offer=settings.catalog)
+    offer = f"{settings.catalog} {settings.environment}"
+    return TokenBook(store=TokenCountStore(token_counts_dir(data)), unasked=unasked, offer=offer)

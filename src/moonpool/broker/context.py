@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from moonpool.broker.call_in_hand import Respondent
     from moonpool.broker.planned import PlanWatch
     from moonpool.broker.rehearsal import Rehearsal
-    from moonpool.core.calls import CallErrorType
+    from moonpool.core.calls import CallErrorType, CallProgress
     from moonpool.core.errors import MoonpoolError
     from moonpool.core.manifest import Manifest, ToolDefinition
 
@@ -114,6 +114,7 @@ class CallContext:
     result_bytes: int = 0
     settled: ApprovalState = ApprovalState.NOT_REQUIRED
     respondent: Respondent | None = None  # who can answer what servers ask meanwhile
+    progress: Callable[[CallProgress], None] | None = None  # hears how calls get on, if anybody does
     parking: Callable[[], AbstractContextManager[None]] = nullcontext  # the execution's clock stands still inside
     pending: int = 0  # approvals that wait for an answer now
     ended: bool = False

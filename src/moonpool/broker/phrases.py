@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _CANDIDATE_COUNT_MAX: Final = 500
 _NAME_LENGTH_MAX: Final = 128
 _COMPARED_MAX: Final = 400_000  # characters of one name times characters of the other
+_OWN_TOOLS_MAX: Final = 20
 _PARAMETER_COUNT_MAX: Final = 60
 _TYPE_LENGTH_MAX: Final = 60
 
@@ -69,7 +70,12 @@ def unknown_tool(server_id: str, tool: str, manifest: Manifest, *, near: bool = 
         return f"there is no tool {asked}; did you mean {' or '.join(alike[:3])}?"
     if server_id not in {server.server_id for server in manifest.servers}:
         return f"there is no tool {asked}; {_servers_hint(server_id, manifest)}"
-    return f"there is no tool {asked}; search the catalog for what server {server_id} offers"
+    own = [
+        definition.name for server in manifest.servers if server.server_id == server_id for definition in server.tools
+    ]
+    more = f" and {len(own) - _OWN_TOOLS_MAX} more" if len(own) > _OWN_TOOLS_MAX else ""
+    has = f"has {clip(', '.join(own[:_OWN_TOOLS_MAX]), 400)}{more}" if own else "has no tools"
+    return f"there is no tool {asked}; server {clip(server_id, _NAME_LENGTH_MAX)} {has}"
 
 
 def offered_tool(text: str, manifest: Manifest) -> ToolDefinition | None:
@@ -81,6 +87,12 @@ def offered_tool(text: str, manifest: Manifest) -> ToolDefinition | None:
         if offered.startswith((f"{tool.server_id}.{tool.name}?", f"{tool.server_id}.{tool.name} or ")):
             return tool
     return None
+
+
+def offered_server(text: str, manifest: Manifest) -> str:
+    """The id of the server that a sentence of `unknown_server` offers; empty where it offers none."""
+    _, _, offered = text.partition("did you mean server ")
+    return next((server.server_id for server in manifest.servers if offered == f"{server.server_id}?"), "")
 
 
 def unknown_server(name: str, manifest: Manifest, *, near: bool = True) -> str:

@@ -22,7 +22,7 @@ from moonpool.catalog.render import one_line
 from moonpool.catalog.search import answer_in_turn, by_sentence, rank
 from moonpool.catalog.shelf import GROUPS, as_tool, entry_json, find_by_path, group_document, kind_of, library_line
 from moonpool.catalog.summaries import server_summaries
-from moonpool.catalog.unknown import unknown_entry, unknown_server, unknown_tool
+from moonpool.catalog.unknown import bare_name, unknown_entry, unknown_server, unknown_tool
 from moonpool.core.library import Library
 from moonpool.core.library_bounds import KINDS, ROOTS
 from moonpool.core.manifest import Manifest
@@ -173,10 +173,10 @@ class Catalog:
 
     def find(self, server: str, name: str) -> ToolDefinition:
         """One tool by its server and its own name, or by the names that code uses. Raises NotInCatalogError."""
-        server_id = self._server_id(server)
+        server_id = self._server_id(server, name)
         tool = self._names.tool(server_id, name)
         if tool is None:
-            raise unknown_tool(self._servers[server_id], name)
+            raise unknown_tool(self._servers[server_id], name, self._paths())
         return tool
 
     def find_kept(self, path: str) -> LibraryEntry | None:
@@ -192,7 +192,10 @@ class Catalog:
         return library_line(self._library)
 
     def find_path(self, path: str) -> ToolDefinition:
-        """One tool by what a hit's line shows, or by `server.tool`. Raises NotInCatalogError."""
+        """One tool by what a hit's line shows, by `server.tool`, or by its name alone if no other has that.
+
+        Raises NotInCatalogError, CatalogQueryError.
+        """
         if len(path) > PATH_CHARS_MAX:
             raise CatalogQueryError(f"a path of {len(path)} characters names no tool: write it as server.tool")
         read = list(self._names.splits(path))
@@ -201,12 +204,23 @@ class Catalog:
                 return tool
         if read:
             server_id, name = read[0]
-            raise unknown_tool(self._servers[server_id], name)
+            raise unknown_tool(self._servers[server_id], name, self._paths())
         self._refuse_unknown_entry(path)
         server, dot, name = path.removeprefix(PACKAGE).partition(".")
-        if not dot:
-            raise CatalogQueryError(f"{one_line(path)!r} names no tool: write it as server.tool")
-        return self.find(server, name)
+        return self.find(server, name) if dot else self._find_bare(server)
+
+    def _find_bare(self, name: str) -> ToolDefinition:
+        if not name.strip() or self._names.server_id(name) is not None:
+            what = "is a server" if name.strip() else "names no tool"
+            raise CatalogQueryError(f"{one_line(name)!r} {what}: write a tool as server.tool")
+        found = [tool for server in self._servers if (tool := self._names.tool(server, name)) is not None]
+        if len(found) == 1:
+            return found[0]
+        raise bare_name(name, self._paths(), [self.path(tool) for tool in found])
+
+    def _paths(self) -> dict[str, str]:
+        """Of all tools, by name; for messages."""
+        return {tool.name: self.path(tool) for tool in self.manifest.tools()}
 
     def path(self, tool: ToolDefinition) -> str:
         """How code in a sandbox names `tool`: `servers.time.get_current_time`."""
@@ -267,8 +281,8 @@ class Catalog:
             if ROOTS[kind] == root and (names := [entry.name for entry in self._library.of(kind)]):
                 raise unknown_entry(kind, name, names)
 
-    def _server_id(self, name: str) -> str:
+    def _server_id(self, name: str, tool: str = "") -> str:
         server_id = self._names.server_id(name)
         if server_id is not None:
             return server_id
-        raise unknown_server(name, self._servers)
+        raise unknown_server(name, self._servers, tool, self._paths())

@@ -4,6 +4,7 @@ One question is ranked in five steps: BM25F with synonyms and near words, over t
 similarity of vectors mixed in, where there are any (`moonpool.catalog.dense`); a bonus for tools whose whole name the
 question says; a bonus for the servers that answer best over several tools; same names on several servers folded into
 one. Several questions are ranked apart and answered in turn, so that each gets its best tools among the first.
+A short question that even the best tool hardly answers gets no tool: five unrelated ones would be read as an offer.
 
 INVARIANT: equal scores are ordered by server and tool name, never by the order in which servers came; what a person
 kept (actions, then skills) comes before tools (I-099).
@@ -35,6 +36,9 @@ _ROUNDING: Final = 1 - 1e-9
 NAME_BONUS: Final = 0.35
 SERVER_BONUS: Final = 0.25
 SERVER_BEST: Final = 3  # so many of a server's best tools speak for it
+FIT_MIN: Final = 0.1  # of what a question's own words are worth; below, nothing fits it (decision 0044)
+FIT_TERMS_MAX: Final = 5  # longer questions say more than any one tool does
+FIT_TOOLS_MIN: Final = 20  # of fewer tools a model reads all definitions anyway, and no word of theirs is rare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +89,8 @@ def rank(
     weighted, words = weigh(query), _WordScores.of(index, query)
     earned = words.whole if mix is None else mix(query, words.at(range(index.slot_count)))
     found = [slot for slot, value in enumerate(earned) if value > 0 and (admit is None or admit(slot))]
+    if mix is None and admit is None and _nothing_fits(index, weighted, words.at(found)):
+        return []
 
     def score(slots: Sequence[int]) -> list[float]:
         return words.at(slots) if mix is None else [earned[slot] for slot in slots]
@@ -96,6 +102,15 @@ def rank(
         everything = _best(found, score(found), len(found))
         ranking = _fold_namesakes(index, _order(index, _with_bonuses(index, weighted, everything, bonus_share)), limit)
     return ranking
+
+
+def _nothing_fits(index: Index, weighted: dict[str, float], earned: list[float]) -> bool:
+    """Whether the best tool meets too little of a short question. Words that no tool has count as the rarest."""
+    own = {term: weight for term, weight in weighted.items() if weight >= 1}
+    if len(own) > FIT_TERMS_MAX or len(index) <= FIT_TOOLS_MIN:
+        return False
+    worth = math.fsum(weight * index.rarity(term) for term, weight in own.items())
+    return max(earned, default=0.0) < FIT_MIN * worth
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,35 +6,58 @@ SECURITY: the asked name and the servers' own names are untrusted text: they are
 from __future__ import annotations
 
 from difflib import get_close_matches
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from moonpool.catalog.errors import NotInCatalogError
 from moonpool.catalog.render import NAME_CHARS_MAX, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from moonpool.core.library_bounds import Kind
     from moonpool.core.manifest import ServerListing
 
+_COMPARED_MAX = 2000  # names of tools; comparing takes some 20 us each
 _SHOWN_MAX = 10  # of all that there are, where nothing is near
 
 
-def unknown_server(name: str, server_ids: Collection[str]) -> NotInCatalogError:
-    """For a server that is not in the session's manifest."""
+def unknown_server(
+    name: str, server_ids: Collection[str], tool: str = "", paths: Mapping[str, str] | None = None
+) -> NotInCatalogError:
+    """For a server that is not in the session's manifest, asked for by itself or for its `tool`."""
     near = _near(name, server_ids)
+    if tool and not near and paths and (elsewhere := _near(tool, islice(paths, _COMPARED_MAX))):
+        return _elsewhere(f"no server {one_line(name)!r} in this session", elsewhere[0], paths)
     known = ", ".join(one_line(item) for item in (near or sorted(server_ids)[:_SHOWN_MAX])) or "none"
     word = "near names" if near else "known servers"
     return NotInCatalogError(f"no server {one_line(name)!r} in this session; {word}: {known}", near=near)
 
 
-def unknown_tool(server: ServerListing, name: str) -> NotInCatalogError:
-    """For a tool that its server does not have."""
+def unknown_tool(server: ServerListing, name: str, paths: Mapping[str, str]) -> NotInCatalogError:
+    """For a tool that its server does not have; `paths` are those of all tools, by name."""
     near = _near(name, [tool.name for tool in server.tools])
-    remedy = f"near names: {', '.join(one_line(item) for item in near)}" if near else "search for what it should do"
-    return NotInCatalogError(
-        f"server {one_line(server.server_id)!r} has no tool {one_line(name)!r}; {remedy}", near=near
-    )
+    problem = f"server {one_line(server.server_id)!r} has no tool {one_line(name)!r}"
+    if near:
+        return NotInCatalogError(f"{problem}; near names: {_listed(near)}", near=near)
+    return _elsewhere(problem, name, paths)
+
+
+def bare_name(name: str, paths: Mapping[str, str], same: Sequence[str]) -> NotInCatalogError:
+    """For a path that is no `server.tool`; `same` are the tools of just this name, if there are several."""
+    if same:
+        return NotInCatalogError(f"several tools are called {one_line(name)!r}: {_listed(same)}", near=tuple(same))
+    return _elsewhere(f"no tool is called {one_line(name)!r}", name, paths)
+
+
+def _elsewhere(problem: str, name: str, paths: Mapping[str, str]) -> NotInCatalogError:
+    near = tuple(paths[one] for one in _near(name, islice(paths, _COMPARED_MAX)))
+    remedy = f"near names: {_listed(near)}" if near else "search for what it should do"
+    return NotInCatalogError(f"{problem}; {remedy}", near=near)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(one_line(name) for name in names[:_SHOWN_MAX])
 
 
 def unknown_entry(kind: Kind, name: str, names: Sequence[str]) -> NotInCatalogError:

@@ -13,7 +13,7 @@ from moonpool.bootstrap import sandbox_uid
 from moonpool.cli.config_choice import data_folder
 from moonpool.environments.progress import stderr_progress
 from moonpool.environments.recipes import RECIPES
-from moonpool.environments.resolve import resolve_environment
+from moonpool.environments.resolve import is_built, resolve_environment
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
@@ -33,12 +33,25 @@ def print_environments() -> None:
 def _state(recipe: EnvironmentRecipe, root: Path) -> str:
     if recipe.lock is None:
         return "the standard library; nothing to build"
-    packages = ", ".join(name for name in recipe.preload if "." not in name and name not in sys.stdlib_module_names)
     built = any(path.is_dir() and not path.name.startswith(".") for path in (root / recipe.name).glob("*"))
     how = (
         "built" if built else f"not built yet; `moonpool environments build {recipe.name}`, or its first use, builds it"
     )
-    return f"{packages}; {how}"
+    return f"{', '.join(recipe.packages)}; {how}"
+
+
+def offer_data(*, wanted: bool | None) -> None:
+    """Build the environment `data` if that is wanted and not done; None: ask at a terminal, else say how."""
+    root = data_folder(Settings.load(os.environ)) / "environments"
+    if asyncio.run(is_built("data", root=root, uid=sandbox_uid())):
+        return
+    has = ", ".join(RECIPES["data"].packages)
+    if wanted is None and sys.stdin.isatty():
+        wanted = typer.confirm(f"Let code import {has}? That builds the environment `data` now (330 MB)", err=True)
+    if wanted:
+        build_environment("data")
+    else:
+        typer.echo(f"`moonpool environments build data` lets code of `moonpool mcp` import {has}")
 
 
 def build_environment(name: str) -> None:

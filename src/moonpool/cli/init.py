@@ -21,6 +21,10 @@ def init(
     add: Annotated[
         bool, typer.Option("--add", help="Add missing servers to an existing file; change nothing in it.")
     ] = False,
+    data: Annotated[
+        bool | None,
+        typer.Option("--data/--no-data", help="Build the environment `data`, too. Default: ask at a terminal."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
 ) -> None:
     """Import servers from the configurations of Claude Desktop, Claude Code, VS Code and Cursor.
@@ -29,4 +33,9 @@ def init(
     """
     from moonpool.cli.server_import import import_servers
 
-    sys.exit(import_servers(from_, to, add=add, dry_run=dry_run))
+    status = import_servers(from_, to, add=add, dry_run=dry_run)
+    if status == 0 and not dry_run and data is not False:
+        from moonpool.cli.environment_builds import offer_data
+
+        offer_data(wanted=data)
+    sys.exit(status)

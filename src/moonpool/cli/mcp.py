@@ -22,7 +22,9 @@ def mcp(
         Path | None,
         typer.Option(help="Rules for tool calls (TOML). Default: MOONPOOL_POLICY, else none.", metavar="FILE"),
     ] = None,
-    env: Annotated[str | None, typer.Option(help="Environment: base or data.", metavar="NAME")] = None,
+    env: Annotated[
+        str | None, typer.Option(help="Environment: base or data. Default: data once it was built.", metavar="NAME")
+    ] = None,
     approve: Annotated[
         Approve, typer.Option(help="When policy says ask: the client's user, yes, no, or the queue.")
     ] = Approve.ASK,

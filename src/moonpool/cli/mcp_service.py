@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from moonpool.bootstrap import assemble
+from moonpool.bootstrap import assemble, sandbox_uid
 from moonpool.broker.approval import AutoApprover, DenyApprover
 from moonpool.broker.phrases import on_one_line
 from moonpool.cli.approvers import Approve, open_queue
 from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.metrics_service import bound_listener, metrics_served
 from moonpool.environments.progress import stderr_progress
+from moonpool.environments.resolve import is_built
 from moonpool.faces.mcp.approver import ElicitingApprover
 from moonpool.faces.mcp.stdio import claim_stdio, serve
 from moonpool.runtime.metrics import metrics_of_runtime
@@ -21,7 +23,7 @@ from moonpool.settings import Settings
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Mapping
     from pathlib import Path
 
     from moonpool.broker.approval import Approver
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 async def serve_stdio(config_path: Path | None, choice: Approve, **overrides: Path | str | None) -> None:
     """Serve one client until it leaves; `overrides` are settings. Raises MoonpoolError before anything was written."""
     wire = claim_stdio()  # first, so that no upstream and no sandbox ever holds the client's descriptors
-    settings = Settings.load(os.environ, **overrides)
+    settings = await settings_of_service(overrides)
     config = read_config(config_path)
     eliciting = ElicitingApprover(_report) if choice is Approve.ASK else None
     with ExitStack() as bound:
@@ -55,6 +57,15 @@ async def serve_stdio(config_path: Path | None, choice: Approve, **overrides: Pa
                     live = metrics_of_runtime(app.runtime, journal_path(app.data))
                     await stack.enter_async_context(metrics_served(listener, live, _report))
                 await serve(app, wire=wire, bindings=None if eliciting is None else eliciting.bindings)
+
+
+async def settings_of_service(overrides: Mapping[str, Path | str | None]) -> Settings:
+    """With the environment `data` where it has been built, unless somebody chose one: models write pandas unasked."""
+    settings = Settings.load(os.environ, **overrides)
+    chosen = overrides.get("environment") is not None or "MOONPOOL_ENVIRONMENT" in os.environ
+    if chosen or not await is_built("data", root=data_folder(settings) / "environments", uid=sandbox_uid()):
+        return settings
+    return replace(settings, environment="data")
 
 
 @asynccontextmanager

@@ -77,6 +77,20 @@ class ToolCallSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallProgress:
+    """How far a call is, in its server's own words and numbers."""
+
+    tool: str  # server.tool
+    progress: float
+    total: float | None = None
+    message: str = ""  # one line
+
+    def __str__(self) -> str:
+        of = "" if self.total is None else f"/{self.total:g}"
+        return f"{self.tool}: {self.progress:g}{of} {self.message}".rstrip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallOutcome:
     """What one passage through the broker came to. Exactly one of `error is None` and `data_from is None` holds."""
 

@@ -85,9 +85,14 @@ def packaged_text(name: str | None) -> str:
     return resources.files(__package__ or "").joinpath(name).read_text(encoding="utf-8") if name else ""
 
 
+def packages_folder(root: Path, recipe: EnvironmentRecipe, digest: str) -> Path:
+    """Where the packages lie once they are built."""
+    return root / recipe.name / digest
+
+
 async def built_packages(spec: BuildSpec) -> Path:
     """Return the environment's folder, building it first if it is not there; waits if another process is at it."""
-    final = spec.root / spec.recipe.name / spec.digest
+    final = packages_folder(spec.root, spec.recipe, spec.digest)
     if await to_thread.run_sync(final.is_dir):
         return final
     async with building_lock(spec.root, spec.recipe.name) as lock_fd:

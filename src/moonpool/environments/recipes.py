@@ -6,6 +6,7 @@ Preload order matters for nothing but speed: the zygote imports the list once an
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,11 @@ class EnvironmentRecipe:
     prepare: str | None = None  # source of the module every kernel imports first
     preload: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What can be imported beside the standard library, as far as it is worth naming."""
+        return tuple(name for name in self.preload if "." not in name and name not in sys.stdlib_module_names)
 
 
 # One thread per library: a zygote must be single-threaded when it forks, or the first big matrix product hangs.

@@ -13,7 +13,7 @@ from anyio import to_thread
 
 from moonpool.environments.access import first_obstacle
 from moonpool.environments.base import Environment
-from moonpool.environments.build import PREPARE_MODULE, BuildSpec, built_packages, environment_digest
+from moonpool.environments.build import PREPARE_MODULE, BuildSpec, built_packages, environment_digest, packages_folder
 from moonpool.environments.interpreter import SYSTEM_PREFIX, Interpreter, describe_interpreter
 from moonpool.environments.interpreter_copy import copied_interpreter
 from moonpool.environments.publishing import ensure_root
@@ -45,6 +45,15 @@ async def resolve_environment(name: str, *, root: Path, uid: int, progress: Prog
         libs=interpreter.libs,
         variables=MappingProxyType(dict(recipe.variables)),
     )
+
+
+async def is_built(name: str, *, root: Path, uid: int) -> bool:
+    """Whether `resolve_environment` would find all of environment `name` there."""
+    recipe = recipe_named(name)
+    if recipe.lock is None or not await to_thread.run_sync((root / name).is_dir):
+        return recipe.lock is None
+    _, digest = await to_thread.run_sync(_look_up, recipe, root, uid)
+    return await to_thread.run_sync(packages_folder(root, recipe, digest).is_dir)
 
 
 def _look_up(recipe: EnvironmentRecipe, root: Path, uid: int) -> tuple[Interpreter, str]:

@@ -20,7 +20,7 @@ import logging
 import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from moonpool.broker.call_in_hand import AnswererGoneError
 from moonpool.core.json import digest_json
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 
     from moonpool.broker.context import CallContext
+    from moonpool.core.calls import CallProgress
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject, JsonValue
-    from moonpool.runtime.runs import Observer
     from moonpool.sandboxes.base import Stream
 
 _log = logging.getLogger(__name__)
@@ -44,6 +44,13 @@ GATHER_S: Final = 0.05
 _ENDED_WITHIN_S: Final = 6.0
 
 Work: TypeAlias = "Callable[[ParkedCall], Coroutine[object, object, Envelope]]"
+
+
+class Listener(Protocol):
+    """Who waits for a call and wants to hear of it meanwhile."""
+
+    def hear(self, stream: Stream, data: bytes, /) -> None: ...
+    def hear_progress(self, told: CallProgress, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +71,7 @@ class ParkedCall:
         self.contexts: list[CallContext] = []  # of the executions it has started
         self.given_out = False  # somebody holds a state of it
         self.spared = False  # it goes on when nobody waits for it any more
-        self._listeners: list[Observer] = []
+        self._listeners: list[Listener] = []
         self._calls = calls
         self._open: dict[str, OpenQuestion] = {}
         self._answered: dict[str, str] = {}  # question id -> digest of the answer
@@ -101,11 +108,16 @@ class ParkedCall:
     def hear(self, stream: Stream, data: bytes) -> None:
         """Output of its code; who waits for it now may listen."""
         for listener in self._listeners:
-            listener(stream, data)
+            listener.hear(stream, data)
+
+    def hear_progress(self, told: CallProgress) -> None:
+        """How a tool call of its code gets on."""
+        for listener in self._listeners:
+            listener.hear_progress(told)
 
     @contextmanager
-    def heard_by(self, listener: Observer | None) -> Generator[None]:
-        """Let `listener` hear output for the length of a `with` block."""
+    def heard_by(self, listener: Listener | None) -> Generator[None]:
+        """Let `listener` hear output and progress for the length of a `with` block."""
         if listener is None:
             yield
             return

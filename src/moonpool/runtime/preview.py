@@ -15,7 +15,14 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
-from moonpool.broker.phrases import clip, offered_tool, undeclared_parameters, unknown_server, unknown_tool
+from moonpool.broker.phrases import (
+    clip,
+    offered_server,
+    offered_tool,
+    undeclared_parameters,
+    unknown_server,
+    unknown_tool,
+)
 from moonpool.broker.validation import SchemaChecks, Unread
 from moonpool.core.errors import InputError
 from moonpool.core.languages import PYTHON
@@ -27,7 +34,7 @@ from moonpool.runtime.preview_findings import Certainty, Finding, Preview, Previ
 from moonpool.wrappers.code_names import NameIndex
 from moonpool.wrappers.code_reading import CodeRead, UnreadableCodeError
 from moonpool.wrappers.code_scopes import TooManyNodesError
-from moonpool.wrappers.examples import example_call
+from moonpool.wrappers.examples import example_call, simplest
 from moonpool.wrappers.names import name_manifest
 from moonpool.wrappers.reading import read_shape
 
@@ -205,7 +212,7 @@ class _Previewer:
         elif miss.unreachable:
             self._unreachable(line, miss.server_id)
         elif not miss.server_id:
-            self._error(line, "UnknownServer", self._unknown_server(miss.name))
+            self._unknown_server(line, miss.name)
         else:
             self._unknown_tool(line, miss.server_id, miss.name)
 
@@ -244,14 +251,22 @@ class _Previewer:
 
     def _unknown_tool(self, line: int, server_id: str, name: str) -> None:
         if server_id not in self._names.servers:
-            return self._error(line, "UnknownServer", self._unknown_server(server_id))
+            return self._unknown_server(line, server_id)
         text = unknown_tool(server_id, name, self._manifest, near=self._looks_near())
-        near = offered_tool(text, self._manifest)
-        self._error(line, "UnknownTool", f"{text} {self._example(near)}" if near else text)
+        self._error(line, "UnknownTool", self._taught(text, offered_tool(text, self._manifest), server_id))
         return None
 
-    def _unknown_server(self, name: str) -> str:
-        return unknown_server(name, self._manifest, near=self._looks_near())
+    def _unknown_server(self, line: int, name: str) -> None:
+        text = unknown_server(name, self._manifest, near=self._looks_near())
+        self._error(line, "UnknownServer", self._taught(text, None, offered_server(text, self._manifest)))
+
+    def _taught(self, text: str, tool: ToolDefinition | None, server_id: str) -> str:
+        """`text` and an example: of `tool`, else of that server's or any server's simplest one."""
+        own = (one for one in self._manifest.tools() if one.server_id == server_id)
+        shown = tool or simplest(own) or simplest(self._manifest.tools())
+        if shown is None:
+            return text
+        return f"{text}{'' if text.endswith('?') else '.'} {self._example(shown)}"
 
     def _near_actions(self, path: str) -> list[str]:
         if not self._looks_near():

@@ -1,4 +1,4 @@
-"""One execution as a stream of events: its output as it comes, what it asks, at last its envelope.
+"""One execution as a stream of events: its output as it comes, how its calls get on, what it asks, its envelope.
 
 `run_events` is for applications that have Moonpool inside them. The execution lives as long as the `with` block: who
 leaves early ends it, and what it asked is withdrawn. It goes on while events wait to be read; a question waits for its
@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
+from moonpool.core.calls import CallProgress
 from moonpool.runtime.approval_events import ApprovalQuestion
 from moonpool.runtime.question_events import EventRespondent, ServerQuestion
 from moonpool.sandboxes.shielding import finish
@@ -50,7 +51,7 @@ class RunEnded:
     envelope: Envelope
 
 
-RunEvent: TypeAlias = OutputChunk | ApprovalQuestion | ServerQuestion | RunEnded
+RunEvent: TypeAlias = OutputChunk | CallProgress | ApprovalQuestion | ServerQuestion | RunEnded
 
 
 @asynccontextmanager
@@ -69,20 +70,7 @@ async def run_events(
     events = RunEvents()
     respondent = EventRespondent(events.ask, asks, approver.by.name) if asks else None
     with approver.bound(events.ask) as begun:
-
-        def on_begun(run_id: str) -> None:
-            events.run_id = run_id
-            begun(run_id)
-            if request.begun is not None:
-                request.begun(run_id)
-
-        def on_output(stream: Stream, data: bytes) -> None:
-            events.hear(stream, data)
-            if request.observer is not None:
-                request.observer(stream, data)
-
-        asked = request if respondent is None else replace(request, respondent=respondent)
-        run = asyncio.ensure_future(execute(replace(asked, begun=on_begun, observer=on_output)))
+        run = asyncio.ensure_future(execute(_heard(request, events, begun, respondent)))
         run.add_done_callback(events.end)
         try:
             yield events
@@ -98,12 +86,37 @@ async def run_events(
         run.result()  # raises why the code could not run, where nobody has read so far
 
 
+def _heard(
+    request: CodeRequest, events: RunEvents, begun: Callable[[str], None], respondent: EventRespondent | None
+) -> CodeRequest:
+    """`request`, which `events` hears of, too."""
+
+    def on_begun(run_id: str) -> None:
+        events.run_id = run_id
+        begun(run_id)
+        if request.begun is not None:
+            request.begun(run_id)
+
+    def on_output(stream: Stream, data: bytes) -> None:
+        events.hear(stream, data)
+        if request.observer is not None:
+            request.observer(stream, data)
+
+    def on_progress(told: CallProgress) -> None:
+        events.hear_progress(told)
+        if request.progress is not None:
+            request.progress(told)
+
+    asked = request if respondent is None else replace(request, respondent=respondent)
+    return replace(asked, begun=on_begun, observer=on_output, progress=on_progress)
+
+
 class RunEvents:
     """An iterator over one execution's events; made by `run_events`, for one reader."""
 
     def __init__(self) -> None:
         self.run_id = ""  # empty before the execution has begun
-        self._waiting: deque[_Unread | ApprovalQuestion | ServerQuestion] = deque()
+        self._waiting: deque[_Unread | CallProgress | ApprovalQuestion | ServerQuestion] = deque()
         self._unread_bytes = 0
         self._news = asyncio.Event()
         self._run: asyncio.Future[Envelope] | None = None  # when it is done
@@ -119,6 +132,9 @@ class RunEvents:
                 if isinstance(event, _Unread):
                     self._unread_bytes -= event.cost
                     return event.chunk()
+                if isinstance(event, CallProgress):
+                    self._unread_bytes -= _EVENT_BYTES
+                    return event
                 if event.is_open:
                     return event
             if self._run is not None:
@@ -142,6 +158,16 @@ class RunEvents:
         last.data += taken
         last.dropped_bytes += len(data) - len(taken)
         self._unread_bytes += len(taken)
+        self._news.set()
+
+    def hear_progress(self, told: CallProgress) -> None:
+        """Take how a call gets on. A newer report takes the place of the last event, if that is of the same tool."""
+        last = self._waiting[-1] if self._waiting else None
+        if isinstance(last, CallProgress) and last.tool == told.tool:
+            self._waiting[-1] = told
+        elif self._room > _EVENT_BYTES:
+            self._waiting.append(told)
+            self._unread_bytes += _EVENT_BYTES
         self._news.set()
 
     def ask(self, question: ApprovalQuestion | ServerQuestion) -> None:

@@ -21,8 +21,11 @@ from moonpool.core.errors import InputError
 from moonpool.core.json import JsonValue
 from moonpool.core.languages import PYTHON
 from moonpool.core.made_files import MadeFiles
+from moonpool.core.manifest import Manifest
 from moonpool.runtime import report
+from moonpool.runtime.call_progress import ProgressOfCalls
 from moonpool.runtime.envelope_line import with_files_that_fit
+from moonpool.runtime.error_hints import Scene, with_hint
 from moonpool.runtime.execution import Execution
 from moonpool.runtime.execution_spec import ExecutionSpec
 from moonpool.runtime.file_records import TransferRecorder
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from moonpool.broker.call_in_hand import Respondent
     from moonpool.broker.planned import PlanWatch
     from moonpool.broker.spending import SessionMemory
-    from moonpool.core.calls import CallErrorType, ToolCallOutcome, ToolCallSpec
+    from moonpool.core.calls import CallErrorType, CallProgress, ToolCallOutcome, ToolCallSpec
     from moonpool.core.plans import Plan
     from moonpool.core.recordings import RecordedInput
     from moonpool.runtime.artifacts import ArtifactsOfRun
@@ -69,6 +72,7 @@ class CodeRequest:
     language: str = PYTHON  # one of `core.languages.LANGUAGES`
     typescript: bool = False  # it is said to be Node's TypeScript, which may need tools first
     observer: Observer | None = None  # hears redacted output as it comes
+    progress: Callable[[CallProgress], None] | None = None  # hears how calls get on, where their servers say so
     begun: Callable[[str], None] | None = None  # hears the run id, before anybody is asked and anything is called
     respondent: Respondent | None = None  # whom servers may ask meanwhile, instead of the ticket's
     replay_of: str = ""  # an execution that this one replays
@@ -221,6 +225,8 @@ class Run:
         )
         context.respondent = self._request.respondent or context.respondent
         context.join(self._memory)
+        progress = self._progress_of_calls()
+        context.progress = None if progress is None else progress.hear
         if (recorder := self._runtime.recorder) is not None:
             start = RunStart(
                 run_id=self.run_id,
@@ -254,6 +260,8 @@ class Run:
             raise
         finally:
             context.end()
+            if progress is not None:
+                progress.over()
             self._runtime.artifacts.close(self.run_id)
         self._records.code_ends()
         return await finish(self._finish(outcome, spec, keepers, recorded, sandbox))
@@ -318,6 +326,11 @@ class Run:
         if recording is not None:
             recording.ended(envelope, forced=forced, tape=tape)
 
+    def _progress_of_calls(self) -> ProgressOfCalls | None:
+        if (listener := self._request.progress) is None:
+            return None
+        return ProgressOfCalls(listener, lambda text: self._runtime.redactor.text(text, Tally()))
+
     def _keeper(self, stream: Stream, room: ArtifactsOfRun) -> StreamKeeper:
         settings, observer = self._runtime.settings, self._request.observer
         kept = settings.stdout_bytes_max if stream is Stream.STDOUT else settings.stderr_bytes_max
@@ -347,6 +360,9 @@ class Run:
         if error is None:
             found = report.data_of(outcome, spec, keepers[Stream.STDOUT])
             error, data = (found, None) if isinstance(found, ExecutionError) else (None, found)
+        if error is not None:
+            scene = self._scene(keepers)
+            error = await asyncio.to_thread(with_hint, error, scene) if scene.is_large else with_hint(error, scene)
         redactor, tally = self._runtime.redactor, self._records.tally
         if error is None:
             data = redactor.json(data, tally)
@@ -417,6 +433,15 @@ class Run:
             return await kept(outcome.claims, sandbox, room, recorder, blanked)
         finally:
             self._runtime.artifacts.close(self.run_id)
+
+    def _scene(self, keepers: Mapping[Stream, StreamKeeper]) -> Scene:
+        return Scene(
+            language=self._request.language,
+            environment=self._runtime.sandbox_spec.image.name,
+            manifest=self._tools.manifest if self._tools is not None else Manifest(),
+            code=self._request.code.decode(errors="replace"),
+            stderr=keepers[Stream.STDERR].text(),
+        )
 
     def _planned(self, error: ExecutionError | None) -> Plan | None:
         """What a dry run found; not kept yet."""

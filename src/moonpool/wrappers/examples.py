@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 import shlex
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from moonpool.wrappers.ir import Choice, Scalar
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from moonpool.core.json import JsonValue
     from moonpool.core.manifest import ToolDefinition
     from moonpool.wrappers.ir import Member, ToolShape
     from moonpool.wrappers.names import ServerNames, ToolNames
 
+_LOOKED_AT_MAX: Final = 50
 _PARAMETERS_MAX: Final = 8
 _VALUE_CHARS_MAX: Final = 60
 _UNKNOWN: Final = "…"
@@ -37,6 +41,18 @@ def example_call(
         return f"Example: moonpool call {shlex.quote(f'{tool.server_id}.{tool.name}')} {shlex.quote(arguments)}"
     given = ", ".join(f"{one.identifier}={_python(_value(one))}" for one in needed)
     return f"Example: await servers.{server.module}.{names.function}({given})"
+
+
+def simplest(tools: Iterable[ToolDefinition]) -> ToolDefinition | None:
+    """Of the first `_LOOKED_AT_MAX` the one to show where none is named: it only reads and needs few arguments."""
+    return min(islice(tools, _LOOKED_AT_MAX), key=_effort, default=None)
+
+
+def _effort(tool: ToolDefinition) -> tuple[bool, int]:
+    schema, annotations = tool.input_schema, tool.raw.get("annotations")
+    required = schema.get("required") if isinstance(schema, dict) else None
+    reads = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
+    return (not reads, len(required) if isinstance(required, list) else 0)
 
 
 def _value(member: Member) -> JsonValue:

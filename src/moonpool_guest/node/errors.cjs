@@ -11,7 +11,7 @@ const { internal } = require('./interrupts.cjs');
 const OWN = Symbol.for('moonpool.error'); // an error's own description: {type, message, retryable}
 const KERNEL = __dirname.replace(/[.*+?^${}()|[\]\\]/g, '\\$&') + path.sep;
 const HIDDEN_LINE = new RegExp(
-  `\\n\\s+(?:at .*(?:node:internal/|${KERNEL}).*|\\.\\.\\. \\d+ lines matching cause stack trace \\.\\.\\.)`,
+  `\\n\\s+(?:at .*(?:\\bnode:|/wrappers/current/(?:servers|client)/|${KERNEL}).*|\\.\\.\\. \\d+ lines matching cause stack trace \\.\\.\\.)`,
   'g',
 );
 const ARROW = /^(?:file:\/\/)?(\S+?):(\d+)\r?\n/;
@@ -32,7 +32,8 @@ function known(error) {
 function plain(error) {
   if (!isErrorLike(error)) return { type: 'Error', message: `the code threw ${inspect(error, { depth: 1 })}` };
   const line = error instanceof SyntaxError ? lineOf(error) : null;
-  return { type: nameOf(error), message: String(error.message) + (line === null ? '' : ` (line ${line})`) };
+  const more = line === null ? causeOfFetch(error) : ` (line ${line})`;
+  return { type: nameOf(error), message: String(error.message) + more };
 }
 
 function isErrorLike(error) {
@@ -44,6 +45,11 @@ function nameOf(error) {
   const name = String(error.name ?? 'Error');
   const own = error.constructor?.name;
   return name === 'Error' && typeof own === 'string' && own !== '' ? own : name;
+}
+
+/** Why `fetch failed`, which only its cause says. */
+function causeOfFetch(error) {
+  return error.message === 'fetch failed' && isErrorLike(error.cause) ? `: ${error.cause.message}` : '';
 }
 
 /** The line of a syntax error, which V8 tells in its stack only. */

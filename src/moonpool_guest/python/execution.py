@@ -3,28 +3,24 @@
 The code is compiled unchanged, so line numbers, multi-line strings and `from __future__` stay right (H-031), but for a
 last expression, whose value is kept (`last_expression`). Code with
 top-level `await` becomes a coroutine and runs on the kernel's loop; other code runs without a loop, so that
-`asyncio.run(main())` works as in any script (H-030). Tracebacks go to stderr and show the code's own frames only.
+`asyncio.run(main())` works as in any script (H-030). Tracebacks (`tracebacks`) go to stderr.
 """
 
 import asyncio
 import inspect
 import itertools
 import linecache
-import os
 import sys
 import threading
-import traceback
 from asyncio import events
 from types import CodeType
 from typing import Any
 
-from moonpool_guest.python import handoff, nesting, pictures
+from moonpool_guest.python import handoff, nesting, pictures, tracebacks, unawaited
 from moonpool_guest.python.last_expression import NAME as LAST
 from moonpool_guest.python.last_expression import compile_code
 
 RESULT = "result"
-_GUEST_ROOT = os.path.dirname(os.path.dirname(__file__)) + "/"
-_ASYNCIO_ROOT = os.path.dirname(asyncio.__file__) + "/"
 _TYPE_CHARS_MAX, _MESSAGE_CHARS_MAX = 200, 2000  # a head holds 16 KiB; one character takes up to six bytes in JSON
 _NOTE_CHARS_MAX = 500
 _LAST_NAME = "the last expression"
@@ -101,6 +97,8 @@ class Interpreter:
                 _attach_result(outcome, value, result_bytes_max)
             elif last is not None:
                 _attach_last(outcome, last, result_bytes_max)
+        if outcome.error is None and (lost := "".join(unawaited.held_by(piece, namespace) for piece in pieces)):
+            _write_stderr(lost)
         return outcome
 
     def _run_code(self, pieces: "tuple[CodeType, ...]", namespace: "dict[str, Any]") -> Outcome:
@@ -327,28 +325,12 @@ def _clean(text: str, chars_max: int) -> str:
 
 def _print_exception(error: BaseException) -> None:
     try:
-        shown = traceback.TracebackException.from_exception(error, compact=True)
-        while shown.stack and shown.stack[0].filename.startswith((_GUEST_ROOT, _ASYNCIO_ROOT)):
-            del shown.stack[0]
-        _hide_own_frames(shown)
-        text = "".join(shown.format())
+        text = tracebacks.shown(error)
     except KeyboardInterrupt:
         raise
     except BaseException:
         text = f"{type(error).__name__}: {_text_of(error)}\n"
     _write_stderr(text)
-
-
-def _hide_own_frames(shown: traceback.TracebackException) -> None:
-    """Leave the code's own frames, in causes, contexts and groups too."""
-    waiting, seen = [shown], set[int]()
-    while waiting:
-        one = waiting.pop()
-        if id(one) not in seen:
-            seen.add(id(one))
-            one.stack[:] = [frame for frame in one.stack if not frame.filename.startswith(_GUEST_ROOT)]
-            waiting += [other for other in (one.__cause__, one.__context__) if other is not None]
-            waiting += one.exceptions or []
 
 
 def _write_stderr(text: str) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 from moonpool_guest import companion, files, toolcalls
 from moonpool_guest.channel import ChannelGoneError, GuestChannel
 from moonpool_guest.files import made
-from moonpool_guest.python import finding, handoff, nesting, own_signals, pictures, sources
+from moonpool_guest.python import finding, handoff, nesting, own_signals, pictures, sources, tracebacks, unawaited
 from moonpool_guest.python.deck import Deck
 from moonpool_guest.python.execution import Interpreter, Outcome
 from moonpool_guest.python.helping import Help
@@ -64,6 +64,8 @@ def warm_up(variables: "list[str]", *, alone: bool = False) -> None:
             companion.make(language, _runtimes)
     os.environ.clear()
     os.environ.update({**ENVIRONMENT, **kept})
+    tracebacks.hide_libraries()
+    unawaited.install()
     sys.path[:0] = _IMPORT_ROOTS
     finding.install()
     sys.argv[:] = [""]

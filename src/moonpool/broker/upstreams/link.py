@@ -167,7 +167,10 @@ class Link:
             opts = stamp(self.protocol_version, method, params, self._questions.capabilities, header_map)
             if self._config.log_level and is_modern(self.protocol_version):
                 cast("JsonObject", params["_meta"])[LOG_LEVEL_META_KEY] = self._config.log_level
-            if method == "tools/call" and (receiver := self._remarks.progress_of(doing)) is not None:
+            if (
+                method == "tools/call"
+                and (receiver := self._remarks.progress_of(doing, CALL_IN_HAND.get())) is not None
+            ):
                 opts["on_progress"] = receiver
             return cast("JsonObject", await self._dispatcher.send_raw_request(method, params, opts))
         except MCPError as exc:

@@ -1,5 +1,7 @@
 """What a server says beside its answers: log messages and progress, for the operator's log, under the server's name.
 
+Progress of a call goes to whoever waits for its execution, too, if somebody wants to hear it (`CallContext.progress`).
+
 SECURITY: it is the server's text. Its configured secrets and its tokens are blanked in every form, it is cut to one
 line, and so much of it a minute is written down; the rest is counted. Nothing of it reaches code in a sandbox.
 """
@@ -15,18 +17,21 @@ import msgspec
 
 from moonpool.broker.expansion import conceal
 from moonpool.broker.upstreams.base import said
+from moonpool.core.calls import CallProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp.shared.dispatcher import ProgressFnT
 
+    from moonpool.broker.call_in_hand import CallInHand
     from moonpool.broker.config import ServerConfig
 
 _log = logging.getLogger(__name__)
 WINDOW_S: Final = 60.0
 LINE_COUNT_MAX: Final = 60
 _LENGTH_MAX: Final = 1000
+_PROGRESS_LENGTH_MAX: Final = 300
 _READ_MAX: Final = 64 * 1024
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO}
 
@@ -44,14 +49,19 @@ class Remarks:
         """A log message. What a server calls an error is no error of ours: nothing is above a warning."""
         self._write(_LEVELS.get(level, logging.WARNING), data)
 
-    def progress_of(self, doing: str) -> ProgressFnT | None:
+    def progress_of(self, doing: str, call: CallInHand | None) -> ProgressFnT | None:
         """A receiver of progress, if anybody reads it: asking for progress makes servers send it."""
-        if not _log.isEnabledFor(logging.DEBUG):
+        hear = None if call is None else call.context.progress
+        if hear is None and not _log.isEnabledFor(logging.DEBUG):
             return None
+        name = doing if call is None else call.tool
 
         async def report(progress: float, total: float | None, message: str | None) -> None:
             of = "" if total is None else f" of {total:g}"
             self._write(logging.DEBUG, f"{doing}: {progress:g}{of} {message or ''}")
+            if hear is not None:
+                told = said(self._line(message or ""), _PROGRESS_LENGTH_MAX)
+                hear(CallProgress(tool=name, progress=progress, total=total, message=told))
 
         return report
 

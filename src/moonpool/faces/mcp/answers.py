@@ -2,9 +2,10 @@
 
 A model pays for every token of a result, so identity, digests and metrics of an execution do not stand in it; they
 travel beside it in `_meta["moonpool/envelope"]`: everything of the envelope but its `result`, and the result's metrics.
-What code printed is cut in the middle where it is long; the whole of it stays in the audit's artifacts. Tool calls that
-failed are named also where the code looked away. Pictures that code showed are beside the text, never in it: a picture
-as base64 is left out of every text (`_without_base64`).
+What code printed is cut in the middle where it is long; the whole of it stays in the audit's artifacts. The line of a
+traceback that repeats the error's message is left out; the frames above it say where. Tool calls that failed are named
+also where the code looked away. Pictures that code showed are beside the text, never in it: a picture as base64 is left
+out of every text (`_without_base64`).
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ def _lean(result: JsonObject) -> JsonObject:
     stdout, stderr, exit_code = (result.get(name) for name in ("stdout", "stderr", "exit_code"))
     if isinstance(stdout, str) and stdout and not (ok and _says(stdout, result["data"])):
         lean["stdout"] = clip(stdout, STDOUT_CHARS_MAX)
-    if isinstance(stderr, str) and stderr:
-        lean["stderr"] = clip(stderr, STDERR_CHARS_MAX)
+    if isinstance(stderr, str) and stderr and (told := stderr if ok else _without_message(stderr, result["error"])):
+        lean["stderr"] = clip(told, STDERR_CHARS_MAX)
     if isinstance(plan := result.get("plan"), dict):
         lean["plan"] = plan
     if isinstance(exit_code, int) and exit_code > 1:
@@ -110,6 +111,20 @@ def _not_said_twice(failed: JsonObject, error: JsonValue) -> JsonObject:
 
 def _list(value: JsonValue) -> list[JsonValue]:
     return value if isinstance(value, list) else []
+
+
+def _without_message(stderr: str, error: JsonValue) -> str:
+    """`stderr` without the line in which the traceback says what `error` says, be it with more words behind."""
+    assert isinstance(error, dict)
+    message = str(error["message"])
+    heads = re.finditer(rf"^(?:[\w<>]+\.)*{re.escape(str(error['type']))}(?: \[\w+\])?: ", stderr, re.MULTILINE)
+    for head in reversed(list(heads)):
+        rest = stderr[head.end() : head.end() + len(message) + 1]
+        pairs = enumerate(zip(rest, message, strict=False))
+        end = head.end() + next((at for at, (one, other) in pairs if one != other), min(len(rest), len(message)))
+        if end > head.end() and (end == len(stderr) or stderr.startswith(("\n", " {\n"), end)):
+            return stderr[: head.start()] + stderr[end:].removeprefix("\n")
+    return stderr
 
 
 def _says(stdout: str, data: JsonValue) -> bool:

@@ -1,7 +1,8 @@
 """The three tools as a model sees them, and the prompt `code_mode`; both also for clients with `execute_code` alone.
 
 They are the whole price of Moonpool in a model's context, so every word counts: together at most 600 o200k tokens, and
-the same with one upstream tool as with two hundred (H-052). A test counts them.
+the same with one upstream tool as with two hundred (H-052). A test counts them. `execute_code` names the packages that
+the environment has.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from moonpool.core.languages import LANGUAGES, TYPESCRIPT
 from moonpool.core.manifest import ToolDefinition
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from moonpool.core.json import JsonObject, JsonValue
 
 SEARCH: Final = "search_tools"
@@ -30,15 +33,15 @@ _SEARCH: Final[JsonObject] = {
     "name": SEARCH,
     "description": (
         "Find tools that code can call. Each query: 3-6 words that name the service and the action, such as "
-        '"github list open issues"; ask for all you need in one call. One line per tool: its path and what it does.'
+        '"github list open issues"; ask for all you need in one call.'
     ),
     "inputSchema": _object(
         "queries",
         {
             "queries": _STRINGS,
-            "server": {"type": "string", "description": "Only this server"},
+            "server": {"type": "string"},
             "read_only": {"type": "boolean"},
-            "limit": {"type": "integer", "minimum": 1, "maximum": 50, "description": "Tools per query, default 5"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 50, "description": "Per query, default 5"},
         },
     ),
     "annotations": {"readOnlyHint": True},
@@ -50,11 +53,7 @@ _DEFINE: Final[JsonObject] = {
         "paths",
         {
             "paths": {**_STRINGS, "description": 'As search_tools shows them, or "server.tool"'},
-            "form": {
-                "type": "string",
-                "enum": ["stub", "typescript", "json"],
-                "description": "Default stub (Python)",
-            },
+            "form": {"type": "string", "enum": ["stub", "typescript", "json"]},
         },
     ),
     "annotations": {"readOnlyHint": True},
@@ -67,30 +66,28 @@ _FINDING: Final = (
 )
 
 
-def _run_description(finding: str) -> str:
+def _run_description(packages: Sequence[str], finding: str = "") -> str:
+    has = ", ".join(packages) or "standard library only"
     return (
-        f"Run Python 3 (or Node, Bash) in a sandbox without network. {finding}Tools are async functions:\n"
-        "import servers.<server> as s\n"
-        "r = await s.<tool>(<parameter>=...)\n"
+        f"Run Python 3 ({has}), Node or Bash in a sandbox without network. {finding}Tools are async functions:\n"
+        "import servers.<server> as s; r = await s.<tool>(<parameter>=...)\n"
+        "Node: import * as s from './servers/<server>/index.js'; await s.<camelCaseTool>({...})\n"
+        "Bash: moonpool call <server>.<tool> '{...}'\n"
         "A call returns {ok, data, error}; other keys and len() reach into data. "
-        "`result`, or else the last expression, comes back as `data`; what you print comes back too. "
-        "Loop, filter and combine here, keep big data inside, return summaries. "
-        "Figures and /workspace files come back."
+        "`result`, or else the last expression, comes back as `data`; what you print, figures and /workspace files "
+        "come back too. Loop, filter and combine here, keep big data inside, return summaries. "
+        "Files and variables stay for calls with the same `session`, any name."
     )
 
 
 _EXECUTE: Final[JsonObject] = {
     "name": EXECUTE,
-    "description": _run_description(""),
     "inputSchema": _object(
         "code",
         {
             "code": {"type": "string"},
-            "language": {"type": "string", "enum": [*LANGUAGES, TYPESCRIPT], "description": "Default python"},
-            "session": {
-                "type": "string",
-                "description": "Any name: later calls with it find variables and files again",
-            },
+            "language": {"type": "string", "enum": [*LANGUAGES, TYPESCRIPT]},
+            "session": {"type": "string"},
             "timeout_s": {"type": "number", "exclusiveMinimum": 0, "description": "Default 60"},
             "preview": {"type": "boolean", "description": "Run nothing, list calls and mistakes (Python)"},
             "dry_run": {"type": "boolean", "description": "Make no changing call; list them as a plan"},
@@ -104,8 +101,18 @@ _EXECUTE: Final[JsonObject] = {
     },
 }
 
-TOOLS: Final[tuple[JsonObject, ...]] = (_SEARCH, _DEFINE, _EXECUTE)
-CODE_ALONE: Final[JsonObject] = {**_EXECUTE, "description": _run_description(_FINDING)}
+
+def tools(packages: Sequence[str]) -> tuple[JsonObject, ...]:
+    """The three, where code can import `packages` beside the standard library."""
+    return (_SEARCH, _DEFINE, {**_EXECUTE, "description": _run_description(packages)})
+
+
+def code_alone(packages: Sequence[str]) -> JsonObject:
+    """`execute_code` where it is the only one."""
+    return {**_EXECUTE, "description": _run_description(packages, _FINDING)}
+
+
+TOOLS: Final = tools(())
 DEFINITIONS: Final = {
     str(raw["name"]): ToolDefinition(server_id="moonpool", name=str(raw["name"]), raw=raw) for raw in TOOLS
 }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from moonpool.catalog.shelf import library_line
 from moonpool.catalog.summaries import server_summaries
 from moonpool.faces.mcp.instructions import instructions
-from moonpool.faces.mcp.offer import OFFERS
+from moonpool.faces.mcp.offer import offer_of
 from moonpool.runtime.token_book import Unasked
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from moonpool.runtime.tool_snapshot import ToolSnapshot
 
 
-def unasked_texts(snapshot: ToolSnapshot, catalog: str) -> Unasked:
-    """The texts for these tools; `catalog` is the setting."""
-    offer, manifest = OFFERS[catalog], snapshot.manifest
+def unasked_texts(snapshot: ToolSnapshot, catalog: str, environment: str) -> Unasked:
+    """The texts for these tools; `catalog` and `environment` are the settings."""
+    offer, manifest = offer_of(catalog, environment), snapshot.manifest
     told = instructions(
         server_summaries(manifest), sorted(snapshot.missing), library_line(manifest.library), how=offer.how
     )

@@ -8,9 +8,10 @@ docs/decisions/0024-the-catalog-as-tools.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from moonpool.faces.mcp.definitions import CODE_ALONE, CODE_ALONE_PROMPT_TEXT, PROMPT_TEXT, TOOLS
+from moonpool.environments.recipes import RECIPES
+from moonpool.faces.mcp.definitions import CODE_ALONE_PROMPT_TEXT, PROMPT_TEXT, code_alone, tools
 from moonpool.faces.mcp.instructions import HOW, HOW_CODE_ALONE
 
 if TYPE_CHECKING:
@@ -31,8 +32,9 @@ class Offer:
         return [str(tool["name"]) for tool in self.tools]
 
 
-OFFERS: Final = {
-    "tools": Offer(tools=TOOLS, how=HOW, prompt=PROMPT_TEXT),
-    "code": Offer(tools=(CODE_ALONE,), how=HOW_CODE_ALONE, prompt=CODE_ALONE_PROMPT_TEXT),
-}
-"""By the setting `catalog`."""
+def offer_of(catalog: str, environment: str) -> Offer:
+    """What is offered by these two settings."""
+    packages = RECIPES[environment].packages if environment in RECIPES else ()
+    if catalog == "code":
+        return Offer(tools=(code_alone(packages),), how=HOW_CODE_ALONE, prompt=CODE_ALONE_PROMPT_TEXT)
+    return Offer(tools=tools(packages), how=HOW, prompt=PROMPT_TEXT)

@@ -1,7 +1,7 @@
-"""Output of running code as progress notifications: the first at once, then at most ten a second (A-081 to A-088).
+"""Output of running code and progress of its tool calls as progress notifications (A-081 to A-088).
 
-`progress` is the number of bytes printed so far, so it only grows; `message` is the newest text. What is not sent is
-not lost: the result has the output too.
+The first goes at once, then at most ten a second. `progress` is the number of bytes printed so far and one for each
+report of a call, so it only grows; `message` is the newest text. Output that is not sent is in the result all the same.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from moonpool.core.calls import CallProgress
+
 INTERVAL_S: Final = 0.1
 MESSAGE_CHARS_MAX: Final = 4_000
 
@@ -25,13 +27,13 @@ class Report(Protocol):
 
 
 class OutputProgress:
-    """Collects output and reports it. `hear` is what a `CodeRequest` takes as observer."""
+    """Collects output and progress, and reports them: a `runtime.parked.Listener`."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
         self._decoders: dict[object, codecs.IncrementalDecoder] = {}
         self._text = ""
-        self._bytes = self._reported = 0
+        self._heard_of = self._reported = 0
         self._heard = asyncio.Event()
 
     def hear(self, stream: object, data: bytes) -> None:
@@ -39,7 +41,13 @@ class OutputProgress:
         if stream not in self._decoders:
             self._decoders[stream] = codecs.getincrementaldecoder("utf-8")("replace")
         self._text = (self._text + self._decoders[stream].decode(data))[-MESSAGE_CHARS_MAX:]
-        self._bytes += len(data)
+        self._heard_of += len(data)
+        self._heard.set()
+
+    def hear_progress(self, told: CallProgress) -> None:
+        """Take how a call gets on, as a line of its own."""
+        self._text = f"{self._text}{told}\n"[-MESSAGE_CHARS_MAX:]
+        self._heard_of += 1
         self._heard.set()
 
     @asynccontextmanager
@@ -61,6 +69,6 @@ class OutputProgress:
             await asyncio.sleep(INTERVAL_S)
 
     async def _send(self) -> None:
-        if self._bytes > self._reported:
-            self._reported, text, self._text = self._bytes, self._text, ""
+        if self._heard_of > self._reported:
+            self._reported, text, self._text = self._heard_of, self._text, ""
             await self._report(self._reported, message=text)

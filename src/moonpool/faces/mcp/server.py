@@ -108,13 +108,12 @@ class _Handlers:
             )
         modern = ctx.protocol_version >= SEALED_FROM
         async with AsyncExitStack() as stack:
-            observer = None
+            progress = None
             if params.name == EXECUTE and _wants_progress(ctx.params):
                 progress = OutputProgress(_report(ctx))
                 await stack.enter_async_context(progress.reporting())
-                observer = progress.hear
             caller = Caller(
-                observer=observer,
+                listener=progress,
                 asker=lambda call: self._asker(ctx, call),
                 state=params.request_state if modern else None,
                 answers=(ctx.params or {}).get("inputResponses") or {} if modern else {},

@@ -22,7 +22,7 @@ from moonpool.faces.mcp.catalogs import CurrentCatalog
 from moonpool.faces.mcp.definitions import EXECUTE, SEARCH
 from moonpool.faces.mcp.disclosure import own_tools_text
 from moonpool.faces.mcp.instructions import instructions
-from moonpool.faces.mcp.offer import OFFERS
+from moonpool.faces.mcp.offer import offer_of
 from moonpool.faces.mcp.previews import Previews
 from moonpool.faces.mcp.resources import FaceResources
 from moonpool.faces.mcp.sessions import FaceSessions
@@ -41,14 +41,11 @@ if TYPE_CHECKING:
     from moonpool.faces.mcp.asking import Bindings
     from moonpool.faces.mcp.catalogs import Vectors
     from moonpool.runtime.lessons import Lessons
-    from moonpool.runtime.parked import OpenQuestion, ParkedCall
+    from moonpool.runtime.parked import Listener, OpenQuestion, ParkedCall
     from moonpool.runtime.sessions import Runtime
     from moonpool.runtime.ticket import Ticket
     from moonpool.runtime.tools import Toolbox
-    from moonpool.sandboxes.base import Stream
     from moonpool.settings import Settings
-
-    Observer = Callable[[Stream, bytes], None]
 
 ANSWER_CHARS_MAX: Final = 8 * 1024**2
 OUTCOME_KEPT_S: Final = 600.0
@@ -80,7 +77,7 @@ class ServedApp(Protocol):
 class Caller:
     """The client's side of one request to execute code."""
 
-    observer: Observer | None = None  # hears output while this request waits
+    listener: Listener | None = None  # hears output and progress while this request waits
     asker: Callable[[ParkedCall], Respondent | None] = lambda _: None  # whom a call that this request starts may ask
     state: str | None = None  # of the call that this request comes back for
     answers: Mapping[str, JsonValue]  # to the questions it was given
@@ -101,7 +98,7 @@ class CodeTools:
         self._bindings = bindings
         self._ticket = bindings.ticket(app.ticket)
         settings = app.settings
-        self.offer = OFFERS[settings.catalog]
+        self.offer = offer_of(settings.catalog, settings.environment)
         self._calls = ParkedCalls(
             owner=app.ticket.principal,
             kept_s=settings.approval_expiry_s + OUTCOME_KEPT_S,
@@ -219,7 +216,7 @@ class CodeTools:
             call = self._calls.resume(caller.state, key, caller.answers)
         else:
             call = self._calls.start(key, lambda call: self._work(request, call, caller))
-        with call.heard_by(caller.observer):
+        with call.heard_by(caller.listener):
             outcome = await call.outcome()
         if isinstance(outcome, tuple):
             return InputNeeded(questions=outcome, state=self._calls.state_of(call, outcome))
@@ -232,6 +229,7 @@ class CodeTools:
             typescript=request.typescript,
             timeout_s=request.timeout_s,
             observer=call.hear,
+            progress=None if caller.listener is None else call.hear_progress,
             dry_run=request.dry_run,
             plan=request.plan,
             connection=self.disclosure,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from difflib import get_close_matches
 from typing import Any
 
 from .outcomes import ImpossibleError, UsageError
@@ -23,11 +24,20 @@ def servers() -> list[dict[str, Any]]:
 
 
 def split(name: str) -> tuple[str, str]:
-    """`SERVER.TOOL` at its first dot. Raises UsageError."""
+    """`SERVER.TOOL` at its first dot, or the only tool of this name. Raises UsageError."""
     server, dot, tool = name.partition(".")
-    if not (server and dot and tool):
-        raise UsageError(f"{name!r} is no SERVER.TOOL; `moonpool tools` lists them")
-    return server, tool
+    if server and dot and tool:
+        return server, tool
+    try:
+        paths = [(str(one["id"]), str(tool["name"])) for one in servers() for tool in one["tools"]]
+    except ImpossibleError:
+        paths = []
+    same = [path for path in paths if path[1] == name]
+    if len(same) == 1:
+        return same[0]
+    near = same or [path for path in paths if path[1] in get_close_matches(name, [tool for _, tool in paths], n=3)]
+    hint = f"did you mean {' or '.join(map('.'.join, near[:3]))}?" if near else "`moonpool tools` lists them"
+    raise UsageError(f"{name!r} is no SERVER.TOOL; {hint}")
 
 
 def find(name: str) -> tuple[str, str] | None:

@@ -1,0 +1,245 @@
+"""What to do about mistakes that models make in code: a sentence behind the error, made of what is really there.
+
+Languages say "name 'servers' is not defined" or "No module named 'pandas'", which leaves a model nothing to go on with.
+The sentence names what this environment has, and shows a call of a real tool in the syntax of the code's language.
+
+SECURITY: an error's words are the code's or a library's. They only choose a sentence, and are read up to
+`_READ_CHARS_MAX`. Names and schemas are servers' own texts: examples quote and bound them (`wrappers.examples`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from moonpool.broker.phrases import clip, near_names
+from moonpool.core.calls import CallErrorType
+from moonpool.core.languages import PYTHON
+from moonpool.environments.recipes import RECIPES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from moonpool.core.envelope import ExecutionError
+    from moonpool.core.manifest import Manifest, ToolDefinition
+    from moonpool.wrappers.names import TreeNames
+
+_OF_CALLS: Final = frozenset(map(str, CallErrorType))
+_READ_CHARS_MAX: Final = 4000
+_CODE_CHARS_MAX: Final = 20_000
+_TOOLS_NAMED_SOON_MAX: Final = 500
+_SERVERS_MAX: Final = 10
+_SCHEMA_CHARS_MAX: Final = 64 * 1024
+
+_COROUTINE: Final = re.compile(r"'coroutine'|\btype coroutine\b")
+_NETWORK: Final = re.compile(
+    r"Address family not supported|\[Errno (?:97|101)\]|[Nn]ame resolution|Name or service not known"
+    r"|No address associated with hostname|Network is unreachable|EAFNOSUPPORT|EAI_AGAIN|ENOTFOUND|ENETUNREACH"
+    r"|[Cc]ould not resolve|unable to resolve host|Failed to establish a new connection"
+)
+_NO_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
+_NO_PACKAGE: Final = re.compile(r"Cannot find (?:package|module) '([^'\n]{1,200})'")
+_INSTALLER: Final = re.compile(
+    r"externally-managed-environment|No matching distribution found|^npm err"
+    r"|No such file or directory: '(?:pip3?|uv|npm)'",
+    re.MULTILINE | re.IGNORECASE,
+)
+_NOT_DEFINED: Final = re.compile(r"(?:name '(\w+)'|\b([\w$]+)) is not defined")
+_NO_COMMAND: Final = re.compile(r"([\w.$-]{1,200}): (?:command )?not found")
+_NO_TOOL: Final = re.compile(r"^server package '[\w.]+' has no tool '(\w+)'")
+_NO_FUNCTION: Final = re.compile(r"\b[\w$]+\.([\w$]+) is not a function")
+_PYTHON_CALLS: Final = re.compile(r"^\s*(?:import|from)\s+(?:servers|mcptools)\b|\bservers\.\w+\.\w+\(", re.MULTILINE)
+_SERVER_IN_CODE: Final = re.compile(r"\b(?:servers|mcptools)[./](\w+)(?:[./](\w+))?")
+_JAVASCRIPT: Final = re.compile(r"^\s*(?:const|let|var)\s+[\w{\[]|^\s*import\b[^\n]*\bfrom\s+[\"']", re.MULTILINE)
+
+_NETWORK_CLIENTS: Final = frozenset({"requests", "httpx", "aiohttp", "urllib3", "websockets"})
+_OUR_TOOLS: Final = frozenset({"search_tools", "get_tool_definition", "execute_code"})
+_FINDING: Final = {
+    PYTHON: "write `from client.catalog import search, definition`",
+    "node": "search before you write it",
+    "bash": "write `moonpool search WORDS` or `moonpool tools SERVER.TOOL`",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """What an execution ran with, and what it left."""
+
+    language: str
+    environment: str  # its name
+    manifest: Manifest
+    code: str = field(repr=False)
+    stderr: str = field(repr=False)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether naming all tools takes so long that an event loop should not wait for it."""
+        return sum(len(server.tools) for server in self.manifest.servers) > _TOOLS_NAMED_SOON_MAX
+
+
+def with_hint(error: ExecutionError, scene: Scene) -> ExecutionError:
+    """`error` with what to do about it, if that is known. Blocks for a moment where the scene `is_large`."""
+    if error.type in _OF_CALLS:  # the broker has said what to do, or a server speaks of its own network and modules
+        return error
+    hint = next((text for row in _ROWS if (text := row(error, scene))), "")
+    return replace(error, message=f"{error.message.rstrip('.')}; {hint}") if hint else error
+
+
+# --- one function for each mistake: the sentence, or nothing
+
+
+def _not_awaited(error: ExecutionError, scene: Scene) -> str:
+    if scene.language != PYTHON or error.type not in {"AttributeError", "TypeError"}:
+        return ""
+    return "a call is a coroutine until it is awaited: write `await` before it" if _found(_COROUTINE, error) else ""
+
+
+def _no_network(error: ExecutionError, scene: Scene) -> str:
+    said = _said(error, scene)
+    missing = _NO_MODULE.search(said)
+    if not _NETWORK.search(said) and not (missing and missing[1].partition(".")[0] in _NETWORK_CLIENTS):
+        return ""
+    ids = [server.server_id for server in scene.manifest.servers]
+    more = f" and {len(ids) - _SERVERS_MAX} more" if len(ids) > _SERVERS_MAX else ""
+    offered = f"; servers: {clip(', '.join(ids[:_SERVERS_MAX]), 300)}{more}" if ids else "; no server is configured"
+    return f"there is no network in a sandbox: what lies outside is reached by calling tools{offered}"
+
+
+def _no_module(error: ExecutionError, scene: Scene) -> str:
+    said = _said(error, scene)
+    if _INSTALLER.search(said):
+        return _packages("", scene.environment)
+    if scene.language == "node" and (missing := _NO_PACKAGE.search(said)):
+        if "servers" in missing[1]:
+            return _how_to_call(scene)
+        return "Node has its own modules here (node:fs, node:path…), and nothing can be installed"
+    if error.type != "ModuleNotFoundError" or not (missing := _NO_MODULE.search(said)):
+        return ""
+    name = missing[1].partition(".")[0]
+    return _how_to_call(scene, name) if _server_called(name, scene) else _packages(name, scene.environment)
+
+
+def _packages(name: str, environment: str) -> str:
+    """What can be imported, and how to get more."""
+    packages, others = RECIPES[environment].packages if environment in RECIPES else (), RECIPES["data"].packages
+    has = f"the standard library and {', '.join(packages)}" if packages else "the standard library alone"
+    text = f"the environment `{environment}` has {has}, and nothing can be installed"
+    if packages or not others:
+        return text
+    where = "has it" if name in others else f"has {', '.join(others)}"
+    return f"{text}; `data` {where}: the operator starts Moonpool with `--env data`"
+
+
+def _undefined(error: ExecutionError, scene: Scene) -> str:
+    pattern = _NO_COMMAND if scene.language == "bash" else _NOT_DEFINED
+    if (undefined := pattern.search(_said(error, scene))) is None:
+        return ""
+    word = next(group for group in undefined.groups() if group)
+    if word in _OUR_TOOLS:
+        return f"{word} is no function of the code: {_FINDING[scene.language]}"
+    first, _, last = word.rpartition(".")
+    is_called = re.search(rf"(?<![\w.$]){re.escape(word)}\s*\(", scene.code[:_CODE_CHARS_MAX]) is not None
+    if "servers" in first or word in {"servers", "mcptools"} or _server_called(first or word, scene):
+        return _how_to_call(scene, last, first)
+    if _tool_called(last, scene, near=is_called):
+        return _how_to_call(scene, last)
+    return "programs are those of the host's /usr, and nothing can be installed" if scene.language == "bash" else ""
+
+
+def _no_such_function(error: ExecutionError, scene: Scene) -> str:
+    pattern = {"node": _NO_FUNCTION, PYTHON: _NO_TOOL}.get(scene.language)
+    missing = pattern and pattern.search(_said(error, scene))
+    return _how_to_call(scene, missing[1]) if missing and _tool_called(missing[1], scene, near=True) else ""
+
+
+def _other_syntax(error: ExecutionError, scene: Scene) -> str:
+    """Code that is written as another language's would be."""
+    code = scene.code[:_CODE_CHARS_MAX]
+    if scene.language == PYTHON:
+        is_javascript = error.type == "SyntaxError" and _JAVASCRIPT.search(code)
+        return 'this was read as Python; JavaScript needs `language`: "node"' if is_javascript else ""
+    failed = error.type in {"SyntaxError", "ExitStatus", "CommandFailed", "ReferenceError"}
+    return _how_to_call(scene) if failed and _PYTHON_CALLS.search(code) else ""
+
+
+_ROWS: Final[Sequence[Callable[[ExecutionError, Scene], str]]] = (
+    _not_awaited,
+    _no_network,
+    _no_module,
+    _other_syntax,
+    _undefined,
+    _no_such_function,
+)
+
+
+# --- calls
+
+
+def _how_to_call(scene: Scene, *wanted: str) -> str:
+    """How a tool is called: one that `wanted` or the code names, or whose server they name, else a simple one."""
+    from moonpool.wrappers.examples import example_call, simplest  # noqa: PLC0415  with all that writes wrappers
+    from moonpool.wrappers.reading import read_shape  # noqa: PLC0415
+
+    meant = _SERVER_IN_CODE.search(scene.code[:_CODE_CHARS_MAX])
+    words = [word for word in (*wanted, *(reversed(meant.groups()) if meant else ())) if word]
+    named = (
+        *(_tool_called(word, scene, near=False) for word in words),
+        *(_server_called(word, scene) for word in words),
+        *(_tool_called(word, scene, near=True) for word in words),
+    )
+    tool = next((one for one in named if one), None) or simplest(scene.manifest.tools())
+    if tool is None:
+        return "no server is configured, so there are no tools to call"
+    if len(str(tool.raw)) > _SCHEMA_CHARS_MAX:
+        return ""
+    server, names = _names(scene).find(tool.server_id, tool.name)
+    example = example_call(tool, read_shape(tool), server, names, language=scene.language).removeprefix("Example: ")
+    first = {
+        PYTHON: f"import servers.{server.module}; ",
+        "node": f'import * as {server.module} from "./servers/{server.module}/index.js"; ',
+    }.get(scene.language, "")
+    return f"tools are called so: {first}{example}"
+
+
+def _tool_called(word: str, scene: Scene, *, near: bool) -> ToolDefinition | None:
+    """The tool of any server with this name in any spelling, or the nearest."""
+    by_name = {tool.name: tool for tool in reversed(list(scene.manifest.tools()))}
+    found = near_names([word], list(by_name))
+    if not found or not (near or _letters(found[0]) == _letters(word)):
+        return None
+    return by_name[found[0]]
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name.lower()))
+
+
+def _server_called(word: str, scene: Scene) -> ToolDefinition | None:
+    """A simple tool of the server whose module or id this is, with or without the package's name."""
+    from moonpool.wrappers.examples import simplest  # noqa: PLC0415
+
+    name = word.removeprefix("servers.")
+    for server in _names(scene).servers.values():
+        if name in {server.module, server.server_id}:
+            return simplest(tool for tool in scene.manifest.tools() if tool.server_id == server.server_id)
+    return None
+
+
+def _names(scene: Scene) -> TreeNames:
+    from moonpool.wrappers.names import name_manifest  # noqa: PLC0415
+
+    return name_manifest(scene.manifest)
+
+
+# --- reading
+
+
+def _said(error: ExecutionError, scene: Scene) -> str:
+    """The error's words; of Bash, whose status says nothing, the end of stderr, too, but for errors of calls."""
+    lines = scene.stderr[-_READ_CHARS_MAX:].splitlines() if scene.language == "bash" else []
+    return "\n".join([error.message[:_READ_CHARS_MAX], *(line for line in lines if not line.startswith('{"type":'))])
+
+
+def _found(pattern: re.Pattern[str], error: ExecutionError) -> bool:
+    return pattern.search(error.message[:_READ_CHARS_MAX]) is not None

@@ -1,0 +1,166 @@
+"""Errors that teach: the sentence behind an error where code is wrong as models' code often is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from apps import fixture_server, open_app, run
+from moonpool.core.envelope import ExecutionError
+from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
+from moonpool.faces.mcp.answers import execution_answer
+from moonpool.runtime.error_hints import Scene, with_hint
+from tables import every_row
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from moonpool.bootstrap import App
+
+TOOL_LISTS = Path(__file__).parents[1] / "data" / "toollists"
+
+
+def listing(name: str) -> ServerListing:
+    tools = json.loads((TOOL_LISTS / f"{name}.json").read_text(encoding="utf-8"))["result"]["tools"]
+    return ServerListing(
+        server_id=name, tools=tuple(ToolDefinition(server_id=name, name=raw["name"], raw=raw) for raw in tools)
+    )
+
+
+MANIFEST = Manifest(servers=tuple(map(listing, ("git", "time"))))
+PYTHON = 'tools are called so: import servers.time; await servers.time.get_current_time(timezone="…")'
+NODE = (
+    'tools are called so: import * as time from "./servers/time/index.js"; await time.getCurrentTime({"timezone": "…"})'
+)
+BASH = 'tools are called so: moonpool call time.get_current_time \'{"timezone": "…"}\''
+NO_NETWORK = "there is no network in a sandbox: what lies outside is reached by calling tools; servers: git, time"
+AWAIT = "a call is a coroutine until it is awaited: write `await` before it"
+BASE = (
+    "the environment `base` has the standard library alone, and nothing can be installed; `data` has {}: "
+    "the operator starts Moonpool with `--env data`"
+)
+OTHER = 'this was read as Python; JavaScript needs `language`: "node"'
+NODE_MODULES = "Node has its own modules here (node:fs, node:path…), and nothing can be installed"
+PROGRAMS = "programs are those of the host's /usr, and nothing can be installed"
+PACKAGES = "numpy, pandas, matplotlib, pydantic, IPython"
+
+
+def hint(
+    kind: str, message: str, *, language: str = "python", code: str = "", stderr: str = "", environment: str = "base"
+) -> str:
+    """What is added to the error."""
+    scene = Scene(language=language, environment=environment, manifest=MANIFEST, code=code, stderr=stderr)
+    told = with_hint(ExecutionError(type=kind, message=message), scene).message
+    assert told.startswith(message.rstrip("."))
+    return told[len(message.rstrip(".")) :].removeprefix("; ")
+
+
+@every_row(
+    ("kind", "message", "more", "expected"),
+    [
+        ("AttributeError", "'coroutine' object has no attribute 'data'", {}, AWAIT),
+        ("TypeError", "Object of type coroutine is not JSON serializable", {}, AWAIT),
+        ("TypeError", "unsupported operand type(s) for +: 'coroutine' and 'int'", {}, AWAIT),
+        ("ValueError", "'coroutine'", {}, ""),
+        ("URLError", "<urlopen error [Errno -3] Temporary failure in name resolution>", {}, NO_NETWORK),
+        ("ToolError", "fetch.fetch: [Errno -2] Name or service not known", {}, ""),
+        ("ModuleNotFoundError", "No module named 'requests'", {}, NO_NETWORK),
+        ("ModuleNotFoundError", "No module named 'pandas.core'", {}, BASE.replace("has {}", "has it")),
+        ("ModuleNotFoundError", "No module named 'bs4'", {}, BASE.format(PACKAGES)),
+        (
+            "ModuleNotFoundError",
+            "No module named 'bs4'",
+            {"environment": "data"},
+            f"the environment `data` has the standard library and {PACKAGES}, and nothing can be installed",
+        ),
+        ("ModuleNotFoundError", "No module named 'time.x'", {}, PYTHON),
+        ("FileNotFoundError", "[Errno 2] No such file or directory: 'pip'", {}, BASE.format(PACKAGES)),
+        ("NameError", "name 'servers' is not defined", {"code": "await servers.time.get_current_time()"}, PYTHON),
+        ("NameError", "name 'time' is not defined", {}, PYTHON),
+        ("NameError", "name 'getCurrentTime' is not defined", {}, PYTHON),
+        ("NameError", "name 'get_curent_time' is not defined", {"code": "get_curent_time()"}, PYTHON),
+        ("NameError", "name 'get_curent_time' is not defined", {"code": "x = get_curent_time"}, ""),
+        ("NameError", "name 'rows' is not defined", {"code": "rows()"}, ""),
+        ("AttributeError", "server package 'servers.git' has no tool 'current_time'; it has x", {}, PYTHON),
+        ("SyntaxError", "invalid syntax (line 1)", {"code": "const x = 1"}, OTHER),
+        ("SyntaxError", "invalid syntax (line 1)", {"code": "x = ("}, ""),
+        ("ValueError", "anything else", {"code": "import servers.time"}, ""),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)  # fmt: skip
+def test_a_mistake_in_python_is_answered_with_what_to_do(
+    kind: str, message: str, more: dict[str, str], expected: str
+) -> None:
+    assert hint(kind, message, **more) == expected
+
+
+@every_row(
+    ("language", "kind", "message", "more", "expected"),
+    [
+        ("node", "TypeError", "fetch failed: getaddrinfo EAI_AGAIN example.com", {}, NO_NETWORK),
+        ("node", "ReferenceError", "servers is not defined", {"code": "servers.time.get_current_time()"}, NODE),
+        ("node", "SyntaxError", "Unexpected token '.' (line 1)", {"code": "import servers.time as t"}, NODE),
+        ("node", "Error", "Cannot find package 'servers' imported from /w", {"code": "from 'servers/time'"}, NODE),
+        ("node", "Error", "Cannot find module 'axios'", {}, NODE_MODULES),
+        ("node", "TypeError", "t.get_current_time is not a function", {}, NODE),
+        ("node", "TypeError", "rows.map is not a function", {}, ""),
+        ("bash", "ExitStatus", "status 127", {"stderr": "line 1: servers.time.now: command not found"}, BASH),
+        ("bash", "ExitStatus", "status 127", {"stderr": "line 1: get_current_time: command not found"}, BASH),
+        ("bash", "ExitStatus", "status 127", {"code": "import servers.time", "stderr": "import: not found"}, BASH),
+        ("bash", "ExitStatus", "status 127", {"stderr": "line 1: jq: command not found"}, PROGRAMS),
+        ("bash", "ExitStatus", "status 6", {"stderr": "curl: (6) Could not resolve host: example.com"}, NO_NETWORK),
+        ("bash", "ExitStatus", "status 1", {"stderr": "error: externally-managed-environment"}, BASE.format(PACKAGES)),
+        ("bash", "ExitStatus", "status 1", {"stderr": "grep: nothing"}, ""),
+        ("bash", "ExitStatus", "status 1", {"stderr": '{"type":"ToolError","message":"Could not resolve"}'}, ""),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)  # fmt: skip
+def test_node_and_bash_are_answered_in_their_own_syntax(
+    language: str, kind: str, message: str, more: dict[str, str], expected: str
+) -> None:
+    assert hint(kind, message, language=language, **more) == expected
+
+
+def test_without_servers_nothing_is_made_up() -> None:
+    scene = Scene(language="python", environment="base", manifest=Manifest(), code="", stderr="")
+    error = ExecutionError(type="NameError", message="name 'servers' is not defined")
+    assert with_hint(error, scene).message.endswith("; no server is configured, so there are no tools to call")
+
+
+@pytest.fixture(scope="module")
+async def app() -> AsyncGenerator[App]:
+    async with open_app({"sheets": fixture_server("sheets.py", "sheets")}) as app:
+        yield app
+
+
+@pytest.mark.anyio
+@pytest.mark.req("H-043")
+async def test_what_a_model_reads_of_a_mistake_is_short_and_says_everything_once(app: App) -> None:
+    urllib = "import urllib.request\nurllib.request.urlopen('https://example.com')"
+    calls = {
+        "python": "r = await servers.sheets.get_all_rows(sheetId='q')",
+        "node": "const r = await servers.sheets.getAllRows({sheetId: 'q'})",
+        "bash": "servers.sheets.get_all_rows q",
+    }
+    examples = {
+        "python": 'import servers.sheets; await servers.sheets.get_all_rows(sheetId="…")',
+        "node": 'import * as sheets from "./servers/sheets/index.js"; await sheets.getAllRows({"sheetId": "…"})',
+        "bash": 'moonpool call sheets.get_all_rows \'{"sheetId": "…"}\'',
+    }
+    read = execution_answer(await run(app, urllib)).structured
+    assert read is not None
+    assert "there is no network in a sandbox" in str(read["error"])
+    assert read["stderr"] == (
+        "Traceback (most recent call last):\n"
+        "  File \"<code>\", line 2, in <module>\n    urllib.request.urlopen('https://example.com')\n"
+    )
+    for language, code in calls.items():
+        read = execution_answer(await run(app, code, language=language)).structured
+        assert read is not None
+        error = read["error"]
+        assert isinstance(error, dict)
+        assert str(error["message"]).endswith(f"tools are called so: {examples[language]}")
+        assert "is not defined" not in str(read["stderr"])
