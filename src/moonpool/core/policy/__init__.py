@@ -41,7 +41,6 @@ from moonpool.core.policy.deciding import (
     DESTRUCTIVE_RULE_ID,
     Decision,
     Say,
-    allow_hint,
     budget_says,
     budgets_of,
     decide,
@@ -49,6 +48,7 @@ from moonpool.core.policy.deciding import (
     labelled,
     layer_say,
     layer_says,
+    operators_remedy,
     settle,
 )
 from moonpool.core.policy.explaining import Explanation, LayerReport, RuleReport, explain
@@ -107,7 +107,6 @@ __all__ = [
     "UnreadableError",
     "Usage",
     "Verdict",
-    "allow_hint",
     "budget_says",
     "budgets_of",
     "configuration_layer",
@@ -122,6 +121,7 @@ __all__ = [
     "literal_glob",
     "look_alikes",
     "mismatch",
+    "operators_remedy",
     "server_rules",
     "settle",
     "strictest",
