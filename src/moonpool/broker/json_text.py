@@ -14,8 +14,6 @@ import json
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from moonpool.core.errors import ConfigError
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -29,7 +27,7 @@ _VISIBLE: Final = re.compile(r"\S")
 _READER: Final = json.JSONDecoder()
 
 
-class JsonTextError(ConfigError):
+class JsonTextError(ValueError):
     """A text cannot be changed as wanted. It stays as it is."""
 
 

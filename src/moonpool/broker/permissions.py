@@ -15,7 +15,7 @@ import json
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from moonpool.broker.config import CONFIG_BYTES_MAX, parse_config
-from moonpool.broker.json_text import JsonText
+from moonpool.broker.json_text import JsonText, JsonTextError
 from moonpool.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _changed(content: bytes, source: str, server_id: str, change: Callable[[Json
         raise ConfigError(f"{source}: there is no server {server_id!r}; there are {known or 'none'}")
     try:
         change(text, block)
-    except ConfigError as error:
+    except JsonTextError as error:
         raise ConfigError(f"{source}: server {server_id!r}: {error}") from None
     return _encoded(content, text)
 

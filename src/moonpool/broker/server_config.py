@@ -96,6 +96,8 @@ class ServerLeftOutError(ConfigError):
     SECURITY: `for_guest` is why, without the remedy and without where anything lies on this host.
     """
 
+    code = "server_left_out"
+
     def __init__(self, server_id: str, problem: str, source: str) -> None:
         super().__init__(f"{source}: server {server_id!r} is left out: {problem}")
         why = _HOST_PATH.sub("${file:…}", problem).partition("; ")[0]

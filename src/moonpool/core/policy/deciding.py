@@ -136,6 +136,11 @@ def operators_remedy(remedy: str, server_id: str, tool_name: str, config_file: s
     return remedy or f"moonpool allow {shlex.quote(f'{server_id}.{tool_name}')}{where}"
 
 
+def entry_decides(rule_id: str, server_id: str) -> bool:
+    """Whether a rule of this id is the safe default or stands in the server's own entry, so that `allow` changes it."""
+    return rule_id in {DEFAULT_RULE_ID, DESTRUCTIVE_RULE_ID} or rule_id.startswith(f"{server_id}:")
+
+
 _VERBS: Final = {
     Verdict.ALLOW: "allows",
     Verdict.ASK: "asks before",
