@@ -180,6 +180,9 @@ def test_an_answer_for_a_week_spares_the_next_question_and_can_be_ended(
 def test_a_client_of_the_mcp_face_waits_too(tmp_path: Path, data: Path, config: Path) -> None:
     client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
     call = {"name": "execute_code", "arguments": {"code": CALL}}
+    servers = json.loads(config.read_text(encoding="utf-8"))["mcpServers"]
+    servers |= {"unset": {"command": "x", "env": {"K": "${SURELY_NOT_SET}"}}}
+    config = write_config(tmp_path, servers, "more.json")
     with Running(tmp_path, data, config, command=["mcp"]) as running:
         assert running.process.stdin is not None
         assert running.process.stdout is not None
@@ -192,6 +195,8 @@ def test_a_client_of_the_mcp_face_waits_too(tmp_path: Path, data: Path, config: 
         running.process.stdin.flush()
         approvals(tmp_path, data, "approve", running.request()["id"])
         answers = [json.loads(running.process.stdout.readline()) for _ in range(2)]
+        _, said = running.process.communicate(timeout=40)
+    assert f"moonpool: {config}: server 'unset' is left out: " in said.decode()  # named at each start
     assert answers[1]["result"]["_meta"]["moonpool/envelope"]["approval_state"] == "APPROVED"
 
 

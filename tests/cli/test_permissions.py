@@ -155,7 +155,9 @@ def test_init_shows_at_a_terminal_what_is_asked_about_and_writes_what_is_chosen(
     servers = {name: entry(tmp_path) for name in ("careful", "reader", "all")}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
     with Terminal(tmp_path, "init", "--to", "mine.json", columns=200) as terminal:
-        at = 0
+        at = terminal.wait_for("Start them now? y = yes, n = no: ")
+        assert f"  reader: {servers['reader']['command']} " in terminal.screen
+        terminal.type("y\n")
         for answer in ("", "r", "e"):
             at = terminal.wait_for("everything it has now: ", after=at)
             terminal.type(answer + "\n")
@@ -169,6 +171,16 @@ def test_init_shows_at_a_terminal_what_is_asked_about_and_writes_what_is_chosen(
     assert "\x1b[31m" not in terminal.screen + ended.stdout.decode()
     said = ended.stdout.decode()
     assert "reader: code asks before write, wipe, " in said
+
+    marker = tmp_path / "started"
+    hostile = {"command": "touch", "args": [str(marker)]}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"theirs": hostile}}), encoding="utf-8")
+    with Terminal(tmp_path, "init", "--to", "no.json") as terminal:
+        terminal.wait_for("Start them now? y = yes, n = no: ")
+        terminal.type("\n")
+        ended = terminal.wait_ended()
+    assert ended.exit_code == 0
+    assert not marker.exists()  # a project's file starts nothing by being there
     assert "all: code calls all of its tools without a question" in said
 
 
@@ -176,6 +188,13 @@ def test_init_without_a_terminal_allows_nothing_but_what_its_options_say(tmp_pat
     gone: dict[str, Any] = {"command": "no-such-command-here"}
     servers = {"one": entry(tmp_path), "two": entry(tmp_path), "gone": gone}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    (tmp_path / "other.json").write_text(
+        json.dumps({"mcpServers": {"theirs": {"command": "touch", "args": [str(tmp_path / "started")]}, **servers}}),
+        encoding="utf-8",
+    )
+    named = moonpool(tmp_path, "init", "--from", "other.json", "--to", "named.json", "--trust", "one")
+    assert (named.exit_code, block(tmp_path / "named.json", "one")) == (0, {"trusted": True})
+    assert not (tmp_path / "started").exists()
     silent = moonpool(tmp_path, "init", "--to", "silent.json")
     assert (
         "code asks before it calls any tool of these servers; to change that: moonpool allow" in silent.stdout.decode()
@@ -187,6 +206,7 @@ def test_init_without_a_terminal_allows_nothing_but_what_its_options_say(tmp_pat
     assert block(tmp_path / "mine.json", "two")["allow"][:3] == ["read", "write", "wipe"]
     assert block(tmp_path / "mine.json", "gone") is None
     assert "gone: whatever tools it has are asked about" in chosen.stdout.decode()
+    assert not (tmp_path / "started").exists()
     unknown = moonpool(tmp_path, "init", "--to", "none.json", "--trust", "nobody")
     assert "no server 'nobody' is imported" in unknown.stderr
     assert not (tmp_path / "none.json").exists()

@@ -1,8 +1,9 @@
 """The second half of `moonpool init`: which tools are asked about, and what else the person wants, server by server.
 
-Servers are started here, to hear what their tools are. Without a terminal, and without a choice by option, nothing is
-started and nothing is allowed.
+Without a terminal, and without a choice by option, no server is started and nothing is allowed.
 
+SECURITY: entries come from files that may lie in somebody else's project, so a server is started to hear its tools only
+after the person has seen its command and said yes, or where an option names it.
 SECURITY: "all of it" is written as the names of the tools that were shown, not as a glob: a tool that comes later is
 asked about. Names are the servers' words; on the screen they are quoted, so that none passes for a line of ours.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import typer
@@ -37,6 +38,7 @@ Choice: TypeAlias = Literal["ask", "trust", "allow"]
 ALL: Final = "*"
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,64}", re.ASCII)
 _SHOWN_MAX: Final = 12
+_COMMAND_CHARS_MAX: Final = 1000
 _ANSWERS: Final[Mapping[str, Choice]] = {"r": "trust", "e": "allow"}
 _QUESTION: Final = "a = ask before each (safe), r = trust its read-only annotations, e = allow everything it has now: "
 _LATER: Final = "moonpool allow SERVER --reads, moonpool allow SERVER.TOOL"
@@ -68,9 +70,15 @@ def settle_leave(path: Path, server_ids: Sequence[str], wanted: Wanted) -> None:
     terminal = open_terminal()
     try:
         if terminal is None and not (wanted.trust or wanted.allow):
+            server_ids = ()
+        elif terminal is None or wanted.trust or wanted.allow:
+            server_ids = [one for one in server_ids if wanted.of(one) is not None]
+        elif not _may_start(path, server_ids, terminal):
+            server_ids = ()
+        if not server_ids:
             typer.echo(f"code asks before it calls any tool of these servers; to change that: {_LATER}")
             return
-        snapshot = _listed(path)
+        snapshot = _listed(path, server_ids)
         chosen: dict[str, Choice] = {one: _choice(path, one, snapshot, wanted.of(one), terminal) for one in server_ids}
     finally:
         if terminal is not None:
@@ -84,15 +92,28 @@ def settle_leave(path: Path, server_ids: Sequence[str], wanted: Wanted) -> None:
     typer.echo(f"to change that: {_LATER}")
 
 
-def _listed(path: Path) -> ToolSnapshot:
+def _may_start(path: Path, server_ids: Sequence[str], terminal: int) -> bool:
+    """Whether the person wants these servers started, each shown by what would be started or reached."""
+    config = load_servers(path, os.environ)
+    found = [server for server in config.servers if server.server_id in server_ids]
+    shown = [on_one_line(f"  {server.server_id}: {clip(server.reached_by, _COMMAND_CHARS_MAX)}") for server in found]
+    told = "\nTo show their tools, these servers have to be started or reached:\n" + "\n".join(shown)
+    return bool(found) and ask_at(terminal, f"{told}\nStart them now? y = yes, n = no: ").lower() in {"y", "yes"}
+
+
+def _listed(path: Path, server_ids: Sequence[str]) -> ToolSnapshot:
     from moonpool.cli.tool_catalog import load_snapshot
 
-    typer.echo("starting the servers to see their tools", err=True)
-    return load_snapshot(load_servers(path, os.environ), refresh=False)
+    config = load_servers(path, os.environ)
+    only = tuple(server for server in config.servers if server.server_id in server_ids)
+    left_out = {name: error for name, error in config.left_out.items() if name in server_ids}
+    return load_snapshot(replace(config, servers=only, left_out=left_out), refresh=False)
 
 
 def _choice(path: Path, server_id: str, snapshot: ToolSnapshot, wanted: Choice | None, terminal: int | None) -> Choice:
     tools = _tools(snapshot, server_id)
+    if wanted == "trust":  # whatever its tools are
+        return wanted
     if not tools:
         why = snapshot.problems.get(server_id, "it has no tools")
         _say(f"{server_id}: whatever tools it has are asked about, because they are not known now: {why}")
