@@ -118,6 +118,7 @@ def test_names_are_matched_exactly_and_what_is_still_decided_otherwise_is_said(t
         ('{"mcpServers": {"box": {"command": "x", "moonpool": 3}}}', "there is no object or list in line 1"),
         ('{"mcpServers": {"other": {"command": "x"}}}', "there is no server 'box'; there are other"),
         ("[]", "must hold a JSON object"),
+        ('{"mcpServers": {"box": {"command": "x"}}, "more": ' + "[" * 600 + "]" * 600 + "}", "is nested too deeply"),
     ],
 )
 def test_a_file_that_cannot_be_changed_safely_is_refused_with_the_place(text: str, told: str) -> None:

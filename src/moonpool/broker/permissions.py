@@ -81,6 +81,8 @@ def _changed(content: bytes, source: str, server_id: str, change: Callable[[Json
         change(text, block)
     except JsonTextError as error:
         raise ConfigError(f"{source}: server {server_id!r}: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{source}: is nested too deeply to be changed here; make the change by hand") from None
     return _encoded(content, text)
 
 
