@@ -121,6 +121,7 @@ for repo in ("acme/site", "acme/closed", "evil/site", "acme/site", "acme/site"):
     asked = ("policy", "explain", "github.create_issue", "--policy", "policy.toml", "--arguments")
     told = moonpool(home, *asked, '{"repo": "acme/closed"}', **more).stdout.decode()
     assert told.startswith("deny, by key (key)\n")
+    assert "to allow it: whoever keeps the key policy can change rule 'key'\n" in told
     assert all(f"layer {name}: says " in told for name in ("organisation", "key", "session", "configuration"))
     assert "layer session: says allow, by its default\n" in told
     refused = moonpool(home, "run", "-c", "1", MOONPOOL_KEY_POLICY="no.toml").sentence
