@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_type_hints
@@ -71,6 +72,12 @@ class Settings:
 
     approval_expiry_s: float = 600.0
     """How long a question waits for its answer; then the call is refused."""
+
+    approval_wait_s: float = 20.0
+    """How long `moonpool mcp` holds back a request whose code waits in the queue of approvals, before it says so."""
+
+    approval_command: str = ""
+    """A program that is told of each question in the queue, with its arguments; it gets the id and a sentence more."""
 
     plan_expiry_s: float = 86_400.0
     """How long a plan of a dry run can be approved and used."""
@@ -211,6 +218,10 @@ class Settings:
             near = difflib.get_close_matches(unknown[0], _PERSONAL_KINDS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(_PERSONAL_KINDS)}"
             raise ConfigError(f"redact_personal names {unknown[0]!r}, which is no kind of personal data; {hint}")
+        try:
+            shlex.split(self.approval_command)
+        except ValueError:
+            raise ConfigError("approval_command has a quote without an end; close it") from None
         if self.metrics_listen:
             from moonpool.core.listening import loopback_address  # noqa: PLC0415  most processes listen nowhere
 

@@ -277,10 +277,10 @@ async def test_without_anybody_to_ask_the_call_is_denied_and_the_rule_named() ->
     assert type_of(outcome) == "ApprovalRejected"
     assert outcome.error is not None
     assert outcome.error.message == (
-        "s.write was not approved: there is no terminal to ask on; to allow this tool, "
-        'add "moonpool": {"allow": ["write"]} to the entry "s" under mcpServers'
+        "s.write was not approved: there is no terminal to ask on; the operator is told what would allow it"
     )
-    assert len(reports) == 1
+    (report,) = reports
+    assert report.endswith("there is no terminal to ask on; to allow it: moonpool allow s.write")
     assert bench.upstream.calls == []
 
 
@@ -735,13 +735,13 @@ async def test_a_call_with_two_names_for_one_argument_is_not_allowed_by_either(s
 
 async def test_a_question_that_a_policy_file_asks_names_who_can_stop_it() -> None:
     rule = Rule(rule_id="careful", verdict=Verdict.ASK, tool="write", note="look at the path")
-    bench = Bench(policy=Policy(layers=(Layer(name=LayerName.KEY, rules=(rule,)),)), approver=DenyApprover())
+    reports: list[str] = []
+    approver = DenyApprover(reports.append)
+    bench = Bench(policy=Policy(layers=(Layer(name=LayerName.KEY, rules=(rule,)),)), approver=approver)
     outcome = await bench.call("write")
     assert outcome.error is not None
-    assert outcome.error.message == (
-        "s.write was not approved: nobody can be asked here; to allow this tool, whoever keeps the key policy can "
-        "change rule 'careful'"
-    )
+    assert "policy" not in outcome.error.message
+    assert reports[0].endswith("to allow it: whoever keeps the key policy can change rule 'careful'")
 
 
 async def test_what_only_reads_counts_as_no_change() -> None:

@@ -93,7 +93,7 @@ async def test_the_name_of_a_tool_does_not_imitate_the_question_about_it(monkeyp
     answer = await approver.ask(request)
     lines = str(person.shown[0]["message"]).splitlines()
     assert answer.state is ApprovalState.REJECTED
-    assert [line.partition(" ")[0] for line in lines] == ["```", "Code", "Arguments:", "Asked", "```"]
+    assert [line.partition(" ")[0] for line in lines] == ["```", "Code", "Arguments:", "Asked", "To", "```"]
     assert all(line.isprintable() for line in lines)
 
 

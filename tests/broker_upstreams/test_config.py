@@ -90,7 +90,9 @@ def test_moonpool_block_is_typed() -> None:
     [
         pytest.param(b"", "is empty", id="empty"),
         pytest.param(b'{"mcpServers": {}', "at line 1, column 18", id="broken JSON"),
-        pytest.param(b'{\n "mcpServers": {},}', "at line 2", id="trailing comma"),
+        pytest.param(b'{"mcpServers": {}', "line 1, column 18; put a comma", id="not closed"),
+        pytest.param(b'{"mcpServers": {"a": {command: "x"}}}', "write a name in double quotes", id="a name without"),
+        pytest.param(b'{"mcpServers": {"a": {"command": x}}}', 'write a value there: "text"', id="a value without"),
         pytest.param(b'\xff{"mcpServers"', "is not UTF-8 (byte 0)", id="not UTF-8"),
         pytest.param(b"[]", "must hold a JSON object", id="a list"),
         pytest.param(b"3", "not a number", id="a number"),
@@ -153,6 +155,38 @@ def test_unusable_entries_get_one_sentence(entry: Any, sentence: str) -> None:
         one(entry)
     assert str(caught.value).startswith("my.json: server 'srv'")
     assert sentence in str(caught.value)
+
+
+@pytest.mark.req("D-061", "E-003")
+def test_an_entry_that_cannot_be_used_is_left_out_and_the_others_are_there() -> None:
+    entries: dict[str, Any] = {
+        "good": {"command": "a"},
+        "unset": {"command": "a", "env": {"K": "${NOPE}"}},
+        "key": {"commnad": "a"},
+        "block": {"command": "a", "moonpool": {"alow": ["*"]}},
+        "file": {"command": "a", "env": {"K": "${file:/home/me/key}"}},
+        "off": {"command": "${NOPE}", "disabled": True},
+    }
+    text = json.dumps({"mcpServers": entries}).encode()
+    config = parse_config(text, source="my.json", environ={}, leave_out=True)
+    assert (config.ids, config.disabled, list(config.left_out)) == (
+        ("good",), ("off",), ["unset", "key", "block", "file"],
+    )  # fmt: skip
+    said = {name: str(error) for name, error in config.left_out.items()}
+    assert said["unset"] == (
+        "my.json: server 'unset' is left out: \"env.K\" uses ${NOPE}, but the environment variable NOPE is not set; "
+        "set it, or write ${NOPE:-default}"
+    )
+    assert 'did you mean "command"' in said["key"]
+    assert 'did you mean "allow"' in said["block"]
+    guest = {name: error.for_guest for name, error in config.left_out.items()}
+    assert guest["unset"].endswith("the environment variable NOPE is not set")
+    assert "/home/me" not in guest["file"]
+
+
+def test_comments_and_trailing_commas_are_read() -> None:
+    text = b'{\n // mine\n "mcpServers": {"a": {"command": "x", "args": ["//", "/*",], /* here */},}}'
+    assert parse_config(text, source="my.json", environ={}).servers[0].args == ("//", "/*")
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 129, "a\nb", "\ud800"])
@@ -261,7 +295,10 @@ def in_file(path: Path, folder: Path) -> ServerConfig:
     config = folder / "servers.json"
     entry = {"command": "x", "env": {"WORD": f"${{file:{path}}}"}}
     config.write_text(json.dumps({"mcpServers": {"s": entry}}), encoding="utf-8")
-    return load_config(config, {}).servers[0]
+    read = load_config(config, {})
+    if left_out := read.left_out.get("s"):
+        raise left_out
+    return read.servers[0]
 
 
 def test_a_value_comes_from_a_file_of_its_own_and_is_always_redacted(tmp_path: Path) -> None:

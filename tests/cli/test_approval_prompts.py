@@ -359,7 +359,9 @@ async def test_an_answer_that_is_kept_too_late_does_not_stand() -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        pytest.param([], "no terminal to ask on (--approve queue waits for an answer)", id="ask without a terminal"),
+        pytest.param(
+            [], "no terminal to ask on (--approve queue waits for an answer); to", id="ask without a terminal"
+        ),
         pytest.param(["--approve", "deny"], "--approve deny was given", id="deny"),
     ],
 )
@@ -371,7 +373,8 @@ def test_without_anybody_to_ask_the_call_is_refused_and_the_rule_named(
     assert ended.result["error"]["type"] == "ApprovalRejected"
     remark = next(line for line in ended.stderr.splitlines() if line.startswith("moonpool: srv.echo needs approval"))
     assert why in remark
-    assert "allow" in remark
+    assert remark.endswith(f"to allow it: moonpool allow srv.echo --config {config}")
+    assert "moonpool allow" not in ended.result["error"]["message"]  # the operator's, not the model's
 
 
 def test_auto_answers_yes(tmp_path: Path, config: Path) -> None:

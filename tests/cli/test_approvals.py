@@ -169,7 +169,8 @@ def test_an_answer_for_a_week_spares_the_next_question_and_can_be_ended(
     audit = moonpool(tmp_path, "audit", "show", "--json", MOONPOOL_DATA_DIR=str(data)).stdout.decode()
     assert f"standing:{rule} by command:" in audit
     assert call("c").result["ok"] is False
-    approvals(tmp_path, data, "rules", "--remove", rule)
+    short = approvals(tmp_path, data, "rules", "--remove", rule[:8])
+    assert short.stdout.decode() == f"removed {rule}\n"
     assert call("bb").result["ok"] is False
     audit = moonpool(tmp_path, "audit", "show", "--run", rule, "--json", MOONPOOL_DATA_DIR=str(data)).stdout
     assert [json.loads(line)["what"] for line in audit.splitlines()] == ["given", "removed"]
@@ -179,6 +180,9 @@ def test_an_answer_for_a_week_spares_the_next_question_and_can_be_ended(
 def test_a_client_of_the_mcp_face_waits_too(tmp_path: Path, data: Path, config: Path) -> None:
     client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
     call = {"name": "execute_code", "arguments": {"code": CALL}}
+    servers = json.loads(config.read_text(encoding="utf-8"))["mcpServers"]
+    servers |= {"unset": {"command": "x", "env": {"K": "${SURELY_NOT_SET}"}}}
+    config = write_config(tmp_path, servers, "more.json")
     with Running(tmp_path, data, config, command=["mcp"]) as running:
         assert running.process.stdin is not None
         assert running.process.stdout is not None
@@ -191,6 +195,8 @@ def test_a_client_of_the_mcp_face_waits_too(tmp_path: Path, data: Path, config: 
         running.process.stdin.flush()
         approvals(tmp_path, data, "approve", running.request()["id"])
         answers = [json.loads(running.process.stdout.readline()) for _ in range(2)]
+        _, said = running.process.communicate(timeout=40)
+    assert f"moonpool: {config}: server 'unset' is left out: " in said.decode()  # named at each start
     assert answers[1]["result"]["_meta"]["moonpool/envelope"]["approval_state"] == "APPROVED"
 
 
@@ -318,13 +324,15 @@ def test_what_is_long_is_read_whole_before_it_is_approved_for_a_while(tmp_path: 
     request_id = queued(
         tmp_path, arguments="(not all of it is shown)\n{}", cut=True, whole='{"a": "' + "x" * 9000 + '"}'
     )
-    lost = queued(tmp_path, cut=True)
+    lost = queued(tmp_path, cut=True, rule_id="default")
     show, approve = ("show", request_id), ("approve", request_id, "--for", "1h")
     assert approvals(tmp_path, tmp_path, *show).stdout.decode().endswith("--full shows the rest\n")
     whole = approvals(tmp_path, tmp_path, *show, "--full").stdout.decode()
     assert whole.count("x") >= 9000
     assert json.loads(approvals(tmp_path, tmp_path, *show, "--full", "--json").stdout)["arguments"].count("x") == 9000
-    assert "cannot be shown" in approvals(tmp_path, tmp_path, "show", lost, "--full").sentence
+    kept = approvals(tmp_path, tmp_path, "show", lost, "--full")
+    assert (kept.exit_code, "they are too long to be kept" in kept.stderr) == (0, True)
+    assert "│ to allow it for good: moonpool allow srv.echo" in kept.stdout.decode()
     for refused in (approve, ("approve", lost, "--for", "1h")):
         assert "is not approved for a while" in approvals(tmp_path, tmp_path, *refused).sentence
     answered = approvals(tmp_path, tmp_path, *approve, "--full")

@@ -173,7 +173,7 @@ def test_nothing_is_written_without_a_yes_and_all_is_shown(tmp_path: Path) -> No
     servers = json.loads(target.read_text(encoding="utf-8"))["mcpServers"]
     assert (added.exit_code, remote.exit_code) == (0, 0)
     assert f"moonpool tools list weather --config {target}\n" in added.stderr
-    assert "not set yet: WEATHER_KEY, DATA_DIR; until then nothing can use this configuration" in added.stderr
+    assert "not set yet: WEATHER_KEY, DATA_DIR; until then this server is left out" in added.stderr
     assert (
         '`moonpool secrets set NAME` and write ${secret:NAME} instead of ${NAME}, or give weather "disabled": true'
         in added.stderr

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cli.console import raw_server, run_code, write_config
+from cli.console import moonpool, raw_server, run_code, write_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +46,35 @@ except ImportError as error:
     assert said in remark
     assert remark.endswith("its tools are missing")
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.req("D-061", "E-003")
+def test_a_server_whose_entry_cannot_be_used_is_left_out_named_and_says_why(tmp_path: Path) -> None:
+    unset = {"command": "x", "env": {"K": "${SURELY_NOT_SET}"}}
+    config = write_config(tmp_path, {"good": raw_server("good"), "unset": unset, "bad": {"comand": "x"}})
+    code = """
+import servers.good as good
+from client.mcp_client import call_tool
+try:
+    import servers.unset
+except ImportError as error:
+    told = str(error)
+calls = [await call_tool(server_id=name, name="echo", arguments={}) for name in ("unset", "bad")]
+result = [await good.echo(a=1), told, *(call.error["message"] for call in calls)]
+"""
+    ended = run_code(tmp_path, code, "--config", config)
+    why = '"env.K" uses ${SURELY_NOT_SET}, but the environment variable SURELY_NOT_SET is not set'
+    good, imported, *called = ended.result["data"]
+    assert good == {"a": 1}
+    assert imported == f"server 'unset' is left out: {why}"
+    assert called[0] == f"unset.echo is not available: server 'unset' is left out: {why}"
+    assert 'unknown key "comand"' in called[1]
+    assert str(config) not in str(ended.result)  # where it stands is the operator's
+    listed = moonpool(tmp_path, "tools", "list", "--config", config)
+    assert (listed.exit_code, listed.stdout.decode().count("servers.")) == (0, 1)
+    for stderr in (ended.stderr, listed.stderr):
+        assert f"moonpool: {config}: server 'unset' is left out: {why}; set it, or write" in stderr
+        assert 'server \'bad\' is left out: unknown key "comand"; did you mean "command"?' in stderr
 
 
 def test_a_broken_tool_is_named_and_the_good_one_works(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ def test_a_used_up_budget_asks_where_it_says_so_and_tells_who_can_raise_it() -> 
         "the budget has no room for this call: 3 of 3 tool calls per session are used",
         "whoever keeps the organisation policy can raise calls in [budget.session]",
     )
-    assert decide(with_budget(budget(calls=3)), facts).reason.endswith("raise calls in [budget.session]")
+    assert decide(with_budget(budget(calls=3)), facts).remedy.endswith("raise calls in [budget.session]")
 
 
 def test_seconds_that_code_ran_are_told_in_digits_that_somebody_reads() -> None:

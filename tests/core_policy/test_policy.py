@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from typing import Any
 
@@ -18,9 +19,9 @@ from moonpool.core.policy import (
     Policy,
     Rule,
     Verdict,
-    allow_hint,
     configuration_layer,
     effective_hints,
+    operators_remedy,
     server_rules,
     strictest,
 )
@@ -160,7 +161,7 @@ def test_a_matching_rule_bounds_the_verdict_from_below(policy: Policy, tool: Too
 def test_a_question_about_what_nobody_speaks_of_names_the_rule_to_add() -> None:
     decision = decide(Policy(), tool("push"), trusted=True)
     assert decision.reason == "no rule matches git.push and the server does not declare it read-only"
-    assert decision.remedy == 'add "moonpool": {"allow": ["push"]} to the entry "git" under mcpServers'
+    assert operators_remedy(decision.remedy, "git", "push") == "moonpool allow git.push"
 
 
 def test_a_rule_denial_names_the_rule_in_the_way() -> None:
@@ -190,8 +191,14 @@ def test_the_safe_default_is_what_it_was() -> None:
     assert verdicts == {**asked, (True, True): Verdict.ALLOW}
 
 
+@pytest.mark.req("X-06")
+def test_the_command_an_operator_is_told_is_quoted_for_a_shell() -> None:
+    told = operators_remedy("", "git", "x'; rm -rf ~ #", "/srv/my servers.json")
+    assert shlex.split(told) == ["moonpool", "allow", "git.x'; rm -rf ~ #", "--config", "/srv/my servers.json"]
+    assert operators_remedy("raise it", "git", "push", "/x") == "raise it"
+
+
 def test_the_hinted_rule_allows_exactly_the_named_tool_even_with_glob_characters() -> None:
-    assert '"allow": ["get[*]"]' in allow_hint("git", "get*")
     rules = server_rules("git", [("get[*]", "allow")])
     assert decide(blocks(*rules), tool("get*"), trusted=False).verdict is Verdict.ALLOW
     assert decide(blocks(*rules), tool("getx"), trusted=False).verdict is Verdict.ASK

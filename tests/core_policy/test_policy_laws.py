@@ -261,9 +261,9 @@ FILE = Policy(layers=(Layer(name=LayerName.ORGANISATION, rules=(OWN, REST)), con
 def test_a_refusal_names_the_rule_its_note_and_the_remedy_and_nothing_of_other_rules() -> None:
     decision = decide(FILE, call(repo="evil/x"))
     assert decision.reason == (
-        "rule 'rest' of the organisation policy denies github.create_issue (write to your own repositories only); "
-        "whoever keeps the organisation policy can change rule 'rest'"
+        "rule 'rest' of the organisation policy denies github.create_issue (write to your own repositories only)"
     )
+    assert decision.remedy == "whoever keeps the organisation policy can change rule 'rest'"
     assert "acme" not in decision.reason + decision.remedy
     assert "own-repos" not in decision.reason + decision.remedy
 

@@ -40,11 +40,12 @@ async def main(config_path: str, approve: str) -> None:
         asyncio.get_running_loop().call_later(0.1, stray)
     settings = Settings.load(os.environ)
     config = None if config_path == "-" else load_config(Path(config_path), os.environ)
-    eliciting = ElicitingApprover() if approve == "ask" else None
     async with AsyncExitStack() as stack:
-        approver = eliciting or (AutoApprover() if approve == "auto" else DenyApprover())
-        if approve == "queue":
-            approver = await stack.enter_async_context(open_queue(Path(os.environ["MOONPOOL_DATA_DIR"]), print))
+        approver = AutoApprover() if approve == "auto" else DenyApprover()
+        if approve in {"ask", "queue"}:
+            queue = await stack.enter_async_context(open_queue(settings, print))
+            approver = ElicitingApprover(queue) if approve == "ask" else queue
+        eliciting = approver if isinstance(approver, ElicitingApprover) else None
         app = await stack.enter_async_context(
             assemble(settings, config=config, approver=approver, environ=os.environ, serving=True)
         )

@@ -45,6 +45,7 @@ def test_a_yes_lets_the_call_through(client: RawClient) -> None:
     question, result = ask(client, {"result": {"action": "accept", "content": {"allow": True}}})
 
     assert all(word in question["message"] for word in ("echo.echo", '"word"', "hello"))
+    assert "\nTo allow it without a question: moonpool allow echo.echo --config /" in question["message"]
     assert question["requestedSchema"]["required"] == ["allow"]
     assert result["structuredContent"]["data"] == {"word": "hello"}
     assert result["_meta"]["moonpool/envelope"]["approval_state"] == "APPROVED"
@@ -82,20 +83,3 @@ def test_cancelling_the_call_takes_the_question_back(client: RawClient) -> None:
 
     assert (taken_back["method"], taken_back["params"]["requestId"]) == ("notifications/cancelled", question["id"])
     assert client.execute("result = 1")["data"] == 1
-
-
-@pytest.mark.req("X-06", "A-043")
-@pytest.mark.parametrize(
-    ("version", "capabilities"),
-    [
-        pytest.param("2025-11-25", {}, id="not declared"),
-        pytest.param("2025-11-25", {"elicitation": {"url": {}}}, id="addresses only"),
-        pytest.param("2025-03-26", {"elicitation": {}}, id="a revision without elicitation"),
-    ],
-)
-def test_a_client_that_cannot_ask_is_told_the_rule(config: Path, version: str, capabilities: dict[str, Any]) -> None:
-    with RawClient(config, approve="ask") as client:
-        client.handshake(version, **capabilities)
-        outcome = json.loads(client.tool("execute_code", code=CALL)["content"][0]["text"])
-
-    assert '"moonpool": {"allow": ["echo"]}' in outcome["data"]["message"]

@@ -147,10 +147,12 @@ def test_a_repeat_that_no_longer_declares_forms_is_told_so(client: ModernClient)
 
 @pytest.mark.req("X-06", "A-043")
 @pytest.mark.parametrize("capabilities", [{}, {"elicitation": {"url": {}}}], ids=["none", "addresses only"])
-def test_a_client_that_cannot_ask_is_told_the_rule(client: ModernClient, capabilities: dict[str, Any]) -> None:
-    outcome = ModernClient(client.wire, capabilities).finish(CALL)
+def test_a_client_that_cannot_ask_is_told_what_waits(config: Path, capabilities: dict[str, Any]) -> None:
+    with RawClient(config, approve="ask", MOONPOOL_APPROVAL_WAIT_S="0.1") as wire:
+        outcome = ModernClient(wire, capabilities).finish(CALL)
+        wire.process.terminate()  # else it waits for an answer
 
-    assert '"moonpool": {"allow": ["echo"]}' in outcome["data"]["message"]
+    assert outcome["error"]["type"] == "approval_pending"
 
 
 @pytest.mark.req("A-071", "A-081")

@@ -480,7 +480,7 @@ def test_input_may_be_a_file(tmp_path: Path) -> None:
 @pytest.mark.req("A-016")
 def test_the_modern_era_on_the_wire(config: Path) -> None:
     meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
-    with RawClient(config, approve="ask") as client:
+    with RawClient(config, approve="ask", MOONPOOL_APPROVAL_WAIT_S="0.1") as client:
         assert client.call("ping")["result"] == {}  # does not decide the era
         discovered = client.call("server/discover", {"_meta": meta})["result"]
         listed = client.call("tools/list", {"_meta": meta})["result"]
@@ -492,12 +492,13 @@ def test_the_modern_era_on_the_wire(config: Path) -> None:
         batch = client.receive()
         client.send({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}})
         late = client.receive()
+        client.process.terminate()  # else it waits for the answer
 
     assert discovered["supportedVersions"] == ["2026-07-28"]
     assert "servers.echo" in discovered["instructions"]
     assert discovered["capabilities"]["tools"].get("listChanged") is not True
     assert (len(listed["tools"]), listed["resultType"], listed["cacheScope"]) == (3, "complete", "public")
-    assert "mcpServers" in answer["structuredContent"]["data"]["message"]
+    assert answer["structuredContent"]["error"]["type"] == "approval_pending"
     assert (refused["error"]["code"], batch["error"]["code"], late["error"]["code"]) == (-32601, -32600, -32022)
 
 

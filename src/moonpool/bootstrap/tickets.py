@@ -75,7 +75,12 @@ def make_ticket(
         )
 
     return Ticket(
-        principal=principal, make_context=make_context, policy_digest=policy.digest, desk=asking, servers=trust
+        principal=principal,
+        make_context=make_context,
+        policy_digest=policy.digest,
+        desk=asking,
+        servers=trust,
+        waiting=asking.waiting,
     )
 
 

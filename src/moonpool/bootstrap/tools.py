@@ -184,6 +184,7 @@ async def open_toolbox(  # noqa: PLR0913  parts of the composition
         shelf=LibraryShelf(
             LibraryStore(library_dir(data)), holds_secret=lambda content: known.data(content, Tally()) != content
         ),
+        left_out=config.left_out if config is not None else {},
     )
     boxes.append(toolbox)
     stack.push_async_callback(toolbox.close)

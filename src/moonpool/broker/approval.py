@@ -18,13 +18,13 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from moonpool.core.calls import ApprovalState
 from moonpool.core.lookalikes import shown_name
-from moonpool.core.policy import allow_hint
+from moonpool.core.policy import operators_remedy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -49,7 +49,7 @@ class ApprovalRequest:
     arguments: str  # bounded, without known secrets; see `shown_arguments`
     arguments_digest: str
     reason: str
-    remedy: str = ""  # what would make the question unnecessary
+    remedy: str = ""  # what would make the question unnecessary; empty: `moonpool allow`
     human_only: bool = False
     session_id: str = ""
     rule_id: str = ""  # of the policy that asks
@@ -69,6 +69,11 @@ class ApprovalRequest:
     def place(self) -> str:
         """Which server that is, for people: `git is "mcp-git --repo x", configured in /etc/servers.json`."""
         return server_place(self.server_id, self.server_address, self.config_file)
+
+    @property
+    def operators_remedy(self) -> str:
+        """What an operator can do so that nobody is asked. SECURITY: never for the code that made the call."""
+        return operators_remedy(self.remedy, self.server_id, self.tool_name, self.config_file)
 
 
 def server_place(server_id: str, address: str, config_file: str) -> str:
@@ -122,22 +127,32 @@ class AutoApprover:
 
 
 class DenyApprover:
-    """Nobody can be asked: says no, names the rule that would allow the call, and reports it to the operator."""
+    """Nobody can be asked: says no, and tells the operator, not the code, what would allow the call.
+
+    `why` is for both, `hint` for the operator.
+    """
 
     together: ClassVar[bool] = False
 
-    def __init__(self, report: Callable[[str], None] | None = None, *, why: str = "nobody can be asked here") -> None:
+    def __init__(
+        self,
+        report: Callable[[str], None] | None = None,
+        *,
+        why: str = "nobody can be asked here",
+        hint: str = "",
+    ) -> None:
         self._report = report
-        self._why = why
+        self._why, self._hint = why, hint
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         if request.listing:  # a plan goes on waiting; whoever asked says how it is approved
             return reject(request, "application:deny", self._why)
-        note = f"{self._why}; to allow this tool, {request.remedy or allow_hint(request.server_id, request.tool_name)}"
         if self._report is not None:
             name = f"{request.server_id}.{shown_name(request.tool_name)}"
-            self._report(f"{name} needs approval ({request.reason}): {note}")
-        return reject(request, "application:deny", note)
+            told = f"{name} needs approval ({request.reason}): {self._why}"
+            told += f" ({self._hint})" if self._hint else ""
+            self._report(f"{told}; to allow it: {request.operators_remedy}")
+        return reject(request, "application:deny", f"{self._why}; the operator is told what would allow it")
 
 
 class ScriptedApprover:
@@ -183,8 +198,12 @@ class ApprovalDesk:
         self._clock = clock
         self._parked_runs_max = parked_runs_max
         self._turn = asyncio.Semaphore(open_count_max if approver.together else 1)
-        self._open_of_run: Counter[str] = Counter()
+        self._open_of_run: defaultdict[str, dict[str, ApprovalRequest]] = defaultdict(dict)
         self.open_count = 0
+
+    def waiting(self, run_id: str) -> tuple[ApprovalRequest, ...]:
+        """What an execution waits for now, in the order it was asked."""
+        return tuple(self._open_of_run[run_id].values()) if run_id in self._open_of_run else ()
 
     async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> ApprovalAnswer:
         """Ask, and return an answer that counts. Never raises but for cancellation."""
@@ -199,7 +218,7 @@ class ApprovalDesk:
         request = replace(request, request_id=uuid.uuid4().hex, expires_s=self._expiry_s)
         deadline = self._clock() + self._expiry_s
         self.open_count += 1
-        self._open_of_run[request.run_id] += 1
+        self._open_of_run[request.run_id][request.request_id] = request
         try:
             async with asyncio.timeout(self._expiry_s):
                 async with self._turn:
@@ -210,8 +229,9 @@ class ApprovalDesk:
             return reject(request, "application:error", f"the approver failed ({type(exc).__name__})")
         finally:
             self.open_count -= 1
-            self._open_of_run[request.run_id] -= 1
-            self._open_of_run += Counter()  # forget those at zero
+            del self._open_of_run[request.run_id][request.request_id]
+            if not self._open_of_run[request.run_id]:
+                del self._open_of_run[request.run_id]
         if self._clock() > deadline:
             return _expired(request, self._expiry_s)
         return checked_answer(request, answer)

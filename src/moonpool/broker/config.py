@@ -1,7 +1,8 @@
 """Which MCP servers there are: the ecosystem's `mcpServers` JSON, read once into frozen values.
 
 The file is the user's own client configuration or one written for Moonpool. Three dialects are read: Claude Desktop,
-Claude Code and VS Code (`servers` instead of `mcpServers`). Top-level keys of the client are ignored. One entry:
+Claude Code and VS Code (`servers` instead of `mcpServers`), with comments and trailing commas where there are any.
+Top-level keys of the client are ignored. One entry:
 `server_entry`; what comes of it: `server_config`. Connections: `upstreams`.
 """
 
@@ -11,11 +12,12 @@ import json
 from typing import TYPE_CHECKING, Final, cast
 
 from moonpool.broker.expansion import Expansion
-from moonpool.broker.json_words import did_you_mean, json_kind
-from moonpool.broker.server_config import McpConfig, ServerConfig, ToolRule, resolved_key
+from moonpool.broker.json_text import without_comments
+from moonpool.broker.json_words import did_you_mean, json_kind, json_remedy
+from moonpool.broker.server_config import McpConfig, ServerConfig, ServerLeftOutError, ToolRule, resolved_key
 from moonpool.broker.server_entry import read_entry, resolve
 from moonpool.broker.value_files import read_value_file
-from moonpool.core.errors import ConfigError
+from moonpool.core.errors import ConfigError, MoonpoolError
 from moonpool.core.lookalikes import looks_like
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ SERVER_ID_LENGTH_MAX: Final = 128
 def load_config(path: Path, environ: Mapping[str, str], *, stored: SecretSource | None = None) -> McpConfig:
     """Read and parse `path`. Raises ConfigError in one sentence that names the file and the remedy.
 
+    A server whose own entry cannot be used is left out (`McpConfig.left_out`); the others are there.
+
     `stored` gives the values of `${secret:NAME}` and raises what the secret store raises. `${file:PATH}` is read.
     """
     try:
@@ -44,7 +48,9 @@ def load_config(path: Path, environ: Mapping[str, str], *, stored: SecretSource 
     except OSError as exc:
         raise ConfigError(f"{path}: cannot be read: {exc.strerror or exc}") from None
     # Whoever approves a call may stand in another folder.
-    return parse_config(text, source=str(path.absolute()), environ=environ, stored=stored, files=read_value_file)
+    return parse_config(
+        text, source=str(path.absolute()), environ=environ, stored=stored, files=read_value_file, leave_out=True
+    )
 
 
 def parse_config(
@@ -54,24 +60,35 @@ def parse_config(
     environ: Mapping[str, str],
     stored: SecretSource | None = None,
     files: FileSource | None = None,
+    leave_out: bool = False,
 ) -> McpConfig:
-    """Parse the bytes of a configuration file; `source` names it in messages."""
+    """Parse the bytes of a configuration file; `source` names it in messages. Raises ConfigError.
+
+    `leave_out`: an entry that cannot be used is no error, but named in `left_out`.
+    """
     entries = _server_entries(_decode(text, source), source)
     if len(entries) > SERVER_COUNT_MAX:
         raise ConfigError(f"{source}: {len(entries)} servers are configured; at most {SERVER_COUNT_MAX} are served")
     _check_apart(entries, source)
     servers: list[ServerConfig] = []
     disabled: list[str] = []
+    left_out: dict[str, ServerLeftOutError] = {}
     for server_id, raw in entries.items():
         _check_server_id(server_id, source)
         where = f"{source}: server {server_id!r}"
-        entry = read_entry(raw, where)
-        if entry.disabled:
-            disabled.append(server_id)  # not expanded: its variables may rightly be unset
-        else:
+        try:
+            entry = read_entry(raw, where)
+            if entry.disabled:
+                disabled.append(server_id)  # not expanded: its variables may rightly be unset
+                continue
             expansion = Expansion(environ, where=where, stored=stored, files=files)
             servers.append(resolve(server_id, entry, expansion, where))
-    return McpConfig(source=source, servers=tuple(servers), disabled=tuple(disabled))
+        except MoonpoolError as error:  # also of the secret store
+            if not leave_out:
+                raise
+            problem = str(error).removeprefix(where).lstrip(":, ")
+            left_out[server_id] = ServerLeftOutError(server_id, problem, source)
+    return McpConfig(source=source, servers=tuple(servers), disabled=tuple(disabled), left_out=left_out)
 
 
 def _decode(text: bytes, source: str) -> object:
@@ -86,9 +103,10 @@ def _decode(text: bytes, source: str) -> object:
     if not decoded.strip():
         raise ConfigError(f'{source}: is empty; it needs an object such as {{"mcpServers": {{}}}}')
     try:
-        return json.loads(decoded, object_pairs_hook=_unique_pairs(source))
+        return json.loads(without_comments(decoded), object_pairs_hook=_unique_pairs(source))
     except json.JSONDecodeError as exc:
-        raise ConfigError(f"{source}: is not JSON: {exc.msg} at line {exc.lineno}, column {exc.colno}") from None
+        where = f"{exc.msg} at line {exc.lineno}, column {exc.colno}"
+        raise ConfigError(f"{source}: is not JSON: {where}; {json_remedy(exc.msg)}") from None
     except RecursionError:
         raise ConfigError(f"{source}: is nested too deeply to be a server configuration") from None
 

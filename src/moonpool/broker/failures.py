@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from moonpool.broker.server_config import ServerLeftOutError
 from moonpool.broker.upstreams.base import (
     UpstreamClosedAtOnceError,
     UpstreamConnectTimeoutError,
@@ -38,6 +39,8 @@ def not_listed(name: str, cause: MoonpoolError) -> CallError:
 
     The call did not leave, so it may be made again whenever the cause may pass.
     """
+    if isinstance(cause, ServerLeftOutError):
+        return CallError(type=CallErrorType.UPSTREAM_ERROR, message=f"{name} is not available: {cause.for_guest}")
     problem = f"{name} is not available now, because its server's tools could not be listed"
     if not isinstance(cause, UpstreamError):
         return CallError(type=CallErrorType.UPSTREAM_ERROR, message=f"{problem}; the operator sees why")

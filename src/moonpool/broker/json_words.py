@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -29,6 +29,23 @@ def did_you_mean(given: Any, known: Any, *, suggest_known: bool = False) -> str:
                 f'; did you mean "{folded[near[0]]}"?' if suggest_known else f'; "{name}" should be "{folded[near[0]]}"'
             )
     return ""
+
+
+_REMEDIES: Final = {
+    "Expecting ',' delimiter": "put a comma before what stands there, or close what is open before it",
+    "Expecting ':' delimiter": 'write "name": value',
+    "Expecting property name": 'write a name in double quotes there: "name": value',
+    "Expecting value": 'write a value there: "text" in double quotes, a number, true, false, null, [...] or {...}',
+    "Unterminated string": 'close the text that begins there with "',
+    "Extra data": "remove what stands behind the end of the object",
+    "Invalid control character": "write \\n for a line break and \\t for a tab in a text",
+    "Invalid \\": "write \\\\ for a backslash in a text",
+}
+
+
+def json_remedy(problem: str) -> str:
+    """What to write where `json` says `problem`."""
+    return next((told for begin, told in _REMEDIES.items() if problem.startswith(begin)), "write JSON there")
 
 
 def json_kind(value: object) -> str:

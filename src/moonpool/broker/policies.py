@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from moonpool.core.errors import ConfigError
 from moonpool.core.json import digest_json
 from moonpool.core.policy import (
     Label,
@@ -75,16 +77,20 @@ def file_digest(policy: Policy) -> str:
 
 
 def blocks_layer(config: McpConfig | None) -> Layer:
-    """What the `moonpool` blocks say."""
+    """What the `moonpool` blocks say. Raises ConfigError."""
     servers = config.servers if config is not None else ()
     rules = [
-        rule
+        replace(made, when=rule.when)
         for server in servers
-        for rule in server_rules(server.server_id, ((rule.tool, rule.verdict) for rule in server.rules))
+        for rule in server.rules
+        for made in server_rules(server.server_id, [(rule.tool, rule.verdict)])
     ]
     labels = tuple(
         Label(server=literal_glob(server.server_id), returns=server.returns, does=server.does)
         for server in servers
         if server.returns or server.does
     )
-    return configuration_layer(tuple(rules), labels)
+    try:
+        return configuration_layer(tuple(rules), labels)
+    except ValueError as exc:
+        raise ConfigError(f"{config.source if config is not None else 'configuration'}: {exc}") from None

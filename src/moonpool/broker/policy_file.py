@@ -146,7 +146,7 @@ def _rule(raw: object, source: str, place: int) -> Rule:
     if not RULE_ID.fullmatch(rule_id) or rule_id == "default":
         raise table.problem("id", 'use 1 to 64 letters, digits and . _ - / and not "default"')
     conditions = tuple(
-        _condition(one, f"{table.where}, condition {number}")
+        read_condition(one, f"{table.where}, condition {number}")
         for number, one in enumerate(table.items("when", below="rule."), start=1)
     )
     annotations = _annotations(table)
@@ -169,7 +169,8 @@ def _rule(raw: object, source: str, place: int) -> Rule:
         raise ConfigError(f"{source}: {exc}") from None
 
 
-def _condition(raw: object, where: str) -> Condition:
+def read_condition(raw: object, where: str) -> Condition:
+    """One condition on an argument, as in `when`. Raises ConfigError."""
     table = Table(raw, where, CONDITION_KEYS)
     table.need("at", 'say where to look, for example at = "/repo"')
     given = [op for op in _TESTS if op in table]

@@ -27,6 +27,7 @@ from moonpool.core.lookalikes import shown_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from moonpool.broker.announcing import Announcer
     from moonpool.broker.approval import ApprovalRequest, Desk
     from moonpool.core.approvals import ApprovalQueue, QueueAnswer, StandingAnswer
     from moonpool.core.policy import CallFacts
@@ -42,7 +43,7 @@ _UNUSABLE: Final = "the queue of approvals cannot be used; the operator sees why
 
 
 class QueueApprover:
-    """An `Approver` over a queue. `owner` names this process, `report` tells people that something waits."""
+    """An `Approver` over a queue. `owner` names this process; `report` and `announcer` tell that something waits."""
 
     together: ClassVar[bool] = True
 
@@ -52,10 +53,11 @@ class QueueApprover:
         *,
         owner: str,
         report: Callable[[str], None] | None = None,
+        announcer: Announcer | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._queue, self._owner, self._clock = queue, owner, clock
-        self._report = report or _log.warning
+        self._report, self._announcer = report or _log.warning, announcer
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="moonpool-approvals")
 
     async def __aenter__(self) -> Self:
@@ -63,6 +65,8 @@ class QueueApprover:
 
     async def __aexit__(self, *_: object) -> None:
         await anyio.to_thread.run_sync(self._thread.shutdown)  # when it has withdrawn what it was told to
+        if self._announcer is not None:
+            await self._announcer.close()
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         loop = asyncio.get_running_loop()
@@ -73,6 +77,8 @@ class QueueApprover:
                 f"a call of {request.server_id}.{shown_name(request.tool_name)} waits for approval: "
                 f"moonpool approvals show {request.request_id}"
             )
+            if self._announcer is not None:
+                self._announcer.tell(request)
             return _as_answer(request, await self._wait(queued))
         except asyncio.CancelledError:
             self._thread.submit(self._withdraw, request.request_id)

@@ -29,6 +29,13 @@ class RefusedCalls:
     def __init__(self) -> None:
         self._own = 0
         self._counted: Counter[str] = Counter()
+        self._told = set[tuple[str, str]]()
+
+    def is_news(self, tool: str, rule_id: str) -> bool:
+        """Whether the operator has not been told yet that this rule refuses this tool, one that there is."""
+        known = (tool, rule_id) in self._told
+        self._told.add((tool, rule_id))
+        return not known
 
     def has_own_record(self) -> bool:
         """Whether the call that is refused now gets a record of its own; else `count` it."""

@@ -35,7 +35,7 @@ from moonpool.broker.arrival import Arrival, read_arrival
 from moonpool.broker.call_in_hand import CallInHand, in_hand
 from moonpool.broker.failures import PASSING_CAUSES, upstream_failure
 from moonpool.broker.passage import Passage, Refusal
-from moonpool.broker.phrases import printable, storable
+from moonpool.broker.phrases import on_one_line, printable, storable
 from moonpool.broker.recording import CANCELLED, CallRecorder
 from moonpool.broker.redaction import Tally
 from moonpool.broker.resolving import Resolving
@@ -46,7 +46,7 @@ from moonpool.broker.validation import LARGE_BYTES, SchemaChecks
 from moonpool.broker.witness import tell
 from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState, CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
-from moonpool.core.policy import Decision, Verdict
+from moonpool.core.policy import Decision, Verdict, operators_remedy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,6 +146,11 @@ class ToolRoad:
         kind = CallErrorType.RATE_LIMIT if passing else CallErrorType.POLICY_DENIED
         if passage.session.rehearsal is not None and passage.rehearsed:
             passage.session.rehearsal.denied(passage, decision, await self._for_people(passage, line_of_plan))
+        elif not passing and passage.session.refusals.is_news(passage.name, decision.rule_id):
+            spec, trust = passage.spec, passage.trust
+            remedy = operators_remedy(decision.remedy, spec.server_id, spec.tool, trust.config_file)
+            told = self._redactor.text(storable(f"{decision.reason}; to allow it: {remedy}"), Tally())
+            _log.warning("%s", on_one_line(told))
         return Refusal(kind, decision.reason, retryable=passing)
 
     async def _rehearse(self, passage: Passage, decision: Decision) -> CallError | None:

@@ -6,16 +6,20 @@ How they are read: `config`.
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from moonpool.broker.expansion import conceal
 from moonpool.broker.oauth.settings import OAuthSettings
+from moonpool.core.errors import ConfigError
 from moonpool.core.json import JsonValue, digest_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from moonpool.core.policy import Condition
 
 CALL_TIMEOUT_S_DEFAULT: Final = 60.0
 CONNECT_TIMEOUT_S_DEFAULT: Final = 30.0
@@ -34,6 +38,7 @@ class ToolRule:
 
     tool: str
     verdict: VerdictName
+    when: tuple[Condition, ...] = ()  # all of them have to hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -85,6 +90,23 @@ class ServerConfig:
         return f"ServerConfig({self.server_id!r}, {self.transport}, {self.address!r})"
 
 
+class ServerLeftOutError(ConfigError):
+    """One entry cannot be used as it is; the other servers of its file can.
+
+    SECURITY: `for_guest` is why, without the remedy and without where anything lies on this host.
+    """
+
+    code = "server_left_out"
+
+    def __init__(self, server_id: str, problem: str, source: str) -> None:
+        super().__init__(f"{source}: server {server_id!r} is left out: {problem}")
+        why = _HOST_PATH.sub("${file:…}", problem).partition("; ")[0]
+        self.for_guest = f"server {server_id!r} is left out: {why}"
+
+
+_HOST_PATH: Final = re.compile(r"\$\{file:[^}]*\}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpConfig:
     """All servers of one file, in its order. Servers marked `disabled` are only named."""
@@ -92,6 +114,8 @@ class McpConfig:
     source: str
     servers: tuple[ServerConfig, ...] = ()
     disabled: tuple[str, ...] = ()
+    left_out: Mapping[str, ServerLeftOutError] = field(default_factory=dict[str, ServerLeftOutError])
+    """Servers whose entries cannot be used. Nothing of them is known: neither tools, nor rules, nor secrets."""
 
     @property
     def ids(self) -> tuple[str, ...]:

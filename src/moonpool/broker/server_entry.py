@@ -133,7 +133,7 @@ def resolve(server_id: str, entry: Entry, expansion: Expansion, where: str) -> S
         rest_s=block.rest_s,
         log_level=block.log_level or "",
         idempotent=tuple(block.idempotent),
-        rules=rules_of(block),
+        rules=rules_of(block, where),
         instructions=block.instructions,
         ping_s=block.ping_s,
         tasks=block.tasks,

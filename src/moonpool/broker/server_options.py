@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,9 @@ from moonpool.broker.server_config import (
     VerdictName,
 )
 from moonpool.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from moonpool.core.policy import Condition
 
 LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
@@ -51,6 +54,7 @@ class Block(msgspec.Struct, forbid_unknown_fields=True, rename=None):
 class _Rule(msgspec.Struct, forbid_unknown_fields=True):
     tool: str
     verdict: VerdictName
+    when: list[dict[str, Any]] = []
 
 
 def read_block(raw: dict[str, Any], where: str) -> Block:
@@ -66,15 +70,31 @@ def read_block(raw: dict[str, Any], where: str) -> Block:
     return block
 
 
-def rules_of(block: Block) -> tuple[ToolRule, ...]:
-    """`rules` first, then the short lists; the order has no meaning, because the strictest match wins."""
-    listed = [ToolRule(tool=rule.tool, verdict=rule.verdict) for rule in block.rules]
+def rules_of(block: Block, where: str) -> tuple[ToolRule, ...]:
+    """`rules` first, then the short lists; the order has no meaning, because the strictest match wins.
+
+    Raises ConfigError for a condition that is none.
+    """
+    listed = [
+        ToolRule(
+            tool=rule.tool, verdict=rule.verdict, when=_conditions(rule.when, f'{where}, "moonpool", "rules[{i}]"')
+        )
+        for i, rule in enumerate(block.rules)
+    ]
     shorts: tuple[tuple[VerdictName, list[str]], ...] = (
         ("allow", block.allow),
         ("ask", block.ask),
         ("deny", block.deny),
     )
     return (*listed, *(ToolRule(tool=glob, verdict=verdict) for verdict, globs in shorts for glob in globs))
+
+
+def _conditions(raw: list[dict[str, Any]], where: str) -> tuple[Condition, ...]:
+    if not raw:
+        return ()
+    from moonpool.broker.policy_file import read_condition  # noqa: PLC0415  with a reader of TOML; most have none
+
+    return tuple(read_condition(one, f"{where}, condition {number}") for number, one in enumerate(raw, start=1))
 
 
 def _check_times(block: Block, inside: str) -> None:

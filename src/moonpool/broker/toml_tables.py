@@ -30,6 +30,22 @@ _KINDS: Final[dict[type[Any], str]] = {
 }
 
 
+_REMEDIES: Final = {
+    "Invalid value": 'write a text in quotes, for example tool = "create_issue", a number, true or false',
+    "Expected '='": "write key = value",
+    "Invalid statement": "write key = value, or [table]",
+    "Unterminated string": "close the text with its quote",
+    "Illegal character": "close the text in its line, or write it between three quotes",
+    "Unescaped": "write such a text in single quotes, in which a backslash is itself",
+    "Unclosed array": "close the list with ]",
+    "Unclosed inline table": "close the table with }",
+    "Expected ']'": "close the name of the table with ]",
+    "Expected newline": "begin a new line before what stands there",
+    "Cannot overwrite": "a key stands twice; remove one",
+}
+"""What to write where `tomllib` says so."""
+
+
 class Table:
     """One table, its keys checked."""
 
@@ -169,7 +185,8 @@ def parse_toml(text: bytes, source: str) -> dict[str, Any]:
         raise ConfigError(f"{source}: is not UTF-8 (byte {exc.start}); save it as UTF-8") from None
     except tomllib.TOMLDecodeError as exc:
         told = str(exc)
-        raise ConfigError(f"{source}: is not TOML: {told[:1].lower()}{told[1:]}") from None
+        remedy = next((what for begin, what in _REMEDIES.items() if told.startswith(begin)), "write TOML there")
+        raise ConfigError(f"{source}: is not TOML: {told[:1].lower()}{told[1:]}; {remedy}") from None
     except (RecursionError, ValueError) as exc:
         raise ConfigError(f"{source}: is not TOML that can be read ({type(exc).__name__})") from None
 

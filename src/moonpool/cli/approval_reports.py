@@ -26,7 +26,9 @@ from moonpool.cli.terminal_approver import hanging, visible
 from moonpool.core.approvals import WHOLE_CHARS_MAX, ApprovalAnswerError
 from moonpool.core.errors import InputError
 from moonpool.core.lookalikes import shown_name
+from moonpool.core.policy import entry_decides, operators_remedy
 from moonpool.runtime.approvals import Answerer, standing_terms
+from moonpool.runtime.process_marks import is_gone
 from moonpool.settings import Settings
 from moonpool.store.outcomes import OutcomeStore
 from moonpool.store.paths import outcomes_dir
@@ -72,8 +74,9 @@ def print_request(request_id: str, *, full: bool, as_json: bool) -> None:
     """One request; `full`: all of its arguments, however long. Raises ApprovalAnswerError, InputError."""
     with _opened() as approvals:
         request = approvals.find(request_id)
-    _check_full(request, full=full)
     typer.echo(json.dumps(_request_json(request, full=full)) if as_json else _frame(request, full=full))
+    if full and request.cut and not request.whole:
+        typer.echo(f"moonpool: not all of the arguments: {_not_kept(request)}", err=True)
 
 
 def print_outcome(name: str) -> None:
@@ -94,8 +97,12 @@ def print_outcome(name: str) -> None:
 
 def _check_full(request: QueuedRequest, *, full: bool) -> None:
     if full and request.cut and not request.whole:
-        kept = "it is not waiting any more" if request.state != "waiting" else "they are too long to be kept"
-        raise InputError(f"all arguments of request {request.request_id} cannot be shown: {kept}")
+        raise InputError(f"all arguments of request {request.request_id} cannot be shown: {_not_kept(request)}")
+
+
+def _not_kept(request: QueuedRequest) -> str:
+    over = f"of a request that is over ({request.state}) a screen of them is kept"
+    return "they are too long to be kept" if request.state == "waiting" else over
 
 
 def terms_of(duration: str | None, where: Sequence[str], *, any_arguments: bool) -> StandingTerms | None:
@@ -160,8 +167,7 @@ def print_standing(remove: str | None, *, as_json: bool) -> None:
     """List standing answers, or end one."""
     with _opened() as approvals:
         if remove is not None:
-            approvals.remove_standing(remove, answerer())
-            typer.echo(f"removed {remove}")
+            typer.echo(f"removed {approvals.remove_standing(remove, answerer())}")
             return
         found = approvals.standing()
     if as_json:
@@ -236,6 +242,7 @@ def _frame(request: QueuedRequest, *, full: bool) -> str:
         "session": visible(request.session_id, _NAME_CHARS_MAX),
         "digest": visible(request.arguments_digest, _NAME_CHARS_MAX),
         "note": visible(request.note, _TEXT_CHARS_MAX),
+        "to allow it for good": visible(_for_good(request), _TEXT_CHARS_MAX),
     }
     told = [f"{name}: {text}" for name, text in shown.items() if text]
     if request.is_plan:
@@ -244,6 +251,13 @@ def _frame(request: QueuedRequest, *, full: bool) -> str:
     head = f"{request.request_id}: {request.state}{answered}{kind}; until {shown_time(request.expires_at)}"
     more = "not all of it is shown; --full shows the rest" if request.whole and not full else ""
     return "\n".join([head, "┌─ request", *(f"│ {line}" for line in lines), "└─", *([more] if more else [])])
+
+
+def _for_good(request: QueuedRequest) -> str:
+    """The command, where the server's entry decides and no policy file does."""
+    if request.is_plan or not entry_decides(request.rule_id, request.server_id):
+        return ""
+    return operators_remedy("", request.server_id, request.tool_name, request.config_file)
 
 
 def _request_json(request: QueuedRequest, *, full: bool = False) -> JsonObject:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from moonpool.core.approvals import StandingAnswer
     from moonpool.core.audit_records import PlanRecord, StandingAnswerRecord
     from moonpool.runtime.approvals import Answerer, Approvals, StandingTerms
+    from moonpool.settings import Settings
 
 
 class Approve(StrEnum):
@@ -31,8 +32,8 @@ class Approve(StrEnum):
 
 
 @asynccontextmanager
-async def open_approver(choice: Approve, output: ProgramOutput, data: Path) -> AsyncGenerator[Approver]:
-    """Yield the approver; `ask` without a terminal denies and names the rule that would allow the call."""
+async def open_approver(choice: Approve, output: ProgramOutput, settings: Settings) -> AsyncGenerator[Approver]:
+    """Yield the approver; `ask` without a terminal denies and says what would allow the call."""
     from moonpool.broker.approval import AutoApprover, DenyApprover
 
     if choice is Approve.AUTO:
@@ -42,18 +43,19 @@ async def open_approver(choice: Approve, output: ProgramOutput, data: Path) -> A
         yield DenyApprover(output.say, why="--approve deny was given")
         return
     if choice is Approve.QUEUE:
-        async with open_queue(data, output.say) as queue:
+        async with open_queue(settings, output.say) as queue:
             yield queue
         return
+    from moonpool.cli.config_choice import data_folder
     from moonpool.cli.terminal import Terminal, open_terminal
     from moonpool.cli.terminal_approver import TerminalApprover
 
-    terminal = open_terminal()
+    terminal, book = open_terminal(), KeptAnswers(data_folder(settings))
     if terminal is None:
-        yield DenyApprover(output.say, why="there is no terminal to ask on (--approve queue waits for an answer)")
+        yield DenyApprover(output.say, why="there is no terminal to ask on", hint="--approve queue waits for an answer")
         return
     try:
-        yield TerminalApprover(Terminal(terminal, output.held), name=f"terminal:{user_name()}", book=KeptAnswers(data))
+        yield TerminalApprover(Terminal(terminal, output.held), name=f"terminal:{user_name()}", book=book)
     finally:
         os.close(terminal)
 
@@ -67,18 +69,21 @@ def respondent_beside(approver: Approver) -> Respondent | None:
 
 
 @asynccontextmanager
-async def open_queue(data: Path, say: Callable[[str], None]) -> AsyncGenerator[Approver]:
+async def open_queue(settings: Settings, say: Callable[[str], None]) -> AsyncGenerator[Approver]:
     """Yield the approver whose questions `moonpool approvals` answers."""
     import asyncio
 
+    from moonpool.broker.announcing import Announcer
     from moonpool.broker.queued_approval import QueueApprover
+    from moonpool.cli.config_choice import data_folder
     from moonpool.runtime.process_marks import is_gone, own_mark
     from moonpool.store.approvals import ApprovalStore
     from moonpool.store.paths import approvals_path
 
-    store = ApprovalStore(approvals_path(data), is_gone=is_gone)
+    store = ApprovalStore(approvals_path(data_folder(settings)), is_gone=is_gone)
+    announcer = Announcer(settings.approval_command, os.environ)
     try:
-        async with QueueApprover(store, owner=own_mark(), report=say) as approver:
+        async with QueueApprover(store, owner=own_mark(), report=say, announcer=announcer) as approver:
             yield approver
     finally:
         await asyncio.to_thread(store.close)

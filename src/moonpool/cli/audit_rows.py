@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from moonpool.broker.phrases import on_one_line
 from moonpool.cli.config_choice import data_folder
 from moonpool.cli.last_run import run_named
 from moonpool.core.errors import InputError
+from moonpool.core.policy import entry_decides, operators_remedy
 from moonpool.core.receipts import State
 from moonpool.runtime.receipts import execution_states
 from moonpool.settings import Settings
@@ -18,13 +20,14 @@ from moonpool.store.journal_file import read_rows, verify_file
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from moonpool.core.json import JsonObject
 
 
 _START = "execution_start"
+_REMEDIES_MAX = 10
 _COLUMNS = ("seq", "at", "run", "what", "decision", "outcome", "ms")
 
 
@@ -44,11 +47,25 @@ def print_rows(run: str | None, tail: int, *, as_json: bool) -> int:
     elif rows:
         from moonpool.cli.tables import print_table
 
-        print_table(_COLUMNS, (_cells(row.seq, row.to_json(), states) for row in rows))
+        records = [row.to_json() for row in rows]
+        print_table(_COLUMNS, (_cells(row.seq, record, states) for row, record in zip(rows, records, strict=True)))
+        for command in _remedies(records) if run is not None else ():
+            typer.echo(f"moonpool: to allow what was refused: {command}", err=True)
     if not rows:
         what = f"no record of {run!r}; `moonpool audit show` lists the newest" if run else "the audit journal is empty"
         typer.echo(f"moonpool: {what}", err=True)
     return int(not rows and run is not None)
+
+
+def _remedies(records: Iterable[JsonObject]) -> list[str]:
+    """What would allow the refused calls, where their server's entry decided about them and no policy file."""
+    found: dict[str, None] = {}
+    for record in records:
+        server_id, tool, rule_id = (str(record.get(name, "")) for name in ("server_id", "tool_name", "rule_id"))
+        refused = record.get("error_type") in {"ApprovalRejected", "PolicyDenied"}
+        if refused and entry_decides(rule_id, server_id):
+            found[on_one_line(operators_remedy("", server_id, tool))] = None
+    return list(found)[:_REMEDIES_MAX]
 
 
 def verify_journal(anchor: str | None) -> int:

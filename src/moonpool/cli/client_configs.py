@@ -6,23 +6,19 @@ Entries come out as they stand in the file. What cannot be used is named, with t
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from moonpool.broker.config import CONFIG_BYTES_MAX, parse_config
+from moonpool.broker.json_text import without_comments
 from moonpool.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
 
 _PLACEHOLDER: Final = "https://placeholder.invalid"
-# What has no end goes on to the end of the text: else each of its beginnings would be a new attempt at all of the rest.
-_STRING: Final = r'("(?:[^"\\]|\\.)*+(?:"|\\?\Z))'
-_STRING_OR_COMMENT: Final = re.compile(_STRING + r"|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-_TRAILING_COMMA: Final = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
 _INPUT: Final = "${input:"
 
 Entry: TypeAlias = "dict[str, JsonValue]"
@@ -78,23 +74,14 @@ def _load(path: Path) -> JsonObject:
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: is not UTF-8; save it as UTF-8") from None
     try:
-        document: JsonValue = json.loads(text or "{}")
+        document: JsonValue = json.loads(without_comments(text) or "{}")
     except RecursionError:
         raise ConfigError(f"{path}: is nested too deeply") from None
-    except ValueError:
-        document = _load_with_comments(text, path)
+    except ValueError as error:
+        raise ConfigError(f"{path}: is not JSON: {error}") from None
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: holds no JSON object")
     return document
-
-
-def _load_with_comments(text: str, path: Path) -> JsonValue:
-    """VS Code allows comments and trailing commas."""
-    bare = _STRING_OR_COMMENT.sub(lambda match: match[1] or " ", text)
-    try:
-        return json.loads(_TRAILING_COMMA.sub(lambda match: match[1] or "", bare))
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: is not JSON: {error}") from None
 
 
 def _sections(document: JsonObject, path: str) -> Iterator[tuple[str, Entry]]:

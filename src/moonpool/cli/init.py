@@ -21,6 +21,14 @@ def init(
     add: Annotated[
         bool, typer.Option("--add", help="Add missing servers to an existing file; change nothing in it.")
     ] = False,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(help="Believe this server's read-only annotations; repeatable, '*': all.", metavar="SERVER"),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(help="Allow every tool that this server has now; repeatable, '*': all.", metavar="SERVER"),
+    ] = None,
     data: Annotated[
         bool | None,
         typer.Option("--data/--no-data", help="Build the environment `data`, too. Default: ask at a terminal."),
@@ -29,13 +37,19 @@ def init(
 ) -> None:
     """Import servers from the configurations of Claude Desktop, Claude Code, VS Code and Cursor.
 
-    Entries are copied as they stand; ${VAR} stays ${VAR}. An existing file is never overwritten.
+    Entries are copied as they stand; ${VAR} stays ${VAR}. An existing file is never overwritten. At a terminal you are
+    shown what each server's tools are and asked which of them code may call without a question.
     """
+    from moonpool.cli.init_leave import Wanted, settle_leave
     from moonpool.cli.server_import import import_servers
 
-    status = import_servers(from_, to, add=add, dry_run=dry_run)
-    if status == 0 and not dry_run and data is not False:
+    wanted = Wanted(trust=trust or (), allow=allow or ())
+    written = import_servers(from_, to, add=add, dry_run=dry_run, check=wanted.check)
+    if written.path is not None:
+        settle_leave(written.path, written.server_ids, wanted)
+        written.say_next()
+    if written.exit_code == 0 and not dry_run and data is not False:
         from moonpool.cli.environment_builds import offer_data
 
         offer_data(wanted=data)
-    sys.exit(status)
+    sys.exit(written.exit_code)

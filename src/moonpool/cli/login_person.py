@@ -56,6 +56,8 @@ def _server(server_id: str, path: Path | None) -> ServerConfig:
     if config is None:
         raise ConfigError("no servers are configured; pass --config FILE or run `moonpool init`")
     server = config.find(server_id)
+    if server is None and server_id in config.left_out:
+        raise config.left_out[server_id]
     if server is None:
         raise InputError(f"no server is called {server_id[:40]!r}; there are {', '.join(config.ids) or 'none'}")
     if not server.url:

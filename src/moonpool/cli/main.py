@@ -22,6 +22,7 @@ from moonpool.cli import (
     init,
     login,
     mcp,
+    permissions,
     plans,
     policy,
     preview,
@@ -73,6 +74,8 @@ app.add_typer(registry.app, name="registry")
 app.command(name="doctor")(doctor.doctor)
 app.command(name="login")(login.login)
 app.add_typer(secrets.app, name="secrets")
+app.command(name="allow")(permissions.allow)
+app.command(name="deny")(permissions.deny)
 app.add_typer(policy.app, name="policy")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(plans.app, name="plans")

@@ -12,13 +12,14 @@ from moonpool.bootstrap import assemble, sandbox_uid
 from moonpool.broker.approval import AutoApprover, DenyApprover
 from moonpool.broker.phrases import on_one_line
 from moonpool.cli.approvers import Approve, open_queue
-from moonpool.cli.config_choice import data_folder, read_config
+from moonpool.cli.config_choice import read_config
 from moonpool.cli.metrics_service import bound_listener, metrics_served
 from moonpool.environments.progress import stderr_progress
 from moonpool.environments.resolve import is_built
 from moonpool.faces.mcp.approver import ElicitingApprover
 from moonpool.faces.mcp.stdio import claim_stdio, serve
 from moonpool.runtime.metrics import metrics_of_runtime
+from moonpool.runtime.missing_tools import telling_missing_tools
 from moonpool.settings import Settings
 from moonpool.store.paths import journal_path
 
@@ -34,18 +35,17 @@ async def serve_stdio(config_path: Path | None, choice: Approve, **overrides: Pa
     wire = claim_stdio()  # first, so that no upstream and no sandbox ever holds the client's descriptors
     settings = await settings_of_service(overrides)
     config = read_config(config_path)
-    eliciting = ElicitingApprover(_report) if choice is Approve.ASK else None
     with ExitStack() as bound:
         listener = None
         if where := settings.metrics_listen:
             listener = bound.enter_context(bound_listener(where, what="metrics_listen"))
         progress = bound.enter_context(stderr_progress())
         async with (
-            _answering(choice, data_folder(settings)) as answering,
+            _answering(choice, settings) as approver,
             assemble(
                 settings,
                 config=config,
-                approver=eliciting or answering,
+                approver=approver,
                 environ=os.environ,
                 serving=True,
                 progress=progress,
@@ -56,7 +56,9 @@ async def serve_stdio(config_path: Path | None, choice: Approve, **overrides: Pa
                 if listener is not None:
                     live = metrics_of_runtime(app.runtime, journal_path(app.data))
                     await stack.enter_async_context(metrics_served(listener, live, _report))
-                await serve(app, wire=wire, bindings=None if eliciting is None else eliciting.bindings)
+                await stack.enter_async_context(telling_missing_tools(app.toolbox, _report))
+                bindings = approver.bindings if isinstance(approver, ElicitingApprover) else None
+                await serve(app, wire=wire, bindings=bindings)
 
 
 async def settings_of_service(overrides: Mapping[str, Path | str | None]) -> Settings:
@@ -69,11 +71,11 @@ async def settings_of_service(overrides: Mapping[str, Path | str | None]) -> Set
 
 
 @asynccontextmanager
-async def _answering(choice: Approve, data: Path) -> AsyncGenerator[Approver]:
-    """Who answers where the client's user is not asked."""
-    if choice is Approve.QUEUE:
-        async with open_queue(data, _report) as approver:
-            yield approver
+async def _answering(choice: Approve, settings: Settings) -> AsyncGenerator[Approver]:
+    """Who answers: the client's user, or the queue where the client cannot ask its user."""
+    if choice in {Approve.ASK, Approve.QUEUE}:
+        async with open_queue(settings, _report) as queue:
+            yield ElicitingApprover(queue) if choice is Approve.ASK else queue
     elif choice is Approve.AUTO:
         yield AutoApprover()
     else:

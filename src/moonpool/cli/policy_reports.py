@@ -15,7 +15,7 @@ import typer
 from moonpool.cli.tables import print_table, printable
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.core.languages import language_of
-from moonpool.core.policy import RETURNS, Measure, Scope
+from moonpool.core.policy import RETURNS, Measure, Scope, Verdict, operators_remedy
 from moonpool.core.policy.budgets import LIMIT_MAX
 from moonpool.settings import Settings
 
@@ -80,6 +80,10 @@ def explain_one(
         return
     for line in _lines(answer.explanation):
         typer.echo(printable(line))
+    decision = answer.explanation.decision
+    if decision.verdict is not Verdict.ALLOW:
+        source = config.source if config is not None else ""
+        typer.echo(printable(f"to allow it: {operators_remedy(decision.remedy, tool.server_id, tool.name, source)}"))
     if answer.problem:
         typer.echo(printable(f"but: {answer.problem}"))
 

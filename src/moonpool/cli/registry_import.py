@@ -49,7 +49,7 @@ def add_server(
     typer.echo(f"wrote {server_id} to {target}; its tools: {listed}", err=True)
     if missing := [one.name for one in found.needs if one.name not in os.environ]:
         typer.echo(
-            f"moonpool: not set yet: {', '.join(missing)}; until then nothing can use this configuration. Set them in"
+            f"moonpool: not set yet: {', '.join(missing)}; until then this server is left out. Set them in"
             " the environment, keep values with `moonpool secrets set NAME` and write ${secret:NAME} instead of"
             f' ${{NAME}}, or give {server_id} "disabled": true',
             err=True,

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moonpool.cli.approvers import open_approver, respondent_beside
-from moonpool.cli.config_choice import data_folder, read_config
+from moonpool.cli.config_choice import read_config
 from moonpool.cli.importing import no_collection
 from moonpool.cli.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine
-
     from moonpool.cli.run_order import RunParts
     from moonpool.core.envelope import Envelope
     from moonpool.runtime.sessions import Session
-
-
-@asynccontextmanager
-async def _beside(work: Coroutine[object, object, None]) -> AsyncGenerator[None]:
-    """Do `work` while the block runs, and no longer: servers that are being closed are no news."""
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
 
 
 async def run_here(parts: RunParts) -> None:
@@ -38,7 +24,7 @@ async def run_here(parts: RunParts) -> None:
         from moonpool.environments.progress import stderr_progress
         from moonpool.runtime.answering import answered_by
         from moonpool.runtime.envelope_line import envelope_line
-        from moonpool.runtime.missing_tools import tell_missing_tools
+        from moonpool.runtime.missing_tools import telling_missing_tools
         from moonpool.runtime.planning import plan_first, told_of
         from moonpool.runtime.runs import CodeRequest
 
@@ -57,7 +43,7 @@ async def run_here(parts: RunParts) -> None:
     )
     with stderr_progress() as progress:
         async with (
-            open_approver(parts.order.approve, parts.output, data_folder(parts.settings)) as approver,
+            open_approver(parts.order.approve, parts.output, parts.settings) as approver,
             assemble(parts.settings, config=config, approver=approver, environ=os.environ, progress=progress) as app,
         ):
             last: list[Session] = []
@@ -73,7 +59,7 @@ async def run_here(parts: RunParts) -> None:
                 interrupts.aim(None)
                 return envelope
 
-            async with _beside(tell_missing_tools(app.toolbox, parts.output.say)):
+            async with telling_missing_tools(app.toolbox, parts.output.say):
                 if parts.order.plan_first:
                     rehearsal = replace(request, dry_run=True, placeholders=parts.placeholders)
                     envelope = await plan_first(

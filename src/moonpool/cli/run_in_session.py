@@ -54,7 +54,7 @@ async def run_in_session(parts: RunParts, name: str) -> None:
         policy_digest=_policy_digest(parts.settings),
     )
     files = RemoteFiles(lambda: _connection(folder, name))
-    async with open_approver(order.approve, parts.output, data_folder(parts.settings)) as approver:
+    async with open_approver(order.approve, parts.output, parts.settings) as approver:
         person = respondent_beside(approver)
         request = msgspec.structs.replace(request, fills_forms=person is not None)
         for _ in range(_TRIES_MAX):

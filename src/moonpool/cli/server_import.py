@@ -10,24 +10,49 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from moonpool.broker.config import CONFIG_BYTES_MAX
+from moonpool.broker.json_text import without_comments
+from moonpool.broker.permissions import with_servers
 from moonpool.cli.client_configs import FoundServer, client_paths, read_servers
 from moonpool.cli.config_choice import load_servers, user_config_path
 from moonpool.core.errors import ConfigError, MoonpoolError
-from moonpool.store.private_files import replace_private_file, sync_file, sync_folder
+from moonpool.store.private_files import rewrite_own_file, sync_file, sync_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from moonpool.core.json import JsonObject, JsonValue
 
 
-def import_servers(sources: Sequence[Path] | None, to: Path | None, *, add: bool, dry_run: bool) -> int:
-    """Import, say what was done and what comes next; return the exit code."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What came of it; `path` is None where nothing was written."""
+
+    exit_code: int
+    path: Path | None = None
+    server_ids: tuple[str, ...] = ()
+
+    def say_next(self) -> None:
+        """What is still wrong with the file, and what to write into the client."""
+        if self.path is not None:
+            _say_next(self.path)
+
+
+def import_servers(
+    sources: Sequence[Path] | None,
+    to: Path | None,
+    *,
+    add: bool,
+    dry_run: bool,
+    check: Callable[[Sequence[str]], None],
+) -> Imported:
+    """Import and say what was done. `check` hears the new servers' names before anything is written, and may raise."""
     target = to or user_config_path(os.environ)
     chosen = _choose(_found(sources))
     existing = existing_servers(target)
@@ -35,18 +60,19 @@ def import_servers(sources: Sequence[Path] | None, to: Path | None, *, add: bool
         typer.echo(f"{target} exists and is not overwritten; --add adds only what it does not have yet:")
         for server in chosen:
             typer.echo(f"  {'has' if server.server_id in existing[1] else 'would add'} {server.server_id}")
-        return 1
+        return Imported(exit_code=1)
     new = [server for server in chosen if existing is None or server.server_id not in existing[1]]
     if not new:
         typer.echo("no server to import was found" + (f"; {target} is unchanged" if existing else ""))
-        return 0 if existing else 1
+        return Imported(exit_code=0 if existing else 1)
+    names = tuple(server.server_id for server in new)
+    check(names)
     if dry_run:
-        typer.echo(f"would write {len(new)} servers to {target}: {', '.join(server.server_id for server in new)}")
-        return 0
+        typer.echo(f"would write {len(new)} servers to {target}: {', '.join(names)}")
+        return Imported(exit_code=0)
     write_servers(target, existing, new)
     typer.echo(f"wrote {len(new)} servers to {target}")
-    _say_next(target)
-    return 0
+    return Imported(exit_code=0, path=target, server_ids=names)
 
 
 def _found(sources: Sequence[Path] | None) -> list[FoundServer]:
@@ -84,7 +110,7 @@ def existing_servers(target: Path) -> tuple[JsonObject, JsonObject] | None:
     if not os.path.lexists(target):
         return None
     try:
-        document: JsonValue = json.loads(target.read_bytes())
+        document: JsonValue = json.loads(without_comments(target.read_bytes().decode("utf-8-sig")))
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"{target}: exists and cannot be read ({error}); move it away or choose another --to"
@@ -108,13 +134,17 @@ def write_servers(target: Path, existing: tuple[JsonObject, JsonObject] | None, 
         except OSError as error:
             raise ConfigError(f"{target}: cannot be written: {(error.strerror or str(error)).lower()}") from None
         return
-    document, servers = existing
-    key = "mcpServers" if "mcpServers" in document or "servers" not in document else "servers"
-    content = _encode({**document, key: {**servers, **added}})
+    rewrite_configuration(target, lambda content: with_servers(content, str(target), added))
+
+
+def rewrite_configuration(path: Path, change: Callable[[bytes], bytes]) -> None:
+    """Change a configuration where it stands. Raises ConfigError; then it is as it was."""
     try:
-        replace_private_file(target.resolve(), content, durable=True)
+        rewrite_own_file(path, change, bytes_max=CONFIG_BYTES_MAX)
     except OSError as error:
-        raise ConfigError(f"{target}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+        raise ConfigError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def _encode(document: JsonObject) -> bytes:
@@ -123,7 +153,8 @@ def _encode(document: JsonObject) -> bytes:
 
 def _say_next(target: Path) -> None:
     try:
-        load_servers(target, os.environ)
+        for left_out in load_servers(target, os.environ).left_out.values():
+            typer.echo(f"moonpool: {left_out}", err=True)
     except MoonpoolError as error:
         typer.echo(f"moonpool: before it can be used: {error}", err=True)
     command = shutil.which("moonpool") or str(Path(sys.executable).with_name("moonpool"))

@@ -25,7 +25,7 @@ from moonpool.catalog.render import LINE_CHARS_MAX, about_tool, hit_lines, manif
 from moonpool.cli.config_choice import read_config
 from moonpool.core.errors import ConfigError
 from moonpool.embeddings.errors import DenseUnavailableError
-from moonpool.runtime.missing_tools import remarks_on
+from moonpool.runtime.missing_tools import missing_server, remarks_on
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def open_catalog(path: Path | None, *, refresh: bool, say_all: bool = False) -> 
 
 def _all_remarks(snapshot: ToolSnapshot) -> Generator[str]:
     for problem in snapshot.problems.values():
-        yield f"{problem}; its tools are missing"
+        yield missing_server(problem)
     for server_id, name in sorted(snapshot.manifest.held):
         paused = one_line(f"{server_id}.{name} is paused, because its server changed it", LINE_CHARS_MAX)
         yield f"{paused}; see `moonpool tools drift`"

@@ -178,14 +178,27 @@ class Approvals:
         """Standing answers in force, oldest first."""
         return self._store.standing()
 
-    def remove_standing(self, answer_id: str, answerer: Answerer) -> None:
-        """From now on somebody is asked again. Raises ApprovalAnswerError."""
+    def remove_standing(self, answer_id: str, answerer: Answerer) -> str:
+        """From now on somebody is asked again; the first 8 characters of an id are enough. Returns all of it.
+
+        Raises ApprovalAnswerError.
+        """
+        if self._removed(answer_id, answerer):  # first, because others may be damaged and cannot be listed
+            return answer_id
+        long_enough = len(answer_id) >= _PREFIX_CHARS_MIN
+        ids = [one.answer_id for one in self.standing() if long_enough and one.answer_id.startswith(answer_id)]
+        if len(ids) > 1:
+            raise ApprovalAnswerError(f"{answer_id!r} begins {len(ids)} standing answers; give more of the id")
+        if ids and self._removed(ids[0], answerer):
+            return ids[0]
+        problem = f"there is no standing answer {answer_id[:80]!r}"
+        raise ApprovalAnswerError(f"{problem}; `moonpool approvals rules` shows those in force")
+
+    def _removed(self, answer_id: str, answerer: Answerer) -> bool:
         removed = StandingAnswerRecord(
             run_id=answer_id, at=_stamp(self._clock()), what="removed", approver=answerer.name
         )
-        if not self._store.remove_standing(answer_id, lambda: self._record(removed)):
-            problem = f"there is no standing answer {answer_id[:80]!r}"
-            raise ApprovalAnswerError(f"{problem}; `moonpool approvals rules` shows those in force")
+        return self._store.remove_standing(answer_id, lambda: self._record(removed))
 
     def _record_given(self, standing: StandingAnswer | None) -> None:
         assert standing is not None, "only what is kept is recorded"

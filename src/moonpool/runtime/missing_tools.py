@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from moonpool.broker.phrases import clip, printable
+from moonpool.broker.phrases import clip, on_one_line, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, Callable
 
     from moonpool.runtime.tool_snapshot import ToolSnapshot
     from moonpool.runtime.tools import Toolbox
+
+
+@asynccontextmanager
+async def telling_missing_tools(toolbox: Toolbox, say: Callable[[str], None]) -> AsyncGenerator[None]:
+    """`tell_missing_tools` while the block runs, and no longer: servers that are being closed are no news."""
+    task = asyncio.create_task(tell_missing_tools(toolbox, say))
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 async def tell_missing_tools(toolbox: Toolbox, say: Callable[[str], None]) -> None:
@@ -21,7 +33,7 @@ async def tell_missing_tools(toolbox: Toolbox, say: Callable[[str], None]) -> No
 
 def remarks_on(snapshot: ToolSnapshot) -> list[str]:
     """One sentence per server that has a problem."""
-    missing = [f"{problem}; its tools are missing" for problem in snapshot.problems.values()]
+    missing = [missing_server(problem) for problem in snapshot.problems.values()]
     held = sorted(f"{server_id}.{name}" for server_id, name in snapshot.manifest.held)
     paused = [f"{held[0]} is paused, because its server changed it{_and(len(held) - 1)}"] if held else []
     return [
@@ -32,6 +44,11 @@ def remarks_on(snapshot: ToolSnapshot) -> list[str]:
         for server in snapshot.manifest.servers
         if server.warnings
     ]
+
+
+def missing_server(problem: str) -> str:
+    """The sentence for a server that cannot be listed, or is left out. SECURITY: it may quote the server."""
+    return on_one_line(f"{problem}; its tools are missing")
 
 
 def _and(count: int) -> str:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
@@ -42,6 +42,8 @@ KEPT_COUNT_MAX: Final = 64
 GATHER_S: Final = 0.05
 """How long further questions are waited for after the first, so that calls made together are asked about together."""
 _ENDED_WITHIN_S: Final = 6.0
+_LOOK_S: Final = 0.5
+"""How often it is looked whether a call has begun to wait for somebody else."""
 
 Work: TypeAlias = "Callable[[ParkedCall], Coroutine[object, object, Envelope]]"
 
@@ -71,6 +73,7 @@ class ParkedCall:
         self.contexts: list[CallContext] = []  # of the executions it has started
         self.given_out = False  # somebody holds a state of it
         self.spared = False  # it goes on when nobody waits for it any more
+        self.set_aside = False  # its client was told to repeat the request as it was, and may come for it
         self._listeners: list[Listener] = []
         self._calls = calls
         self._open: dict[str, OpenQuestion] = {}
@@ -127,9 +130,16 @@ class ParkedCall:
         finally:
             self._listeners.remove(listener)
 
-    async def outcome(self) -> Envelope | tuple[OpenQuestion, ...]:
-        """What came of it, or what it asks. When the last wait for it is cancelled, its code is ended first."""
+    async def outcome(
+        self, patience_s: float | None = None, elsewhere: Callable[[], bool] = lambda: False
+    ) -> Envelope | tuple[OpenQuestion, ...] | None:
+        """What came of it, or what it asks. When the last wait for it is cancelled, its code is ended first.
+
+        None: `patience_s` are over and it waits for somebody else than its client, as `elsewhere` says. It goes on.
+        """
         assert self._task is not None
+        clock = asyncio.get_running_loop().time
+        until = None if patience_s is None else clock() + patience_s
         self._waiters += 1
         try:
             while not self._task.done():
@@ -138,8 +148,14 @@ class ParkedCall:
                     if self._open and not self._task.done():
                         return self.open
                     continue
+                if until is not None and clock() >= until and elsewhere():
+                    self.given_out = self.set_aside = True
+                    return None
                 self._news.clear()
-                await self._news.wait()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(None if until is None else max(_LOOK_S, until - clock())):
+                        await self._news.wait()
+            self.set_aside = False
             return self._task.result()
         except asyncio.CancelledError:
             if self._waiters == 1 and not self.spared:
@@ -187,6 +203,7 @@ class ParkedCall:
     def _ended(self, task: asyncio.Task[Envelope]) -> None:
         self._news.set()
         failed = task.cancelled() or task.exception() is not None
+        self.set_aside = self.set_aside and not failed  # nobody can have the outcome of what was ended
         self._calls.ended(self, None if failed or self._waiters else task.result())
 
 
@@ -224,6 +241,13 @@ class ParkedCalls:
         taken = {name: answer for name, answer in answers.items() if isinstance(answer, dict)}
         call.answer(taken, state.questions)
         return call
+
+    def repeated(self, key: str) -> ParkedCall | None:
+        """The call that was set aside and whose request comes again.
+
+        INVARIANT: until somebody has its outcome, every such request waits for it. None begins the code anew.
+        """
+        return next((call for call in self._calls.values() if call.set_aside and call.key == key), None)
 
     def state_of(self, call: ParkedCall, questions: Iterable[OpenQuestion]) -> str:
         """What the client brings back to wait for `call` again, and to answer `questions`."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from moonpool.broker.approval import Desk
+    from moonpool.broker.approval import ApprovalRequest, Desk
     from moonpool.broker.context import CallContext, ServerTrust
     from moonpool.runtime.deadline import Deadline
     from moonpool.runtime.tool_snapshot import ToolSnapshot
@@ -40,3 +40,4 @@ class Ticket:
     policy_digest: str = ""
     servers: Mapping[str, ServerTrust] = field(default_factory=dict[str, "ServerTrust"])
     desk: Desk | None = None  # whoever may approve a plan; None: nobody can be asked here
+    waiting: Callable[[str], Sequence[ApprovalRequest]] = lambda _: ()  # what an execution waits for, by its run id

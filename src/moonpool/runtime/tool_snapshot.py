@@ -33,6 +33,7 @@ class ToolSnapshot:
     problems: Mapping[str, str] = field(default_factory=dict[str, str])  # server id -> why its tools are missing
     changes: tuple[ToolDiff, ...] = ()  # dangerous ones that nobody has accepted
     missing: tuple[str, ...] = ()  # servers without a listing: their packages say so
+    reasons: Mapping[str, str] = field(default_factory=dict[str, str])  # of some of these, for code: why
     library_problems: tuple[str, ...] = ()  # a sentence for each saved action or skill that is left out
 
 
@@ -44,7 +45,7 @@ async def show(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:
         try:
             await asyncio.to_thread(sandbox.publish, snapshot.tree, snapshot.digest)
         except FileNotFoundError:  # newer trees have taken its place on disk
-            await asyncio.to_thread(write_tree, snapshot.tree, snapshot.manifest, snapshot.missing)
+            await asyncio.to_thread(write_tree, snapshot.tree, snapshot.manifest, snapshot.missing, snapshot.reasons)
             await asyncio.to_thread(sandbox.publish, snapshot.tree, snapshot.digest)
     except OSError as error:
         if not sandbox.has_ended:  # its slot goes with it

@@ -14,31 +14,38 @@ import contextlib
 import os
 import secrets
 import shutil
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from moonpool.core.json import digest_json
 from moonpool.store.private_files import unusable_data_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from moonpool.core.manifest import Manifest
 
 TREES_MAX = 64
+NO_REASONS: Final[Mapping[str, str]] = MappingProxyType({})
 _TREE_FORMAT = 4  # raise it when the same manifest renders to other files
 
 
-def tree_digest(manifest: Manifest, missing: Sequence[str]) -> str:
+def tree_digest(manifest: Manifest, missing: Sequence[str], reasons: Mapping[str, str] = NO_REASONS) -> str:
     """What the wrapper tree of these tools is known by."""
-    return digest_json([_TREE_FORMAT, manifest.digest, list(missing)])
+    return digest_json([_TREE_FORMAT, manifest.digest, list(missing), *([dict(reasons)] if reasons else [])])
 
 
-def write_tree(folder: Path, manifest: Manifest, missing: Sequence[str]) -> None:
-    """Render and write a tree, whole or not at all. Raises StoreFolderError."""
+def write_tree(
+    folder: Path, manifest: Manifest, missing: Sequence[str], reasons: Mapping[str, str] = NO_REASONS
+) -> None:
+    """Render and write a tree, whole or not at all. Raises StoreFolderError.
+
+    `reasons`: why a server is missing, by its id, where code may know more than that its tools could not be listed.
+    """
     from moonpool.wrappers.tree import render_tree  # noqa: PLC0415  only when the tree is not on disk yet
 
-    files = {**render_tree(manifest).files, **_missing_packages(manifest, missing)}
+    files = {**render_tree(manifest).files, **_missing_packages(manifest, missing, reasons)}
     building = folder.parent / f".{folder.name}-{secrets.token_hex(4)}"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +77,7 @@ def drop_oldest(trees: Path, *, kept: int = TREES_MAX) -> None:
                 shutil.rmtree(gone)
 
 
-def _missing_packages(manifest: Manifest, missing: Sequence[str]) -> dict[str, bytes]:
+def _missing_packages(manifest: Manifest, missing: Sequence[str], reasons: Mapping[str, str]) -> dict[str, bytes]:
     """Packages for servers without a listing, so that importing one says what is wrong instead of `No module named`."""
     from moonpool.core.naming import name_server_modules  # noqa: PLC0415
     from moonpool.wrappers.node_tree import render_missing  # noqa: PLC0415
@@ -79,7 +86,8 @@ def _missing_packages(manifest: Manifest, missing: Sequence[str]) -> dict[str, b
     modules = name_server_modules([*present, *missing])
     files: dict[str, bytes] = {}
     for server_id in missing:
-        text = f"server {server_id!r} is configured, but its tools could not be listed; the operator sees why"
+        unlisted = f"server {server_id!r} is configured, but its tools could not be listed; the operator sees why"
+        text = reasons.get(server_id, unlisted)
         for root in ("servers", "mcptools"):
             files[f"{root}/{modules[server_id]}/__init__.py"] = f"raise ImportError({text!r})\n".encode()
         files[f"servers/{modules[server_id]}/index.js"] = render_missing(text).encode()

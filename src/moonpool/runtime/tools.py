@@ -15,6 +15,7 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from moonpool.core.errors import MoonpoolError
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from moonpool.broker.server_config import ServerLeftOutError
     from moonpool.broker.upstreams.base import Upstream, UpstreamSource
     from moonpool.core.drift import ToolDiff
     from moonpool.runtime.drift import DriftWatch
@@ -71,15 +73,20 @@ class Toolbox:
         shows_instructions: Callable[[str], bool] = lambda _: True,
         cleaned: Callable[[ServerListing], ServerListing] = lambda listing: listing,
         shelf: LibraryShelf | None = None,
+        left_out: Mapping[str, ServerLeftOutError] = MappingProxyType({}),
     ) -> None:
-        """`cleaned` takes the servers' secrets out of what they say of themselves."""
+        """`cleaned` takes the servers' secrets out of what they say of themselves.
+
+        Servers that are `left_out` are named wherever one is missed, and never asked.
+        """
+        self._left_out = left_out
         self._cleaned, self._shelf = cleaned, shelf
         self._watch = watch
         self._keys, self._upstreams, self._cache, self._trees = dict(keys), upstreams, cache, trees
         self._ttl_s = ttl_s
         self._shows_instructions = shows_instructions
         self._listings: dict[str, ServerListing] = {}
-        self._problems: dict[str, MoonpoolError] = {}
+        self._problems: dict[str, MoonpoolError] = dict(left_out)
         self._relisting: dict[str, asyncio.Task[ToolSnapshot]] = {}
         self._unverified: set[str] = set()
         self._snapshot: ToolSnapshot | None = None
@@ -94,7 +101,7 @@ class Toolbox:
     @property
     def server_ids(self) -> tuple[str, ...]:
         """Every configured server, whether its tools are known or not."""
-        return tuple(self._keys)
+        return (*self._keys, *self._left_out)
 
     async def snapshot(self) -> ToolSnapshot:
         """The current snapshot; the first call loads every listing."""
@@ -151,7 +158,7 @@ class Toolbox:
         How often a failing server is really asked is for its circuit to say.
         """
         if server_id not in self._keys or server_id in self._listings:
-            return None
+            return self._left_out.get(server_id)
         asking = self._relisting.get(server_id)
         if asking is None:
             asking = self._relisting[server_id] = asyncio.ensure_future(self.refresh(server_id))
@@ -259,11 +266,12 @@ class Toolbox:
         kept = await asyncio.to_thread(self._shelf.read) if self._shelf is not None else ShownLibrary()
         servers = tuple(self._shown(one) for one in state.listings.values())
         manifest = Manifest(servers=servers, held=state.held, library=kept.library)
-        missing = sorted(set(self._keys) - set(self._listings))
-        digest = tree_digest(manifest, missing)
+        missing = sorted(set(self.server_ids) - set(self._listings))
+        reasons = {server_id: error.for_guest for server_id, error in self._left_out.items()}
+        digest = tree_digest(manifest, missing, reasons)
         tree = self._trees / digest.removeprefix("sha256:")[:32]
         if not await asyncio.to_thread(tree.exists):
-            await asyncio.to_thread(write_tree, tree, manifest, missing)
+            await asyncio.to_thread(write_tree, tree, manifest, missing, reasons)
         await self._watch.tell_updates(self._updates.shown())
         return ToolSnapshot(
             manifest=manifest,
@@ -272,6 +280,7 @@ class Toolbox:
             problems={server_id: str(error) for server_id, error in self._problems.items()},
             changes=state.open,
             missing=tuple(missing),
+            reasons=reasons,
             library_problems=kept.problems,
         )
 

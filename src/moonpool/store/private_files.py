@@ -9,16 +9,22 @@ SECURITY: a folder that belongs to somebody else is refused, not used: its owner
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import tempfile
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import Fault, MoonpoolError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from typing import BinaryIO
+
+_LOCKED_S_MAX: Final = 5.0
+_PAUSE_S: Final = 0.02
 
 
 class StoreFolderError(MoonpoolError):
@@ -77,6 +83,66 @@ def replace_private_file(path: Path, content: bytes, *, durable: bool) -> None:
         temporary.replace(path)
         if durable:
             sync_folder(path.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def rewrite_own_file(path: Path, change: Callable[[bytes], bytes], *, bytes_max: int) -> None:
+    """Put what `change` makes of a file of ours in its place: at once, with its mode, and on the disk.
+
+    Raises OSError, ValueError with the end of a sentence that names the file, and what `change` raises; then the file
+    is as it was.
+
+    SECURITY: somebody else's file or link is refused: they would choose what is written, or where. Whoever else changes
+    it this way waits; of others (an editor) it is looked whether they did meanwhile, so no change is lost unseen.
+    """
+    if path.is_symlink() and path.lstat().st_uid != os.geteuid():
+        raise ValueError(f"is a link of uid {path.lstat().st_uid}; name the file itself")
+    target = path.resolve(strict=True)
+    deadline = time.monotonic() + _LOCKED_S_MAX
+    while time.monotonic() < deadline:
+        handle = os.open(target, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
+            state = os.fstat(handle)
+            if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid():
+                raise ValueError(f"is no file of yours (uid {state.st_uid}); its owner can change it")
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(_PAUSE_S)
+                continue
+            if not _is_same(target, state):  # replaced by whoever had the lock
+                continue
+            content = file.read(bytes_max + 1)
+            if len(content) > bytes_max:
+                raise ValueError(f"is larger than {bytes_max:,} bytes")
+            changed = change(content)
+            if changed != content:
+                _replace_if_same(target, state, changed)
+            return
+    raise ValueError("is being changed by another process; try again")
+
+
+def _is_same(path: Path, state: os.stat_result) -> bool:
+    now = path.stat(follow_symlinks=False)
+    return (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns) == (
+        state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns,
+    )  # fmt: skip
+
+
+def _replace_if_same(path: Path, state: os.stat_result, content: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:32]}.")
+    temporary = path.with_name(os.path.basename(name))  # noqa: PTH119
+    try:
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(handle, stat.S_IMODE(state.st_mode) & 0o777)
+            file.write(content)
+            sync_file(file)
+        if not _is_same(path, state):
+            raise ValueError("was changed meanwhile by somebody else; try again")
+        temporary.replace(path)
+        sync_folder(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

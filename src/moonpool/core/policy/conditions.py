@@ -298,4 +298,5 @@ def _expression(pattern: str) -> Any:
     except (re2.error, UnicodeError) as exc:
         reason = exc.args[0] if len(exc.args) == 1 else exc
         told = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-        raise ValueError(f"{pattern[:100]!r} is not a regular expression of RE2: {told}") from None
+        remedy = r"write \( or \\ for such a sign itself; (?=...), (?<...) and \1 are not in RE2; counts go up to 1000"
+        raise ValueError(f"{pattern[:100]!r} is not a regular expression of RE2: {told}; {remedy}") from None

@@ -13,12 +13,11 @@ the answer is "ask", whoever declared it (X-22).
 
 from __future__ import annotations
 
-import json
+import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.policy.budgets import BudgetReport, Measure, budget_reports
-from moonpool.core.policy.globs import literal_glob
 from moonpool.core.policy.layers import LayerName
 from moonpool.core.policy.verdicts import Verdict
 
@@ -37,7 +36,7 @@ BUDGET_LAYER: Final = "budget"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Say:
-    """What one layer says about a call. `remedy` is what would change it, for whoever may."""
+    """What one layer says about a call. `remedy` is what would change it; empty: `moonpool allow`."""
 
     layer: str  # a `LayerName`, or what else had a say
     verdict: Verdict
@@ -53,7 +52,8 @@ class Say:
 class Decision:
     """What policy decided, by which rule of which layer, and why in a sentence for people and for code.
 
-    SECURITY: `reason` and `remedy` go to the code that made the call. They speak of the rule that decided, no other.
+    SECURITY: `reason` goes to the code that made the call and speaks of the rule that decided, no other. `remedy` is
+    the operator's alone (`operators_remedy`): a model that reads how its limits are changed asks for just that.
     """
 
     verdict: Verdict
@@ -127,14 +127,18 @@ def settle(policy: Policy, facts: CallFacts, says: Sequence[Say]) -> Decision:
     )
 
 
-def allow_hint(server_id: str, tool_name: str) -> str:
-    """The exact JSON that pre-approves one tool, to paste into the server's entry of the configuration."""
-    block = json.dumps({"moonpool": {"allow": [literal_glob(tool_name)]}}, ensure_ascii=False)
-    return f"add {block[1:-1]} to the entry {json.dumps(server_id, ensure_ascii=False)} under mcpServers"
+def operators_remedy(remedy: str, server_id: str, tool_name: str, config_file: str = "") -> str:
+    """What an operator can do so that the call is made without a question; `config_file` is where its server stands.
+
+    SECURITY: names are quoted for a shell, because people paste what they are told.
+    """
+    where = f" --config {shlex.quote(config_file)}" if config_file.startswith("/") else ""
+    return remedy or f"moonpool allow {shlex.quote(f'{server_id}.{tool_name}')}{where}"
 
 
-def _hint(facts: CallFacts) -> str:
-    return allow_hint(facts.tool.server_id, facts.tool.name)
+def entry_decides(rule_id: str, server_id: str) -> bool:
+    """Whether a rule of this id is the safe default or stands in the server's own entry, so that `allow` changes it."""
+    return rule_id in {DEFAULT_RULE_ID, DESTRUCTIVE_RULE_ID} or rule_id.startswith(f"{server_id}:")
 
 
 _VERBS: Final = {
@@ -157,17 +161,11 @@ def _said(layer: Layer, rule: Rule, facts: CallFacts) -> Say:
         reason += f", after this session has read what is {' and '.join(rule.after)}"
     if rule.note:
         reason += f" ({rule.note})"
-    if own and rule.verdict is Verdict.DENY:
-        remedy = f"remove that rule and {_hint(facts)}"
-        reason += f"; deny is the strictest verdict, so {remedy}"
-    elif own:
-        remedy = _hint(facts)
-    else:
+    remedy = ""
+    if not own:
         shipped = rule.rule_id.removeprefix("preset:")
         change = f"change rule {shipped!r}" if shipped == rule.rule_id else f"take {shipped!r} out of its presets"
         remedy = f"whoever keeps the {layer.name} policy can {change}"
-        if rule.verdict is Verdict.DENY:
-            reason += f"; {remedy}"
     return Say(
         layer=layer.name,
         verdict=rule.verdict,
@@ -187,8 +185,6 @@ def _used_up(report: BudgetReport) -> Say:
     passing = report.measure is Measure.CALLS_PER_MINUTE and report.limit > 0
     if passing:
         reason += f"; wait {report.room_in_s:g} s"
-    if budget.then is Verdict.DENY:
-        reason += f"; {remedy}"
     return Say(
         layer=BUDGET_LAYER,
         verdict=budget.then,
@@ -202,8 +198,6 @@ def _used_up(report: BudgetReport) -> Say:
 def _by_default(layer: Layer, verdict: Verdict, facts: CallFacts) -> Say:
     remedy = f"whoever keeps the {layer.name} policy can add a rule for it"
     reason = f"no rule of the {layer.name} policy matches {facts.name}, and its default is {verdict}"
-    if verdict is Verdict.DENY:
-        reason += f"; {remedy}"
     return Say(layer=layer.name, verdict=verdict, rule_id=DEFAULT_RULE_ID, reason=reason, remedy=remedy)
 
 
@@ -214,7 +208,7 @@ def _unsaid(policy: Policy, facts: CallFacts) -> Say:
     else:
         verdict, rule_id = Verdict.ASK, DEFAULT_RULE_ID
         reason = f"no rule matches {facts.name} and {_why_not_harmless(facts)}"
-    return Say(layer=DEFAULT_LAYER, verdict=verdict, rule_id=rule_id, reason=reason, remedy=_hint(facts))
+    return Say(layer=DEFAULT_LAYER, verdict=verdict, rule_id=rule_id, reason=reason, remedy="")
 
 
 def _why_not_harmless(facts: CallFacts) -> str:
@@ -229,8 +223,5 @@ def _why_not_harmless(facts: CallFacts) -> str:
 
 def _destructive(facts: CallFacts, winner: Say) -> Say:
     by = "the default" if winner.rule_id == DEFAULT_RULE_ID else f"rule {winner.rule_id!r}"
-    reason = (
-        f"the server declares {facts.name} destructive and {by} allows it only among all tools; to allow it by name, "
-        f"{_hint(facts)}"
-    )
-    return Say(layer=winner.layer, verdict=Verdict.ASK, rule_id=DESTRUCTIVE_RULE_ID, reason=reason, remedy=_hint(facts))
+    reason = f"the server declares {facts.name} destructive and {by} allows it only among all tools, not by name"
+    return Say(layer=winner.layer, verdict=Verdict.ASK, rule_id=DESTRUCTIVE_RULE_ID, reason=reason, remedy="")

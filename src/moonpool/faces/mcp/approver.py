@@ -2,7 +2,8 @@
 
 A question goes to the client whose request the execution belongs to, if that client declared form elicitation: as a
 request of ours where the revision has a way back (2025-06-18, 2025-11-25), by the answer `input_required` in
-2026-07-28. Everywhere else the call is denied, and the answer says which rule would allow it. How: `asking`.
+2026-07-28. Everywhere else the approver beside it is asked: the queue of approvals, so that no client is a dead end.
+How: `asking`.
 
 SECURITY: only the action `accept` together with an explicit `allow: true` is a yes. What is shown was redacted and
 bounded before it came here.
@@ -17,13 +18,10 @@ from moonpool.broker.call_in_hand import AnswererGoneError
 from moonpool.broker.phrases import clip, on_one_line
 from moonpool.broker.readable import ARGUMENTS_CHARS_MAX
 from moonpool.core.lookalikes import shown_name
-from moonpool.core.policy import allow_hint
 from moonpool.faces.mcp.asking import ELICIT, Bindings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from moonpool.broker.approval import ApprovalAnswer, ApprovalRequest
+    from moonpool.broker.approval import ApprovalAnswer, ApprovalRequest, Approver
     from moonpool.core.json import JsonObject
 
 NAME: Final = "mcp:elicitation"
@@ -38,6 +36,7 @@ _NOT_ALL: Final = (
     "Not all of it is shown. To read all of it, decline, start the server with --approve queue, and use "
     "`moonpool approvals show --full`."
 )
+_NO_FORMS: Final = "this MCP client cannot ask its user (no form elicitation)"
 _UNSEEN: Final = "application:mcp"  # nobody has said no, so a plan goes on waiting
 
 
@@ -46,8 +45,9 @@ class ElicitingApprover:
 
     together: ClassVar[bool] = True  # one client that does not answer must not hold up the questions to others
 
-    def __init__(self, report: Callable[[str], None] | None = None) -> None:
-        self._nobody = DenyApprover(report, why="this MCP client cannot ask its user (no form elicitation)")
+    def __init__(self, beside: Approver | None = None) -> None:
+        """`beside` is asked about the calls of clients that cannot ask their user; without one they are refused."""
+        self._beside: Approver = beside or DenyApprover(why=_NO_FORMS)
         self.bindings = Bindings()
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
@@ -55,14 +55,18 @@ class ElicitingApprover:
         if asker is None and request.listing:  # asked about by the call itself, before its execution begins
             asker = self.bindings.asker_of_this_task()
         if asker is None or not asker.can(ELICIT, "form"):
-            return await self._nobody.ask(request)
+            # A plan waits by itself; whoever asked says how it is approved.
+            return reject(request, _UNSEEN, _NO_FORMS) if request.listing else await self._beside.ask(request)
         if request.listing and len(request.arguments) > _PLAN_CHARS_MAX:
             return reject(request, _UNSEEN, f"the plan is too long to be shown by this client; {request.remedy}")
         params: JsonObject = {"mode": "form", "message": _question(request), "requestedSchema": FORM}
+        self.bindings.at_client.add(request.request_id)
         try:
             given = await asker.ask(ELICIT, params)
         except AnswererGoneError as gone:
             return reject(request, _UNSEEN if request.listing else NAME, str(gone))
+        finally:
+            self.bindings.at_client.discard(request.request_id)
         action, content = given.get("action"), given.get("content")
         if request.listing and action not in {"accept", "decline"}:
             return reject(request, _UNSEEN, "the user did not answer")
@@ -75,10 +79,7 @@ class ElicitingApprover:
             if request.listing
             else "did not allow the call"
         )
-        hint = request.remedy or allow_hint(request.server_id, request.tool_name)
-        if request.listing:
-            return reject(request, NAME, f"the user {how}")
-        return reject(request, NAME, f"the user {how}; to stop asking about this tool, {hint}")
+        return reject(request, NAME, f"the user {how}")
 
 
 def _question(request: ApprovalRequest) -> str:
@@ -99,5 +100,6 @@ def _told(request: ApprovalRequest) -> str:
     return (
         f"Code wants to call {name}{line}.\n{place}"
         f"Arguments: {clip(request.arguments, ARGUMENTS_CHARS_MAX)}\n"
-        f"Asked because {on_one_line(request.reason)}.{more}"
+        f"Asked because {on_one_line(request.reason)}.{more}\n"
+        f"To allow it without a question: {on_one_line(request.operators_remedy)}"
     )

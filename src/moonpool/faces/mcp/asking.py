@@ -90,6 +90,7 @@ class Bindings:
 
     def __init__(self) -> None:
         self._askers: dict[str, Respondent] = {}
+        self.at_client = set[str]()  # ids of the approvals that clients are being asked for
 
     def asker_of(self, run_id: str) -> Respondent | None:
         return self._askers.get(run_id)

@@ -26,6 +26,7 @@ from moonpool.faces.mcp.offer import offer_of
 from moonpool.faces.mcp.previews import Previews
 from moonpool.faces.mcp.resources import FaceResources
 from moonpool.faces.mcp.sessions import FaceSessions
+from moonpool.faces.mcp.waiting import ApprovalPendingError
 from moonpool.runtime.disclosure import Disclosure
 from moonpool.runtime.parked import ParkedCalls
 from moonpool.runtime.request_state import RequestStateError
@@ -34,6 +35,7 @@ from moonpool.runtime.runs import CodeRequest
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from moonpool.broker.approval import ApprovalRequest
     from moonpool.broker.call_in_hand import Respondent
     from moonpool.catalog.catalog import Catalog
     from moonpool.core.envelope import Envelope
@@ -106,6 +108,7 @@ class CodeTools:
             keep=app.keep_outcome,
         )
         self._runtime, self._toolbox, self._lessons = app.runtime, app.toolbox, app.lessons
+        self._patience_s = settings.approval_wait_s
         self._told_definitions = False
         self.disclosure = Disclosure(app.runtime.tokens, app.runtime.journal, app.ticket.principal)
         searched = SEARCH in self.offer.names
@@ -214,13 +217,23 @@ class CodeTools:
         key = digest_json(dict(arguments))
         if caller.state is not None:
             call = self._calls.resume(caller.state, key, caller.answers)
-        else:
+        elif (call := self._calls.repeated(key)) is None:
             call = self._calls.start(key, lambda call: self._work(request, call, caller))
         with call.heard_by(caller.listener):
-            outcome = await call.outcome()
+            outcome = await call.outcome(self._patience_s, lambda: self._waits_elsewhere(call))
+        if outcome is None:
+            raise ApprovalPendingError(self._waiting(call))
         if isinstance(outcome, tuple):
             return InputNeeded(questions=outcome, state=self._calls.state_of(call, outcome))
         return execution_answer(outcome, request.session)
+
+    def _waiting(self, call: ParkedCall) -> list[ApprovalRequest]:
+        return [one for context in call.contexts for one in self._ticket.waiting(context.run_id)]
+
+    def _waits_elsewhere(self, call: ParkedCall) -> bool:
+        """Whether it waits for answers, and its client is asked for none of them."""
+        waiting = {one.request_id for one in self._waiting(call)}
+        return bool(waiting) and waiting.isdisjoint(self._bindings.at_client)
 
     async def _work(self, request: ExecuteRequest, call: ParkedCall, caller: Caller) -> Envelope:
         code = CodeRequest(

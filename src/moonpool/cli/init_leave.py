@@ -1,0 +1,160 @@
+"""The second half of `moonpool init`: which tools are asked about, and what else the person wants, server by server.
+
+Without a terminal, and without a choice by option, no server is started and nothing is allowed.
+
+SECURITY: entries come from files that may lie in somebody else's project, so a server is started to hear its tools only
+after the person has seen its command and said yes, or where an option names it.
+SECURITY: "all of it" is written as the names of the tools that were shown, not as a glob: a tool that comes later is
+asked about. Names are the servers' words; on the screen they are quoted, so that none passes for a line of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import typer
+
+from moonpool.broker.permissions import with_leave, with_trust
+from moonpool.broker.phrases import clip, on_one_line
+from moonpool.cli.config_choice import load_servers
+from moonpool.cli.permission_changes import decided
+from moonpool.cli.server_import import rewrite_configuration
+from moonpool.cli.terminal import ask_at, open_terminal
+from moonpool.core.errors import InputError
+from moonpool.core.policy import Verdict, effective_hints, literal_glob
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from moonpool.core.manifest import ToolDefinition
+    from moonpool.runtime.tool_snapshot import ToolSnapshot
+
+Choice: TypeAlias = Literal["ask", "trust", "allow"]
+ALL: Final = "*"
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,64}", re.ASCII)
+_SHOWN_MAX: Final = 12
+_COMMAND_CHARS_MAX: Final = 1000
+_ANSWERS: Final[Mapping[str, Choice]] = {"r": "trust", "e": "allow"}
+_QUESTION: Final = "a = ask before each (safe), r = trust its read-only annotations, e = allow everything it has now: "
+_LATER: Final = "moonpool allow SERVER --reads, moonpool allow SERVER.TOOL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the options say: servers by name, or `*`."""
+
+    trust: Sequence[str] = ()
+    allow: Sequence[str] = ()
+
+    def check(self, server_ids: Sequence[str]) -> None:
+        """Raise InputError for a server that is not imported, or chosen twice over."""
+        for name in (*self.trust, *self.allow):
+            if name != ALL and name not in server_ids:
+                raise InputError(f"no server {name[:80]!r} is imported; there are {', '.join(server_ids) or 'none'}")
+        if both := sorted(set(self.trust) & set(self.allow)):
+            raise InputError(f"{both[0][:80]!r} is given to both --trust and --allow; choose one")
+
+    def of(self, server_id: str) -> Choice | None:
+        if server_id in self.allow or (ALL in self.allow and server_id not in self.trust):
+            return "allow"
+        return "trust" if server_id in self.trust or ALL in self.trust else None
+
+
+def settle_leave(path: Path, server_ids: Sequence[str], wanted: Wanted) -> None:
+    """Show per server what is asked about, take choices, write them. Raises MoonpoolError."""
+    terminal = open_terminal()
+    try:
+        if terminal is None and not (wanted.trust or wanted.allow):
+            server_ids = ()
+        elif terminal is None or wanted.trust or wanted.allow:
+            server_ids = [one for one in server_ids if wanted.of(one) is not None]
+        elif not _may_start(path, server_ids, terminal):
+            server_ids = ()
+        if not server_ids:
+            typer.echo(f"code asks before it calls any tool of these servers; to change that: {_LATER}")
+            return
+        snapshot = _listed(path, server_ids)
+        chosen: dict[str, Choice] = {one: _choice(path, one, snapshot, wanted.of(one), terminal) for one in server_ids}
+    finally:
+        if terminal is not None:
+            os.close(terminal)
+    tools = {one: _tools(snapshot, one) for one in server_ids}
+    if any(choice != "ask" for choice in chosen.values()):
+        rewrite_configuration(path, lambda content: _written(content, str(path), chosen, tools))
+    for server_id in server_ids:
+        asked = _asked(path, tools[server_id])
+        _say(f"{server_id}: " + (f"code asks before {_names(asked)}" if asked else _nothing(tools[server_id])))
+    typer.echo(f"to change that: {_LATER}")
+
+
+def _may_start(path: Path, server_ids: Sequence[str], terminal: int) -> bool:
+    """Whether the person wants these servers started, each shown by what would be started or reached."""
+    config = load_servers(path, os.environ)
+    found = [server for server in config.servers if server.server_id in server_ids]
+    shown = [on_one_line(f"  {server.server_id}: {clip(server.reached_by, _COMMAND_CHARS_MAX)}") for server in found]
+    told = "\nTo show their tools, these servers have to be started or reached:\n" + "\n".join(shown)
+    return bool(found) and ask_at(terminal, f"{told}\nStart them now? y = yes, n = no: ").lower() in {"y", "yes"}
+
+
+def _listed(path: Path, server_ids: Sequence[str]) -> ToolSnapshot:
+    from moonpool.cli.tool_catalog import load_snapshot
+
+    config = load_servers(path, os.environ)
+    only = tuple(server for server in config.servers if server.server_id in server_ids)
+    left_out = {name: error for name, error in config.left_out.items() if name in server_ids}
+    return load_snapshot(replace(config, servers=only, left_out=left_out), refresh=False)
+
+
+def _choice(path: Path, server_id: str, snapshot: ToolSnapshot, wanted: Choice | None, terminal: int | None) -> Choice:
+    tools = _tools(snapshot, server_id)
+    if wanted == "trust":  # whatever its tools are
+        return wanted
+    if not tools:
+        why = snapshot.problems.get(server_id, "it has no tools")
+        _say(f"{server_id}: whatever tools it has are asked about, because they are not known now: {why}")
+        return "ask"
+    if wanted is not None or terminal is None:
+        return wanted or "ask"
+    reads = [tool for tool in tools if effective_hints(tool, trusted=True).read_only]
+    asks = on_one_line(f"{server_id} ({len(tools)} tools): code asks before {_names(_asked(path, tools))}")
+    answer = ask_at(terminal, f"\n{asks}\nit declares read-only: {on_one_line(_names(reads))}\n{_QUESTION}")
+    return _ANSWERS.get(answer.lower(), "ask")
+
+
+def _written(
+    content: bytes, source: str, chosen: Mapping[str, Choice], tools: Mapping[str, Sequence[ToolDefinition]]
+) -> bytes:
+    for server_id, choice in chosen.items():
+        if choice == "trust":
+            content = with_trust(content, source, server_id)
+        elif choice == "allow":
+            globs = [literal_glob(tool.name) for tool in tools[server_id]]
+            content = with_leave(content, source, server_id, "allow", globs)
+    return content
+
+
+def _tools(snapshot: ToolSnapshot, server_id: str) -> list[ToolDefinition]:
+    return [tool for tool in snapshot.manifest.tools() if tool.server_id == server_id]
+
+
+def _asked(path: Path, tools: Sequence[ToolDefinition]) -> list[ToolDefinition]:
+    return [tool for tool, decision in decided(path, tools) if decision.verdict is not Verdict.ALLOW]
+
+
+def _nothing(tools: Sequence[ToolDefinition]) -> str:
+    return "code calls all of its tools without a question" if tools else "its tools are not known yet"
+
+
+def _names(tools: Sequence[ToolDefinition]) -> str:
+    shown = [tool.name if _PLAIN.fullmatch(tool.name) else json.dumps(clip(tool.name, 64)) for tool in tools]
+    more = f" and {len(shown) - _SHOWN_MAX} more" if len(shown) > _SHOWN_MAX else ""
+    return (", ".join(shown[:_SHOWN_MAX]) or "nothing") + more
+
+
+def _say(text: str) -> None:
+    typer.echo(on_one_line(text))

@@ -1,0 +1,213 @@
+"""`moonpool allow`, `deny` and the questions of `init`: what is written is what code may do from then on."""
+
+from __future__ import annotations
+
+import json
+import stat
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from apps import fixture_server
+from cli.console import moonpool, run_code
+from cli.terminal import Terminal
+from moonpool.broker.json_text import without_comments
+from moonpool.broker.permissions import condition_of, with_leave
+from moonpool.core.errors import ConfigError
+from tables import every_row
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ODD = 'go*"]},{\u202e\n\x1b[31m// /* no'
+SCHEMA = {"type": "object", "properties": {"word": {"type": "string"}}}
+TOOLS: list[dict[str, Any]] = [
+    {"name": "read", "annotations": {"readOnlyHint": True}, "inputSchema": SCHEMA},
+    {"name": "write", "inputSchema": SCHEMA},
+    {"name": "wipe", "annotations": {"destructiveHint": True}, "inputSchema": SCHEMA},
+    {"name": ODD, "inputSchema": SCHEMA},
+]
+TEXT = """{
+  // what I use
+  "mcpServers": {
+    "box": %s // mine
+  }
+}
+"""
+CALLS = """
+from client.mcp_client import call_tool
+result = []
+for word in ("a", "rm -rf"):
+    for tool in ("read", "write"):
+        call = await call_tool(server_id="box", name=tool, arguments={"word": word})
+        result.append("done" if call.ok else call.error["type"] + ": " + call.error["message"])
+"""
+
+
+def entry(folder: Path) -> dict[str, Any]:
+    (folder / "tools.json").write_text(json.dumps(TOOLS), encoding="utf-8")
+    made = fixture_server("recorder.py", str(folder / "tools.json"))
+    del made["moonpool"]
+    return made
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "moonpool.json"
+    path.write_text(TEXT % json.dumps(entry(tmp_path)), encoding="utf-8")
+    path.chmod(0o640)
+    return path
+
+
+def block(path: Path, server: str = "box") -> Any:
+    return json.loads(without_comments(path.read_text(encoding="utf-8")))["mcpServers"][server].get("moonpool")
+
+
+@pytest.mark.req("X-06", "H-074")
+def test_what_is_allowed_and_denied_is_what_a_run_may_do(tmp_path: Path, config: Path) -> None:
+    allowed = moonpool(tmp_path, "allow", "box.read", "box.write")
+    denied = moonpool(tmp_path, "deny", "box.write", "--when", "/word=rm*")
+    assert (allowed.exit_code, denied.exit_code) == (0, 0), allowed.stderr + denied.stderr
+    assert f"allowed box.write in {config}" in allowed.stdout.decode()
+    assert block(config) == {
+        "allow": ["read", "write"],
+        "rules": [{"tool": "write", "verdict": "deny", "when": [{"at": "/word", "glob": "rm*"}]}],
+    }
+    assert "// what I use" in config.read_text(encoding="utf-8")
+    assert "// mine" in config.read_text(encoding="utf-8")
+    assert stat.S_IMODE(config.stat().st_mode) == 0o640
+
+    ended = run_code(tmp_path, CALLS)
+    *done, refused = ended.result["data"]
+    assert done == ["done"] * 3
+    assert refused == "PolicyDenied: rule 'box:deny:write' denies box.write with these arguments"
+    assert f"{refused.partition(': ')[2]}; to allow it: moonpool allow box.write --config {config}" in ended.stderr
+
+    record = moonpool(tmp_path, "audit", "show", "--run", ended.envelope["run_id"])
+    assert record.stderr.endswith("moonpool: to allow what was refused: moonpool allow box.write\n")
+
+    again = moonpool(tmp_path, "deny", "box.read")
+    assert block(config)["deny"] == ["read"]
+    assert block(config)["allow"] == ["write"]  # one word about a tool
+    assert again.exit_code == 0
+
+
+def test_names_are_matched_exactly_and_what_is_still_decided_otherwise_is_said(tmp_path: Path, config: Path) -> None:
+    odd = moonpool(tmp_path, "allow", f"box.{ODD}")
+    assert odd.exit_code == 0, odd.stderr
+    assert block(config) == {"allow": [ODD.replace("*", "[*]").replace("\x1b[", "\x1b[[]")]}
+    assert "\x1b" not in odd.stdout.decode() + config.read_text(encoding="utf-8")
+    every = moonpool(tmp_path, "allow", "box.*")
+    assert every.exit_code == 1
+    assert "but box.wipe: ask, because the server declares box.wipe destructive" in every.stderr
+    before = config.read_bytes()
+    assert "near names: write" in moonpool(tmp_path, "allow", "box.wrte").sentence
+    assert "has no tool that 'x_*' matches" in moonpool(tmp_path, "allow", "box.x_*").sentence
+    assert config.read_bytes() == before
+    trusted = moonpool(tmp_path, "allow", "box", "--reads")
+    assert trusted.exit_code == 0
+    assert block(config)["trusted"] is True
+
+
+@every_row(
+    ("text", "told"),
+    [
+        ('{"mcpServers": {"box": {"command": "x"},\n "b": }}', "line 2, column 7; write a value there"),
+        ('{"mcpServers": {"box": {"command": "x"}, "box": {}}}', "'box' stands twice"),
+        ('{"mcpServers": {"box": {"command": "x", "moonpool": {"allow": "read"}}}}', '"allow" is no list'),
+        ('{"mcpServers": {"box": {"command": "x", "moonpool": 3}}}', "there is no object or list in line 1"),
+        ('{"mcpServers": {"other": {"command": "x"}}}', "there is no server 'box'; there are other"),
+        ("[]", "must hold a JSON object"),
+        ('{"mcpServers": {"box": {"command": "x"}}, "more": ' + "[" * 600 + "]" * 600 + "}", "is nested too deeply"),
+    ],
+)
+def test_a_file_that_cannot_be_changed_safely_is_refused_with_the_place(text: str, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        with_leave(text.encode(), "my.json", "box", "allow", ["read"])
+    assert str(caught.value).startswith("my.json: ")
+    assert told in str(caught.value)
+
+
+@every_row(
+    ("text", "condition"),
+    [
+        ("/repo=acme/*", {"at": "/repo", "glob": "acme/*"}),
+        ('{"at": "/path", "below": "/srv"}', {"at": "/path", "below": "/srv"}),
+        ("repo=acme", None),
+        ("/repo", None),
+        ('{"at": "/path"}', None),
+        ('{"at": "/path", "regex": "("}', None),
+        ('{"at', None),
+    ],
+)
+def test_conditions_are_those_of_a_policy(text: str, condition: dict[str, str] | None) -> None:
+    if condition is None:
+        with pytest.raises(ConfigError, match="--when"):
+            condition_of(text)
+    else:
+        assert condition_of(text) == condition
+
+
+# --- init
+
+
+@pytest.mark.req("X-06")
+def test_init_shows_at_a_terminal_what_is_asked_about_and_writes_what_is_chosen(tmp_path: Path) -> None:
+    servers = {name: entry(tmp_path) for name in ("careful", "reader", "all")}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    with Terminal(tmp_path, "init", "--to", "mine.json", columns=200) as terminal:
+        at = terminal.wait_for("Start them now? y = yes, n = no: ")
+        assert f"  reader: {servers['reader']['command']} " in terminal.screen
+        terminal.type("y\n")
+        for answer in ("", "r", "e"):
+            at = terminal.wait_for("everything it has now: ", after=at)
+            terminal.type(answer + "\n")
+        ended = terminal.wait_ended()
+    path = tmp_path / "mine.json"
+    names = [tool["name"] for tool in TOOLS[:3]]
+    assert [block(path, name) for name in servers][:2] == [None, {"trusted": True}]
+    assert block(path, "all")["allow"][:3] == names  # by name: a tool that comes later is asked about
+    assert "careful (4 tools): code asks before read, write, wipe, " in terminal.screen
+    assert "it declares read-only: read\n" in terminal.screen
+    assert "\x1b[31m" not in terminal.screen + ended.stdout.decode()
+    said = ended.stdout.decode()
+    assert "reader: code asks before write, wipe, " in said
+
+    marker = tmp_path / "started"
+    hostile = {"command": "touch", "args": [str(marker)]}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"theirs": hostile}}), encoding="utf-8")
+    with Terminal(tmp_path, "init", "--to", "no.json") as terminal:
+        terminal.wait_for("Start them now? y = yes, n = no: ")
+        terminal.type("\n")
+        ended = terminal.wait_ended()
+    assert ended.exit_code == 0
+    assert not marker.exists()  # a project's file starts nothing by being there
+    assert "all: code calls all of its tools without a question" in said
+
+
+def test_init_without_a_terminal_allows_nothing_but_what_its_options_say(tmp_path: Path) -> None:
+    gone: dict[str, Any] = {"command": "no-such-command-here"}
+    servers = {"one": entry(tmp_path), "two": entry(tmp_path), "gone": gone}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    (tmp_path / "other.json").write_text(
+        json.dumps({"mcpServers": {"theirs": {"command": "touch", "args": [str(tmp_path / "started")]}, **servers}}),
+        encoding="utf-8",
+    )
+    named = moonpool(tmp_path, "init", "--from", "other.json", "--to", "named.json", "--trust", "one")
+    assert (named.exit_code, block(tmp_path / "named.json", "one")) == (0, {"trusted": True})
+    assert not (tmp_path / "started").exists()
+    silent = moonpool(tmp_path, "init", "--to", "silent.json")
+    assert (
+        "code asks before it calls any tool of these servers; to change that: moonpool allow" in silent.stdout.decode()
+    )
+    assert [block(tmp_path / "silent.json", name) for name in servers] == [None] * 3
+    chosen = moonpool(tmp_path, "init", "--to", "mine.json", "--trust", "one", "--allow", "*")
+    assert chosen.exit_code == 0, chosen.stderr
+    assert block(tmp_path / "mine.json", "one") == {"trusted": True}
+    assert block(tmp_path / "mine.json", "two")["allow"][:3] == ["read", "write", "wipe"]
+    assert block(tmp_path / "mine.json", "gone") is None
+    assert "gone: whatever tools it has are asked about" in chosen.stdout.decode()
+    assert not (tmp_path / "started").exists()
+    unknown = moonpool(tmp_path, "init", "--to", "none.json", "--trust", "nobody")
+    assert "no server 'nobody' is imported" in unknown.stderr
+    assert not (tmp_path / "none.json").exists()
