@@ -212,8 +212,8 @@ globalThis.result = { warmest: cities[degrees.indexOf(Math.max(...degrees))], to
     bash="""
 best= highest=-1000 total=0
 for city in "New York" Chicago "Los Angeles"; do
-  degrees=$(moonpool call everything.get-structured-content "{\\"location\\": \\"$city\\"}" | jq .temperature)
-  total=$(moonpool call everything.get-sum "{\\"a\\": $total, \\"b\\": $degrees}" | grep -oE '[0-9]+' | tail -1)
+  degrees=$(moonpool call everything.get_structured_content "{\\"location\\": \\"$city\\"}" | jq .temperature)
+  total=$(moonpool call everything.get_sum "{\\"a\\": $total, \\"b\\": $degrees}" | grep -oE '[0-9]+' | tail -1)
   if [ "$degrees" -gt "$highest" ]; then best=$city highest=$degrees; fi
 done
 printf '{"warmest": "%s", "total": %d}\\n' "$best" "$total"
@@ -370,7 +370,7 @@ number=0
 for thought in "List what is known" "Weigh two plans" "Choose the cheaper plan"; do
   number=$((number + 1))
   more=$([ $number -lt 3 ] && echo true || echo false)
-  step=$(moonpool call sequential-thinking.sequentialthinking "{\\"thought\\": \\"$thought\\", \\"thoughtNumber\\": $number, \\"totalThoughts\\": 3, \\"nextThoughtNeeded\\": $more}")
+  step=$(moonpool call sequential_thinking.sequentialthinking "{\\"thought\\": \\"$thought\\", \\"thoughtNumber\\": $number, \\"totalThoughts\\": 3, \\"nextThoughtNeeded\\": $more}")
 done
 jq -c '{last: .thoughtNumber, more: .nextThoughtNeeded}' <<<"$step"
 """,
