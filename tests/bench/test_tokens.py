@@ -20,7 +20,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 @pytest.fixture(scope="module")
 def compared() -> dict[str, Any]:
     command = [sys.executable, "-m", "bench.tokens", "--only", "tasks", "--quick", "--json"]
-    env = {**os.environ, "MOONPOOL_DATA_DIR": str(DATA)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MOONPOOL_")}
+    env = {**kept, "MOONPOOL_DATA_DIR": str(DATA)}
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=550, check=False, env=env)
     assert ended.returncode == 0, ended.stderr[-4000:]
     return json.loads(ended.stdout)["tasks"]
