@@ -42,7 +42,7 @@ from servers.time import convert_time
 result = {}
 for zone in ["Asia/Tokyo", "Asia/Kolkata", "Africa/Lagos"]:
     r = await convert_time(source_timezone="UTC", time="09:00", target_timezone=zone)
-    result[zone] = r["target"]["datetime"][11:16]
+    result[zone] = r.target.datetime[11:16]
 """,
     node="""
 import { convertTime } from "./servers/time/index.js";
