@@ -53,9 +53,7 @@ class World:
         data = self.folder / environment
         data.mkdir(exist_ok=True)
         data.chmod(0o755)
-        link = data / "environments"
-        if not link.is_symlink():
-            link.symlink_to(_real_environments())
+        link_environments(data)
         return Settings.load(os.environ, data_dir=data, environment=environment, pool_low=POOL_SIZE, **changes)
 
     @asynccontextmanager
@@ -70,7 +68,7 @@ class World:
 @asynccontextmanager
 async def open_world(environments: tuple[str, ...], *, peers: bool = True) -> AsyncGenerator[World]:
     """A folder that every sandbox uid can reach, removed afterwards, and the peers, ended afterwards."""
-    folder = _new_folder()
+    folder = new_folder()
     try:
         async with AsyncExitStack() as stack:
             company = Company(folder=folder / "peers", stack=stack, wanted=peers)
@@ -79,11 +77,19 @@ async def open_world(environments: tuple[str, ...], *, peers: bool = True) -> As
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _new_folder() -> Path:
+def new_folder() -> Path:
+    """A folder that every sandbox uid can reach."""
     folder = Path(tempfile.mkdtemp(prefix="moonpool-bench-", dir="/var/tmp"))
     folder.chmod(0o755)
     (folder / "peers").mkdir(mode=0o700)
     return folder
+
+
+def link_environments(data: Path) -> None:
+    """Nothing is built twice: the data folder has the environments of this account."""
+    link = data / "environments"
+    if not link.is_symlink():
+        link.symlink_to(_real_environments())
 
 
 def _real_environments() -> Path:

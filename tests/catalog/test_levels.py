@@ -8,7 +8,7 @@ import pytest
 
 from catalog.builders import catalog_of, listing, published_manifest
 from moonpool.catalog.catalog import Catalog
-from moonpool.catalog.levels import FEW_TOKENS, Level, definitions_if_few, manifest_of
+from moonpool.catalog.levels import GIVEN_TOKENS, Level, definitions_if_few, manifest_of
 from moonpool.catalog.tokens import count_tokens
 from moonpool.core.manifest import Manifest, ServerListing
 
@@ -47,7 +47,7 @@ def test_definitions_come_at_once_where_there_are_few() -> None:
     text = few(catalog_of(listing("s", *tools)))
 
     assert all(f"servers.s.tool_{number}(" in text for number in range(20))
-    assert count_tokens(text) <= FEW_TOKENS
+    assert count_tokens(text) <= GIVEN_TOKENS
 
 
 @pytest.mark.parametrize("count", [0, 200, 5_000])
@@ -77,6 +77,6 @@ def test_published_servers_alone_and_together() -> None:
     alone = {one.server_id: bool(few(Catalog(Manifest(servers=(one,))))) for one in published.servers}
 
     assert {name for name, shown in alone.items() if not shown} == {
-        "github-archived", "kubernetes", "mongodb", "notion", "playwright", "redis",
+        "filesystem", "github-archived", "kubernetes", "mongodb", "notion", "playwright", "redis",
     }  # fmt: skip
     assert few(Catalog(published)) == ""

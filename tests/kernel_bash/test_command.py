@@ -291,9 +291,17 @@ async def test_one_tool_is_described_with_an_example(shown: BashProbe) -> None:
 @pytest.mark.parametrize(
     "name", ["my.sheets.get-rows", "my_sheets.get-rows", "my_sheets.get_rows", "my.sheets.get_rows"]
 )
-async def test_a_tool_is_called_by_any_of_its_names(shown: BashProbe, name: str) -> None:
+async def test_a_tool_is_called_by_any_of_its_names_and_once(shown: BashProbe, name: str) -> None:
+    asked: list[object] = []
+
+    def broker(call: object, arguments: object) -> object:
+        asked.append(call)
+        return _only_shown(call, arguments)
+
+    shown.broker = broker
     run = await shown.run(f'moonpool call {name} \'{{"sheetId": "q"}}\'')
     assert json.loads(run.stdout) == ["my.sheets", "get-rows", {"sheetId": "q"}], run.stderr
+    assert len(asked) == 1
 
 
 async def test_an_unknown_name_gets_the_nearest(shown: BashProbe) -> None:

@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 _TEXT = "It has no air. " * 30
+
+
+def _article(text: str) -> tuple[str, str]:
+    padding = "It rained all day. " * 30  # less is taken for no article
+    return "text/html", f"<html><body><article><h1>News</h1><p>{text} {padding}</p></article></body></html>"
+
+
 _PAGES = {
     "/robots.txt": ("text/plain", "User-agent: *\nDisallow: /private\n"),
     "/page": (
@@ -18,6 +25,14 @@ _PAGES = {
         f"<html><body><article><h1>Moon</h1><p>{_TEXT}</p></article></body></html>",
     ),
     "/private": ("text/plain", "not for robots"),
+    "/news": (
+        "text/html",
+        '<html><body><ul><li><a href="/news/first">One</a></li><li><a href="/news/second">Two</a></li>'
+        '<li><a href="/news/third">Three</a></li></ul></body></html>',
+    ),
+    "/news/first": _article("The Moon has a moon base, and the moon has no air."),
+    "/news/second": _article("A Moon like no other."),
+    "/news/third": _article("Nothing about it here, and moonlight does not count."),
 }
 
 

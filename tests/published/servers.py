@@ -41,6 +41,10 @@ def everything(**block: Any) -> dict[str, Any]:
     return _entry(*node_server("everything"), "stdio", **block)
 
 
+def sequential_thinking(**block: Any) -> dict[str, Any]:
+    return _entry(*node_server("sequential-thinking"), **block)
+
+
 def node_server(name: str) -> tuple[str, str]:
     """The command of one of the servers in the package-lock.json beside this file."""
     script = node_packages(Path(__file__).parent) / f"@modelcontextprotocol/server-{name}/dist/index.js"

@@ -117,6 +117,23 @@ def test_members_are_attributes() -> None:
     assert structured({"_id": 1})["_id"] == 1
 
 
+@pytest.mark.req("X-03")
+def test_dots_go_on_inside_objects_and_lists() -> None:
+    order = structured({"customer": {"name": "Ada", "at": {"zip": 1}}, "lines": [{"price": 2}, {"price": 3}]})
+    assert (order.customer.name, order["customer"].at.zip, order.data.customer.at.zip) == ("Ada", 1, 1)
+    assert order.unwrap().lines[1].price == 3
+    assert [line.price for line in order.lines] == [2, 3]
+    rows = structured([{"name": "a", "items": [1], "_id": 7}])
+    assert (rows[0].name, [row.name for row in rows], rows[0]["items"], rows[0]["_id"]) == ("a", ["a"], [1], 7)
+    assert json.loads(json.dumps(rows.data)) == rows.data == [{"name": "a", "items": [1], "_id": 7}]
+    order.customer["name"] = "Mary"
+    assert order.customer.name == "Mary"
+    with pytest.raises(AttributeError, match="no 'nam'; the data has name, at"):
+        _ = order.customer.nam
+    for probed in ("_id", "__array__", "_repr_html_"):
+        assert not hasattr(rows[0], probed)
+
+
 def test_a_printed_python_literal_is_data() -> None:
     rows = [{"id": 1, "name": None}]
     raw = {"content": [{"type": "text", "text": repr(rows)}]}

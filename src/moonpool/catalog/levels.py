@@ -1,9 +1,9 @@
 """How much of a catalog is shown before anybody asks: three levels, chosen by size.
 
 `NAMES`: servers and how many tools each has. `LINES`: one line on each server besides. `FULL`: every definition, which
-only pays while there are few: below about 20 tools or 3,000 tokens of definitions a search and a question cost as much
-as they save. Definitions are never part of what a client reads unasked (H-052); a face gives them with the answer to
-the first search.
+only pays while there are few. Definitions are never part of what a client reads unasked (H-052); a face gives them with
+the answer to the first search, where they cost at most about what asking for some and a turn cost
+(docs/decisions/0047-what-a-task-costs.md).
 
 INVARIANT: every level is bounded, in characters where text is unasked and in tokens where definitions are given; the
 same catalog gives the same text.
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 FEW_TOOLS: Final = 20
 FEW_TOKENS: Final = 3_000
+GIVEN_TOKENS: Final = 1_000
+"""Of all definitions together, as they are written: a task reads 230 to 450 tokens of those that it asks for."""
 _CHARS_MAX: Final = 12 * FEW_TOKENS  # more is not worth counting
 
 
@@ -86,4 +88,4 @@ def definitions_if_few(
     if not tools or not few:
         return ""
     text = "\n\n".join(map(define, tools))
-    return text if len(text) <= _CHARS_MAX and count(text) <= FEW_TOKENS else ""
+    return text if len(text) <= _CHARS_MAX and count(text) <= GIVEN_TOKENS else ""

@@ -5,6 +5,7 @@
     len(rows), rows[0], for row in rows, "x" in rows, rows.get("x"), rows == [...]      read the data
     rows.structuredContent, rows.content, rows.isError, rows.text      read the raw MCP result
     rows.unwrap()      the data itself
+    order.customer.name, order.lines[0].price, for row in rows: row.name      dots go on inside (`Members`)
 
 Data wins: a member that an object in the data has is the data's, as `result.content` and as `result["content"]`, also
 when it is called `ok`, `error` or `data`; other names are the call's. Always the call's are `unwrap()`, `raw`,
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from .errors import ToolCallError, error_from
 
@@ -30,6 +31,20 @@ _OF_THE_CALL = frozenset({"ok", "data", "error", "raw", "content", "structuredCo
 _ASKS = frozenset({"ok", "error", "isError"})  # whoever reads one of these knows about a failure
 _SHAPE = frozenset({"ok", "data", "raw"})
 _MISSING: Any = object()
+
+
+class Members(dict[str, Any]):
+    """An object inside a result: a dict whose members can be read with a dot, too.
+
+    Names of dict's own methods and underscored ones are read by subscript.
+    """
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self and not name.startswith("_"):
+            return _member(self, name)
+        raise AttributeError(f"this object of a tool result has no {name!r}; {_what_it_has(self)}")
 
 
 class Outcome:
@@ -86,7 +101,7 @@ class Outcome:
         if self._data is _MISSING:
             if (error := self.failure()) is not None:
                 raise error
-            self._data = self._read_data()
+            self._data = _with_members(self._read_data())
         return self._data
 
     @property
@@ -172,7 +187,7 @@ class ToolCallResult(Generic[T]):
             raise AttributeError(name)
         outcome = self._outcome
         if name in outcome.members:
-            return outcome.members[name]
+            return _member(outcome.members, name)
         if name in _OF_THE_CALL:
             return outcome.named(name)
         data = outcome.data
@@ -185,7 +200,8 @@ class ToolCallResult(Generic[T]):
         is_name = isinstance(key, str) and key in _OF_THE_CALL and (key != "error" or not outcome.ok)
         if is_name and key not in outcome.members:
             return outcome.named(key)
-        return _subscriptable(outcome.data)[key]
+        data = _subscriptable(outcome.data)
+        return _member(data, key) if isinstance(data, dict) else data[key]
 
     def __contains__(self, key: object) -> bool:
         outcome = self._outcome
@@ -239,6 +255,27 @@ class ToolCallResult(Generic[T]):
 def outcome_of(result: ToolCallResult[Any]) -> Outcome:
     """For code that must not take the data's members for the call's."""
     return result._outcome  # pyright: ignore[reportPrivateUsage]  the same module's
+
+
+def _member(of: Any, key: Any) -> Any:
+    """`of[key]`. An object in it is changed for its `Members` where it lies, so that what code writes there stays."""
+    value = of[key]
+    if _is_object(value):
+        of[key] = value = Members(value)
+    return _with_members(value)
+
+
+def _with_members(value: Any) -> Any:
+    """An object as `Members`, or the same list with its objects as such; no deeper, for data may be large."""
+    if _is_object(value):
+        return Members(value)
+    if cast("type[Any]", type(value)) is list and value and _is_object(value[0]):
+        value[:] = [Members(one) if _is_object(one) else one for one in value]
+    return value
+
+
+def _is_object(value: Any) -> bool:
+    return type(value) is dict
 
 
 def _what_it_has(data: Any) -> str:

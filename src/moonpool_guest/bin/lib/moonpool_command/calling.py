@@ -35,11 +35,9 @@ def call(words: list[str]) -> str:
     if not 1 <= len(rest) <= 2:
         raise UsageError("call takes SERVER.TOOL and at most one ARGUMENTS, which is JSON in quotes, @FILE or -")
     name, arguments = rest[0], _arguments(rest[1] if len(rest) == 2 else "{}")
-    server, tool = index.split(name)
-    result = _exchange(server, tool, arguments)
-    if _unknown(result) and (known := index.find(name)) is not None and known != (server, tool):
-        result = _exchange(*known, arguments)
-    outcome = outcome_of(result)
+    as_written = index.split(name)
+    # Looked up first: asked under another of its names, the host would record a call of an unknown tool.
+    outcome = outcome_of(_exchange(*(index.find(name) or as_written), arguments))
     if not outcome.ok:
         raise FailedError(_json(outcome.error))
     try:
@@ -99,11 +97,6 @@ def _receive(connection: _socket.socket, size: int) -> bytes:
             raise EOFError("the connection was closed")
         data += part
     return bytes(data)
-
-
-def _unknown(result: ToolCallResult[Any]) -> bool:
-    error = outcome_of(result).error
-    return error is not None and error.get("type") == "UnknownTool"
 
 
 def _json(value: object) -> str:

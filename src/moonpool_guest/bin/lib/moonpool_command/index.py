@@ -41,16 +41,23 @@ def split(name: str) -> tuple[str, str]:
 
 
 def find(name: str) -> tuple[str, str] | None:
-    """The server and tool that `name` means in any of their names, if it means any; either may have dots."""
+    """The server and tool that `name` means, if it means any: by their own names, else by those of the wrappers.
+
+    Either may have dots.
+    """
     try:
         listed = servers()
     except ImpossibleError:
         return None
+    meant: tuple[str, str] | None = None
     for server in listed:
         for called in (server["id"], server["module"]):
             if name.startswith(f"{called}."):
                 rest = name[len(called) + 1 :]
                 for tool in server["tools"]:
-                    if rest in (tool["name"], tool["python"], tool["node"]):
-                        return str(server["id"]), str(tool["name"])
-    return None
+                    found = str(server["id"]), str(tool["name"])
+                    if (called, rest) == found:
+                        return found
+                    if meant is None and rest in (tool["name"], tool["python"], tool["node"]):
+                        meant = found
+    return meant
