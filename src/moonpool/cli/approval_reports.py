@@ -28,7 +28,6 @@ from moonpool.core.errors import InputError
 from moonpool.core.lookalikes import shown_name
 from moonpool.core.policy import entry_decides, operators_remedy
 from moonpool.runtime.approvals import Answerer, standing_terms
-from moonpool.runtime.process_marks import is_gone
 from moonpool.settings import Settings
 from moonpool.store.outcomes import OutcomeStore
 from moonpool.store.paths import outcomes_dir

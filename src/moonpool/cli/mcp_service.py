@@ -12,7 +12,7 @@ from moonpool.bootstrap import assemble, sandbox_uid
 from moonpool.broker.approval import AutoApprover, DenyApprover
 from moonpool.broker.phrases import on_one_line
 from moonpool.cli.approvers import Approve, open_queue
-from moonpool.cli.config_choice import read_config
+from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.metrics_service import bound_listener, metrics_served
 from moonpool.environments.progress import stderr_progress
 from moonpool.environments.resolve import is_built

@@ -18,17 +18,13 @@ from moonpool.core.audit_records import ExecutionEndRecord, ExecutionStartRecord
 from moonpool.core.calls import ApprovalState
 from moonpool.core.envelope import Envelope
 from moonpool.core.json import digest_bytes, digest_json
-from moonpool.core.made_files import MadeFiles
 from moonpool.core.token_figures import TokenFigures
 from moonpool.runtime.failed_calls import FailedCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from moonpool.broker.context import CallContext
     from moonpool.core.envelope import ExecutionError
     from moonpool.core.json import JsonValue
-    from moonpool.core.made_files import Picture
     from moonpool.runtime.runs import CodeRequest
     from moonpool.runtime.surroundings import Surroundings
     from moonpool.runtime.ticket import Ticket
@@ -69,12 +65,9 @@ class RunRecords:
         *,
         error: ExecutionError | None,
         data: JsonValue = None,
-        note: str = "",
         extras: dict[str, JsonValue] | None = None,
         metrics: dict[str, JsonValue] | None = None,
         tokens: TokenFigures,
-        made: MadeFiles | None = None,
-        pictures: Sequence[Picture] = (),
     ) -> Envelope:
         """The envelope as of now."""
         context = self.context
@@ -88,9 +81,7 @@ class RunRecords:
         metrics = {**calls, **(metrics or {}), "tokens": tokens.to_json()}
         envelope = self._envelope(data=data, error=error, metrics=metrics, extras=extras)
         failed = self.failed_calls.to_json(self._blanked) if self.failed_calls.count else None
-        return replace(
-            envelope, note=note, failed_calls=failed, made=made or MadeFiles(), pictures=tuple(pictures)
-        )
+        return replace(envelope, failed_calls=failed)
 
     def _blanked(self, text: str) -> str:
         return self._runtime.redactor.text(text, Counter())

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, cast
 
 from moonpool.broker.phrases import printable, storable
@@ -379,10 +379,9 @@ class Run:
             return redactor.text(text, Tally())
 
         def envelope_with(plan: Plan | None) -> Envelope:
-            return self._records.envelope(
+            envelope = self._records.envelope(
                 data=data,
                 error=error,
-                note=note,
                 extras={
                     **({"plan": plan_json(plan, blanked)} if plan is not None else {}),
                     "stdout": keepers[Stream.STDOUT].text(),
@@ -398,9 +397,8 @@ class Run:
                     **plan_metrics(plan),
                 },
                 tokens=tokens,
-                made=made,
-                pictures=outcome.claims.pictures,
             )
+            return replace(envelope, note=note, made=made, pictures=tuple(outcome.claims.pictures))
 
         plan = self._planned(error)
         if plan is not None:
