@@ -229,6 +229,8 @@ OFFER = b"`moonpool environments build data` lets code of `moonpool mcp` import 
 def test_init_offers_the_environment_with_packages_and_asks_at_a_terminal(tmp_path: Path) -> None:
     client_files(tmp_path)
     with Terminal(tmp_path, "init", MOONPOOL_DATA_DIR=str(tmp_path)) as terminal:  # where nobody has built it
+        terminal.wait_for("Start them now?")
+        terminal.type("n\n")
         terminal.wait_for("Let code import numpy, pandas")
         terminal.type("n\n")
         ended = terminal.wait_ended()

@@ -155,7 +155,7 @@ def test_conditions_are_those_of_a_policy(text: str, condition: dict[str, str] |
 def test_init_shows_at_a_terminal_what_is_asked_about_and_writes_what_is_chosen(tmp_path: Path) -> None:
     servers = {name: entry(tmp_path) for name in ("careful", "reader", "all")}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
-    with Terminal(tmp_path, "init", "--to", "mine.json", columns=200) as terminal:
+    with Terminal(tmp_path, "init", "--no-data", "--to", "mine.json", columns=200) as terminal:
         at = terminal.wait_for("Start them now? y = yes, n = no: ")
         assert f"  reader: {servers['reader']['command']} " in terminal.screen
         terminal.type("y\n")
@@ -176,7 +176,7 @@ def test_init_shows_at_a_terminal_what_is_asked_about_and_writes_what_is_chosen(
     marker = tmp_path / "started"
     hostile = {"command": "touch", "args": [str(marker)]}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"theirs": hostile}}), encoding="utf-8")
-    with Terminal(tmp_path, "init", "--to", "no.json") as terminal:
+    with Terminal(tmp_path, "init", "--no-data", "--to", "no.json") as terminal:
         terminal.wait_for("Start them now? y = yes, n = no: ")
         terminal.type("\n")
         ended = terminal.wait_ended()

@@ -49,8 +49,8 @@ def test_execute_code_says_what_can_be_imported_and_how_each_language_calls_tool
     for text in told.values():
         assert "import servers.<server> as s; r = await s.<tool>(" in text
         assert "Node: import * as s from './servers/<server>/index.js'; " in text
-        assert "Bash: moonpool call <server>.<tool> '{...}'\n" in text
-        assert "variables stay for calls with the same `session`, any name" in text
+        assert "Bash: moonpool call <server>.<tool> '{...}' (prints JSON)\n" in text
+        assert "same `session` (any name) keeps variables and files" in text
 
 
 @pytest.mark.req("H-004", "H-047", "H-052")

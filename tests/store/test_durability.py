@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from moonpool.cli.client_configs import FoundServer
 from moonpool.cli.server_import import write_servers
 from moonpool.core.acceptance import Accepted
 from moonpool.core.library import LibrarySource
@@ -63,6 +64,11 @@ def test_the_content_is_synced_before_the_rename_and_the_folder_after_it(
     assert steps == [("name", str(target))]
 
 
+def add_servers(path: Path) -> None:
+    path.write_text("{}", encoding="utf-8")
+    write_servers(path, ({}, {}), [FoundServer("new", {"command": "x"}, "a client")])
+
+
 @pytest.mark.parametrize(
     ("decide", "file"),
     [
@@ -76,7 +82,7 @@ def test_the_content_is_synced_before_the_rename_and_the_folder_after_it(
         pytest.param(lambda at: SecretStore(at, {}).put("secret", "n", "v"), "key", id="the key of the secrets"),
         pytest.param(lambda at: SigningKeys(at).current(), "receipts.pem", id="the first signing key"),
         pytest.param(lambda at: SigningKeys(at).rotate(), "receipts.pem", id="the next signing key"),
-        pytest.param(lambda at: write_servers(at / "m.json", ({}, {}), []), "m.json", id="servers added"),
+        pytest.param(lambda at: add_servers(at / "m.json"), "m.json", id="servers added"),
     ],
 )
 def test_what_a_person_decided_is_on_the_disk(

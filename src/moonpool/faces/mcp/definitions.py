@@ -72,11 +72,11 @@ def _run_description(packages: Sequence[str], finding: str = "") -> str:
         f"Run Python 3 ({has}), Node or Bash in a sandbox without network. {finding}Tools are async functions:\n"
         "import servers.<server> as s; r = await s.<tool>(<parameter>=...)\n"
         "Node: import * as s from './servers/<server>/index.js'; await s.<camelCaseTool>({...})\n"
-        "Bash: moonpool call <server>.<tool> '{...}'\n"
+        "Bash: moonpool call <server>.<tool> '{...}' (prints JSON)\n"
         "A call returns {ok, data, error}; other keys and len() reach into data. "
         "`result`, or else the last expression, comes back as `data`; what you print, figures and /workspace files "
-        "come back too. Loop, filter and combine here, keep big data inside, return summaries. "
-        "Files and variables stay for calls with the same `session`, any name."
+        "come back too. Loop, filter and combine here, return summaries. "
+        "The same `session` (any name) keeps variables and files."
     )
 
 
