@@ -149,7 +149,7 @@ async def _bubblewrap(app: App, book: Book, stack: AsyncExitStack, sizes: Sizes)
 
 
 async def _prototype(sources: Path, world: World, book: Book, stack: AsyncExitStack, sizes: Sizes) -> list[Case]:
-    if not sources.is_dir():
+    if not await asyncio.to_thread(sources.is_dir):
         raise PeerMissingError("the prototype is not beside the project")
     place = world.folder / "prototype"
     await asyncio.to_thread(shutil.copytree, sources, place)

@@ -88,29 +88,28 @@ def cpu_meter() -> Generator[CpuMeter]:
     own = above / f"moonpool-bench-{os.getpid()}"
     try:
         own.mkdir()
-        (own / "cgroup.procs").write_text("0")
+        (own / "cgroup.procs").write_text("0", encoding="utf-8")
     except OSError as error:
         raise LookupError(f"{own} cannot be made ({error.strerror}); only root can count with cgroup v1") from None
     try:
-        yield CpuMeter(lambda: int((own / "cpuacct.usage").read_text()) * 1e-9)
+        yield CpuMeter(lambda: int((own / "cpuacct.usage").read_text(encoding="utf-8")) * 1e-9)
     finally:
-        (above / "cgroup.procs").write_text("0")
+        (above / "cgroup.procs").write_text("0", encoding="utf-8")
         with suppress(OSError):  # something that we started has not ended yet; an empty group costs nothing
             own.rmdir()
 
 
 def _v2_seconds(file: Path) -> float:
-    numbers = dict(line.split() for line in file.read_text().splitlines())
+    numbers = dict(line.split() for line in file.read_text(encoding="utf-8").splitlines())
     return int(numbers["usage_usec"]) * 1e-6
 
 
 def _kernel_seconds() -> float:
     """Of the kernel's threads that live now; what one of them did lasts as long as it does."""
     total = 0
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with suppress(OSError, IndexError, ValueError):
-                fields = Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()
-                if int(fields[1]) == _KERNEL_PARENT:
-                    total += int(Path("/proc", entry, "schedstat").read_text().split()[0])
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError, ValueError):
+            fields = (process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+            if int(fields[1]) == _KERNEL_PARENT:
+                total += int((process / "schedstat").read_text(encoding="utf-8").split()[0])
     return total * 1e-9

@@ -10,11 +10,12 @@ import asyncio
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 FOLDER = sys.argv[1]
 os.environ["SITE_PACKAGES"] = FOLDER  # the prototype binds it; nothing in it is imported
-sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), FOLDER]
+sys.path[:0] = [str(Path(__file__).resolve().parent), FOLDER]
 
 from agent_lines import serve  # noqa: E402
 from sup import Zygote  # noqa: E402
