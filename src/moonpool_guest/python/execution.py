@@ -130,7 +130,8 @@ class Interpreter:
         """Forget the loop and the lines of code, in a process that lives on."""
         if self._loop is not None:
             self._loop.close()
-            asyncio.set_event_loop(None)
+            # A new one, which makes its first loop by itself, as scripts expect.
+            asyncio.set_event_loop_policy(None)  # pyright: ignore[reportDeprecated]
         linecache.clearcache()
 
     def _finish(self) -> None:
