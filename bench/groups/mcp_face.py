@@ -38,28 +38,47 @@ _KEPT = ("PATH", "LANG", "XDG_DATA_HOME")
 
 async def measure(world: World, sizes: Sizes) -> Measured:
     async with AsyncExitStack() as stack:
-        ours = await _client(stack, sys.executable, *_our_arguments(world), env=_our_env(world), cwd=world.folder)
+        ours = await open_ours(world, stack)
         cases = [
             Case(name="mcp.fresh", take=_ours(ours, "result = 1+1", 2), per_round=sizes.fresh),
             Case(name="mcp.session", take=_ours(ours, "result = 1+1", 2, session="kept"), per_round=sizes.session),
-            Case(name="mcp.call", take=_ours(ours, _CALL, 5), per_round=sizes.fresh),
+            Case(name="mcp.call", take=our_calls(ours), per_round=sizes.fresh),
         ]
         skipped: dict[str, str] = {}
         try:
-            python = await world.peers.python("codemode")
+            theirs = await open_codemode(world, stack)
         except PeerMissingError as error:
             skipped = dict.fromkeys(("codemode.execute", "codemode.call"), str(error))
         else:
-            home = world.folder / "codemode-home"
-            home.mkdir(exist_ok=True)
-            env = {"HOME": str(home), **_kept()}
-            arguments = (str(_SERVER), sys.executable, str(ECHO))
-            theirs = await _client(stack, str(python), *arguments, env=env, cwd=world.folder)
             cases += [
                 Case(name="codemode.execute", take=_theirs(theirs, "return 1 + 1", 2), per_round=sizes.fresh),
-                Case(name="codemode.call", take=_theirs(theirs, _THEIR_CALL, 5), per_round=sizes.fresh),
+                Case(name="codemode.call", take=their_calls(theirs), per_round=sizes.fresh),
             ]
         return with_skipped(await take_turns("mcp", cases, rounds=sizes.rounds), skipped)
+
+
+async def open_ours(world: World, stack: AsyncExitStack) -> Client:
+    """A client of `moonpool mcp`, in front of the echo server."""
+    return await _client(stack, sys.executable, *_our_arguments(world), env=_our_env(world), cwd=world.folder)
+
+
+async def open_codemode(world: World, stack: AsyncExitStack) -> Client:
+    """A client of CodeMode in front of the same server. Raises PeerMissingError."""
+    python = await world.peers.python("codemode")
+    home = world.folder / "codemode-home"
+    home.mkdir(exist_ok=True)
+    env = {"HOME": str(home), **_kept()}
+    return await _client(stack, str(python), str(_SERVER), sys.executable, str(ECHO), env=env, cwd=world.folder)
+
+
+def our_calls(client: Client) -> Callable[[int], Any]:
+    """Fresh executions with one tool call each; returns ms."""
+    return _ours(client, _CALL, 5)
+
+
+def their_calls(client: Client) -> Callable[[int], Any]:
+    """The same with CodeMode."""
+    return _theirs(client, _THEIR_CALL, 5)
 
 
 def _our_arguments(world: World) -> tuple[str, ...]:

@@ -53,6 +53,11 @@ class GuestChannel:
         self._control_waiter: Waiter | None = None
         self._closed = False
 
+    def close(self) -> None:
+        """Give back the descriptors, in a process that lives on."""
+        self._socket.close()
+        os.close(self._event_fd)
+
     # --- sending
 
     def send(self, head: "dict[str, Any]", body: bytes = b"") -> None:

@@ -42,6 +42,7 @@ def main(control_fd: int, program_fd: int, preload: "list[str]", variables: "lis
     for name in ("client.mcp_client", *preload):
         importlib.import_module(name)
     kernel.warm_up(variables)
+    kernel.rehearse()
     Zygote(socket.socket(fileno=control_fd), program).serve()
 
 

@@ -17,7 +17,7 @@ _BRIEF = {
     "moonpool/sandboxes/process.py": {"write_etc", "find_launcher", "has_merged_usr", "filter_fd"},
     "moonpool/sandboxes/fitness.py": {"missing_on_host"},
     "moonpool/sandboxes/leftovers.py": {"walls_naming", "end_walls_naming", "_place", "_read"},  # once, at start
-    "moonpool/sandboxes/slots.py": {"__init__", "create", "remove"},
+    "moonpool/sandboxes/slots.py": {"__init__", "create", "_reuse", "_keep", "_unlink_soon"},
     "moonpool/sandboxes/identity.py": {"slice_for", "_lock"},  # two system calls on a tmpfs
     "moonpool/sandboxes/zygote.py": {"_start", "_greet", "_write_maps"},  # once per zygote
     "moonpool/sandboxes/zygote_process.py": {"close"},

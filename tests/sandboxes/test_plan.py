@@ -13,11 +13,11 @@ import pytest
 from inline_snapshot import snapshot
 
 from moonpool.sandboxes import identity
-from moonpool.sandboxes.base import ImageSpec, SandboxLimits, SandboxSpec, SandboxStartError
+from moonpool.sandboxes.base import ImageSpec, SandboxLimits, SandboxSpec, SandboxStartError, TreeRef
 from moonpool.sandboxes.identity import SLICE, UID_COUNT, UID_FIRST, Identities, Identity, SingleUids
 from moonpool.sandboxes.plan import WallParts, covers, execution_wall, guest_command, zygote_wall
 from moonpool.sandboxes.process import WallStarter
-from moonpool.sandboxes.slots import SlotFolder
+from moonpool.sandboxes.slots import _SPARES_MAX, SlotFolder
 from moonpool_guest import confine
 
 IMAGE = ImageSpec(
@@ -374,6 +374,53 @@ async def test_removing_a_slot_twice_or_one_that_never_was_is_fine(tmp_path: Pat
     slots.remove("s")
     slots.remove("s")
     assert list(slots.root.iterdir()) == []
+
+
+@pytest.mark.anyio
+async def test_a_slot_that_showed_one_tree_serves_the_next_that_wants_it_and_nobody_else(tmp_path: Path) -> None:
+    slots = SlotFolder(tmp_path / "scope" / "slots")
+    trees = {text: TreeRef(path=make_tree(tmp_path / text, text), digest=f"sha256:{text}") for text in "ab"}
+    await slots.open("one", trees["a"])
+    made = (slots.root / "one").stat().st_ino
+    slots.remove("one")
+    assert list(slots.root.iterdir()) == []  # no sandbox sees what waits
+
+    await slots.open("other", trees["b"])
+    await slots.open("none", None)
+    await slots.open("two", trees["a"])
+    assert ((slots.root / "two").stat().st_ino, slots.shows("two", "sha256:a")) == (made, True)
+    assert (slots.root / "other" / "current" / "servers" / "one" / "__init__.py").read_text() == "b"
+    assert list((slots.root / "none").iterdir()) == []
+
+
+@pytest.mark.anyio
+async def test_a_slot_that_showed_two_trees_or_none_is_used_no_more(tmp_path: Path) -> None:
+    slots = SlotFolder(tmp_path / "scope" / "slots")
+    tree = TreeRef(path=make_tree(tmp_path / "a", "a"), digest="sha256:a")
+    await slots.open("two", tree)
+    slots.publish("two", make_tree(tmp_path / "b", "b"), "sha256:b")
+    slots.publish("two", tree.path, tree.digest)
+    await slots.open("none", None)
+    for name in ("two", "none"):
+        slots.remove(name)
+    await slots.wait_all_removed()
+    assert all(list((tmp_path / "scope" / hidden).iterdir()) == [] for hidden in ("spare", "doomed"))
+
+
+@pytest.mark.anyio
+async def test_only_so_many_slots_wait_for_a_sandbox(tmp_path: Path) -> None:
+    slots = SlotFolder(tmp_path / "scope" / "slots")
+    trees = [
+        TreeRef(path=make_tree(tmp_path / f"{number}", "x"), digest=f"sha256:{number}")
+        for number in range(_SPARES_MAX + 2)
+    ]
+    for tree in trees:
+        await slots.open(tree.path.name, tree)
+    for tree in trees:
+        slots.remove(tree.path.name)
+    await slots.wait_all_removed()
+    waiting = {path.name for path in (tmp_path / "scope" / "spare").iterdir()}
+    assert waiting == {tree.path.name for tree in trees[2:]}
 
 
 # --- identities

@@ -107,8 +107,7 @@ class BubblewrapBackend:
         slot = secrets.token_hex(8)
         with step("folder"):
             slots = self._slots = self._slots or SlotFolder(self._folder / "slots")
-            slots.create(slot)
-        showing = slots.publish_soon(slot, spec.tree)
+            showing = slots.open(slot, spec.tree)
         group: LimitGroup | None = None
         try:
             with step("wrappers"):

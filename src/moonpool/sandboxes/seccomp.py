@@ -13,6 +13,7 @@ compared in their low 32 bits only, as the Linux kernel does (the class of CVE-2
 from __future__ import annotations
 
 import errno
+import itertools
 import platform
 import struct
 from typing import Final
@@ -20,6 +21,7 @@ from typing import Final
 _LOAD, _JUMP_EQ, _JUMP_GE, _JUMP_GT, _JUMP_SET, _RETURN, _AND = 0x20, 0x15, 0x35, 0x25, 0x45, 0x06, 0x54
 _KILL, _ALLOW, _ERRNO = 0x8000_0000, 0x7FFF_0000, 0x0005_0000
 _NR_AT, _ARCH_AT = 0, 4
+_CALLS_IN_A_ROW = 4
 _LAST_KNOWN_SYSCALL = 469  # file_setattr, Linux 6.17; later ones are ENOSYS until somebody has looked at them
 _X32_BIT = 0x4000_0000
 _NAMESPACE_FLAGS = 0x7E02_0000
@@ -203,15 +205,25 @@ def _assemble(machine: str | None, *, enosys: list[str], eperm: list[str], names
     if machine == "x86_64":
         program += [(_JUMP_GE, 0, 1, _X32_BIT), _fail(errno.ENOSYS)]
     program += [(_JUMP_GT, 0, 1, _LAST_KNOWN_SYSCALL), _fail(errno.ENOSYS)]
-    for names, code in ((enosys, errno.ENOSYS), (eperm, errno.EPERM), (_NEVER_EOPNOTSUPP, errno.EOPNOTSUPP)):
-        for name in names:
-            if name in numbers:
-                program += [(_JUMP_EQ, 0, 1, numbers[name]), _fail(code)]
-    for name, body in _argument_checks(namespaces=namespaces):
-        if name in numbers:
-            program += [(_JUMP_EQ, 0, len(body), numbers[name]), *body]
-    program.append((_RETURN, 0, 0, _ALLOW))
+    refused = ((eperm, errno.EPERM), (enosys, errno.ENOSYS), (_NEVER_EOPNOTSUPP, errno.EOPNOTSUPP))
+    bodies = dict(_argument_checks(namespaces=namespaces))
+    bodies |= {name: [_fail(code)] for names, code in refused for name in names}
+    program += _search(sorted((numbers[name], body) for name, body in bodies.items() if name in numbers))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+
+
+def _search(calls: list[tuple[int, list[_Instruction]]]) -> list[_Instruction]:
+    """Find the number among `calls`, in order, by halves; what is not among them is allowed.
+
+    The Linux kernel walks through a filter for every number when it is loaded, which is for every sandbox: 0.45 ms
+    where the numbers stood one after the other.
+    """
+    if len(calls) <= _CALLS_IN_A_ROW:
+        tests = [[(_JUMP_EQ, 0, len(body), number), *body] for number, body in calls]
+        return [*itertools.chain.from_iterable(tests), _allow()]
+    middle = len(calls) // 2
+    below, above = _search(calls[:middle]), _search(calls[middle:])
+    return [(_JUMP_GE, len(below), 0, calls[middle][0]), *below, *above]  # struct.pack refuses a jump beyond 255
 
 
 def _argument_checks(*, namespaces: bool) -> list[tuple[str, list[_Instruction]]]:

@@ -136,8 +136,7 @@ class Zygote:
         slot = secrets.token_hex(8)
         async with self._turns:
             with step("folder"):
-                self.slots.create(slot)
-            showing = self.slots.publish_soon(slot, spec.tree)  # while the zygote forks
+                showing = self.slots.open(slot, spec.tree)  # while the zygote forks
             group: LimitGroup | None = None
             try:
                 group = await self._groups.open(slot, spec.limits)

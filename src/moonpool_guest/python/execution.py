@@ -141,6 +141,14 @@ class Interpreter:
             asyncio.set_event_loop(self._loop)
         return self._loop
 
+    def end(self) -> None:
+        """Forget the loop and the lines of code, in a process that lives on."""
+        if self._loop is not None:
+            self._loop.close()
+            # A new one, which makes its first loop by itself, as scripts expect.
+            asyncio.set_event_loop_policy(None)  # pyright: ignore[reportDeprecated]
+        linecache.clearcache()
+
     def _finish(self) -> None:
         """End as a script ends: cancel what is pending, join non-daemon threads, run `atexit`."""
         import atexit

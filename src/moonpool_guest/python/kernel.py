@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -45,6 +46,8 @@ _RUNTIME_VARIABLES = {
     "MOONPOOL_BASH": "bash",
 }
 _runtimes: "dict[str, str]" = {}  # paths inside the sandbox, by language
+_REHEARSED = (b"result = 1", b"import asyncio\nawait asyncio.sleep(0)\nprint(end='')")
+_REHEARSALS = 10  # CPython adapts the bytecode of a function that was called eight times
 
 
 def warm_up(variables: "list[str]", *, alone: bool = False) -> None:
@@ -71,6 +74,28 @@ def warm_up(variables: "list[str]", *, alone: bool = False) -> None:
     sys.argv[:] = [""]
     faulthandler.enable(2)
     _restore_streams(fresh=True)  # on descriptors 0 to 2, which in every sandbox are its own
+
+
+def rehearse() -> None:
+    """Be a kernel for some small executions, and undo what is left of it but the memory that it wrote to.
+
+    Done once in the zygote: CPython adapts bytecode where it lies, and what is adapted here is not copied, page by
+    page, in every sandbox (an execution touched 960 pages without this, 800 with it).
+    """
+    kept = sys.modules["__main__"], sys.unraisablehook, signal.getsignal(signal.SIGINT)
+    ours, theirs = socket.socketpair()
+    orders = Channel(blob_bytes_max=BLOB_BYTES_MAX_TO_GUEST)
+    order = {"t": "execute", "run": "", "name": "<rehearsal>", "final": False, "result_bytes_max": 1024, "record": True}
+    for source in _REHEARSED * _REHEARSALS:
+        orders.send(json.dumps(order).encode(), source)
+    orders.send(json.dumps({"t": "close"}).encode())
+    with ours:
+        ours.sendall(orders.data_to_send())
+        kernel = Kernel(theirs.detach())
+        kernel.serve()
+    kernel.end()
+    sys.modules["__main__"], sys.unraisablehook, handler = kept
+    signal.signal(signal.SIGINT, handler)
 
 
 def main(fd: int) -> None:
@@ -130,6 +155,11 @@ class Kernel:
                     return
             except ChannelGoneError:
                 return
+
+    def end(self) -> None:
+        """Close what it has open, in a process that lives on."""
+        self._channel.close()
+        self._interpreter.end()
 
     def _execute(self, head: "dict[str, Any]", source: bytes) -> None:
         self._forget_old_wrappers(head.get("manifest"))
