@@ -66,7 +66,7 @@ def test_the_content_is_synced_before_the_rename_and_the_folder_after_it(
 
 def add_servers(path: Path) -> None:
     path.write_text("{}", encoding="utf-8")
-    write_servers(path, ({}, {}), [FoundServer("new", {"command": "x"}, "a client")])
+    write_servers(path, ({}, {}), [FoundServer(server_id="new", entry={"command": "x"}, source="a client")])
 
 
 @pytest.mark.parametrize(
