@@ -389,7 +389,7 @@ async def test_a_slot_that_showed_one_tree_serves_the_next_that_wants_it_and_nob
     await slots.open("none", None)
     await slots.open("two", trees["a"])
     assert ((slots.root / "two").stat().st_ino, slots.shows("two", "sha256:a")) == (made, True)
-    assert (slots.root / "other" / "current" / "servers" / "one" / "__init__.py").read_text() == "b"
+    assert (slots.root / "other" / "current" / "servers" / "one" / "__init__.py").read_text(encoding="utf-8") == "b"
     assert list((slots.root / "none").iterdir()) == []
 
 
