@@ -93,3 +93,21 @@ def test_the_wrappers_benchmark_runs_alone_on_any_folder_of_lists(tmp_path: Path
     assert (found["tools"], found["servers"]) == (3, 2)
     assert found["ms_min"] <= found["ms_p50"] <= found["ms_p95"]
     assert 0 < found["stub_tokens"] < found["json_tokens"]
+
+
+def test_the_cost_of_an_execution_is_counted_where_groups_can_be_made() -> None:
+    command = [sys.executable, "-m", "bench.cost", "--tiny", "--no-peers", "--json"]
+
+    ended = subprocess.run(
+        command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=300, check=False, env=_env()
+    )
+
+    if os.environ.get("MOONPOOL_REQUIRE_LIMITS") != "cgroup" and "only root can count" in ended.stderr:
+        pytest.skip(ended.stderr.strip())
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    found = json.loads(ended.stdout)
+    fresh = found["fresh"]
+    assert 0 < fresh["host_cpu_ms"] < fresh["cpu_ms"]
+    assert fresh["bwrap_cpu_ms"] > 0
+    assert set(fresh["rate_vs_bwrap"]) == set(map(str, TINY.concurrency))
+    assert all(found[kind]["cpu_ms"] > 0 for kind in ("session", "tool_call", "execute_code"))
