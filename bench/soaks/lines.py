@@ -23,6 +23,7 @@ _MEMBERS = {
     *("run_id", "trace_id", "tool_name", "tool_version", "input_digest", "output_digest", "sandbox_image"),
     *("duration_ms", "approval_state", "result"),
 }
+_WHERE_THERE_IS_SOMETHING = {"failed_calls", "files", "files_note", "more_files", "note"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,7 +95,7 @@ def line_problem(line: bytes, *, ok: bool) -> str | None:
         return f"its members are {sorted(found)}"
     result = found["result"]
     expected = {"ok", "data", "metrics"} if ok else {"ok", "error", "metrics"}
-    has = result.keys() - {"failed_calls", "note"}  # which are there when there is something to say
+    has = result.keys() - _WHERE_THERE_IS_SOMETHING
     return None if result["ok"] is ok and has == expected else f"its result has {sorted(result)}"
 
 

@@ -421,7 +421,7 @@ def test_a_definition_as_json_is_the_upstreams_own(client: RawClient) -> None:
 
 
 @pytest.mark.req("A-053", "B-004")
-@pytest.mark.parametrize("how", ["EOF", "SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("how", ["EOF", "SIGTERM", pytest.param("SIGINT", marks=pytest.mark.slow)])
 def test_the_end_leaves_no_process(config: Path, how: str) -> None:
     with ExitStack() as stack:
         client = stack.enter_context(RawClient(config))

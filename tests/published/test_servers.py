@@ -211,7 +211,7 @@ result = [call.data for call in (
     assert "image" in [block["type"] for block in image]
     assert annotated[0]["annotations"]["audience"] == ["user", "assistant"]
     assert [block["type"] for block in links].count("resource_link") == 2
-    assert "blob" in next(block for block in reference if block["type"] == "resource")["resource"]
+    assert "file" in next(block for block in reference if block["type"] == "resource")["resource"]  # the blob is there
     assert zipped[0]["type"] == "resource_link"
 
 
