@@ -111,8 +111,11 @@ def test_the_sdk_of_the_1_x_line_does_the_same(servers: Path) -> None:
 def test_the_inspector_lists_three_tools_and_runs_code(servers: Path) -> None:
     def inspect(*arguments: str) -> Any:
         command = [*inspector_command(), sys.executable, str(SERVE), str(servers), "deny", *arguments]
-        environ = {**node_environment(), "MOONPOOL_DATA_DIR": environment()["MOONPOOL_DATA_DIR"]}
-        return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=90, env=environ).stdout)
+        done = subprocess.run(
+            command, capture_output=True, check=False, timeout=90, env=environment(**node_environment())
+        )
+        assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-4000:])
+        return json.loads(done.stdout)
 
     listed = inspect("--method", "tools/list")
     called = inspect("--method", "tools/call", "--tool-name", "execute_code", "--tool-arg", f"code={ZONE}")
