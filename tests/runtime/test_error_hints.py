@@ -45,6 +45,14 @@ BASE = (
 OTHER = 'this was read as Python; JavaScript needs `language`: "node"'
 NODE_MODULES = "Node has its own modules here (node:fs, node:path…), and nothing can be installed"
 PROGRAMS = "programs are those of the host's /usr, and nothing can be installed"
+FENCE = "give the code alone, without the lines of ``` around it"
+NOTEBOOK = "lines that begin with ! or % are a notebook's; this is plain Python, and nothing can be installed"
+RESULT = "to hand a value over, set `result` or end with an expression"
+NO_FILE = (
+    "files of the machine outside are not in a sandbox: the code's own are in /workspace, others come by tools, or "
+    "the operator puts them there (`--put`)"
+)
+PROMISE = "a call is a Promise until it is awaited: write `await` before it"
 PACKAGES = "numpy, pandas, matplotlib, pydantic, IPython"
 
 
@@ -87,6 +95,10 @@ def hint(
         ("AttributeError", "server package 'servers.git' has no tool 'current_time'; it has x", {}, PYTHON),
         ("SyntaxError", "invalid syntax (line 1)", {"code": "const x = 1"}, OTHER),
         ("SyntaxError", "invalid syntax (line 1)", {"code": "x = ("}, ""),
+        ("SyntaxError", "invalid syntax (line 1)", {"code": "```python\nresult = 1\n```"}, FENCE),
+        ("SyntaxError", "invalid syntax (line 1)", {"code": "!pip install pandas"}, NOTEBOOK),
+        ("SyntaxError", "'return' outside function (line 1)", {"code": "return 5"}, RESULT),
+        ("FileNotFoundError", "[Errno 2] No such file or directory: 'sales.csv'", {}, NO_FILE),
         ("ValueError", "anything else", {"code": "import servers.time"}, ""),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
@@ -107,6 +119,10 @@ def test_a_mistake_in_python_is_answered_with_what_to_do(
         ("node", "Error", "Cannot find module 'axios'", {}, NODE_MODULES),
         ("node", "TypeError", "t.get_current_time is not a function", {}, NODE),
         ("node", "TypeError", "rows.map is not a function", {}, ""),
+        ("node", "TypeError", "rows.map is not a function", {"code": "const rows = time.list({})"}, PROMISE),
+        ("node", "TypeError", "rows.map is not a function", {"code": "const rows = await time.list({})"}, ""),
+        ("node", "Error", "ENOENT: no such file or directory, open 'x.csv'", {}, NO_FILE),
+        ("bash", "ExitStatus", "status 1", {"stderr": "cat: x.csv: No such file or directory"}, NO_FILE),
         ("bash", "ExitStatus", "status 127", {"stderr": "line 1: servers.time.now: command not found"}, BASH),
         ("bash", "ExitStatus", "status 127", {"stderr": "line 1: get_current_time: command not found"}, BASH),
         ("bash", "ExitStatus", "status 127", {"code": "import servers.time", "stderr": "import: not found"}, BASH),

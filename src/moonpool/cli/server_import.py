@@ -63,7 +63,8 @@ def import_servers(
         return Imported(exit_code=1)
     new = [server for server in chosen if existing is None or server.server_id not in existing[1]]
     if not new:
-        typer.echo("no server to import was found" + (f"; {target} is unchanged" if existing else ""))
+        where = "" if existing else f"; name a client's file with --from FILE, or write {target} by hand"
+        typer.echo("no server to import was found" + (f"; {target} is unchanged" if existing else where))
         return Imported(exit_code=0 if existing else 1)
     names = tuple(server.server_id for server in new)
     check(names)

@@ -33,6 +33,8 @@ _SERVERS_MAX: Final = 10
 _SCHEMA_CHARS_MAX: Final = 64 * 1024
 
 _COROUTINE: Final = re.compile(r"'coroutine'|\btype coroutine\b")
+_NO_PROMISE: Final = re.compile(r"is not iterable|is not a function|Cannot read properties of undefined|\bPromise\b")
+_NODE_CALL: Final = re.compile(r"(?:=|\bof)\s*[A-Za-z_$][\w$]*\.[A-Za-z_$][\w$]*\(\s*(?:\{|\))")
 _NETWORK: Final = re.compile(
     r"Address family not supported|\[Errno (?:97|101)\]|[Nn]ame resolution|Name or service not known"
     r"|No address associated with hostname|Network is unreachable|EAFNOSUPPORT|EAI_AGAIN|ENOTFOUND|ENETUNREACH"
@@ -51,6 +53,9 @@ _NO_TOOL: Final = re.compile(r"^server package '[\w.]+' has no tool '(\w+)'")
 _NO_FUNCTION: Final = re.compile(r"\b[\w$]+\.([\w$]+) is not a function")
 _PYTHON_CALLS: Final = re.compile(r"^\s*(?:import|from)\s+(?:servers|mcptools)\b|\bservers\.\w+\.\w+\(", re.MULTILINE)
 _SERVER_IN_CODE: Final = re.compile(r"\b(?:servers|mcptools)[./](\w+)(?:[./](\w+))?")
+_NO_FILE: Final = re.compile(r"No such file or directory|\bENOENT\b")
+_FENCE: Final = re.compile(r"^\s*```", re.MULTILINE)
+_NOTEBOOK: Final = re.compile(r"^\s*[!%]", re.MULTILINE)
 _JAVASCRIPT: Final = re.compile(r"^\s*(?:const|let|var)\s+[\w{\[]|^\s*import\b[^\n]*\bfrom\s+[\"']", re.MULTILINE)
 
 _NETWORK_CLIENTS: Final = frozenset({"requests", "httpx", "aiohttp", "urllib3", "websockets"})
@@ -90,6 +95,9 @@ def with_hint(error: ExecutionError, scene: Scene) -> ExecutionError:
 
 
 def _not_awaited(error: ExecutionError, scene: Scene) -> str:
+    if scene.language == "node" and error.type == "TypeError" and _found(_NO_PROMISE, error):
+        unawaited = _NODE_CALL.search(scene.code[:_CODE_CHARS_MAX])
+        return "a call is a Promise until it is awaited: write `await` before it" if unawaited else ""
     if scene.language != PYTHON or error.type not in {"AttributeError", "TypeError"}:
         return ""
     return "a call is a coroutine until it is awaited: write `await` before it" if _found(_COROUTINE, error) else ""
@@ -163,13 +171,38 @@ def _other_syntax(error: ExecutionError, scene: Scene) -> str:
     return _how_to_call(scene) if failed and _PYTHON_CALLS.search(code) else ""
 
 
+def _not_code(error: ExecutionError, scene: Scene) -> str:
+    """What stands around code in a chat or a notebook, and what only a function may do."""
+    if error.type != "SyntaxError" or scene.language == "bash":
+        return ""
+    code = scene.code[:_CODE_CHARS_MAX]
+    if _FENCE.search(code):
+        return "give the code alone, without the lines of ``` around it"
+    if scene.language == PYTHON and _NOTEBOOK.search(code):
+        return "lines that begin with ! or % are a notebook's; this is plain Python, and nothing can be installed"
+    if "outside function" in error.message or "Illegal return" in error.message:
+        return "to hand a value over, set `result` or end with an expression"
+    return ""
+
+
+def _no_file(error: ExecutionError, scene: Scene) -> str:
+    if _NO_FILE.search(_said(error, scene)) is None:
+        return ""
+    return (
+        "files of the machine outside are not in a sandbox: the code's own are in /workspace, others come by tools, or "
+        "the operator puts them there (`--put`)"
+    )
+
+
 _ROWS: Final[Sequence[Callable[[ExecutionError, Scene], str]]] = (
     _not_awaited,
     _no_network,
     _no_module,
+    _not_code,
     _other_syntax,
     _undefined,
     _no_such_function,
+    _no_file,
 )
 
 
