@@ -4,7 +4,7 @@ Languages say "name 'servers' is not defined" or "No module named 'pandas'", whi
 The sentence names what this environment has, and shows a call of a real tool in the syntax of the code's language.
 
 SECURITY: an error's words are the code's or a library's. They only choose a sentence, and are read up to
-`_READ_CHARS_MAX`. Names and schemas are servers' own texts: examples quote and bound them (`wrappers.examples`).
+`_READ_CHARS_MAX`; no pattern may take longer than linear in them, because an event loop waits. Names and schemas are servers' own texts: examples quote and bound them (`wrappers.examples`).
 """
 
 from __future__ import annotations
@@ -45,13 +45,15 @@ _INSTALLER: Final = re.compile(
     r"|No such file or directory: '(?:pip3?|uv|npm)'",
     re.MULTILINE | re.IGNORECASE,
 )
-_NOT_DEFINED: Final = re.compile(r"(?:name '(\w+)'|\b([\w$]+)) is not defined")
+_NOT_DEFINED: Final = re.compile(r"(?:name '(\w+)'|\b([\w$]{1,200})) is not defined")
 _NO_COMMAND: Final = re.compile(r"([\w.$-]{1,200}): (?:command )?not found")
 _NO_TOOL: Final = re.compile(r"^server package '[\w.]+' has no tool '(\w+)'")
-_NO_FUNCTION: Final = re.compile(r"\b[\w$]+\.([\w$]+) is not a function")
-_PYTHON_CALLS: Final = re.compile(r"^\s*(?:import|from)\s+(?:servers|mcptools)\b|\bservers\.\w+\.\w+\(", re.MULTILINE)
+_NO_FUNCTION: Final = re.compile(r"\b[\w$]{1,200}\.([\w$]{1,200}) is not a function")
+_PYTHON_CALLS: Final = re.compile(
+    r"^[ \t]*(?:import|from)\s+(?:servers|mcptools)\b|\bservers\.\w+\.\w+\(", re.MULTILINE
+)
 _SERVER_IN_CODE: Final = re.compile(r"\b(?:servers|mcptools)[./](\w+)(?:[./](\w+))?")
-_JAVASCRIPT: Final = re.compile(r"^\s*(?:const|let|var)\s+[\w{\[]|^\s*import\b[^\n]*\bfrom\s+[\"']", re.MULTILINE)
+_JAVASCRIPT: Final = re.compile(r"^[ \t]*(?:const|let|var)\s+[\w{\[]|^[ \t]*import\b[^\n]*\bfrom\s+[\"']", re.MULTILINE)
 
 _NETWORK_CLIENTS: Final = frozenset({"requests", "httpx", "aiohttp", "urllib3", "websockets"})
 _OUR_TOOLS: Final = frozenset({"search_tools", "get_tool_definition", "execute_code"})
