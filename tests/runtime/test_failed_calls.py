@@ -151,7 +151,8 @@ def test_what_is_told_is_redacted_cut_and_one_sentence() -> None:
 
 @pytest.mark.req("H-041")
 async def test_a_call_that_was_not_answered_when_the_code_ended_is_told(app: App) -> None:
-    code = "import asyncio, servers.echo as e\nt = asyncio.create_task(e.sleep(seconds=60))\nawait asyncio.sleep(0)\n'done'"
+    code = "import asyncio, servers.echo as e\nt = asyncio.create_task(e.sleep(seconds=60))\n"
+    code += "await asyncio.sleep(0)\n'done'"
     envelope = await execute(app, code)
     failed: Any = envelope.failed_calls
     assert (envelope.data, failed["count"], told(failed)) == ("done", 1, [("echo.sleep", "ExecutionEnded")])

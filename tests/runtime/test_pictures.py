@@ -266,7 +266,7 @@ async def test_a_picture_that_cannot_be_shown_is_a_file_and_said_so() -> None:
 
 
 async def test_a_result_of_many_pictures_looks_for_each_name_once() -> None:
-    block = '{"type": "image", "mimeType": "image/png", "data": base64.b64encode(%r).decode()}' % png()
+    block = f'{{"type": "image", "mimeType": "image/png", "data": base64.b64encode({png()!r}).decode()}}'
     code = f"""
 import base64, builtins
 opened, real = [], builtins.open

@@ -4,7 +4,8 @@ Languages say "name 'servers' is not defined" or "No module named 'pandas'", whi
 The sentence names what this environment has, and shows a call of a real tool in the syntax of the code's language.
 
 SECURITY: an error's words are the code's or a library's. They only choose a sentence, and are read up to
-`_READ_CHARS_MAX`; no pattern may take longer than linear in them, because an event loop waits. Names and schemas are servers' own texts: examples quote and bound them (`wrappers.examples`).
+`_READ_CHARS_MAX`, the code up to `_CODE_CHARS_MAX`: no pattern may take quadratic time, because an event loop waits.
+Names and schemas are servers' own texts: examples quote and bound them (`wrappers.examples`).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Counted on the host, where each call is answered, so that code cannot leave one out: it stands there also where code
 never looked at the result, caught the error, or ended before the answer. That changes neither `ok` nor the exit code.
 
-SECURITY: names of tools are the code's, messages hold what servers said: `to_json` cuts and redacts both. Of a call that
-the guest says it refused itself all words are the sandbox's; such calls take no place from those that the host knows.
+SECURITY: names of tools are the code's, messages hold what servers said: `to_json` cuts and redacts both. Of a call
+that the guest says it refused itself all words are the sandbox's; it takes no place from one that the host knows.
 """
 
 from __future__ import annotations

@@ -225,7 +225,7 @@ class _Reader:
                 self._read.remarks.append(Remark(node.lineno, meaning.path, awaits=True))
 
     def _use(self, name: str, scope: Scope) -> bool | None:
-        """Whether each place that reads the variable that `scope` knows as `name` looks into it; None: none reads it."""
+        """Whether all places that read the variable that `scope` knows as `name` look into it; None: there is none."""
         if self._loads is None:
             self._loads = {}
             for node, where in self._found.names:

@@ -32,8 +32,8 @@ _STARTS: Final = ("iVBORw0KGg", "/9j/", "R0lGOD", "UklGR")
 
 _SIGN: Final = r"[A-Za-z0-9+/\\]"  # of base64, or of a line's end that is escaped
 _REST: Final = rf"{_SIGN}*(?:[\r\n]+{_SIGN}{{60,}})*(?:[\r\n]+{_SIGN}*(?:=|SuQmCC|/Z))?={{0,2}}"
-"""To the end of the line, and further lines as long as encoders make them. A shorter one belongs to it only if it ends as
-base64 of a PNG or JPEG does: what code prints next is no part of the picture."""
+"""To the end of the line, and further lines as long as encoders make them. A shorter one belongs to it only if it ends
+as base64 of a PNG or JPEG does: what code prints next is no part of the picture."""
 
 _CUT: Final = rf"[\r\n]*\[\.\.\. of [^\n\[]*\.\.\.\]\n(?={_SIGN}{{60,}}|{_SIGN}*[\r\n]+{_SIGN}{{60,}})"
 """Where `runtime.output` left out the middle."""
