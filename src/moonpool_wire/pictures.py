@@ -33,7 +33,7 @@ def read_facts(data: bytes) -> Facts | None:
     if data.startswith(_JPEG):
         return _jpeg(data)
     if data[:6] in (b"GIF87a", b"GIF89a") and len(data) > 13:
-        return _facts("image/gif", *struct.unpack_from("<HH", data, 6))
+        return _facts("image/gif", *struct.unpack_from("<HH", data, 6)) if data.rstrip(b"\0").endswith(b";") else None
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP" and len(data) >= _WEBP_HEAD_BYTES:
         return _webp(data)
     return None

@@ -174,3 +174,22 @@ def test_no_picture_stands_in_a_text_as_base64_and_other_texts_stay(made: Envelo
     assert ("a picture as base64" in answer.text) is not left
     assert len(answer.text) < 2 * len(DNA)
     assert answer.structured == json.loads(answer.text)
+
+
+def test_what_is_printed_after_a_picture_as_base64_stays() -> None:
+    ends = set[str]()
+    for more in (0, 1, 2, 900, 901, 902):
+        shown = (base64.b64encode if more < 3 else base64.encodebytes)(png(more=more)).decode().rstrip("\n")
+        ends.add(shown[-2:])
+        told = json.loads(execution_answer(envelope(1, stdout=f"{shown}\n42\ntotal\ndone\n")).text)["stdout"]
+        assert told.startswith("[a picture as base64, ")
+        assert told.endswith("]\n42\ntotal\ndone\n")
+    assert ends == {"==", "I=", "CC"}
+
+
+def test_no_text_of_code_holds_up_the_host_while_it_is_read() -> None:
+    """Quadratic time would be minutes; the net of this run ends it."""
+    execution_answer(envelope(("/9j/" + "A" * 64 + "[... of ") * 55_000))
+    failed = ExecutionError(type="E", message="\nE: " * 1999 + "\nEZ")
+    for _ in range(25):
+        execution_answer(envelope(error=failed, stderr="E: \n" * 16_000 + "x"))

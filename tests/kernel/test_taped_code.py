@@ -224,7 +224,8 @@ async def test_random_numbers_of_a_session_go_on(kernel: Probe, again: Probe) ->
 async def test_numpy_and_pandas_read_from_the_tape(backend: ZygoteBackend) -> None:
     image = await image_of("data")
     code = """
-import datetime, numpy, pandas
+import datetime, numpy, pandas, random
+assert random.random() != numpy.random.random()
 result = [
     numpy.random.default_rng().integers(1 << 40), numpy.random.random(), str(pandas.Timestamp.now()),
     str(pandas.Timestamp.today()), str(pandas.Timestamp(datetime.datetime.now())),

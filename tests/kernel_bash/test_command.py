@@ -304,6 +304,17 @@ async def test_a_tool_is_called_by_any_of_its_names_and_once(shown: BashProbe, n
     assert len(asked) == 1
 
 
+async def test_no_server_takes_the_calls_of_one_whose_name_begins_like_its_own(bash: BashProbe) -> None:
+    code = """python3 -c '
+import sys; sys.path.insert(0, "/moonpool/moonpool_guest/bin/lib")
+from moonpool_command import index
+tool = dict(python="", node="")
+index.servers = lambda: [dict(id="a", module="a", tools=[{"name": "b.c", **tool}]),
+                         dict(id="a.b", module="a_b", tools=[{"name": "c", **tool}])]
+print(index.find("a.b.c"))'"""
+    assert (await bash.run(code)).stdout == "('a.b', 'c')\n"
+
+
 async def test_an_unknown_name_gets_the_nearest(shown: BashProbe) -> None:
     run = await shown.run("moonpool tools my.sheets.get-row; echo $?; moonpool call my.sheets.nosuch; echo $?")
     assert run.stdout == "2\n1\n"

@@ -180,3 +180,10 @@ async def test_what_a_model_reads_of_a_mistake_is_short_and_says_everything_once
         assert isinstance(error, dict)
         assert str(error["message"]).endswith(f"tools are called so: {examples[language]}")
         assert "is not defined" not in str(read["stderr"])
+
+
+def test_no_code_holds_up_the_host_while_it_looks_for_a_hint() -> None:
+    """Quadratic time would be minutes; the net of this run ends it."""
+    for _ in range(100):
+        assert hint("SyntaxError", "x", code="\n" * 20_000 + "(") == ""
+        assert hint("SyntaxError", "x", language="node", code="\n" * 20_000 + "(") == ""

@@ -147,3 +147,22 @@ def test_what_is_told_is_redacted_cut_and_one_sentence() -> None:
     long = FailedCalls()
     long.note("s.t", CallError(type=CallErrorType.TOOL_ERROR, message="ü\u202e" * 3000))
     assert len(json.dumps(long.to_json(lambda text: text))) < 1500
+
+
+@pytest.mark.req("H-041")
+async def test_a_call_that_was_not_answered_when_the_code_ended_is_told(app: App) -> None:
+    code = "import asyncio, servers.echo as e\nt = asyncio.create_task(e.sleep(seconds=60))\n"
+    code += "await asyncio.sleep(0)\n'done'"
+    envelope = await execute(app, code)
+    failed: Any = envelope.failed_calls
+    assert (envelope.data, failed["count"], told(failed)) == ("done", 1, [("echo.sleep", "ExecutionEnded")])
+    assert "before this call was answered" in failed["first"][0]["message"]
+
+
+async def test_what_the_sandbox_says_of_its_calls_takes_no_place_from_what_the_host_knows(app: App) -> None:
+    code = "import servers.echo as e\nfrom moonpool_guest import toolcalls\n"
+    code += (
+        "for _ in range(5): toolcalls.tell_refused('echo', 'echo', 'all is well')\nawait e.text(text='x')\nresult = 1"
+    )
+    failed: Any = (await execute(app, code)).failed_calls
+    assert (failed["count"], told(failed)[0]) == (6, ("echo.text", "PolicyDenied"))

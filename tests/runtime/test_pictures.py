@@ -265,6 +265,21 @@ async def test_a_picture_that_cannot_be_shown_is_a_file_and_said_so() -> None:
     assert len(envelope.made.files) == 7
 
 
+async def test_a_result_of_many_pictures_looks_for_each_name_once() -> None:
+    block = f'{{"type": "image", "mimeType": "image/png", "data": base64.b64encode({png()!r}).decode()}}'
+    code = f"""
+import base64, builtins
+opened, real = [], builtins.open
+builtins.open = lambda *given, **options: opened.append(given) or real(*given, **options)
+display([{block} for _ in range(30)])
+result = len(opened)
+"""
+    async with open_app() as app:
+        with anyio.fail_after(60):
+            envelope = await run(app, code)
+    assert (envelope.data, len(envelope.made.files)) == (30, 30)
+
+
 @pytest.mark.req("H-021")
 def test_files_are_only_counted_where_the_line_would_be_too_long() -> None:
     files = tuple(MadeFile(name=f"{number}{'x' * 190}", size=1, path="/" + "x" * 300) for number in range(50))

@@ -80,6 +80,7 @@ async def test_how_calls_get_on_is_an_event_redacted_and_the_newest_only(monkeyp
     entry = {**fixture_server("curious.py", "legacy"), "env": {"TOKEN": "${TOKEN_OF_SRV}"}}
     text = f"""
 import servers.srv as srv
+await srv.say({{"method": "notifications/progress", "params": {{"progress": 10 ** 400}}, "token": True}})
 told = {{"progress": 3, "message": "with {SECRET}\\nin it"}}
 await srv.say({{"method": "notifications/progress", "params": told, "token": True, "times": 900}})
 await srv.say({{"method": "notifications/progress", "params": {{"progress": 4}}, "token": True}})

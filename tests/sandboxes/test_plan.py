@@ -408,6 +408,22 @@ async def test_a_slot_that_showed_two_trees_or_none_is_used_no_more(tmp_path: Pa
 
 
 @pytest.mark.anyio
+async def test_a_slot_with_a_part_of_another_tree_is_used_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots = SlotFolder(tmp_path / "scope" / "slots")
+    trees = {text: TreeRef(path=make_tree(tmp_path / text, text), digest=f"sha256:{text}") for text in "ab"}
+    with monkeypatch.context() as patch:
+        patch.delattr(os, "link")
+        with pytest.raises(AttributeError):
+            await slots.open("one", trees["b"])
+    slots.publish("one", trees["a"].path, trees["a"].digest)
+    slots.remove("one")
+    await slots.open("two", trees["a"])
+    assert sorted(path.name for path in (slots.root / "two").iterdir()) == ["current", "tree-a"]
+
+
+@pytest.mark.anyio
 async def test_only_so_many_slots_wait_for_a_sandbox(tmp_path: Path) -> None:
     slots = SlotFolder(tmp_path / "scope" / "slots")
     trees = [

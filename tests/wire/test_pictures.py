@@ -57,6 +57,7 @@ EXTENDED = webp(b"VP8X", b"\0\0\0\0" + b"\x0f\0\0" + b"\x07\0\0" + b"\0" * 8)
         (b"\xff\xd8\xff" + b"\xff\x00" * 100_000, None),
         (b"\xff\xd8" + b"\xff\xe0\x00\x02" * 100_000 + jpeg()[8:], None),
         (GIF[:13], None),
+        (GIF[:-1] + b"broken off", None),
         (EXTENDED[:-1], None),
         (webp(b"ABCD", b"\0" * 20), None),
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", None),

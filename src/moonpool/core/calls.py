@@ -30,7 +30,7 @@ class CallErrorType(StrEnum):
     TRANSIENT_NETWORK = "TransientNetwork"  # the upstream died, refused or closed; it is restarted
     UPSTREAM_ERROR = "UpstreamError"  # the upstream answered with a protocol error or with garbage
     OUTPUT_TOO_LARGE = "OutputTooLarge"
-    EXECUTION_ENDED = "ExecutionEnded"  # the call came after its execution was over
+    EXECUTION_ENDED = "ExecutionEnded"  # the call came after its execution was over, or had no answer by then
     REPLAY_DIVERGED = "ReplayDiverged"  # in a replay only: the record has no such call
     INTERNAL = "Internal"
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.messages import CallRefused, ToolCall
 
 _PARSE_ON_LOOP_BYTES_MAX = 256 * 1024
+_UNANSWERED = "the code ended before this call was answered, so what it did is not known; await it"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -69,7 +70,7 @@ class CallsOfExecution:
 
     def __init__(self, sandbox: Sandbox, run_id: str, road: ToolCalls) -> None:
         self._sandbox, self._run_id, self._road = sandbox, run_id, road
-        self._calls: dict[int, asyncio.Task[None]] = {}
+        self._calls: dict[int, tuple[asyncio.Task[None], str]] = {}  # and the tool
         self._bytes = 0  # arguments of the calls in flight
         self._ids = RecentIds()
         self._too_large: dict[int, str] = {}  # tools whose replies a sandbox does not take
@@ -78,13 +79,16 @@ class CallsOfExecution:
         self.failed = FailedCalls()
 
     async def settle(self) -> None:
-        """Cancel what is under way, and wait for it."""
+        """Cancel what is under way, and wait for it. What was not answered by now has failed."""
         self.open = False
-        tasks = list(self._calls.values())
-        for task in tasks:
+        calls = list(self._calls.values())
+        for task, _ in calls:
             task.cancel()
-        if tasks:
-            await finish(_ended(tasks))
+        if calls:
+            await finish(_ended([task for task, _ in calls]))
+        for task, tool in calls:
+            if task.cancelled():
+                self.failed.note(tool, CallError(type=CallErrorType.EXECUTION_ENDED, message=_UNANSWERED))
 
     def answer_too_large(self, call_id: int) -> None:
         """The guest could not take the reply."""
@@ -95,7 +99,9 @@ class CallsOfExecution:
 
     def note_refused(self, message: CallRefused) -> None:
         """The guest refused a call itself."""
-        self._note(_name(message), CallError(type=CallErrorType.VALIDATION_ERROR, message=message.message))
+        if self.open:
+            error = CallError(type=CallErrorType.VALIDATION_ERROR, message=message.message)
+            self.failed.note(_name(message), error, claimed=True)
 
     def start(self, message: ToolCall, body: bytes) -> None:
         """Take up a call that came over the channel."""
@@ -107,7 +113,7 @@ class CallsOfExecution:
             self._refuse(message.id, error)
             return
         task = asyncio.create_task(self._call(message, body))
-        self._calls[message.id] = task
+        self._calls[message.id] = task, _name(message)
         self._bytes += len(body)
         task.add_done_callback(lambda _: self._end(message.id, len(body)))
 
@@ -138,8 +144,8 @@ class CallsOfExecution:
             error = CallError(type=CallErrorType.INTERNAL, message=internal_error(failure).message)
             outcome = ToolCallOutcome(error=error)
             reply = _encode(reply_of(outcome))
-        if outcome.error is not None:
-            self._note(_name(message), outcome.error)
+        if outcome.error is not None:  # also when the code has ended meanwhile: it was called before
+            self.failed.note(_name(message), outcome.error)
         elif len(reply) > BLOB_BYTES_MAX_TO_GUEST:
             self._too_large[message.id] = _name(message)
         self._reply(message.id, reply)

@@ -4,7 +4,8 @@ Languages say "name 'servers' is not defined" or "No module named 'pandas'", whi
 The sentence names what this environment has, and shows a call of a real tool in the syntax of the code's language.
 
 SECURITY: an error's words are the code's or a library's. They only choose a sentence, and are read up to
-`_READ_CHARS_MAX`. Names and schemas are servers' own texts: examples quote and bound them (`wrappers.examples`).
+`_READ_CHARS_MAX`, the code up to `_CODE_CHARS_MAX`: no pattern may take quadratic time, because an event loop waits.
+Names and schemas are servers' own texts: examples quote and bound them (`wrappers.examples`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _SCHEMA_CHARS_MAX: Final = 64 * 1024
 
 _COROUTINE: Final = re.compile(r"'coroutine'|\btype coroutine\b")
 _NO_PROMISE: Final = re.compile(r"is not iterable|is not a function|Cannot read properties of undefined|\bPromise\b")
-_NODE_CALL: Final = re.compile(r"(?:=|\bof)\s*[A-Za-z_$][\w$]*\.[A-Za-z_$][\w$]*\(\s*(?:\{|\))")
+_NODE_CALL: Final = re.compile(r"(?:=|\bof)[ \t]{0,9}[A-Za-z_$][\w$]{0,99}\.[A-Za-z_$][\w$]{0,199}\([ \t]{0,9}[{)]")
 _NETWORK: Final = re.compile(
     r"Address family not supported|\[Errno (?:97|101)\]|[Nn]ame resolution|Name or service not known"
     r"|No address associated with hostname|Network is unreachable|EAFNOSUPPORT|EAI_AGAIN|ENOTFOUND|ENETUNREACH"
@@ -47,16 +48,18 @@ _INSTALLER: Final = re.compile(
     r"|No such file or directory: '(?:pip3?|uv|npm)'",
     re.MULTILINE | re.IGNORECASE,
 )
-_NOT_DEFINED: Final = re.compile(r"(?:name '(\w+)'|\b([\w$]+)) is not defined")
+_NOT_DEFINED: Final = re.compile(r"(?:name '(\w+)'|\b([\w$]{1,200})) is not defined")
 _NO_COMMAND: Final = re.compile(r"([\w.$-]{1,200}): (?:command )?not found")
 _NO_TOOL: Final = re.compile(r"^server package '[\w.]+' has no tool '(\w+)'")
-_NO_FUNCTION: Final = re.compile(r"\b[\w$]+\.([\w$]+) is not a function")
-_PYTHON_CALLS: Final = re.compile(r"^\s*(?:import|from)\s+(?:servers|mcptools)\b|\bservers\.\w+\.\w+\(", re.MULTILINE)
+_NO_FUNCTION: Final = re.compile(r"\b[\w$]{1,200}\.([\w$]{1,200}) is not a function")
+_PYTHON_CALLS: Final = re.compile(
+    r"^[ \t]*(?:import|from)\s+(?:servers|mcptools)\b|\bservers\.\w+\.\w+\(", re.MULTILINE
+)
 _SERVER_IN_CODE: Final = re.compile(r"\b(?:servers|mcptools)[./](\w+)(?:[./](\w+))?")
 _NO_FILE: Final = re.compile(r"No such file or directory|\bENOENT\b")
-_FENCE: Final = re.compile(r"^\s*```", re.MULTILINE)
-_NOTEBOOK: Final = re.compile(r"^\s*[!%]", re.MULTILINE)
-_JAVASCRIPT: Final = re.compile(r"^\s*(?:const|let|var)\s+[\w{\[]|^\s*import\b[^\n]*\bfrom\s+[\"']", re.MULTILINE)
+_FENCE: Final = re.compile(r"^[ \t]*```", re.MULTILINE)
+_NOTEBOOK: Final = re.compile(r"^[ \t]*[!%]", re.MULTILINE)
+_JAVASCRIPT: Final = re.compile(r"^[ \t]*(?:const|let|var)\s+[\w{\[]|^[ \t]*import\b[^\n]*\bfrom\s+[\"']", re.MULTILINE)
 
 _NETWORK_CLIENTS: Final = frozenset({"requests", "httpx", "aiohttp", "urllib3", "websockets"})
 _OUR_TOOLS: Final = frozenset({"search_tools", "get_tool_definition", "execute_code"})

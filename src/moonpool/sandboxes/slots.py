@@ -36,7 +36,7 @@ class SlotFolder:
         self._spare = root.parent / "spare"  # slots that wait for a sandbox; no wall sees them either
         self._spares: dict[str, str] = {}  # slot -> digest of the one tree in it, the oldest first
         self._publishing = threading.Lock()  # worker threads publish
-        self._mixed: set[str] = set()  # slots in which there was more than one tree
+        self._mixed: set[str] = set()  # slots in which there is, or may be, more than one whole tree
         self._removals: dict[str, asyncio.Future[None]] = {}
         self._shown: dict[str, str] = {}  # slot -> digest of the tree it shows
         root.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,11 @@ class SlotFolder:
             if not self.shows(name, digest):
                 if name in self._shown:
                     self._mixed.add(name)
-                self._swap(name, tree, digest)
+                try:
+                    self._swap(name, tree, digest)
+                except BaseException:
+                    self._mixed.add(name)  # a part of the tree may be in it
+                    raise
                 self._shown[name] = digest
 
     def _swap(self, name: str, tree: Path, digest: str) -> None:

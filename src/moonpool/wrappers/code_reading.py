@@ -136,7 +136,7 @@ class _Reader:
     def __init__(self, found: Survey, index: NameIndex, wire_names: Callable[[str, str], Mapping[str, str]]) -> None:
         self._found, self._index, self._wire_names = found, index, wire_names
         self._meanings = Meanings(index)
-        self._loads: dict[tuple[int, str], list[int]] | None = None
+        self._loads: dict[tuple[int, str], bool] | None = None  # see `_use`; per call it would be quadratic
         self._read = CodeRead(kept=self._meanings.kept)
 
     def read(self) -> CodeRead:
@@ -213,26 +213,27 @@ class _Reader:
         """Say what certainly becomes of the call: nothing, or nobody looks at its result."""
         found, key = self._found, id(node)
         name = found.named.get(key)
-        uses = [] if name in {None, LAST} else self._uses(str(name), scope)
+        use = None if name in {None, LAST} else self._use(str(name), scope)
         gathered = key in found.gathered
         if meaning.is_async and not gathered and key not in found.awaited:
-            is_named = name not in {None, LAST} and all(one in found.consumed for one in uses)
+            is_named = name not in {None, LAST} and use is not False
             if is_named or key in found.dropped or key in found.consumed:
                 self._read.remarks.append(Remark(node.lineno, meaning.path, awaits=False))
-        elif name != LAST and not meaning.raises and not uses and (name or gathered or key in found.dropped):
+        elif name != LAST and not meaning.raises and use is None and (name or gathered or key in found.dropped):
             is_result = name == RESULT and (found_in := scope.find(name)) is not None and found_in[0].parent is None
             if not is_result:
                 self._read.remarks.append(Remark(node.lineno, meaning.path, awaits=True))
 
-    def _uses(self, name: str, scope: Scope) -> list[int]:
-        """Ids of the places at which the variable that `scope` knows as `name` is read."""
+    def _use(self, name: str, scope: Scope) -> bool | None:
+        """Whether all places that read the variable that `scope` knows as `name` look into it; None: there is none."""
         if self._loads is None:
             self._loads = {}
             for node, where in self._found.names:
                 if isinstance(node, ast.Name) and (bound := where.find(node.id)) is not None:
-                    self._loads.setdefault((id(bound[0]), node.id), []).append(id(node))
+                    key = id(bound[0]), node.id
+                    self._loads[key] = self._loads.get(key, True) and id(node) in self._found.consumed
         bound = scope.find(name)
-        return [] if bound is None else self._loads.get((id(bound[0]), name), [])
+        return None if bound is None else self._loads.get((id(bound[0]), name))
 
     def _look_up(self, node: ast.Call, scope: Scope) -> None:
         """Names that are looked up by text: findings when they miss or are computed."""

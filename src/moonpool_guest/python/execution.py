@@ -277,7 +277,11 @@ def _attach_result(outcome: Outcome, value: object, result_bytes_max: int) -> No
 
 
 def _attach_last(outcome: Outcome, value: object, result_bytes_max: int) -> None:
-    """INVARIANT: whatever the value is, the execution does not fail by it: nobody said that it is a result."""
+    """INVARIANT: whatever the value is, the execution does not fail by it: nobody said that it is a result.
+
+    What the value itself does while it is encoded counts: an endless method meets the time limit, and one that raises
+    KeyboardInterrupt is taken for an interrupt.
+    """
     try:
         outcome.last = handoff.encode_result(value, _LAST_NAME, room=result_bytes_max)
         return

@@ -44,6 +44,7 @@ class Pictures:
     def __init__(self, channel: GuestChannel) -> None:
         self._channel = channel
         self._sent = 0
+        self._numbers: dict[str, int] = {}  # of the last file of each kind: looking from 1 on again is quadratic
         self._names: dict[int, tuple[object, str]] = {}  # what was shown, kept so that no other object gets its id
 
     def show(self, value: Any, *, again: bool) -> "str | None":
@@ -67,11 +68,23 @@ class Pictures:
         facts = read_facts(data)
         kind = "picture" if facts is not None else "audio" if mime.startswith("audio/") else "file"
         suffix = SUFFIXES[facts.mime] if facts is not None else _OTHER_SUFFIXES.get(mime, ".bin")
-        name = _write(kind, suffix, data)
+        name = self._write(kind, suffix, data)
         self._names[id(value)] = (value, name)
         if facts is not None:
             self._send(data, name)
         return name
+
+    def _write(self, kind: str, suffix: str, data: bytes) -> str:
+        """A new file in `/workspace`; its name. Raises OSError."""
+        while True:
+            number = self._numbers[kind + suffix] = self._numbers.get(kind + suffix, 0) + 1
+            name = f"{kind}-{number}{suffix}"
+            try:
+                with open(f"{PLACES[0]}/{name}", "xb") as file:
+                    file.write(data)
+            except FileExistsError:
+                continue
+            return name
 
     def _send(self, data: bytes, name: str) -> None:
         self._sent += 1
@@ -197,20 +210,6 @@ def _encoded(picture: Any, side: int, form: str) -> bytes:
     small.thumbnail((side, side))
     small.save(buffer, form, quality=85)
     return buffer.getvalue()
-
-
-def _write(kind: str, suffix: str, data: bytes) -> str:
-    """A new file in `/workspace`; its name. Raises OSError."""
-    number = 1
-    while True:
-        name = f"{kind}-{number}{suffix}"
-        try:
-            with open(f"{PLACES[0]}/{name}", "xb") as file:
-                file.write(data)
-        except FileExistsError:
-            number += 1
-        else:
-            return name
 
 
 def _remark(text: str) -> None:

@@ -72,7 +72,7 @@ def end() -> None:
 def _start_anew(seed: bytes) -> None:
     sys.modules["random"].seed(int.from_bytes(seed, "little"))
     if (numpy := sys.modules.get("numpy")) is not None:
-        numpy.random.seed(array("I", seed).tolist())
+        numpy.random.seed(array("I", seed[::-1]).tolist())  # the same seed would give the same numbers
 
 
 def install() -> None:

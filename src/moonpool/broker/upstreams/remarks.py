@@ -57,6 +57,10 @@ class Remarks:
         name = doing if call is None else call.tool
 
         async def report(progress: float, total: float | None, message: str | None) -> None:
+            try:  # the SDK passes on an integer of any length, and an exception here would end the connection
+                progress, total = float(progress), None if total is None else float(total)
+            except OverflowError:
+                return
             of = "" if total is None else f" of {total:g}"
             self._write(logging.DEBUG, f"{doing}: {progress:g}{of} {message or ''}")
             if hear is not None:

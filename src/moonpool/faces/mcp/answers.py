@@ -30,11 +30,20 @@ STDERR_CHARS_MAX: Final = 4_000
 _STARTS: Final = ("iVBORw0KGg", "/9j/", "R0lGOD", "UklGR")
 """What base64 of a PNG, JPEG, GIF or WebP begins with."""
 
-_REST: Final = r"[A-Za-z0-9+/\\\n\r]{64,}={0,2}"  # also in several lines, and with the line's ends escaped
+_SIGN: Final = r"[A-Za-z0-9+/\\]"  # of base64, or of a line's end that is escaped
+_REST: Final = rf"{_SIGN}*(?:[\r\n]+{_SIGN}{{60,}})*(?:[\r\n]+{_SIGN}*(?:=|SuQmCC|/Z))?={{0,2}}"
+"""To the end of the line, and further lines as long as encoders make them. A shorter one belongs to it only if it ends
+as base64 of a PNG or JPEG does: what code prints next is no part of the picture."""
+
+_CUT: Final = rf"[\r\n]*\[\.\.\. of [^\n\[]*\.\.\.\]\n(?={_SIGN}{{60,}}|{_SIGN}*[\r\n]+{_SIGN}{{60,}})"
+"""Where `runtime.output` left out the middle."""
+
 _PICTURE_AS_BASE64: Final = re.compile(
-    rf"(?:data:image/[a-z+.-]+;base64,)?(?:{'|'.join(_STARTS)}){_REST}(?:\[\.\.\. of [^\n]*\.\.\.\]\n{_REST})?"
+    rf"(?:data:image/[a-z+.-]+;base64,)?(?:{'|'.join(_STARTS)}){_REST}(?:{_CUT}{_REST})?"
 )
-"""The last group: output of which `runtime.output` left out the middle."""
+"""SECURITY: code chooses the text, and an event loop waits: no part may be scanned again from another start."""
+_PICTURE_CHARS_MIN: Final = 72
+_HEADS_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +127,7 @@ def _without_message(stderr: str, error: JsonValue) -> str:
     assert isinstance(error, dict)
     message = str(error["message"])
     heads = re.finditer(rf"^(?:[\w<>]+\.)*{re.escape(str(error['type']))}(?: \[\w+\])?: ", stderr, re.MULTILINE)
-    for head in reversed(list(heads)):
+    for head in list(heads)[: -_HEADS_MAX - 1 : -1]:  # the last: comparing each would take code's choice of minutes
         rest = stderr[head.end() : head.end() + len(message) + 1]
         pairs = enumerate(zip(rest, message, strict=False))
         end = head.end() + next((at for at, (one, other) in pairs if one != other), min(len(rest), len(message)))
@@ -162,4 +171,6 @@ def _without_base64(value: JsonObject) -> JsonObject:
 
 
 def _remark(found: re.Match[str]) -> str:
+    if len(found[0]) < _PICTURE_CHARS_MIN:
+        return found[0]
     return f"[a picture as base64, {len(found[0]):,} characters: show it with display(...), or write it to a file]"

@@ -43,14 +43,15 @@ def split(name: str) -> tuple[str, str]:
 def find(name: str) -> tuple[str, str] | None:
     """The server and tool that `name` means, if it means any: by their own names, else by those of the wrappers.
 
-    Either may have dots.
+    Either may have dots. Of servers whose names begin alike the longer one is meant, as in `moonpool allow`: a server
+    cannot take another's calls by calling a tool `rest.of.its.name`.
     """
     try:
         listed = servers()
     except ImpossibleError:
         return None
     meant: tuple[str, str] | None = None
-    for server in listed:
+    for server in sorted(listed, key=lambda one: -len(one["id"])):
         for called in (server["id"], server["module"]):
             if name.startswith(f"{called}."):
                 rest = name[len(called) + 1 :]
