@@ -93,7 +93,7 @@ class ServerConfig:
 class ServerLeftOutError(ConfigError):
     """One entry cannot be used as it is; the other servers of its file can.
 
-    SECURITY: `for_guest` is which key, and a name that is not set; never what stands in the entry, or where on this host.
+    SECURITY: `for_guest` is which key, and a name that is not set; never what stands there, nor where on this host.
     """
 
     code = "server_left_out"
