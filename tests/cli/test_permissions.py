@@ -222,7 +222,7 @@ def test_init_without_a_terminal_allows_nothing_but_what_its_options_say(tmp_pat
     gone: dict[str, Any] = {"command": "no-such-command-here"}
     servers = {"one": entry(tmp_path), "two": entry(tmp_path), "gone": gone}
     rules = [{"tool": "*", "verdict": verdict} for verdict in ("allow", "deny")]
-    wants = {"allow": ["*"], "trusted": True, "rules": rules, "sampling": "relay", "roots": ["/"]}
+    wants = {"allow": ["*"], "trusted": True, "rules": rules, "sampling": "relay", "roots": ["/srv"]}
     forward: dict[str, Any] = {"tw\u043e": gone, "\x1b[2J": gone, "bold": {**gone, "moonpool": wants}}
     (tmp_path / ".vscode").mkdir()
     (tmp_path / ".vscode/mcp.json").write_text(json.dumps({"servers": forward}), encoding="utf-8")
