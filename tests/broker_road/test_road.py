@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -267,6 +268,18 @@ async def test_a_denied_call_makes_no_traffic() -> None:
     assert type_of(outcome) == "PolicyDenied"
     assert bench.upstream.calls == []
     assert [(record.verdict, record.rule_id) for record in bench.outcomes] == [("deny", "s:deny:write")]
+
+
+async def test_what_is_redacted_in_a_name_does_not_open_the_quotes_of_the_operators_command(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    evil = tool("password='; touch pwned #")
+    bench = Bench(policy=Policy(layers=(configuration_layer(server_rules("s", [("*", "deny")])),)))
+    bench.manifest = Manifest(servers=(ServerListing(server_id="s", tools=(evil,)),))
+    bench.road = ToolRoad({"s": bench.upstream}, journal=bench.journal, redactor=Redactor.of({}))
+    assert type_of(await bench.call(evil.name)) == "PolicyDenied"
+    _, _, command = caplog.messages[-1].partition("to allow it: ")
+    assert shlex.split(command) == ["moonpool", "allow", f"s.{evil.name}"]
 
 
 @pytest.mark.req("H-074", "H-090", "X-06", "D-004", "F-012")

@@ -11,6 +11,7 @@ import pytest
 from apps import fixture_server
 from cli.console import moonpool, run_code
 from cli.terminal import Terminal
+from moonpool.broker.config import load_config
 from moonpool.broker.json_text import without_comments
 from moonpool.broker.permissions import condition_of, with_leave
 from moonpool.core.errors import ConfigError
@@ -97,9 +98,18 @@ def test_names_are_matched_exactly_and_what_is_still_decided_otherwise_is_said(t
     assert odd.exit_code == 0, odd.stderr
     assert block(config) == {"allow": [ODD.replace("*", "[*]").replace("\x1b[", "\x1b[[]")]}
     assert "\x1b" not in odd.stdout.decode() + config.read_text(encoding="utf-8")
+    useless = moonpool(tmp_path, "allow", f"box.{ODD}", "--when", "/word=a")
+    assert useless.exit_code == 0, useless.stderr
     every = moonpool(tmp_path, "allow", "box.*")
     assert every.exit_code == 1
     assert "but box.wipe: ask, because the server declares box.wipe destructive" in every.stderr
+    useless = moonpool(tmp_path, "allow", "box.read", "--when", "/word=a")
+    assert "but box.read is allowed with any arguments: rule 'box:allow:*' allows box.read" in useless.stderr
+    star = [*TOOLS, {"name": "*", "inputSchema": SCHEMA}]
+    (tmp_path / "tools.json").write_text(json.dumps(star), encoding="utf-8")
+    moonpool(tmp_path, "tools", "list", "--refresh")
+    denied = moonpool(tmp_path, "deny", "box.*")  # a server cannot take it back by a tool of that name
+    assert (denied.exit_code, block(config)["deny"]) == (0, ["*", "[*]"])
     before = config.read_bytes()
     assert "near names: write" in moonpool(tmp_path, "allow", "box.wrte").sentence
     assert "has no tool that 'x_*' matches" in moonpool(tmp_path, "allow", "box.x_*").sentence
@@ -117,6 +127,7 @@ def test_names_are_matched_exactly_and_what_is_still_decided_otherwise_is_said(t
         ('{"mcpServers": {"box": {"command": "x", "moonpool": {"allow": "read"}}}}', '"allow" is no list'),
         ('{"mcpServers": {"box": {"command": "x", "moonpool": 3}}}', "there is no object or list in line 1"),
         ('{"mcpServers": {"other": {"command": "x"}}}', "there is no server 'box'; there are other"),
+        ('{"mcpServers": {"box": {"command": "x", "args": [%s]}}}' % ("1" * 5000), "is not JSON: Exceeds the limit"),
         ("[]", "must hold a JSON object"),
         ('{"mcpServers": {"box": {"command": "x"}}, "more": ' + "[" * 600 + "]" * 600 + "}", "is nested too deeply"),
     ],
@@ -148,16 +159,38 @@ def test_conditions_are_those_of_a_policy(text: str, condition: dict[str, str] |
         assert condition_of(text) == condition
 
 
+def changed(entry_block: dict[str, Any], *change: Any) -> Any:
+    content = json.dumps({"mcpServers": {"box": {"command": "x", "moonpool": entry_block}}}).encode()
+    return json.loads(with_leave(content, "my.json", "box", *change))["mcpServers"]["box"]["moonpool"]
+
+
+def test_a_denial_with_conditions_takes_no_denial_back_and_equal_in_python_is_not_the_same_condition() -> None:
+    yes, one = condition_of('{"at": "/n", "equals": true}'), condition_of('{"at": "/n", "equals": 1}')
+    then = changed({"deny": ["push"], "allow": ["*"]}, "deny", ["push"], [yes])
+    assert then["deny"] == ["push"]
+    rules = changed(then, "deny", ["push"], [one])["rules"]
+    assert [json.dumps(rule["when"][0]["equals"]) for rule in rules] == ["true", "1"]
+
+
+def test_ten_thousand_names_are_written_at_once_and_what_could_not_be_read_again_is_not() -> None:
+    names = [f"tool_{number}" for number in range(10_000)]
+    assert changed({"ask": names[:2]}, "allow", names) == {"ask": [], "allow": names}
+    with pytest.raises(ConfigError, match="is larger than"):
+        changed({}, "allow", [name.ljust(200, "x") for name in names])
+
+
 # --- init
 
 
 @pytest.mark.req("X-06")
 def test_init_shows_at_a_terminal_what_is_asked_about_and_writes_what_is_chosen(tmp_path: Path) -> None:
     servers = {name: entry(tmp_path) for name in ("careful", "reader", "all")}
+    servers["all"]["env"] = {"LD_PRELOAD": ""}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
     with Terminal(tmp_path, "init", "--no-data", "--to", "mine.json", columns=200) as terminal:
         at = terminal.wait_for("Start them now? y = yes, n = no: ")
         assert f"  reader: {servers['reader']['command']} " in terminal.screen
+        assert "with LD_PRELOAD\n" in terminal.screen
         terminal.type("y\n")
         for answer in ("", "r", "e"):
             at = terminal.wait_for("everything it has now: ", after=at)
@@ -188,6 +221,14 @@ def test_init_shows_at_a_terminal_what_is_asked_about_and_writes_what_is_chosen(
 def test_init_without_a_terminal_allows_nothing_but_what_its_options_say(tmp_path: Path) -> None:
     gone: dict[str, Any] = {"command": "no-such-command-here"}
     servers = {"one": entry(tmp_path), "two": entry(tmp_path), "gone": gone}
+    rules = [{"tool": "*", "verdict": verdict} for verdict in ("allow", "deny")]
+    wants = {"allow": ["*"], "trusted": True, "rules": rules, "sampling": "relay", "roots": ["/srv"]}
+    forward: dict[str, Any] = {"tw\u043e": gone, "\x1b[2J": gone, "bold": {**gone, "moonpool": wants}}
+    (tmp_path / ".vscode").mkdir()
+    (tmp_path / ".vscode/mcp.json").write_text(json.dumps({"servers": forward}), encoding="utf-8")
+    own = tmp_path / ".cursor/mcp.json"
+    own.parent.mkdir()
+    own.write_text(json.dumps({"mcpServers": {"gone": {"command": "mine"}}}), encoding="utf-8")
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
     (tmp_path / "other.json").write_text(
         json.dumps({"mcpServers": {"theirs": {"command": "touch", "args": [str(tmp_path / "started")]}, **servers}}),
@@ -201,6 +242,14 @@ def test_init_without_a_terminal_allows_nothing_but_what_its_options_say(tmp_pat
         "code asks before it calls any tool of these servers; to change that: moonpool allow" in silent.stdout.decode()
     )
     assert [block(tmp_path / "silent.json", name) for name in servers] == [None] * 3
+    # A project's file gives itself nothing, takes no name of the person's, and does not stop the others by its own.
+    assert block(tmp_path / "silent.json", "bold") == {"rules": rules[1:]}
+    assert (
+        "found bold (.vscode/mcp.json), without allow, trusted, rules, sampling, roots of its" in silent.stdout.decode()
+    )
+    assert load_config(tmp_path / "silent.json", {}).find("gone").command == "mine"  # type: ignore[union-attr]
+    assert "skipped tw\u043e (.vscode/mcp.json): the name is taken" in silent.stdout.decode()
+    assert "\x1b" not in silent.stdout.decode()
     chosen = moonpool(tmp_path, "init", "--to", "mine.json", "--trust", "one", "--allow", "*")
     assert chosen.exit_code == 0, chosen.stderr
     assert block(tmp_path / "mine.json", "one") == {"trusted": True}

@@ -51,7 +51,8 @@ except ImportError as error:
 @pytest.mark.req("D-061", "E-003")
 def test_a_server_whose_entry_cannot_be_used_is_left_out_named_and_says_why(tmp_path: Path) -> None:
     unset = {"command": "x", "env": {"K": "${SURELY_NOT_SET}"}}
-    config = write_config(tmp_path, {"good": raw_server("good"), "unset": unset, "bad": {"comand": "x"}})
+    odd = {"command": "x", "env": {"K": "${hunter2 secret}"}}
+    config = write_config(tmp_path, {"good": raw_server("good"), "unset": unset, "bad": {"comand": "x"}, "odd": odd})
     code = """
 import servers.good as good
 from client.mcp_client import call_tool
@@ -59,7 +60,7 @@ try:
     import servers.unset
 except ImportError as error:
     told = str(error)
-calls = [await call_tool(server_id=name, name="echo", arguments={}) for name in ("unset", "bad")]
+calls = [await call_tool(server_id=name, name="echo", arguments={}) for name in ("unset", "bad", "odd")]
 result = [await good.echo(a=1), told, *(call.error["message"] for call in calls)]
 """
     ended = run_code(tmp_path, code, "--config", config)
@@ -68,7 +69,10 @@ result = [await good.echo(a=1), told, *(call.error["message"] for call in calls)
     assert good == {"a": 1}
     assert imported == f"server 'unset' is left out: {why}"
     assert called[0] == f"unset.echo is not available: server 'unset' is left out: {why}"
-    assert 'unknown key "comand"' in called[1]
+    assert called[1].endswith("server 'bad' is left out: its entry cannot be used")
+    assert called[2].endswith(
+        "server 'odd' is left out: \"env\" cannot be used"
+    )  # what stands in an entry is no model's
     assert str(config) not in str(ended.result)  # where it stands is the operator's
     listed = moonpool(tmp_path, "tools", "list", "--config", config)
     assert (listed.exit_code, listed.stdout.decode().count("servers.")) == (0, 1)

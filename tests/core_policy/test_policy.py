@@ -195,6 +195,7 @@ def test_the_safe_default_is_what_it_was() -> None:
 def test_the_command_an_operator_is_told_is_quoted_for_a_shell() -> None:
     told = operators_remedy("", "git", "x'; rm -rf ~ #", "/srv/my servers.json")
     assert shlex.split(told) == ["moonpool", "allow", "git.x'; rm -rf ~ #", "--config", "/srv/my servers.json"]
+    assert shlex.split(operators_remedy("", "git", "*"))[2] == "git.[*]"
     assert operators_remedy("raise it", "git", "push", "/x") == "raise it"
 
 

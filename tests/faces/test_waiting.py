@@ -44,7 +44,7 @@ def waiting(queue: Approvals) -> QueuedRequest:
 
 def run(client: RawClient) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the client and the model read."""
-    result = client.tool("execute_code", code=CALL)
+    result = client.tool("execute_code", code=CALL, session="s")
     return result, json.loads(result["content"][0]["text"])
 
 
@@ -78,6 +78,7 @@ def test_a_client_that_cannot_ask_is_told_what_waits_and_its_repeated_request_go
         found = client.tool("search_tools", queries=["echo"])["content"][0]["text"]
         first, error = run(client)
         request = waiting(queue)
+        behind = client.tool("execute_code", code="result = 1", session="s")["content"][0]["text"]
         asked = len(queue.requests(waiting_only=False))
         queue.approve(request.request_id, BOSS)
         _, outcome = until_over(client)
@@ -90,6 +91,7 @@ def test_a_client_that_cannot_ask_is_told_what_waits_and_its_repeated_request_go
     error = error["error"]
     assert (first["isError"], error["type"], error["retryable"]) == (True, "approval_pending", True)
     assert f"echo.echo (request {request.request_id[:8]})" in error["message"]
+    assert "approval_pending" in behind  # it waits for its turn, and would hold back its answer as long
     assert "hello" not in error["message"]  # a model has the arguments, a log need not
     assert "moonpool allow" not in json.dumps(first)
     assert outcome == {"ok": True, "data": {"word": "hello"}}

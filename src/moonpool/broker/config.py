@@ -109,6 +109,8 @@ def _decode(text: bytes, source: str) -> object:
         raise ConfigError(f"{source}: is not JSON: {where}; {json_remedy(exc.msg)}") from None
     except RecursionError:
         raise ConfigError(f"{source}: is nested too deeply to be a server configuration") from None
+    except ValueError as exc:  # a number of more digits than Python reads
+        raise ConfigError(f"{source}: is not JSON: {exc}") from None
 
 
 def _unique_pairs(source: str) -> Callable[[list[tuple[str, object]]], dict[str, object]]:

@@ -77,15 +77,17 @@ class JsonText:
                 holder, at = _object(holder[name]), part.value
         self._check(meant)
 
-    def append(self, path: Sequence[str], item: JsonValue) -> None:
-        """Add an item to the list at `path`, which is made where there is none."""
+    def append(self, path: Sequence[str], *items: JsonValue) -> None:
+        """Add items to the list at `path`, which is made where there is none. At once: each change reads all of it."""
+        if not items:
+            return
         at = self._find(path)
         if at is None:
-            self.put(path, [item])
+            self.put(path, [*items])
             return
         meant = copy.deepcopy(self.value)
-        _list(meant, path).append(copy.deepcopy(item))
-        self._insert(at, json.dumps(item))
+        _list(meant, path).extend(copy.deepcopy(items))
+        self._insert(at, ", ".join(map(json.dumps, items)))
         self._check(meant)
 
     def remove(self, path: Sequence[str], item: JsonValue) -> bool:

@@ -29,7 +29,7 @@ _REPLACED: Final = {
     ("allow", False): ("ask", "deny"),
     ("allow", True): ("allow", "ask", "deny"),  # else the conditions would mean nothing
     ("deny", False): ("allow", "ask"),
-    ("deny", True): ("deny",),
+    ("deny", True): (),  # SECURITY: a denial loosens nothing; what was denied before stays so with other arguments
 }
 """What a new word takes the place of, by itself and whether it has conditions."""
 
@@ -43,13 +43,14 @@ def with_leave(
     """
 
     def change(text: JsonText, block: Sequence[str]) -> None:
-        for glob in globs:
-            _forget(text, block, glob, _REPLACED[leave, bool(when)])
-            rule: JsonObject = {"tool": glob, "verdict": leave, "when": [*when]}
-            if when and rule not in _items(text, [*block, "rules"]):
-                text.append([*block, "rules"], rule)
-            if not when and glob not in _items(text, [*block, leave]):
-                text.append([*block, leave], glob)
+        for verdict in _REPLACED[leave, bool(when)]:
+            _forget(text, block, frozenset(globs), verdict)
+        path = [*block, "rules" if when else leave]
+        wanted: list[JsonValue] = [
+            {"tool": glob, "verdict": leave, "when": [*when]} if when else glob for glob in globs
+        ]
+        there = {*map(_exactly, _items(text, path))}
+        text.append(path, *(one for one in wanted if _exactly(one) not in there))
 
     return _changed(content, source, server_id, change)
 
@@ -67,7 +68,7 @@ def with_servers(content: bytes, source: str, entries: JsonObject) -> bytes:
             text.put([_servers_key(text), server_id], entry)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{source}: cannot be read ({error}); correct it first") from None
-    return _encoded(content, text)
+    return _encoded(content, source, text)
 
 
 def _changed(content: bytes, source: str, server_id: str, change: Callable[[JsonText, Sequence[str]], None]) -> bytes:
@@ -83,7 +84,7 @@ def _changed(content: bytes, source: str, server_id: str, change: Callable[[Json
         raise ConfigError(f"{source}: server {server_id!r}: {error}") from None
     except RecursionError:
         raise ConfigError(f"{source}: is nested too deeply to be changed here; make the change by hand") from None
-    return _encoded(content, text)
+    return _encoded(content, source, text)
 
 
 def _read(content: bytes, source: str) -> JsonText:
@@ -94,22 +95,31 @@ def _read(content: bytes, source: str) -> JsonText:
     return JsonText(content.decode("utf-8-sig"))
 
 
-def _encoded(content: bytes, text: JsonText) -> bytes:
-    return (b"\xef\xbb\xbf" if content.startswith(b"\xef\xbb\xbf") else b"") + text.text.encode()
+def _encoded(content: bytes, source: str, text: JsonText) -> bytes:
+    """SECURITY: what could not be read again is not written. A server chooses how many tools it has."""
+    encoded = (b"\xef\xbb\xbf" if content.startswith(b"\xef\xbb\xbf") else b"") + text.text.encode()
+    parse_config(encoded, source=source, environ={}, leave_out=True)
+    return encoded
 
 
 def _servers_key(text: JsonText) -> str:
     return "servers" if "servers" in text.value and "mcpServers" not in text.value else "mcpServers"
 
 
-def _forget(text: JsonText, block: Sequence[str], glob: str, verdicts: Sequence[str]) -> None:
-    """Take back what is said about exactly this glob without conditions."""
-    for verdict in verdicts:
-        text.remove([*block, verdict], glob)
+def _forget(text: JsonText, block: Sequence[str], globs: frozenset[str], verdict: str) -> None:
+    """Take back what is said about exactly these globs without conditions."""
+    for glob in _items(text, [*block, verdict]):
+        if isinstance(glob, str) and glob in globs:
+            text.remove([*block, verdict], glob)
     for rule in _items(text, [*block, "rules"]):
-        plain = isinstance(rule, dict) and rule.get("tool") == glob and not rule.get("when")
-        if plain and cast("JsonObject", rule).get("verdict") in verdicts:
+        plain = isinstance(rule, dict) and rule.get("tool") in globs and not rule.get("when")
+        if plain and cast("JsonObject", rule).get("verdict") == verdict:
             text.remove([*block, "rules"], rule)
+
+
+def _exactly(value: JsonValue) -> str:
+    """`1`, `1.0` and `true` are equal in Python, and three values to a condition."""
+    return json.dumps(value, sort_keys=True)
 
 
 def _items(text: JsonText, path: Sequence[str]) -> list[JsonValue]:

@@ -148,9 +148,9 @@ class ToolRoad:
             passage.session.rehearsal.denied(passage, decision, await self._for_people(passage, line_of_plan))
         elif not passing and passage.session.refusals.is_news(passage.name, decision.rule_id):
             spec, trust = passage.spec, passage.trust
-            remedy = operators_remedy(decision.remedy, spec.server_id, spec.tool, trust.config_file)
-            told = self._redactor.text(storable(f"{decision.reason}; to allow it: {remedy}"), Tally())
-            _log.warning("%s", on_one_line(told))
+            reason, tool = (self._redactor.text(storable(text), Tally()) for text in (decision.reason, spec.tool))
+            remedy = operators_remedy(decision.remedy, spec.server_id, tool, trust.config_file)
+            _log.warning("%s", on_one_line(f"{reason}; to allow it: {remedy}"))
         return Refusal(kind, decision.reason, retryable=passing)
 
     async def _rehearse(self, passage: Passage, decision: Decision) -> CallError | None:

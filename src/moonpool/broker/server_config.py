@@ -93,18 +93,20 @@ class ServerConfig:
 class ServerLeftOutError(ConfigError):
     """One entry cannot be used as it is; the other servers of its file can.
 
-    SECURITY: `for_guest` is why, without the remedy and without where anything lies on this host.
+    SECURITY: `for_guest` is which key, and a name that is not set; never what stands there, nor where on this host.
     """
 
     code = "server_left_out"
 
     def __init__(self, server_id: str, problem: str, source: str) -> None:
         super().__init__(f"{source}: server {server_id!r} is left out: {problem}")
-        why = _HOST_PATH.sub("${file:…}", problem).partition("; ")[0]
+        unset, key = _UNSET.match(problem), _KEY.match(problem)
+        why = unset[0] if unset else f'{key[0]}" cannot be used' if key else "its entry cannot be used"
         self.for_guest = f"server {server_id!r} is left out: {why}"
 
 
-_HOST_PATH: Final = re.compile(r"\$\{file:[^}]*\}")
+_KEY: Final = re.compile(r'"[a-z_]{1,40}')
+_UNSET: Final = re.compile(r'"[\w.\[\]-]{1,80}" uses \$\{[\w.:-]{1,140}\}, [^;]*')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

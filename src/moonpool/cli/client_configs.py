@@ -1,6 +1,9 @@
 """Where MCP clients keep their servers, and how to read them: Claude Desktop, Claude Code, VS Code and Cursor.
 
 Entries come out as they stand in the file. What cannot be used is named, with the reason, never repaired.
+
+SECURITY: a file may lie in somebody else's project. What an entry says in its `moonpool` block to be given (leave,
+trust, folders, questions to people) is not taken over, and no project takes the name of a server of the person's own.
 """
 
 from __future__ import annotations
@@ -18,6 +21,11 @@ from moonpool.core.errors import ConfigError
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
 
+_KEPT_IN_BLOCK: Final = frozenset({
+    "ask", "deny", "timeout_s", "connect_timeout_s", "concurrency_max", "calls_per_minute", "calls_burst",
+    "failures_max", "rest_s", "ping_s", "log_level", "returns", "does",
+})  # fmt: skip
+"""What only takes or bounds. Of `rules` those that do not allow are kept, too."""
 _PLACEHOLDER: Final = "https://placeholder.invalid"
 _INPUT: Final = "${input:"
 
@@ -32,10 +40,11 @@ class FoundServer:
     entry: Entry
     source: str
     problem: str = ""
+    not_taken: tuple[str, ...] = ()  # keys of its `moonpool` block
 
 
 def client_paths(environ: Mapping[str, str], here: Path) -> list[Path]:
-    """Where the clients keep their configurations on Linux and macOS, most personal first."""
+    """Where the clients keep their configurations on Linux and macOS: the person's own, then those of this folder."""
     home = Path(environ.get("HOME") or "/")
     xdg = environ.get("XDG_CONFIG_HOME", "")
     config = Path(xdg) if xdg.startswith("/") else home / ".config"
@@ -44,11 +53,11 @@ def client_paths(environ: Mapping[str, str], here: Path) -> list[Path]:
         config / "Claude" / "claude_desktop_config.json",
         support / "Claude" / "claude_desktop_config.json",
         home / ".claude.json",
-        here / ".mcp.json",
         config / "Code" / "User" / "mcp.json",
         support / "Code" / "User" / "mcp.json",
-        here / ".vscode" / "mcp.json",
         home / ".cursor" / "mcp.json",
+        here / ".mcp.json",
+        here / ".vscode" / "mcp.json",
         here / ".cursor" / "mcp.json",
     ]
 
@@ -113,7 +122,20 @@ def _judged(server_id: str, entry: JsonValue, source: str, environ: Mapping[str,
     except ConfigError as error:
         _, _, problem = str(error).partition(f"server {server_id!r}: ")
         return FoundServer(server_id=server_id, entry=entry, source=source, problem=problem or str(error).lstrip(": "))
-    return FoundServer(server_id=server_id, entry=entry, source=source)
+    entry, not_taken = _without_leave(entry)
+    return FoundServer(server_id=server_id, entry=entry, source=source, not_taken=not_taken)
+
+
+def _without_leave(entry: Entry) -> tuple[Entry, tuple[str, ...]]:
+    """An entry that can be used, without what its block wants to be given; the names of that."""
+    block = cast("Entry", entry.get("moonpool") or {})
+    kept = {key: value for key, value in block.items() if key in _KEPT_IN_BLOCK or value is False}
+    rules = cast("list[Entry]", block.get("rules") or [])
+    if stricter := [rule for rule in rules if rule.get("verdict") != "allow"]:
+        kept["rules"] = cast("JsonValue", stricter)
+    not_taken = tuple(key for key, value in block.items() if kept.get(key) != value)
+    others = {key: value for key, value in entry.items() if key != "moonpool"}
+    return {**others, **({"moonpool": kept} if kept else {})}, not_taken
 
 
 def is_moonpool(entry: Entry) -> bool:

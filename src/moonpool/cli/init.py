@@ -37,8 +37,9 @@ def init(
 ) -> None:
     """Import servers from the configurations of Claude Desktop, Claude Code, VS Code and Cursor.
 
-    Entries are copied as they stand; ${VAR} stays ${VAR}. An existing file is never overwritten. At a terminal you are
-    shown what each server's tools are and asked which of them code may call without a question.
+    Entries are copied without what they give themselves (leave, trust); ${VAR} stays ${VAR}. An existing file is never
+    overwritten. At a terminal you are shown what each server's tools are and asked which of them code may call without
+    a question.
     """
     from moonpool.cli.init_leave import Wanted, settle_leave
     from moonpool.cli.server_import import import_servers

@@ -22,7 +22,7 @@ from moonpool.broker.permissions import with_leave, with_trust
 from moonpool.broker.phrases import clip, on_one_line
 from moonpool.cli.config_choice import load_servers
 from moonpool.cli.permission_changes import decided
-from moonpool.cli.server_import import rewrite_configuration
+from moonpool.cli.server_import import rewrite_configuration, say
 from moonpool.cli.terminal import ask_at, open_terminal
 from moonpool.core.errors import InputError
 from moonpool.core.policy import Verdict, effective_hints, literal_glob
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from moonpool.broker.server_config import ServerConfig
     from moonpool.core.manifest import ToolDefinition
     from moonpool.runtime.tool_snapshot import ToolSnapshot
 
@@ -88,7 +89,7 @@ def settle_leave(path: Path, server_ids: Sequence[str], wanted: Wanted) -> None:
         rewrite_configuration(path, lambda content: _written(content, str(path), chosen, tools))
     for server_id in server_ids:
         asked = _asked(path, tools[server_id])
-        _say(f"{server_id}: " + (f"code asks before {_names(asked)}" if asked else _nothing(tools[server_id])))
+        say(f"{server_id}: " + (f"code asks before {_names(asked)}" if asked else _nothing(tools[server_id])))
     typer.echo(f"to change that: {_LATER}")
 
 
@@ -96,9 +97,15 @@ def _may_start(path: Path, server_ids: Sequence[str], terminal: int) -> bool:
     """Whether the person wants these servers started, each shown by what would be started or reached."""
     config = load_servers(path, os.environ)
     found = [server for server in config.servers if server.server_id in server_ids]
-    shown = [on_one_line(f"  {server.server_id}: {clip(server.reached_by, _COMMAND_CHARS_MAX)}") for server in found]
+    shown = [on_one_line(f"  {server.server_id}: {clip(_reached(server), _COMMAND_CHARS_MAX)}") for server in found]
     told = "\nTo show their tools, these servers have to be started or reached:\n" + "\n".join(shown)
     return bool(found) and ask_at(terminal, f"{told}\nStart them now? y = yes, n = no: ").lower() in {"y", "yes"}
+
+
+def _reached(server: ServerConfig) -> str:
+    """SECURITY: variables like LD_PRELOAD, and the folder, decide what a harmless command does."""
+    folder = f" in {server.cwd}" if server.cwd else ""
+    return f"{server.reached_by}{folder}" + (f" with {', '.join(server.env)}" if server.env else "")
 
 
 def _listed(path: Path, server_ids: Sequence[str]) -> ToolSnapshot:
@@ -116,7 +123,7 @@ def _choice(path: Path, server_id: str, snapshot: ToolSnapshot, wanted: Choice |
         return wanted
     if not tools:
         why = snapshot.problems.get(server_id, "it has no tools")
-        _say(f"{server_id}: whatever tools it has are asked about, because they are not known now: {why}")
+        say(f"{server_id}: whatever tools it has are asked about, because they are not known now: {why}")
         return "ask"
     if wanted is not None or terminal is None:
         return wanted or "ask"
@@ -154,7 +161,3 @@ def _names(tools: Sequence[ToolDefinition]) -> str:
     shown = [tool.name if _PLAIN.fullmatch(tool.name) else json.dumps(clip(tool.name, 64)) for tool in tools]
     more = f" and {len(shown) - _SHOWN_MAX} more" if len(shown) > _SHOWN_MAX else ""
     return (", ".join(shown[:_SHOWN_MAX]) or "nothing") + more
-
-
-def _say(text: str) -> None:
-    typer.echo(on_one_line(text))

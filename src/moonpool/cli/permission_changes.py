@@ -19,7 +19,7 @@ from moonpool.broker.phrases import on_one_line
 from moonpool.broker.policies import policy_in_force
 from moonpool.cli.config_choice import chosen_path, load_servers
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
-from moonpool.cli.server_import import rewrite_configuration
+from moonpool.cli.server_import import rewrite_configuration, say
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.core.policy import CallFacts, Verdict, decide, glob_matches, literal_glob, operators_remedy
 from moonpool.settings import Settings
@@ -41,15 +41,15 @@ _REMARKS_MAX: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What one argument names: a server, a glob, and the tools it is about, as far as they are known."""
+    """What one argument names: a server, globs, and the tools it is about, as far as they are known."""
 
     server_id: str
-    glob: str
+    globs: tuple[str, ...]
     tools: tuple[ToolDefinition, ...]
 
 
 def change_leave(leave: Leave, names: Sequence[str], when: Sequence[str], config: Path | None) -> int:
-    """Write it, say so; 1 when a tool that was named is decided otherwise all the same.
+    """Write it, say so; 1 when a tool that was named is decided otherwise all the same, or without the conditions, too.
 
     Raises ConfigError, InputError; then nothing was written.
     """
@@ -59,21 +59,19 @@ def change_leave(leave: Leave, names: Sequence[str], when: Sequence[str], config
     conditions = [condition_of(text) for text in when]
     with open_catalog(path, refresh=False) as found:
         server_ids = (*found.config.ids, *found.config.left_out, *found.config.disabled)
-        named = [_named(name, server_ids, found.catalog) for name in names]
+        named = [_named(leave, name, server_ids, found.catalog) for name in names]
 
     def change(content: bytes) -> bytes:
         for one in named:
-            content = with_leave(content, str(path), one.server_id, leave, [one.glob], conditions)
+            content = with_leave(content, str(path), one.server_id, leave, one.globs, conditions)
         return content
 
     rewrite_configuration(path, change)
     for one in named:
         with_such = f" with arguments where {', '.join(when)}" if when else ""
-        _say(f"{_WORDS[leave]} {one.server_id}.{one.glob}{with_such} in {path.absolute()}")
-    _say("what runs already keeps the rules it was started with")
-    if when:
-        return EXIT_OK
-    otherwise = list(_otherwise(leave, named, path))
+        say(f"{_WORDS[leave]} {one.server_id}.{one.globs[0]}{with_such} in {path.absolute()}")
+    say("what runs already keeps the rules it was started with")
+    otherwise = list(_anyhow(leave, named, path) if when else _otherwise(leave, named, path))
     for line in otherwise[:_REMARKS_MAX]:
         typer.echo(f"moonpool: {on_one_line(line)}", err=True)
     return EXIT_FAILED if otherwise else EXIT_OK
@@ -90,7 +88,7 @@ def trust_reads(names: Sequence[str], config: Path | None) -> int:
 
     rewrite_configuration(path, change)
     for server_id in names:
-        _say(f"trusted {server_id} in {path.absolute()}: what it declares read-only needs no question")
+        say(f"trusted {server_id} in {path.absolute()}: what it declares read-only needs no question")
     return EXIT_OK
 
 
@@ -104,6 +102,13 @@ def decided(path: Path, tools: Iterable[ToolDefinition]) -> Iterable[tuple[ToolD
         server = config.find(tool.server_id)
         trusted = server is not None and server.trusted
         yield tool, decide(policy, CallFacts(tool=tool, trusted=trusted, principal=local_principal()))
+
+
+def _anyhow(leave: Leave, named: Sequence[_Named], path: Path) -> Iterable[str]:
+    """Tools of which the same is said whatever the arguments, so that conditions change nothing."""
+    for tool, decision in decided(path, [tool for one in named for tool in one.tools]):
+        if decision.verdict is _WANTED[leave]:
+            yield f"but {tool.server_id}.{tool.name} is {_WORDS[leave]} with any arguments: {decision.reason}"
 
 
 def _otherwise(leave: Leave, named: Sequence[_Named], path: Path) -> Iterable[str]:
@@ -120,23 +125,24 @@ def _path(config: Path | None) -> Path:
     return path
 
 
-def _named(name: str, server_ids: Iterable[str], catalog: Catalog) -> _Named:
-    """Raises InputError, and NotInCatalogError with near names."""
+def _named(leave: Leave, name: str, server_ids: Iterable[str], catalog: Catalog) -> _Named:
+    """Raises InputError, and NotInCatalogError with near names.
+
+    SECURITY: a server may call a tool `*`. What is typed so allows that tool, and denies whatever it can mean.
+    """
     server_id = max((one for one in server_ids if name.startswith(f"{one}.")), key=len, default="")
     wanted = name[len(server_id) + 1 :]
+    is_glob = server_id and _GLOB.search(wanted)
     known = [tool for tool in catalog.manifest.tools() if tool.server_id == server_id]
     exact = tuple(tool for tool in known if tool.name == wanted)
+    matching = tuple(tool for tool in known if glob_matches(wanted, tool.name))
+    if exact and is_glob and leave == "deny":
+        return _Named(server_id, (wanted, literal_glob(wanted)), (*matching, *exact))
     if exact or (server_id and wanted and not known):  # a server that cannot be listed now: as it was typed
-        is_glob = not exact and _GLOB.search(wanted)
-        return _Named(server_id, wanted if is_glob else literal_glob(wanted), exact)
-    if server_id and _GLOB.search(wanted):
-        matching = tuple(tool for tool in known if glob_matches(wanted, tool.name))
+        return _Named(server_id, (wanted if is_glob and not exact else literal_glob(wanted),), exact)
+    if is_glob:
         if matching:
-            return _Named(server_id, wanted, matching)
+            return _Named(server_id, (wanted,), matching)
         raise InputError(f"{server_id} has no tool that {wanted!r} matches; moonpool tools list {server_id}")
     tool = catalog.find_path(name)
-    return _Named(tool.server_id, literal_glob(tool.name), (tool,))
-
-
-def _say(text: str) -> None:
-    typer.echo(on_one_line(text))
+    return _Named(tool.server_id, (literal_glob(tool.name),), (tool,))

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from moonpool.broker.config import CONFIG_BYTES_MAX
+from moonpool.broker.config import CONFIG_BYTES_MAX, parse_config
 from moonpool.broker.json_text import without_comments
 from moonpool.broker.permissions import with_servers
+from moonpool.broker.phrases import on_one_line
 from moonpool.cli.client_configs import FoundServer, client_paths, read_servers
 from moonpool.cli.config_choice import load_servers, user_config_path
 from moonpool.core.errors import ConfigError, MoonpoolError
+from moonpool.core.lookalikes import looks_like
 from moonpool.store.private_files import rewrite_own_file, sync_file, sync_folder
 
 if TYPE_CHECKING:
@@ -59,9 +61,10 @@ def import_servers(
     if existing is not None and not add:
         typer.echo(f"{target} exists and is not overwritten; --add adds only what it does not have yet:")
         for server in chosen:
-            typer.echo(f"  {'has' if server.server_id in existing[1] else 'would add'} {server.server_id}")
+            say(f"  {'has' if server.server_id in existing[1] else 'would add'} {server.server_id}")
         return Imported(exit_code=1)
-    new = [server for server in chosen if existing is None or server.server_id not in existing[1]]
+    there = {looks_like(name) for name in existing[1]} if existing else set[str]()
+    new = [server for server in chosen if looks_like(server.server_id) not in there]
     if not new:
         where = "" if existing else f"; name a client's file with --from FILE, or write {target} by hand"
         typer.echo("no server to import was found" + (f"; {target} is unchanged" if existing else where))
@@ -87,23 +90,33 @@ def _found(sources: Sequence[Path] | None) -> list[FoundServer]:
         except ConfigError as error:
             if sources is not None:
                 raise
-            typer.echo(f"moonpool: {error}; skipped", err=True)
+            typer.echo(f"moonpool: {on_one_line(str(error))}; skipped", err=True)
     return found
 
 
 def _choose(found: Sequence[FoundServer]) -> list[FoundServer]:
-    """Usable servers, the first of each name; says of every other one why not."""
+    """Usable servers, the first of each name; says of every other one why not.
+
+    SECURITY: of names that look the same, too: a file with both is refused, so one of them would stop all servers.
+    """
     chosen: dict[str, FoundServer] = {}
     for server in found:
-        first = chosen.get(server.server_id)
+        name = looks_like(server.server_id)
+        first = chosen.get(name)
         if server.problem:
-            typer.echo(f"skipped {server.server_id} ({server.source}): {server.problem}")
+            say(f"skipped {server.server_id} ({server.source}): {server.problem}")
         elif first is None:
-            chosen[server.server_id] = server
-            typer.echo(f"found {server.server_id} ({server.source})")
+            chosen[name] = server
+            without = f", without {', '.join(server.not_taken)} of its moonpool block" if server.not_taken else ""
+            say(f"found {server.server_id} ({server.source}){without}")
         elif first.entry != server.entry:
-            typer.echo(f"skipped {server.server_id} ({server.source}): the name is taken by another server")
+            say(f"skipped {server.server_id} ({server.source}): the name is taken by another server")
     return list(chosen.values())
+
+
+def say(text: str) -> None:
+    """One line. SECURITY: names and problems are the files' words, a terminal acts on none of them."""
+    typer.echo(on_one_line(text))
 
 
 def existing_servers(target: Path) -> tuple[JsonObject, JsonObject] | None:
@@ -126,6 +139,7 @@ def write_servers(target: Path, existing: tuple[JsonObject, JsonObject] | None, 
     added: JsonObject = {server.server_id: dict(server.entry) for server in new}
     if existing is None:
         content = _encode({"mcpServers": added})
+        parse_config(content, source=str(target), environ={}, leave_out=True)
         try:
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:  # noqa: PTH123
@@ -155,7 +169,7 @@ def _encode(document: JsonObject) -> bytes:
 def _say_next(target: Path) -> None:
     try:
         for left_out in load_servers(target, os.environ).left_out.values():
-            typer.echo(f"moonpool: {left_out}", err=True)
+            typer.echo(f"moonpool: {on_one_line(str(left_out))}", err=True)
     except MoonpoolError as error:
         typer.echo(f"moonpool: before it can be used: {error}", err=True)
     command = shutil.which("moonpool") or str(Path(sys.executable).with_name("moonpool"))

@@ -249,6 +249,11 @@ class ParkedCalls:
         """
         return next((call for call in self._calls.values() if call.set_aside and call.key == key), None)
 
+    @property
+    def calls(self) -> tuple[ParkedCall, ...]:
+        """Those that go on, and those whose outcome is kept."""
+        return tuple(self._calls.values())
+
     def state_of(self, call: ParkedCall, questions: Iterable[OpenQuestion]) -> str:
         """What the client brings back to wait for `call` again, and to answer `questions`."""
         call.given_out = True

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.policy.budgets import BudgetReport, Measure, budget_reports
+from moonpool.core.policy.globs import literal_glob
 from moonpool.core.policy.layers import LayerName
 from moonpool.core.policy.verdicts import Verdict
 
@@ -130,10 +131,11 @@ def settle(policy: Policy, facts: CallFacts, says: Sequence[Say]) -> Decision:
 def operators_remedy(remedy: str, server_id: str, tool_name: str, config_file: str = "") -> str:
     """What an operator can do so that the call is made without a question; `config_file` is where its server stands.
 
-    SECURITY: names are quoted for a shell, because people paste what they are told.
+    SECURITY: names are quoted for a shell, because people paste what they are told. So nothing may be taken out of it
+    afterwards, and a tool called `*` stands there as what matches it alone, also when its server lists it no more.
     """
     where = f" --config {shlex.quote(config_file)}" if config_file.startswith("/") else ""
-    return remedy or f"moonpool allow {shlex.quote(f'{server_id}.{tool_name}')}{where}"
+    return remedy or f"moonpool allow {shlex.quote(f'{server_id}.{literal_glob(tool_name)}')}{where}"
 
 
 def entry_decides(rule_id: str, server_id: str) -> bool:

@@ -231,7 +231,9 @@ class CodeTools:
         return [one for context in call.contexts for one in self._ticket.waiting(context.run_id)]
 
     def _waits_elsewhere(self, call: ParkedCall) -> bool:
-        """Whether it waits for answers, and its client is asked for none of them."""
+        """Whether it waits for answers none of which its client is asked for, or for its turn behind one that does."""
+        if not call.contexts:
+            return any(other.contexts and self._waits_elsewhere(other) for other in self._calls.calls)
         waiting = {one.request_id for one in self._waiting(call)}
         return bool(waiting) and waiting.isdisjoint(self._bindings.at_client)
 
