@@ -192,7 +192,7 @@ def test_init_shows_at_a_terminal_what_is_asked_about_and_writes_what_is_chosen(
         assert f"  reader: {servers['reader']['command']} " in terminal.screen
         assert "with LD_PRELOAD\n" in terminal.screen
         terminal.type("y\n")
-        for answer in ("", "r", "e"):
+        for answer in ("", "?", "r", "e"):
             at = terminal.wait_for("everything it has now: ", after=at)
             terminal.type(answer + "\n")
         ended = terminal.wait_ended()

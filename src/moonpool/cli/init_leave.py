@@ -129,8 +129,10 @@ def _choice(path: Path, server_id: str, snapshot: ToolSnapshot, wanted: Choice |
         return wanted or "ask"
     reads = [tool for tool in tools if effective_hints(tool, trusted=True).read_only]
     asks = on_one_line(f"{server_id} ({len(tools)} tools): code asks before {_names(_asked(path, tools))}")
-    answer = ask_at(terminal, f"\n{asks}\nit declares read-only: {on_one_line(_names(reads))}\n{_QUESTION}")
-    return _ANSWERS.get(answer.lower(), "ask")
+    answer = ask_at(terminal, f"\n{asks}\nit declares read-only: {on_one_line(_names(reads))}\n{_QUESTION}").lower()
+    while answer not in {"", "a", *_ANSWERS}:
+        answer = ask_at(terminal, f"{on_one_line(clip(answer, 20))!r} is none of them. {_QUESTION}").lower()
+    return _ANSWERS.get(answer, "ask")
 
 
 def _written(
