@@ -85,7 +85,9 @@ def test_what_is_allowed_and_denied_is_what_a_run_may_do(tmp_path: Path, config:
     assert f"{refused.partition(': ')[2]}; to allow it: moonpool allow box.write --config {config}" in ended.stderr
 
     record = moonpool(tmp_path, "audit", "show", "--run", ended.envelope["run_id"])
-    assert record.stderr.endswith("moonpool: to allow what was refused: moonpool allow box.write\n")
+    assert record.stderr.endswith(
+        "moonpool: to allow what was refused, with that run's --config if it had one: moonpool allow box.write\n"
+    )
 
     again = moonpool(tmp_path, "deny", "box.read")
     assert block(config)["deny"] == ["read"]

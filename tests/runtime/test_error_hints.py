@@ -12,7 +12,7 @@ from apps import fixture_server, open_app, run
 from moonpool.core.envelope import ExecutionError
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.faces.mcp.answers import execution_answer
-from moonpool.runtime.error_hints import Scene, with_hint
+from moonpool.runtime.error_hints import Scene, remark_on, with_hint
 from tables import every_row
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ NO_FILE = (
     "files of the machine outside are not in a sandbox: the code's own are in /workspace, others come by tools, or "
     "the operator puts them there (`--put`)"
 )
+NODE_IMPORT = "import * as time from './servers/time/index.js';\n"
 PROMISE = "a call is a Promise until it is awaited: write `await` before it"
 PACKAGES = "numpy, pandas, matplotlib, pydantic, IPython"
 
@@ -119,8 +120,8 @@ def test_a_mistake_in_python_is_answered_with_what_to_do(
         ("node", "Error", "Cannot find module 'axios'", {}, NODE_MODULES),
         ("node", "TypeError", "t.get_current_time is not a function", {}, NODE),
         ("node", "TypeError", "rows.map is not a function", {}, ""),
-        ("node", "TypeError", "rows.map is not a function", {"code": "const rows = time.list({})"}, PROMISE),
-        ("node", "TypeError", "rows.map is not a function", {"code": "const rows = await time.list({})"}, ""),
+        ("node", "TypeError", "rows.map is not a function", {"code": NODE_IMPORT + "const rows = time.list({})"}, PROMISE),
+        ("node", "TypeError", "rows.map is not a function", {"code": NODE_IMPORT + "const rows = await time.list({})"}, ""),
         ("node", "Error", "ENOENT: no such file or directory, open 'x.csv'", {}, NO_FILE),
         ("bash", "ExitStatus", "status 1", {"stderr": "cat: x.csv: No such file or directory"}, NO_FILE),
         ("bash", "ExitStatus", "status 127", {"stderr": "line 1: servers.time.now: command not found"}, BASH),
@@ -138,6 +139,28 @@ def test_node_and_bash_are_answered_in_their_own_syntax(
     language: str, kind: str, message: str, more: dict[str, str], expected: str
 ) -> None:
     assert hint(kind, message, language=language, **more) == expected
+
+
+@every_row(
+    ("code", "expected"),
+    [
+        ("const r = time.getCurrentTime({});\nglobalThis.result = r.text", PROMISE),
+        ("const r = await time.getCurrentTime({});\nglobalThis.result = r.text", ""),
+        ("const r = time.getCurrentTime({}).then(r => r.data)", ""),
+        ("const all = await Promise.all([1].map(() => time.getCurrentTime({})))", ""),
+        ("const r = other.getCurrentTime({})", ""),
+    ],
+)
+def test_a_promise_that_was_taken_for_its_value_is_remarked_on(code: str, expected: str) -> None:
+    scene = Scene(language="node", environment="base", manifest=MANIFEST, code=NODE_IMPORT + code, stderr="")
+    assert remark_on(scene) == expected
+
+
+async def test_node_code_that_awaits_nothing_is_told_so_beside_its_null() -> None:
+    code = f"{NODE_IMPORT.replace('time', 'echo')}const r = echo.echo({{text: 'a'}});\nglobalThis.result = r.text"
+    async with open_app({"echo": fixture_server("echo.py")}) as app:
+        envelope = await run(app, code, language="node")
+    assert (envelope.data, envelope.error, envelope.note) == (None, None, PROMISE)
 
 
 def test_without_servers_nothing_is_made_up() -> None:

@@ -50,7 +50,9 @@ def print_rows(run: str | None, tail: int, *, as_json: bool) -> int:
         records = [row.to_json() for row in rows]
         print_table(_COLUMNS, (_cells(row.seq, record, states) for row, record in zip(rows, records, strict=True)))
         for command in _remedies(records) if run is not None else ():
-            typer.echo(f"moonpool: to allow what was refused: {command}", err=True)
+            typer.echo(
+                f"moonpool: to allow what was refused, with that run's --config if it had one: {command}", err=True
+            )
     if not rows:
         what = f"no record of {run!r}; `moonpool audit show` lists the newest" if run else "the audit journal is empty"
         typer.echo(f"moonpool: {what}", err=True)

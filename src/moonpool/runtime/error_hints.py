@@ -35,7 +35,11 @@ _SCHEMA_CHARS_MAX: Final = 64 * 1024
 
 _COROUTINE: Final = re.compile(r"'coroutine'|\btype coroutine\b")
 _NO_PROMISE: Final = re.compile(r"is not iterable|is not a function|Cannot read properties of undefined|\bPromise\b")
-_NODE_CALL: Final = re.compile(r"(?:=|\bof)[ \t]{0,9}[A-Za-z_$][\w$]{0,99}\.[A-Za-z_$][\w$]{0,199}\([ \t]{0,9}[{)]")
+_PROMISE: Final = "a call is a Promise until it is awaited: write `await` before it"
+_NODE_IMPORT: Final = re.compile(r"\bimport \* as ([A-Za-z_$][\w$]{0,99}) from [\"']\./servers/")
+_NODE_CALL: Final = re.compile(
+    r"(?:=|\bof)[ \t]{0,9}([A-Za-z_$][\w$]{0,99})\.[A-Za-z_$][\w$]{0,199}\([ \t]{0,9}[{)](?![^\n]{0,500}\.then\b)"
+)
 _NETWORK: Final = re.compile(
     r"Address family not supported|\[Errno (?:97|101)\]|[Nn]ame resolution|Name or service not known"
     r"|No address associated with hostname|Network is unreachable|EAFNOSUPPORT|EAI_AGAIN|ENOTFOUND|ENETUNREACH"
@@ -94,13 +98,24 @@ def with_hint(error: ExecutionError, scene: Scene) -> ExecutionError:
     return replace(error, message=f"{error.message.rstrip('.')}; {hint}") if hint else error
 
 
+def remark_on(scene: Scene) -> str:
+    """A sentence about code that ended well and handed nothing over. A member of a Promise is undefined, silently."""
+    return _PROMISE if scene.language == "node" and _has_unawaited(scene) else ""
+
+
+def _has_unawaited(scene: Scene) -> bool:
+    """Whether Node code looks for the result of a call where it does not await one, written as the examples are."""
+    code = scene.code[:_CODE_CHARS_MAX]
+    named = {found[1] for found in _NODE_IMPORT.finditer(code)}
+    return any(found[1] in named for found in _NODE_CALL.finditer(code))
+
+
 # --- one function for each mistake: the sentence, or nothing
 
 
 def _not_awaited(error: ExecutionError, scene: Scene) -> str:
     if scene.language == "node" and error.type == "TypeError" and _found(_NO_PROMISE, error):
-        unawaited = _NODE_CALL.search(scene.code[:_CODE_CHARS_MAX])
-        return "a call is a Promise until it is awaited: write `await` before it" if unawaited else ""
+        return _PROMISE if _has_unawaited(scene) else ""
     if scene.language != PYTHON or error.type not in {"AttributeError", "TypeError"}:
         return ""
     return "a call is a coroutine until it is awaited: write `await` before it" if _found(_COROUTINE, error) else ""

@@ -25,7 +25,7 @@ from moonpool.core.manifest import Manifest
 from moonpool.runtime import report
 from moonpool.runtime.call_progress import ProgressOfCalls
 from moonpool.runtime.envelope_line import with_files_that_fit
-from moonpool.runtime.error_hints import Scene, with_hint
+from moonpool.runtime.error_hints import Scene, remark_on, with_hint
 from moonpool.runtime.execution import Execution
 from moonpool.runtime.execution_spec import ExecutionSpec
 from moonpool.runtime.file_records import TransferRecorder
@@ -367,7 +367,7 @@ class Run:
         if error is None:
             data = redactor.json(data, tally)
             if data is None and outcome.done is not None:
-                note = printable(storable(redactor.text(outcome.done.note, tally)))
+                note = printable(storable(redactor.text(outcome.done.note, tally))) or remark_on(self._scene(keepers))
         else:
             kind, message = (redactor.text(text, tally) for text in (error.type, error.message))
             error = ExecutionError(type=kind, message=message, retryable=error.retryable)
