@@ -1,4 +1,4 @@
-"""Calls that wait in a queue, and answers that stand for a while, on the road."""
+"""Calls that wait in a queue, and answers that stand for a while, in the pipeline."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from broker_road.test_road import ALLOW_ALL, WRITE, Bench, type_of
-from moonpool.broker.approval import ApprovalDesk, AutoApprover, DenyApprover, ScriptedApprover
-from moonpool.broker.context import CallLimits
-from moonpool.broker.queued_approval import QueueApprover, StandingDesk
+from moonpool.broker.approval import AutoApprover, DenyApprover, LiveApprovals, ScriptedApprover
+from moonpool.broker.call_context import CallLimits
+from moonpool.broker.queued_approval import GrantedApprovals, QueueApprover
 from moonpool.core.approvals import ApprovalQueueError, QueueState
 from moonpool.core.calls import ApprovalState, ToolCallSpec
 from moonpool.core.policy import Budget, Layer, LayerName, Measure, Policy, Rule, Scope, Verdict
@@ -52,7 +52,7 @@ def layer(verdict: Verdict) -> Policy:
 
 def bench_with(approver: Any, store: ApprovalStore, policy: Policy | None = None, **desk: Any) -> Bench:
     bench = Bench(policy=policy or Policy())
-    bench.session.desk = StandingDesk(ApprovalDesk(approver, **desk), store)
+    bench.session.approvals = GrantedApprovals(LiveApprovals(approver, **desk), store)
     return bench
 
 
@@ -200,10 +200,10 @@ async def test_the_number_of_parked_runs_is_bounded_and_a_parked_one_holds_no_pl
             await release.wait()
             return await super().ask(request)
 
-    desk = ApprovalDesk(Slow([ApprovalState.APPROVED]), parked_runs_max=1)
+    desk = LiveApprovals(Slow([ApprovalState.APPROVED]), parked_runs_max=1)
     limits = CallLimits(concurrent_max=1)
     first, second = Bench(policy=Policy(), limits=limits), Bench(policy=Policy(), limits=limits)
-    first.session.desk = second.session.desk = desk
+    first.session.approvals = second.session.approvals = desk
     second.session.run_id = "other"
     parked = [asyncio.ensure_future(first.call("write")) for _ in range(2)]
     await until(lambda: desk.open_count == 2)
@@ -229,5 +229,5 @@ async def test_an_answer_that_names_other_arguments_does_not_count(store: Approv
         bench = bench_with(approver, forged)
         spec = ToolCallSpec(run_id="run", call_id=1, server_id="s", tool="write", arguments={})
         with anyio.fail_after(30):
-            assert type_of(await bench.road.pass_call(spec, bench.session)) == "ApprovalRejected"
+            assert type_of(await bench.pipeline.run(spec, bench.session)) == "ApprovalRejected"
     forged.close()

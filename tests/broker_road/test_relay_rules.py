@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from moonpool.broker.approval import ApprovalDesk, DenyApprover
+from moonpool.broker.approval import DenyApprover, LiveApprovals
+from moonpool.broker.call_context import CallContext
 from moonpool.broker.call_in_hand import AnswererGoneError, CallInHand
 from moonpool.broker.config import ServerConfig
-from moonpool.broker.context import CallContext
 from moonpool.broker.question_records import UNSHOWN_PER_MINUTE_MAX
 from moonpool.broker.redaction import Redactor
 from moonpool.broker.relay import OF_ALL_PER_MINUTE_MAX, PER_MINUTE_MAX, Relay
@@ -83,9 +83,9 @@ def call(
         session_id="s",
         code_digest="sha256:0",
         manifest=lambda: Manifest(servers=()),
-        desk=ApprovalDesk(DenyApprover()),
+        approvals=LiveApprovals(DenyApprover()),
         policy=Policy(layers=(layer,)) if rules or default else Policy(),
-        respondent=person,
+        responder=person,
     )
     return CallInHand(context, "srv.tool")
 

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from moonpool.broker.approval import (
     ApprovalAnswer,
-    ApprovalDesk,
     ApprovalRequest,
     AutoApprover,
     DenyApprover,
+    LiveApprovals,
     ScriptedApprover,
 )
-from moonpool.broker.context import CallContext
+from moonpool.broker.call_context import CallContext
+from moonpool.broker.call_pipeline import CallPipeline
 from moonpool.broker.redaction import Redactor
-from moonpool.broker.road import ToolRoad
 from moonpool.broker.spending import Ledger, SessionMemory
 from moonpool.broker.upstreams.base import UpstreamCallTimeoutError, UpstreamError, UpstreamResultError
 from moonpool.core.audit_records import CallOutcomeRecord
@@ -80,13 +80,13 @@ class Slow(DenyApprover):
 
 
 class Bench:
-    """A road, a session and as many executions of it as a test opens."""
+    """A pipeline, a session and as many executions of it as a test opens."""
 
     def __init__(self, policy: Policy, *, answer: Any = OK, approver: Any = None) -> None:
         self.upstream, self.journal, self.policy = Upstream(answer), MemoryJournal(), policy
         tools = tuple(ToolDefinition(server_id="s", name=name, raw={"name": name}) for name in NAMES)
         self.manifest = Manifest(servers=(ServerListing(server_id="s", tools=tools),))
-        self.road = ToolRoad({"s": self.upstream}, journal=self.journal, redactor=Redactor.of_values({}))
+        self.pipeline = CallPipeline({"s": self.upstream}, journal=self.journal, redactor=Redactor.of_values({}))
         self.approver = approver or AutoApprover()
         self.memory, self.now_s, self.ran_s = SessionMemory(), 0.0, 0.0
         self.key = Ledger(now=lambda: self.now_s)
@@ -97,7 +97,7 @@ class Bench:
         """Another execution of the session."""
         context = CallContext(
             run_id="run", trace_id="trace", principal="local", session_id="session", code_digest="sha256:c",
-            manifest=lambda: self.manifest, desk=ApprovalDesk(self.approver), policy=self.policy, key=self.key,
+            manifest=lambda: self.manifest, approvals=LiveApprovals(self.approver), policy=self.policy, key=self.key,
             clock=lambda: self.ran_s,
         )  # fmt: skip
         context.join(self.memory)
@@ -107,7 +107,7 @@ class Bench:
         self.count += 1
         spec = ToolCallSpec(run_id="run", call_id=self.count, server_id=server, tool=name, arguments=arguments)
         with anyio.fail_after(30):
-            return await self.road.pass_call(spec, self.execution)
+            return await self.pipeline.run(spec, self.execution)
 
     async def types(self, *names: str) -> list[str]:
         return [type_of(await self.call(name)) for name in names]

@@ -6,11 +6,11 @@ this process may do, `recordings` and `replays` what is kept of executions and d
 """
 
 from moonpool.bootstrap.app import App, assemble
+from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.places import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes
 from moonpool.bootstrap.recordings import open_recordings
 from moonpool.bootstrap.sandboxes import BACKENDS, assemble_backend, image_spec
-from moonpool.bootstrap.tickets import local_principal
 from moonpool.bootstrap.token_counts import make_token_book
 from moonpool.bootstrap.tools import assemble_tools, make_lessons, make_redactor
 

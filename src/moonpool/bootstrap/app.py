@@ -11,18 +11,18 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Never
 
+from moonpool.bootstrap.caller_grants import make_caller_grant, server_trust
 from moonpool.bootstrap.library import settle_library
 from moonpool.bootstrap.places import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes, make_languages
 from moonpool.bootstrap.recordings import open_recorder
 from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits, sandbox_spec
-from moonpool.bootstrap.tickets import make_ticket, server_trust
 from moonpool.bootstrap.token_counts import make_token_book
 from moonpool.bootstrap.tools import DriftRecords, make_lessons, make_redactor, open_toolbox
+from moonpool.broker.call_pipeline import CallPipeline
 from moonpool.broker.known_values import GrowingValues
 from moonpool.broker.policies import policy_in_force
 from moonpool.broker.relay import Relay
-from moonpool.broker.road import ToolRoad
 from moonpool.core.errors import HostUnfitError
 from moonpool.environments.resolve import resolve_environment
 from moonpool.runtime.approval_events import EventApprover
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.core.policy import Policy
     from moonpool.environments.base import ProgressSink
+    from moonpool.runtime.caller_grant import CallerGrant
     from moonpool.runtime.lessons import Lessons
-    from moonpool.runtime.ticket import Ticket
     from moonpool.runtime.tools import Toolbox
     from moonpool.sandboxes.base import Sandbox, SandboxBackend
     from moonpool.settings import Settings
@@ -68,7 +68,7 @@ class App:
     toolbox: Toolbox
     lessons: Lessons
     backend: SandboxBackend
-    ticket: Ticket
+    ticket: CallerGrant
     data: Path
     policy: Policy
     outcomes: OutcomeStore
@@ -156,7 +156,7 @@ async def assemble(
             settings=settings,
             pool=pool,
             toolbox=toolbox,
-            road=ToolRoad(toolbox, journal=journal, redactor=redactor, witness=lessons),
+            pipeline=CallPipeline(toolbox, journal=journal, redactor=redactor, observer=lessons),
             journal=journal,
             redactor=redactor,
             artifacts=Artifacts(data / "private" / "artifacts", ArtifactLimits.of(settings)),
@@ -178,7 +178,7 @@ async def assemble(
             toolbox=toolbox,
             lessons=lessons,
             backend=backend,
-            ticket=make_ticket(settings, server_trust(config, redactor), policy, approver, approvals, toolbox),
+            ticket=make_caller_grant(settings, server_trust(config, redactor), policy, approver, approvals, toolbox),
             data=data,
             policy=policy,
             outcomes=OutcomeStore(outcomes_dir(data)),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Generator, Sequence
 
-    from moonpool.broker.context import CallContext
+    from moonpool.broker.call_context import CallContext
     from moonpool.core.json import JsonObject
 
 
@@ -29,7 +29,7 @@ class AnswererGoneError(Exception):
     """Nobody can answer: the client has left, or as much waits for it already as may."""
 
 
-class Respondent(Protocol):
+class RequestResponder(Protocol):
     """The person and the model at the client that an execution belongs to."""
 
     @property

@@ -1,8 +1,8 @@
 """The real run under an approved plan: each effect once, nothing else that changes something.
 
 `PlanWatch` belongs to one execution. `admit` finds the effect that a call carries out; a call without one ends the
-execution. Order does not matter: code that calls in parallel has none. `PlannedDesk` answers the questions of policy
-about such calls out of the plan, where the person who approved it has seen the same question.
+execution. Order does not matter: code that calls in parallel has none. `PlannedApprovals` answers the questions of
+policy about such calls out of the plan, where the person who approved it has seen the same question.
 
 INVARIANT: between finding an effect and taking it nothing is awaited, so parallel calls never share one. After the
 first call that is not in the plan no further call leaves, whatever it is.
@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.approval import approve, checked_answer
+from moonpool.broker.call_state import Refusal
 from moonpool.broker.normalise import result_data
-from moonpool.broker.passage import Refusal
 from moonpool.broker.phrases import clip, near_names
 from moonpool.core.calls import CallErrorType
 from moonpool.core.plans import EffectKind, as_planned
@@ -27,8 +27,8 @@ from moonpool.core.plans import EffectKind, as_planned
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from moonpool.broker.approval import ApprovalAnswer, ApprovalRequest, Desk
-    from moonpool.broker.passage import Passage
+    from moonpool.broker.approval import ApprovalAnswer, ApprovalRequest, ApprovalService
+    from moonpool.broker.call_state import CallState
     from moonpool.core.json import JsonValue
     from moonpool.core.plans import Effect, Plan
     from moonpool.core.policy import CallFacts
@@ -57,7 +57,7 @@ class PlanWatch:
     def __post_init__(self) -> None:
         self._left = {effect.number: effect for effect in self.plan.effects if effect.kind is not EffectKind.DENIED}
 
-    def admit(self, passage: Passage) -> None:
+    def admit(self, passage: CallState) -> None:
         """Find and take the effect that this call carries out. Raises Refusal, and ends the execution, without one."""
         self.still_kept()
         passage.effect = effect = self._effect_of(passage)
@@ -74,7 +74,7 @@ class PlanWatch:
         if self.problem:
             raise Refusal(CallErrorType.PLAN_EXCEEDED, f"{self.problem}; nothing was sent. {_REMEDY.capitalize()}")
 
-    def learn(self, passage: Passage) -> None:
+    def learn(self, passage: CallState) -> None:
         """A planned call has returned; what it returned may fill places of later ones."""
         if passage.effect is not None and passage.arrival is not None and passage.arrival.error is None:
             self._results[passage.effect.number] = result_data(passage.arrival.raw or {}, passage.arrival.data_from)
@@ -89,7 +89,7 @@ class PlanWatch:
         bound = replace(request, arguments_digest=self._bound[effect.number])
         return approve(bound, f"plan:{self.plan.plan_id} by {self.approver}")
 
-    def _effect_of(self, passage: Passage) -> Effect | None:
+    def _effect_of(self, passage: CallState) -> Effect | None:
         wanted = EffectKind.READ if passage.only_reads else EffectKind.CALL
         for effect in self._left.values():
             same_tool = (effect.server_id, effect.tool_name) == (passage.spec.server_id, passage.spec.tool)
@@ -102,7 +102,7 @@ class PlanWatch:
                 return effect
         return None
 
-    def _nearest(self, passage: Passage) -> str:
+    def _nearest(self, passage: CallState) -> str:
         """What the plan has that is most like it."""
         name = (passage.spec.server_id, passage.spec.tool)
         same = [one for one in self.plan.calls if (one.server_id, one.tool_name) == name]
@@ -122,10 +122,10 @@ class PlanWatch:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedDesk:
-    """A desk that asks nobody what the approved plan has answered."""
+class PlannedApprovals:
+    """An approval service that asks nobody what the approved plan has answered."""
 
-    desk: Desk
+    approvals: ApprovalService
     watch: PlanWatch
 
     async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> ApprovalAnswer:
@@ -133,4 +133,4 @@ class PlannedDesk:
         answer = self.watch.answers(named)
         if answer is not None:
             return checked_answer(named, answer)
-        return await self.desk.settle(request, facts)
+        return await self.approvals.settle(request, facts)

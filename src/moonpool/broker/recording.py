@@ -17,8 +17,8 @@ from moonpool.core.audit_records import CallIntentRecord, CallOutcomeRecord, Cal
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from moonpool.broker.context import CallContext
-    from moonpool.broker.passage import Passage
+    from moonpool.broker.call_context import CallContext
+    from moonpool.broker.call_state import CallState
     from moonpool.broker.redaction import Redactor
     from moonpool.core.audit import Journal
     from moonpool.core.calls import CallError
@@ -34,7 +34,7 @@ class CallRecorder:
         self._journal = journal
         self._redactor = redactor
 
-    def intent(self, passage: Passage) -> Awaitable[None]:
+    def intent(self, passage: CallState) -> Awaitable[None]:
         """Record that the call is about to leave; await it before it does."""
         spec, session, decision = passage.spec, passage.session, passage.decision
         record = CallIntentRecord(
@@ -54,7 +54,7 @@ class CallRecorder:
         )
         return self._journal.record(record)
 
-    def outcome(self, passage: Passage, error: CallError | None, *, error_type: str = "") -> Awaitable[None]:
+    def outcome(self, passage: CallState, error: CallError | None, *, error_type: str = "") -> Awaitable[None]:
         """Record what the call came to; `error_type` replaces the type of `error`."""
         assert not passage.recorded, "a call is recorded once"
         passage.recorded = True
@@ -92,7 +92,7 @@ class CallRecorder:
         )
         return self._journal.record(record)
 
-    def count_refused(self, passage: Passage, error: CallError) -> None:
+    def count_refused(self, passage: CallState, error: CallError) -> None:
         """Count a refused call that has no record of its own, and put counts on record when they are many."""
         assert not passage.recorded, "a call is recorded once"
         passage.recorded = True

@@ -6,8 +6,8 @@ such a schema is answered by a text that is marked.
 
 A reading call whose arguments rest on a placeholder is not made either: it would ask a server for what is not there.
 
-SECURITY: what is rehearsed takes nothing in and leaves nothing: no credential, no approval, no budget. The road decides
-on it as on any call.
+SECURITY: what is rehearsed takes nothing in and leaves nothing: no credential, no approval, no budget. The pipeline
+decides on it as on any call.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from moonpool.broker.arrival import Arrival
+from moonpool.broker.call_result import CallResult
 from moonpool.broker.normalise import read_result
 from moonpool.broker.phrases import storable
 from moonpool.core.json import JsonObject, JsonValue, digest_json
@@ -34,7 +34,7 @@ from moonpool.core.policy import glob_matches
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from moonpool.broker.passage import Passage
+    from moonpool.broker.call_state import CallState
     from moonpool.broker.validation import SchemaCheck
     from moonpool.core.placeholders import Mark
     from moonpool.core.policy import Decision
@@ -61,11 +61,11 @@ class Rehearsal:
     _marks: dict[str, tuple[int, Mark]] = field(default_factory=dict[str, "tuple[int, Mark]"])
     _shown_chars: int = 0
 
-    def takes(self, passage: Passage) -> bool:
+    def takes(self, passage: CallState) -> bool:
         """Whether the call is rehearsed, not made."""
         return not passage.only_reads or self._rests_on_placeholder(passage)
 
-    def answer(self, passage: Passage, decision: Decision, shown: Shown, check: SchemaCheck) -> Arrival | str:
+    def answer(self, passage: CallState, decision: Decision, shown: Shown, check: SchemaCheck) -> CallResult | str:
         """List the call and answer it; a sentence when that cannot be."""
         number = len(self.effects) + 1
         if problem := self._no_room(passage, shown):
@@ -79,12 +79,12 @@ class Rehearsal:
         self._marks |= {found: (number, mark) for found, mark in placeholder.marks.items()}
         return _arrival(passage, placeholder.value, source)
 
-    def denied(self, passage: Passage, decision: Decision, shown: Shown) -> None:
+    def denied(self, passage: CallState, decision: Decision, shown: Shown) -> None:
         """List a call that policy refuses, here and in the real run."""
         if not self._no_room(passage, shown):
             self._list(passage, decision, shown, kind=EffectKind.DENIED, source="")
 
-    def _no_room(self, passage: Passage, shown: Shown) -> str:
+    def _no_room(self, passage: CallState, shown: Shown) -> str:
         if len(self.effects) >= EFFECTS_MAX:
             return f"a plan has at most {EFFECTS_MAX} calls; nobody could read more. Split the work"
         if not shown.arguments or self._shown_chars + len(shown.whole or shown.arguments) > SHOWN_TOTAL_CHARS_MAX:
@@ -94,7 +94,7 @@ class Rehearsal:
             )
         return ""
 
-    def _list(self, passage: Passage, decision: Decision, shown: Shown, *, kind: EffectKind, source: str) -> None:
+    def _list(self, passage: CallState, decision: Decision, shown: Shown, *, kind: EffectKind, source: str) -> None:
         openings, derived = find_openings(passage.spec.arguments, self._marks, shown.redacted)
         self._shown_chars += len(shown.whole or shown.arguments)
         self.effects.append(
@@ -119,13 +119,13 @@ class Rehearsal:
             )
         )
 
-    def _rests_on_placeholder(self, passage: Passage) -> bool:
+    def _rests_on_placeholder(self, passage: CallState) -> bool:
         if not self._marks:
             return False
         found = FOUND.finditer(passage.arguments_json.decode("utf-8", "replace"))
         return any(one[0] in self._marks for one in found)
 
-    def _placeholder(self, passage: Passage, number: int, check: SchemaCheck) -> tuple[Placeholder | None, str]:
+    def _placeholder(self, passage: CallState, number: int, check: SchemaCheck) -> tuple[Placeholder | None, str]:
         """The value and where it came from; or None and what is wrong with the declared one."""
         tool = passage.resolved
         for glob, value in self.declared.items():
@@ -144,7 +144,7 @@ class Rehearsal:
         return text_placeholder(number), "text"
 
 
-def _arrival(passage: Passage, value: JsonValue, source: str) -> Arrival:
+def _arrival(passage: CallState, value: JsonValue, source: str) -> CallResult:
     """As a server would have answered, and marked as none's answer."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     raw: JsonObject = {"content": [{"type": "text", "text": text}], "_meta": {META_KEY: source}}
@@ -152,4 +152,6 @@ def _arrival(passage: Passage, value: JsonValue, source: str) -> Arrival:
         raw["structuredContent"] = value
     reading = read_result(passage.spec.server_id, passage.spec.tool, raw)
     size = len(msgspec.json.encode(raw))
-    return Arrival(raw=raw, size_bytes=size, digest=digest_json(raw), data_from=reading.data_from, error=reading.error)
+    return CallResult(
+        raw=raw, size_bytes=size, digest=digest_json(raw), data_from=reading.data_from, error=reading.error
+    )

@@ -21,8 +21,8 @@ from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.approval import ApprovalRequest
+from moonpool.broker.call_context import UNKNOWN_SERVER
 from moonpool.broker.call_in_hand import AnswererGoneError, all_paused
-from moonpool.broker.context import UNKNOWN_SERVER
 from moonpool.broker.phrases import clip, on_one_line, printable, storable
 from moonpool.broker.question_records import REFUSED, QuestionRecorder
 from moonpool.broker.redaction import Tally
@@ -44,7 +44,7 @@ from moonpool.core.policy import DEFAULT_LAYER, CallFacts, Verdict, decide
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from moonpool.broker.call_in_hand import CallInHand, Respondent
+    from moonpool.broker.call_in_hand import CallInHand, RequestResponder
     from moonpool.broker.config import ServerConfig
     from moonpool.broker.question_records import QuestionNote
     from moonpool.broker.redaction import Redactor
@@ -100,10 +100,10 @@ class Relay:
         return answer
 
     async def _elicited(self, server_id: str, params: JsonObject, note: QuestionNote) -> JsonObject:
-        found = self._respondent(server_id, ELICIT, note, str(params.get("mode", "form")))
+        found = self._responder(server_id, ELICIT, note, str(params.get("mode", "form")))
         if found is None:
             return _NO
-        calls, respondent = found
+        calls, responder = found
         note.decision = self._decision(calls[0], server_id, ELICIT)
         if note.decision.verdict is Verdict.DENY:
             note.why = "policy"
@@ -115,7 +115,7 @@ class Relay:
             _log.warning("a form of server %r holds a secret and was declined", server_id)
             return _NO
         try:
-            answer = await self._ask(calls, respondent, ELICIT, asked, note)
+            answer = await self._ask(calls, responder, ELICIT, asked, note)
         except TimeoutError:
             return {"action": "cancel"}
         except AnswererGoneError:
@@ -133,10 +133,10 @@ class Relay:
         return answer
 
     async def _sampled(self, server_id: str, params: JsonObject, note: QuestionNote, *, reviewed: bool) -> JsonObject:
-        found = self._respondent(server_id, SAMPLE, note)
+        found = self._responder(server_id, SAMPLE, note)
         if found is None:
             raise QuestionRefusedError("no client that can sample is attached")
-        calls, respondent = found
+        calls, responder = found
         note.decision = decision = self._decision(calls[0], server_id, SAMPLE)
         if decision.verdict is Verdict.DENY:
             note.why = "policy"
@@ -148,7 +148,7 @@ class Relay:
         if reviewed:
             await self._review(calls, server_id, "what it wants a model to be asked", asked, note)
         try:
-            given = await self._ask(calls, respondent, SAMPLE, asked, note)
+            given = await self._ask(calls, responder, SAMPLE, asked, note)
         except (TimeoutError, AnswererGoneError):
             raise QuestionRefusedError("nobody answered the sampling request") from None
         answer = sampled(self._redactor.json_object(given, Tally()))
@@ -157,17 +157,17 @@ class Relay:
         return answer
 
     async def _ask(
-        self, calls: list[CallInHand], respondent: Respondent, method: str, params: JsonObject, note: QuestionNote
+        self, calls: list[CallInHand], responder: RequestResponder, method: str, params: JsonObject, note: QuestionNote
     ) -> JsonObject:
         note.shown, note.why = True, "nobody answered"
         try:
             with all_paused(calls):
                 async with asyncio.timeout(self._expiry_s):
-                    given = await respondent.ask(method, params)
+                    given = await responder.ask(method, params)
         except QuestionRefusedError:  # that is an answer, too
-            note.answerer, note.why = respondent.name, ""
+            note.answerer, note.why = responder.name, ""
             raise
-        note.answerer, note.why = respondent.name, ""
+        note.answerer, note.why = responder.name, ""
         return given
 
     async def _review(
@@ -179,7 +179,7 @@ class Relay:
         note.shown = True
         view, trust = view_of(shown, self._redactor), context.trust.get(server_id, UNKNOWN_SERVER)
         request = ApprovalRequest(
-            request_id="",  # the desk gives it
+            request_id="",  # the approval service gives it
             run_id=context.run_id,
             principal=context.principal,
             server_id=server_id,
@@ -201,7 +201,7 @@ class Relay:
         context.pending += 1
         try:
             with all_paused(calls):
-                answer = await context.desk.settle(request)
+                answer = await context.approvals.settle(request)
         finally:
             context.pending -= 1
         context.settle(answer.state)
@@ -210,14 +210,14 @@ class Relay:
             note.why = "review"
             raise QuestionRefusedError("User rejected sampling request")
 
-    def _respondent(
+    def _responder(
         self, server_id: str, method: str, note: QuestionNote, mode: str = ""
-    ) -> tuple[list[CallInHand], Respondent] | None:
+    ) -> tuple[list[CallInHand], RequestResponder] | None:
         calls = [*ASKED_FOR.get()]
         runs = {call.context.run_id for call in calls}
-        respondent = calls[0].context.respondent if len(runs) == 1 else None
-        if respondent is not None and respondent.can(method, mode):
-            return calls, respondent
+        responder = calls[0].context.responder if len(runs) == 1 else None
+        if responder is not None and responder.can(method, mode):
+            return calls, responder
         if len(runs) > 1:
             why = "calls of several executions are under way, so nobody knows whose question it is"
         else:

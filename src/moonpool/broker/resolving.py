@@ -1,4 +1,4 @@
-"""The first stages of the road: is the tool in this session's manifest, and do the arguments fit it?
+"""The first stages of the pipeline: is the tool in this session's manifest, and do the arguments fit it?
 
 What does not is refused with a sentence that teaches: near names, valid parameters, an example that would fit.
 
@@ -13,29 +13,29 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from moonpool.broker.context import UNKNOWN_SERVER
+from moonpool.broker.call_context import UNKNOWN_SERVER
+from moonpool.broker.call_state import Refusal
 from moonpool.broker.failures import not_listed
-from moonpool.broker.passage import Refusal
 from moonpool.broker.phrases import offered_tool, unknown_tool
 from moonpool.broker.validation import LARGE_BYTES, check_arguments, encoded_size
 from moonpool.core.calls import CallErrorType
 
 if TYPE_CHECKING:
+    from moonpool.broker.call_context import CallContext
     from moonpool.broker.call_examples import CallExamples
-    from moonpool.broker.context import CallContext
-    from moonpool.broker.passage import Passage
+    from moonpool.broker.call_state import CallState
     from moonpool.broker.validation import SchemaChecks
     from moonpool.core.manifest import ToolDefinition
 
 
 class Resolving:
-    """Finds tools and checks arguments. Belongs to one road; used on one event loop."""
+    """Finds tools and checks arguments. Belongs to one pipeline; used on one event loop."""
 
     def __init__(self, checks: SchemaChecks) -> None:
         self._checks = checks
         self._examples: CallExamples | None = None
 
-    async def resolve(self, passage: Passage) -> None:
+    async def resolve(self, passage: CallState) -> None:
         """Find the tool. Raises Refusal."""
         spec, session = passage.spec, passage.session
         manifest, key = session.manifest(), (spec.server_id, spec.tool)
@@ -62,13 +62,13 @@ class Resolving:
         passage.hints = passage.trust.hints(tool)
 
     @staticmethod
-    def still_offered(passage: Passage) -> None:
+    def still_offered(passage: CallState) -> None:
         """The tool was not paused while the call waited for an answer or its turn. Raises Refusal."""
         paused = passage.session.manifest().held.get((passage.spec.server_id, passage.spec.tool))
         if paused is not None:
             raise Refusal(CallErrorType.TOOL_PAUSED, paused)
 
-    async def validate(self, passage: Passage) -> None:
+    async def validate(self, passage: CallState) -> None:
         """Check the arguments against the tool's schema. Raises Refusal."""
         tool, arguments = passage.resolved, passage.spec.arguments
         check = self._checks.arguments(tool)

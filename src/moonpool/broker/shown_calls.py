@@ -17,17 +17,17 @@ from moonpool.core.plans import SHOWN_BYTES_MAX, SHOWN_CHARS_MAX
 from moonpool.core.policy import Verdict
 
 if TYPE_CHECKING:
-    from moonpool.broker.passage import Passage
+    from moonpool.broker.call_state import CallState
     from moonpool.broker.redaction import Redactor
     from moonpool.core.policy import Decision
 
 
-def question_about(decision: Decision, passage: Passage, redactor: Redactor) -> ApprovalRequest:
-    """The request that goes to the desk of the call's execution."""
+def question_about(decision: Decision, passage: CallState, redactor: Redactor) -> ApprovalRequest:
+    """The request that goes to the approval service of the call's execution."""
     spec, session, trust = passage.spec, passage.session, passage.trust
     view = view_of(spec.arguments, redactor, encoded=passage.arguments_json)
     return ApprovalRequest(
-        request_id="",  # the desk gives it
+        request_id="",  # the approval service gives it
         run_id=session.run_id,
         principal=session.principal,
         server_id=spec.server_id,
@@ -51,7 +51,7 @@ def question_about(decision: Decision, passage: Passage, redactor: Redactor) -> 
     )
 
 
-def line_of_plan(passage: Passage, redactor: Redactor) -> Shown:
+def line_of_plan(passage: CallState, redactor: Redactor) -> Shown:
     """All of the arguments on one line; nothing when that is more than a plan may show."""
     shown, whole = "", ""
     if len(passage.arguments_json) <= SHOWN_BYTES_MAX:

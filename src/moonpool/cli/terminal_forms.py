@@ -1,4 +1,4 @@
-"""What servers ask, at the terminal: forms field by field, addresses to open. A `Respondent` of `broker.relay`.
+"""What servers ask, at the terminal: forms field by field, addresses to open. A `RequestResponder` of `broker.relay`.
 
 Only where the person at the terminal approves calls too (`--approve ask`), and only for servers whose configuration
 says `"elicitation": "relay"`. Sampling is not offered: there is no model here.

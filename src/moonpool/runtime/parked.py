@@ -29,7 +29,7 @@ from moonpool.runtime.request_state import RequestState, RequestStateError, Stat
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 
-    from moonpool.broker.context import CallContext
+    from moonpool.broker.call_context import CallContext
     from moonpool.core.calls import CallProgress
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject, JsonValue

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.approval import ApprovalRequest, server_place
 from moonpool.broker.phrases import on_one_line
-from moonpool.broker.planned import PlannedDesk
+from moonpool.broker.planned import PlannedApprovals
 from moonpool.broker.rehearsal import Rehearsal
 from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState
@@ -22,7 +22,7 @@ from moonpool.core.plans import EffectKind, Plan, PlannedServer, PlanStoreError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from moonpool.broker.context import CallContext
+    from moonpool.broker.call_context import CallContext
     from moonpool.broker.planned import PlanWatch
     from moonpool.core.envelope import Envelope, ExecutionError
     from moonpool.core.json import JsonObject, JsonValue
@@ -41,7 +41,7 @@ def bind_plan(context: CallContext, request: CodeRequest, watch: PlanWatch | Non
         context.rehearsal = Rehearsal(declared=request.placeholders)
     if watch is not None:
         watch.end = end
-        context.plan, context.desk = watch, PlannedDesk(context.desk, watch)
+        context.plan, context.approvals = watch, PlannedApprovals(context.approvals, watch)
         if watch.plan.calls:
             context.settle(ApprovalState.APPROVED)
 

@@ -33,7 +33,7 @@ from moonpool.core.recordings import (
 from moonpool.runtime.guest_json import reply_of
 
 if TYPE_CHECKING:
-    from moonpool.broker.context import CallContext
+    from moonpool.broker.call_context import CallContext
     from moonpool.broker.redaction import Redactor
     from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
     from moonpool.core.envelope import Envelope

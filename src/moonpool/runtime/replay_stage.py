@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from moonpool.broker.context import CallContext
+from moonpool.broker.call_context import CallContext
+from moonpool.runtime.caller_grant import CallerGrant, RunFacts
 from moonpool.runtime.file_records import TransferRecorder
 from moonpool.runtime.files import FileLimits, SessionFiles
-from moonpool.runtime.ticket import RunFacts, Ticket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayParts:
-    """What a replay needs of the process: the `Surroundings` of its runs, and a backend."""
+    """What a replay needs of the process: the `RunServices` of its runs, and a backend."""
 
     settings: Settings
     backend: SandboxBackend
@@ -75,7 +75,7 @@ async def put_again(parts: ReplayParts, session_id: str, sandbox: Sandbox, one: 
     sandbox.detach()
 
 
-def replay_ticket(principal: str) -> Ticket:
+def replay_grant(principal: str) -> CallerGrant:
     """The ticket of every replayed execution."""
 
     def make_context(facts: RunFacts) -> CallContext:
@@ -87,11 +87,11 @@ def replay_ticket(principal: str) -> Ticket:
             code_digest=facts.code_digest,
             language=facts.language,
             manifest=lambda: facts.snapshot().manifest,
-            desk=_NoDesk(),
+            approvals=_NoApprovals(),
             clock=lambda: facts.deadline.running_s,
         )
 
-    return Ticket(principal=principal, make_context=make_context)
+    return CallerGrant(principal=principal, make_context=make_context)
 
 
 async def _bytes_of(content: bytes) -> AsyncIterator[bytes]:
@@ -111,7 +111,7 @@ class _AtRest:
         yield self.sandbox
 
 
-class _NoDesk:
+class _NoApprovals:
     """INVARIANT: a replay asks nobody."""
 
     async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> NoReturn:

@@ -22,19 +22,19 @@ from moonpool.core.token_figures import TokenFigures
 from moonpool.runtime.failed_calls import FailedCalls
 
 if TYPE_CHECKING:
-    from moonpool.broker.context import CallContext
+    from moonpool.broker.call_context import CallContext
     from moonpool.core.envelope import ExecutionError
     from moonpool.core.json import JsonValue
+    from moonpool.runtime.caller_grant import CallerGrant
+    from moonpool.runtime.run_services import RunServices
     from moonpool.runtime.runs import CodeRequest
-    from moonpool.runtime.surroundings import Surroundings
-    from moonpool.runtime.ticket import Ticket
     from moonpool.runtime.tool_snapshot import ToolSnapshot
 
 
 class RunRecords:
     """One run's identity, and what is written in its name."""
 
-    def __init__(self, runtime: Surroundings, ticket: Ticket, session_id: str, request: CodeRequest) -> None:
+    def __init__(self, runtime: RunServices, ticket: CallerGrant, session_id: str, request: CodeRequest) -> None:
         self._runtime, self._ticket, self._request = runtime, ticket, request
         self.session_id = session_id
         self.run_id = f"run_{uuid.uuid4().hex}"

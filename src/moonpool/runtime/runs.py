@@ -1,7 +1,7 @@
 """One run: an execution with its identity, its records in the journal and its envelope.
 
 `Run` is what stands around an `Execution`: it has the start recorded, gives the execution its keepers and its context
-on the road, and has the end recorded before it hands the envelope out; `run_records` writes all three.
+in the pipeline, and has the end recorded before it hands the envelope out; `run_records` writes all three.
 
 INVARIANT: every start on record gets an end on record, also when the run is cancelled and when Moonpool itself fails;
 and every run that is not cancelled gets its envelope, even where nothing can be recorded any more.
@@ -24,6 +24,7 @@ from moonpool.core.made_files import MadeFiles
 from moonpool.core.manifest import Manifest
 from moonpool.runtime import report
 from moonpool.runtime.call_progress import ProgressOfCalls
+from moonpool.runtime.caller_grant import RunFacts
 from moonpool.runtime.envelope_line import with_files_that_fit
 from moonpool.runtime.error_hints import Scene, remark_on, with_hint
 from moonpool.runtime.execution import Execution
@@ -34,25 +35,24 @@ from moonpool.runtime.output import StreamKeeper
 from moonpool.runtime.planning import bind_plan, keep_plan, plan_json, plan_metrics, plan_of
 from moonpool.runtime.recording import RunStart
 from moonpool.runtime.run_records import RunRecords
-from moonpool.runtime.ticket import RunFacts
 from moonpool.sandboxes.base import Stream
 from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from moonpool.broker.call_in_hand import Respondent
+    from moonpool.broker.call_in_hand import RequestResponder
     from moonpool.broker.planned import PlanWatch
     from moonpool.broker.spending import SessionMemory
     from moonpool.core.calls import CallErrorType, CallProgress, ToolCallOutcome, ToolCallSpec
     from moonpool.core.plans import Plan
     from moonpool.core.recordings import RecordedInput
     from moonpool.runtime.artifacts import ArtifactsOfRun
+    from moonpool.runtime.caller_grant import CallerGrant
     from moonpool.runtime.disclosure import Disclosure
     from moonpool.runtime.execution_spec import ExecutionOutcome
     from moonpool.runtime.recording import RunRecording
-    from moonpool.runtime.surroundings import Surroundings
-    from moonpool.runtime.ticket import Ticket
+    from moonpool.runtime.run_services import RunServices
     from moonpool.runtime.tool_snapshot import ToolSnapshot
     from moonpool.sandboxes.base import Sandbox
 
@@ -74,7 +74,7 @@ class CodeRequest:
     observer: Observer | None = None  # hears redacted output as it comes
     progress: Callable[[CallProgress], None] | None = None  # hears how calls get on, where their servers say so
     begun: Callable[[str], None] | None = None  # hears the run id, before anybody is asked and anything is called
-    respondent: Respondent | None = None  # whom servers may ask meanwhile, instead of the ticket's
+    responder: RequestResponder | None = None  # whom servers may ask meanwhile, instead of the ticket's
     replay_of: str = ""  # an execution that this one replays
     tape: bytes | None = None  # to be played
     dry_run: bool = False  # calls that may change something are not made, but listed in a plan
@@ -105,7 +105,7 @@ class Run:
     """One execution's identity, records and envelope."""
 
     def __init__(
-        self, runtime: Surroundings, ticket: Ticket, session_id: str, request: CodeRequest, memory: SessionMemory
+        self, runtime: RunServices, ticket: CallerGrant, session_id: str, request: CodeRequest, memory: SessionMemory
     ) -> None:
         self._runtime, self._ticket, self._request = runtime, ticket, request
         self._memory = memory
@@ -223,7 +223,7 @@ class Run:
                 deadline=execution.deadline,
             )
         )
-        context.respondent = self._request.respondent or context.respondent
+        context.responder = self._request.responder or context.responder
         context.join(self._memory)
         progress = self._progress_of_calls()
         context.progress = None if progress is None else progress.hear
@@ -266,19 +266,19 @@ class Run:
         self._records.code_ends()
         return await finish(self._finish(outcome, spec, keepers, recorded, sandbox))
 
-    async def pass_call(self, spec: ToolCallSpec) -> ToolCallOutcome:
-        """The road, bound to this execution."""
+    async def call_tool(self, spec: ToolCallSpec) -> ToolCallOutcome:
+        """The pipeline, bound to this execution."""
         context = self._records.context
         assert context is not None
         if self._recording is None:
-            return await self._runtime.road.pass_call(spec, context)
+            return await self._runtime.pipeline.run(spec, context)
         seq = self._recording.asked(spec)
-        outcome = await self._runtime.road.pass_call(spec, context)
+        outcome = await self._runtime.pipeline.run(spec, context)
         self._recording.answered(seq, outcome)
         return outcome
 
     def turn_away(self, kind: CallErrorType) -> None:
-        """Count a call that did not get onto the road."""
+        """Count a call that did not enter the pipeline."""
         if self._records.context is not None:
             self._records.context.turn_away(kind)
 

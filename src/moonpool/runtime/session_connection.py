@@ -80,7 +80,7 @@ class Client:
             waiting.set_result(answer)
 
     def take(self, answer: wire.Answer) -> None:
-        """Match an answer to its question. The desk checks what it is bound to."""
+        """Match an answer to its question. The approval service checks what it is bound to."""
         _, waiting = self._questions.get(answer.request_id, (None, None))
         if waiting is None or waiting.done():
             return
@@ -117,12 +117,12 @@ class ClientApprover:
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         return _nobody(request) if self.client is None else await self.client.ask(request)
 
-    def respondent(self) -> ClientRespondent | None:
+    def responder(self) -> ClientResponder | None:
         """Who fills in servers' forms for the code that is running now."""
-        return None if self.client is None else ClientRespondent(self.client)
+        return None if self.client is None else ClientResponder(self.client)
 
 
-class ClientRespondent:
+class ClientResponder:
     """The person at the terminal of the client whose code is running: fills in forms, cannot sample."""
 
     def __init__(self, client: Client) -> None:

@@ -20,8 +20,8 @@ from moonpool.core.policy import Hints, Policy, Scope, effective_hints, glob_mat
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from moonpool.broker.approval import Desk
-    from moonpool.broker.call_in_hand import Respondent
+    from moonpool.broker.approval import ApprovalService
+    from moonpool.broker.call_in_hand import RequestResponder
     from moonpool.broker.planned import PlanWatch
     from moonpool.broker.rehearsal import Rehearsal
     from moonpool.core.calls import CallErrorType, CallProgress
@@ -80,7 +80,7 @@ UNKNOWN_SERVER: Final = ServerTrust()
 
 @dataclass(slots=True, kw_only=True)
 class CallContext:
-    """One execution as the road sees it. Used on one event loop."""
+    """One execution as the pipeline sees it. Used on one event loop."""
 
     run_id: str
     trace_id: str
@@ -88,7 +88,7 @@ class CallContext:
     session_id: str
     code_digest: str
     manifest: Callable[[], Manifest]
-    desk: Desk
+    approvals: ApprovalService
     recheck: Callable[[], Awaitable[None]] | None = None  # looks whether held tools were accepted meanwhile
     relist: Callable[[str], Awaitable[MoonpoolError | None]] | None = None
     """Asks a server whose tools could not be listed once more; gives why that failed again."""
@@ -103,8 +103,8 @@ class CallContext:
     rehearsal: Rehearsal | None = None  # of a dry run
     plan: PlanWatch | None = None  # of an execution that runs under an approved plan
 
-    calls: int = 0  # that entered the road
-    refused: int = 0  # that never entered the road: after the end, above `calls_max`, unreadable, too many at once
+    calls: int = 0  # that entered the pipeline
+    refused: int = 0  # that never entered the pipeline: after the end, above `calls_max`, unreadable, too many at once
     refusals: RefusedCalls = field(default_factory=RefusedCalls)  # all that were refused before anybody was asked
     examples: int = 0  # that refusals have shown
     unknown: int = 0  # calls of tools that are not in the manifest, or with arguments that do not fit
@@ -113,7 +113,7 @@ class CallContext:
     failed: int = 0  # calls that gave an error
     result_bytes: int = 0
     settled: ApprovalState = ApprovalState.NOT_REQUIRED
-    respondent: Respondent | None = None  # who can answer what servers ask meanwhile
+    responder: RequestResponder | None = None  # who can answer what servers ask meanwhile
     progress: Callable[[CallProgress], None] | None = None  # hears how calls get on, if anybody does
     parking: Callable[[], AbstractContextManager[None]] = nullcontext  # the execution's clock stands still inside
     pending: int = 0  # approvals that wait for an answer now
@@ -154,7 +154,7 @@ class CallContext:
         self.settled = max(self.settled, state, key=_SEVERITY.index)
 
     def turn_away(self, kind: CallErrorType) -> None:
-        """A call was refused before it entered the road."""
+        """A call was refused before it entered the pipeline."""
         self.refused += 1
         self.refusals.count(kind)
 

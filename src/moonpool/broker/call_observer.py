@@ -1,7 +1,7 @@
-"""Who may watch calls that worked, to learn from them. Not a stage of the road: it changes nothing and refuses nothing.
+"""Who may observe calls that worked, to learn from them. Not a stage: it changes nothing and refuses nothing.
 
-SECURITY: a witness gets the arguments as they were sent and the result after redaction, and is told when arguments may
-hold data that the session read before (`private`). What it keeps, and for whom, is its own duty
+SECURITY: an observer gets the arguments as they were sent and the result after redaction, and is told when arguments
+may hold data that the session read before (`private`). What it keeps, and for whom, is its own duty
 (`moonpool.runtime.lessons`).
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from moonpool.broker.passage import Passage
+    from moonpool.broker.call_state import CallState
     from moonpool.core.calls import DataFrom
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import ToolDefinition
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallSeen:
+class ObservedCall:
     """One call that worked."""
 
     principal: str
@@ -34,19 +34,19 @@ class CallSeen:
     private: bool
 
 
-class Witness(Protocol):
+class CallObserver(Protocol):
     """Hears of calls that worked, after their record. Must return at once."""
 
-    def saw(self, call: CallSeen) -> None: ...
+    def saw(self, call: ObservedCall) -> None: ...
 
 
-def tell(witness: Witness, passage: Passage) -> None:
-    """Tell `witness` of a call that worked; whatever goes wrong there costs no call."""
+def tell(observer: CallObserver, passage: CallState) -> None:
+    """Tell `observer` of a call that worked; whatever goes wrong there costs no call."""
     arrival = passage.arrival
     if passage.rehearsed or arrival is None or arrival.raw is None or arrival.data_from is None:
         return  # SECURITY: what a rehearsal answers, no server said
     try:
-        seen = CallSeen(
+        seen = ObservedCall(
             principal=passage.session.principal,
             tool=passage.resolved,
             arguments=passage.spec.arguments,
@@ -56,6 +56,6 @@ def tell(witness: Witness, passage: Passage) -> None:
             data_from=arrival.data_from,
             private=bool(passage.session.memory.taken_in),
         )
-        witness.saw(seen)
+        observer.saw(seen)
     except Exception as error:  # noqa: BLE001  a bug of ours; the call itself went well
         _log.error("a call was not learned from: %s", type(error).__name__)

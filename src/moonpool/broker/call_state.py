@@ -1,4 +1,4 @@
-"""One tool call on its way along the road: what each stage found out, for the stages after it and for the record."""
+"""One tool call in the pipeline: what each stage found out, for the stages after it and for the record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from moonpool.broker.context import UNKNOWN_SERVER, CallContext, ServerTrust
+from moonpool.broker.call_context import UNKNOWN_SERVER, CallContext, ServerTrust
 from moonpool.broker.phrases import printable, storable
 from moonpool.broker.redaction import Tally
 from moonpool.broker.spending import Reservation, low_budgets, result_refused, usage_of
@@ -16,8 +16,8 @@ from moonpool.core.manifest import RESERVED_PREFIX
 from moonpool.core.policy import CallFacts, Hints, Verdict, decide
 
 if TYPE_CHECKING:
-    from moonpool.broker.arrival import Arrival
     from moonpool.broker.call_in_hand import CallInHand
+    from moonpool.broker.call_result import CallResult
     from moonpool.core.calls import ToolCallSpec
     from moonpool.core.manifest import ToolDefinition
     from moonpool.core.plans import Effect
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Refusal(Exception):  # noqa: N818  flow control of the road; never leaves it
+class Refusal(Exception):  # noqa: N818  flow control of the pipeline; never leaves it
     """A stage's no, as the typed error that the code in the sandbox sees."""
 
     def __init__(self, kind: CallErrorType, message: str, *, retryable: bool = False) -> None:
@@ -35,7 +35,7 @@ class Refusal(Exception):  # noqa: N818  flow control of the road; never leaves 
 
 
 @dataclass(slots=True, kw_only=True)
-class Passage:
+class CallState:
     """One call. Fields stay at their defaults where the call did not get as far."""
 
     spec: ToolCallSpec
@@ -51,7 +51,7 @@ class Passage:
     decision: Decision | None = None
     approval: ApprovalState = ApprovalState.NOT_REQUIRED
     approver: str = ""
-    arrival: Arrival | None = None
+    arrival: CallResult | None = None
     message_tally: Tally = field(default_factory=Tally)  # redactions in an error message that no result came with
     warnings: list[str] = field(default_factory=list[str])
     reservation: Reservation | None = None

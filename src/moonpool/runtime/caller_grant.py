@@ -1,7 +1,7 @@
 """Who runs code, and how their calls are judged: what an execution is given before it starts.
 
-The application makes a ticket (`bootstrap.tickets`); who is asked beside it is added by those who have somebody to ask
-(`answering`, `faces.mcp.asking`); a replay has its own, which asks nobody.
+The application makes a ticket (`bootstrap.caller_grants`); who is asked beside it is added by those who have somebody
+to ask (`answering`, `faces.mcp.asking`); a replay has its own, which asks nobody.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from moonpool.broker.approval import ApprovalRequest, Desk
-    from moonpool.broker.context import CallContext, ServerTrust
+    from moonpool.broker.approval import ApprovalRequest, ApprovalService
+    from moonpool.broker.call_context import CallContext, ServerTrust
     from moonpool.runtime.deadline import Deadline
     from moonpool.runtime.tool_snapshot import ToolSnapshot
 
@@ -32,12 +32,12 @@ class RunFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ticket:
+class CallerGrant:
     """Who runs code here, and how their calls are judged: what a context is made of for each execution."""
 
     principal: str
     make_context: Callable[[RunFacts], CallContext]
     policy_digest: str = ""
     servers: Mapping[str, ServerTrust] = field(default_factory=dict[str, "ServerTrust"])
-    desk: Desk | None = None  # whoever may approve a plan; None: nobody can be asked here
+    approvals: ApprovalService | None = None  # whoever may approve a plan; None: nobody can be asked here
     waiting: Callable[[str], Sequence[ApprovalRequest]] = lambda _: ()  # what an execution waits for, by its run id

@@ -1,20 +1,19 @@
-"""The one road from a sandbox to an upstream: every tool call passes here, and nothing else reaches a server.
+"""The call pipeline from a sandbox to an upstream: every tool call passes here, and nothing else reaches a server.
 
 Stages in a fixed order, none skipped: resolve (is the tool in this session's manifest?), validate, decide (policy),
 approve (only if policy asks), call (the upstream attaches the credential; it never travels back), normalise and redact,
 record. A stage refuses by raising `Refusal`, which becomes the typed error that the code in the sandbox sees. In a dry
-run calls that may change something leave the road after decide (`rehearsal`); under a plan those that are not in it
+run calls that may change something leave the pipeline after decide (`rehearsal`); under a plan those that are not in it
 stop there and end the execution (`planned`).
 
-INVARIANT: each call that enters the road is recorded exactly once, also when a stage fails or is cancelled. Only calls
-that the broker refuses by itself are counted instead, by kind, after the first hundred of an execution
-(`refused_calls`).
-INVARIANT: what a call takes from budgets is reserved as it is decided, and labels of a result are taken in before its
-code gets it; see `spending`.
-INVARIANT: the intent of a call that may change something is durable before it leaves; the outcome of every call is
-committed before its result is returned. When the journal cannot keep them, the call is refused (fail closed).
-SECURITY: arguments, results and names are hostile data. They are bounded and redacted before anybody sees them;
-nothing here evaluates or logs them. What goes wrong on the host is told to the operator's log, not to the guest.
+INVARIANT: each call that enters the pipeline is recorded exactly once, also when a stage fails or is cancelled. Only
+calls that the broker refuses by itself are counted instead, by kind, after the first hundred of an execution
+(`refused_calls`). INVARIANT: what a call takes from budgets is reserved as it is decided, and labels of a result are
+taken in before its code gets it; see `spending`. INVARIANT: the intent of a call that may change something is durable
+before it leaves; the outcome of every call is committed before its result is returned. When the journal cannot keep
+them, the call is refused (fail closed). SECURITY: arguments, results and names are hostile data. They are bounded and
+redacted before anybody sees them; nothing here evaluates or logs them. What goes wrong on the host is told to the
+operator's log, not to the guest.
 
 The first two stages are `resolving`; policy is `moonpool.core.policy`; who is asked is `approval`, and what they are
 shown `shown_calls`; what an execution brings along is `context`; what one call gathers on its way is `passage`.
@@ -31,10 +30,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import anyio.to_thread
 import msgspec
 
-from moonpool.broker.arrival import Arrival, read_arrival
 from moonpool.broker.call_in_hand import CallInHand, in_hand
+from moonpool.broker.call_observer import tell
+from moonpool.broker.call_result import CallResult, receive_result
+from moonpool.broker.call_state import CallState, Refusal
 from moonpool.broker.failures import PASSING_CAUSES, upstream_failure
-from moonpool.broker.passage import Passage, Refusal
 from moonpool.broker.phrases import on_one_line, printable, storable
 from moonpool.broker.recording import CANCELLED, CallRecorder
 from moonpool.broker.redaction import Tally
@@ -43,7 +43,6 @@ from moonpool.broker.shown_calls import line_of_plan, question_about
 from moonpool.broker.upstreams.base import UpstreamCallTimeoutError, UpstreamError
 from moonpool.broker.upstreams.callers import calling_as
 from moonpool.broker.validation import LARGE_BYTES, SchemaChecks
-from moonpool.broker.witness import tell
 from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState, CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
 from moonpool.core.policy import Decision, Verdict, operators_remedy
@@ -51,10 +50,10 @@ from moonpool.core.policy import Decision, Verdict, operators_remedy
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from moonpool.broker.context import CallContext
+    from moonpool.broker.call_context import CallContext
+    from moonpool.broker.call_observer import CallObserver
     from moonpool.broker.redaction import Redactor
     from moonpool.broker.upstreams.base import UpstreamSource
-    from moonpool.broker.witness import Witness
     from moonpool.core.audit import Journal
     from moonpool.core.json import JsonObject
 
@@ -65,23 +64,23 @@ _SHOWN_ON_LOOP_BYTES_MAX: Final = 2000
 _TIMEOUT_GRACE_S: Final = 5.0  # an upstream keeps its own timeout; this only guards against one that does not
 
 
-class ToolRoad:
+class CallPipeline:
     """Passes tool calls. One per broker, shared by all executions, used on one event loop."""
 
     def __init__(
-        self, upstreams: UpstreamSource, *, journal: Journal, redactor: Redactor, witness: Witness | None = None
+        self, upstreams: UpstreamSource, *, journal: Journal, redactor: Redactor, observer: CallObserver | None = None
     ) -> None:
         self._upstreams = upstreams
-        self._witness = witness
+        self._observer = observer
         self._redactor = redactor
         self._recorder = CallRecorder(journal, redactor)
         self._checks = SchemaChecks()
         self._resolving = Resolving(self._checks)
         self._unrecorded = False  # the journal did not take the last record
 
-    async def pass_call(self, spec: ToolCallSpec, session: CallContext) -> ToolCallOutcome:
+    async def run(self, spec: ToolCallSpec, session: CallContext) -> ToolCallOutcome:
         """Carry one call through all stages. Raises nothing but cancellation: every failure is an outcome."""
-        passage = Passage(spec=spec, session=session)
+        passage = CallState(spec=spec, session=session)
         if (refused := self._not_admitted(passage)) is not None:
             return refused
         try:
@@ -100,7 +99,7 @@ class ToolRoad:
         finally:
             passage.over()
 
-    async def _travel(self, passage: Passage) -> CallError | None:
+    async def _travel(self, passage: CallState) -> CallError | None:
         """The stages from resolve to redact."""
         await self._resolving.resolve(passage)
         await self._resolving.validate(passage)
@@ -121,8 +120,8 @@ class ToolRoad:
             passage.session.plan.learn(passage)
         return passage.arrival.error
 
-    def _not_admitted(self, passage: Passage) -> ToolCallOutcome | None:
-        """The limits of the execution, before the road proper."""
+    def _not_admitted(self, passage: CallState) -> ToolCallOutcome | None:
+        """The limits of the execution, before the pipeline proper."""
         session = passage.session
         if session.ended:
             kind = CallErrorType.EXECUTION_ENDED
@@ -141,7 +140,7 @@ class ToolRoad:
         self._record_without_waiting(passage, error)
         return _outcome(passage, error, None)
 
-    async def _denial(self, passage: Passage, decision: Decision) -> Refusal:
+    async def _denial(self, passage: CallState, decision: Decision) -> Refusal:
         passing = decision.room_in_s is not None
         kind = CallErrorType.RATE_LIMIT if passing else CallErrorType.POLICY_DENIED
         if passage.session.rehearsal is not None and passage.rehearsed:
@@ -153,7 +152,7 @@ class ToolRoad:
             _log.warning("%s", on_one_line(f"{reason}; to allow it: {remedy}"))
         return Refusal(kind, decision.reason, retryable=passing)
 
-    async def _rehearse(self, passage: Passage, decision: Decision) -> CallError | None:
+    async def _rehearse(self, passage: CallState, decision: Decision) -> CallError | None:
         """INVARIANT: a call that takes this way asks nobody, reserves nothing and reaches no upstream."""
         rehearsal = passage.session.rehearsal
         assert rehearsal is not None
@@ -164,13 +163,13 @@ class ToolRoad:
         passage.arrival = answer
         return answer.error
 
-    async def _for_people(self, passage: Passage, show: Callable[[Passage, Redactor], _T]) -> _T:
+    async def _for_people(self, passage: CallState, show: Callable[[CallState, Redactor], _T]) -> _T:
         """What people are shown of a call; of a large one in a worker thread, because it may take 0.1 s."""
         if len(passage.arguments_json) <= _SHOWN_ON_LOOP_BYTES_MAX:
             return show(passage, self._redactor)
         return await anyio.to_thread.run_sync(show, passage, self._redactor)
 
-    async def _approve(self, passage: Passage, decision: Decision) -> None:
+    async def _approve(self, passage: CallState, decision: Decision) -> None:
         session = passage.session
         request = await self._for_people(passage, partial(question_about, decision))
         passage.approval = ApprovalState.PENDING
@@ -178,7 +177,7 @@ class ToolRoad:
         asked = perf_counter()
         try:
             async with session.turns:
-                answer = await session.desk.settle(request, passage.facts)
+                answer = await session.approvals.settle(request, passage.facts)
         finally:
             session.pending -= 1
             passage.asked_ms = round((perf_counter() - asked) * 1000, 3)
@@ -189,7 +188,7 @@ class ToolRoad:
             kind = CallErrorType.APPROVAL_EXPIRED if expired else CallErrorType.APPROVAL_REJECTED
             raise Refusal(kind, f"{passage.name} was not approved{': ' if answer.note else ''}{answer.note}")
 
-    async def _call(self, passage: Passage) -> JsonObject:
+    async def _call(self, passage: CallState) -> JsonObject:
         spec, session = passage.spec, passage.session
         upstream = self._upstreams.get(spec.server_id)
         if upstream is None:
@@ -228,7 +227,7 @@ class ToolRoad:
             passage.take_in()
         raise Refusal(failure.type, failure.message, retryable=failure.retryable)
 
-    async def _leave_intent(self, passage: Passage) -> None:
+    async def _leave_intent(self, passage: CallState) -> None:
         try:
             await self._recorder.intent(passage)
             self._unrecorded = False
@@ -238,7 +237,7 @@ class ToolRoad:
             problem = f"{passage.name} was not called, because the audit trail cannot be written"
             raise Refusal(CallErrorType.INTERNAL, f"{problem}; the operator sees why") from exc
 
-    async def _arrive(self, passage: Passage, raw: JsonObject) -> Arrival:
+    async def _arrive(self, passage: CallState, raw: JsonObject) -> CallResult:
         """Normalise and redact."""
         tool, size_max = passage.resolved, passage.session.limits.result_bytes_max
         try:
@@ -252,12 +251,12 @@ class ToolRoad:
         passage.let_in(len(encoded))
         check = self._checks.result(tool)
         if len(encoded) < LARGE_BYTES:
-            return read_arrival(tool, raw, encoded, check=check, redactor=self._redactor)
+            return receive_result(tool, raw, encoded, check=check, redactor=self._redactor)
         return await anyio.to_thread.run_sync(
-            lambda: read_arrival(tool, raw, encoded, check=check, redactor=self._redactor)
+            lambda: receive_result(tool, raw, encoded, check=check, redactor=self._redactor)
         )
 
-    async def _record(self, passage: Passage, error: CallError | None) -> ToolCallOutcome:
+    async def _record(self, passage: CallState, error: CallError | None) -> ToolCallOutcome:
         """The last stage: commit the outcome, then give it to the caller."""
         session, arrival = passage.session, passage.arrival
         if error is not None:
@@ -273,11 +272,11 @@ class ToolRoad:
             problem = f"the outcome of {passage.name} is withheld, because the audit trail cannot be written"
             message = f"{problem}; the operator sees why"
             return _outcome(passage, CallError(type=CallErrorType.INTERNAL, message=message), None)
-        if self._witness is not None and error is None:
-            tell(self._witness, passage)
+        if self._observer is not None and error is None:
+            tell(self._observer, passage)
         return _outcome(passage, error, arrival)
 
-    def _count(self, passage: Passage, error: CallError) -> ToolCallOutcome:
+    def _count(self, passage: CallState, error: CallError) -> ToolCallOutcome:
         """Answer one of many refused calls: it is counted, not recorded, and waits for no disk."""
         session, error = passage.session, self._shown(passage, error)
         session.failed += 1
@@ -288,7 +287,7 @@ class ToolRoad:
             _log.error("the record of refused tool calls is lost: %s", exc)
         return _outcome(passage, error, None)
 
-    def _record_without_waiting(self, passage: Passage, error: CallError | None, *, error_type: str = "") -> None:
+    def _record_without_waiting(self, passage: CallState, error: CallError | None, *, error_type: str = "") -> None:
         """Hand the record over: whoever cancels, or calls too late, does not wait for a disk."""
         if passage.recorded:
             return
@@ -297,7 +296,7 @@ class ToolRoad:
         except Exception as exc:  # noqa: BLE001  nobody is left to tell but the operator
             _log.error("the record of a tool call is lost: %s: %s", type(exc).__name__, storable(str(exc)))
 
-    def _broken(self, passage: Passage, exc: Exception) -> ToolCallOutcome:
+    def _broken(self, passage: CallState, exc: Exception) -> ToolCallOutcome:
         """A bug of ours. The exception's text may hold arguments or results, so only its type is told."""
         frames = exc.__traceback__
         while frames is not None and frames.tb_next is not None:
@@ -310,13 +309,13 @@ class ToolRoad:
         self._record_without_waiting(passage, error)
         return _outcome(passage, error, None)
 
-    def _shown(self, passage: Passage, error: CallError) -> CallError:
+    def _shown(self, passage: CallState, error: CallError) -> CallError:
         """`error` as the guest may see it."""
         message = self._redactor.text(storable(error.message), passage.message_tally)
         return CallError(type=error.type, message=message, retryable=error.retryable)
 
 
-def _outcome(passage: Passage, error: CallError | None, arrival: Arrival | None) -> ToolCallOutcome:
+def _outcome(passage: CallState, error: CallError | None, arrival: CallResult | None) -> ToolCallOutcome:
     return ToolCallOutcome(
         error=error,
         raw=arrival.raw if arrival else None,
