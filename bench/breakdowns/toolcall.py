@@ -26,13 +26,13 @@ STEPS: Final[Mapping[str, tuple[Spot, ...]]] = {
     "arguments decoded within bounds": (Spot(f"{_CALLS_OF}:parse_arguments"),),
     "resolve": (Spot(f"{_RESOLVING}.resolve"),),
     "validate against the schema, digest": (Spot(f"{_RESOLVING}.validate"),),
-    "decide: policy": (Spot("moonpool.broker.call_state:CallState.decide"),),
+    "decide: policy": (Spot("moonpool.broker.call_pipeline:decide"),),
     "approve: standing answers, else a question": (Spot(f"{_PIPELINE}._approve"),),
     "intent on disk": (Spot(f"{_PIPELINE}._leave_intent"),),
     "upstream: encode, server, decode": (Spot("moonpool.broker.upstreams.supervisor:SupervisedUpstream.call_tool"),),
     "normalise": (Spot("moonpool.broker.call_result:read_result"),),
     "redact": (Spot("moonpool.broker.redaction:Redactor.json_object"),),
-    "result: size, digest, schema": (Spot(f"{_PIPELINE}._arrive"),),
+    "result: size, digest, schema": (Spot(f"{_PIPELINE}._receive"),),
     "outcome on record": (Spot(f"{_PIPELINE}._record"),),
     "reply made": (Spot(f"{_CALLS_OF}:reply_of"),),
     "reply encoded and sent": (
@@ -41,6 +41,7 @@ STEPS: Final[Mapping[str, tuple[Spot, ...]]] = {
     ),
     "between the stages": (
         Spot(f"{_PIPELINE}.run"),
+        Spot(f"{_PIPELINE}._answer"),
         Spot(f"{_PIPELINE}._call"),
         Spot(f"{_OURS}._call"),
     ),

@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 
 from broker_road.test_road import Bench, type_of
+from call_contexts import changed
 from moonpool.broker.call_pipeline import CallPipeline
 from moonpool.broker.redaction import Redactor
 from moonpool.core.json import digest_json
@@ -28,7 +29,7 @@ _CALLS_MAX = 2000
 
 async def main(folder: Path, way: str) -> None:
     bench = Bench()
-    bench.session.limits = type(bench.session.limits)(calls_max=10 * _CALLS_MAX)
+    bench.session = changed(bench.session, limits=type(bench.session.grant.limits)(calls_max=10 * _CALLS_MAX))
     path, filler = folder / "private" / "audit.sqlite3", folder / "filler"
     async with open_journal(path) as journal:
         bench.pipeline = CallPipeline({"s": bench.upstream}, journal=journal, redactor=Redactor.of_values({}))

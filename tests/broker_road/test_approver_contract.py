@@ -14,8 +14,8 @@ import pytest
 
 from broker_road.test_road import CANARY, Bench, type_of
 from moonpool.broker.approval import ApprovalRequest, AutoApprover, DenyApprover, LiveApprovals, ScriptedApprover
-from moonpool.broker.call_in_hand import AnswererGoneError
 from moonpool.broker.queued_approval import QueueApprover
+from moonpool.broker.server_requests import AnswererGoneError
 from moonpool.cli.approvers import KeptAnswers
 from moonpool.cli.terminal import Terminal
 from moonpool.cli.terminal_approver import TerminalApprover

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from call_contexts import call_context
 from moonpool.broker.approval import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -19,7 +20,6 @@ from moonpool.broker.approval import (
     LiveApprovals,
     ScriptedApprover,
 )
-from moonpool.broker.call_context import CallContext
 from moonpool.broker.call_pipeline import CallPipeline
 from moonpool.broker.redaction import Redactor
 from moonpool.broker.spending import Ledger, SessionMemory
@@ -30,6 +30,9 @@ from moonpool.core.json import JsonObject
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.core.policy import Budget, Cost, Label, Layer, LayerName, Measure, Policy, Rule, Scope, Verdict
 from moonpool.store.fake import MemoryJournal
+
+if TYPE_CHECKING:
+    from moonpool.broker.call_state import CallContext
 
 pytestmark = pytest.mark.anyio
 
@@ -95,13 +98,10 @@ class Bench:
 
     def open(self) -> CallContext:
         """Another execution of the session."""
-        context = CallContext(
-            run_id="run", trace_id="trace", principal="local", session_id="session", code_digest="sha256:c",
-            manifest=lambda: self.manifest, approvals=LiveApprovals(self.approver), policy=self.policy, key=self.key,
-            clock=lambda: self.ran_s,
+        return call_context(
+            lambda: self.manifest, approvals=LiveApprovals(self.approver), policy=self.policy, key=self.key,
+            clock=lambda: self.ran_s, memory=self.memory,
         )  # fmt: skip
-        context.join(self.memory)
-        return context
 
     async def call(self, name: str, server: str = "s", **arguments: Any) -> ToolCallOutcome:
         self.count += 1
@@ -262,7 +262,7 @@ async def test_a_low_budget_is_told_once(caplog: pytest.LogCaptureFixture) -> No
         "the budget has no room for this call: 5 of 5 tool calls per session are used; to allow"
     )
     assert len(messages) == 2
-    assert bench.execution.low_budgets == ["session.calls"]
+    assert bench.execution.counters.low_budgets == ["session.calls"]
 
 
 @settings(max_examples=40, deadline=None)

@@ -10,9 +10,10 @@ import anyio
 import pytest
 
 from broker_upstreams.peers import command, raw, upstream
+from call_contexts import call_context
 from moonpool.broker.approval import AutoApprover, LiveApprovals
-from moonpool.broker.call_context import CallContext, CallLimits, ServerTrust
 from moonpool.broker.call_pipeline import CallPipeline
+from moonpool.broker.execution_grant import CallLimits, ServerTrust
 from moonpool.broker.redaction import Redactor
 from moonpool.broker.upstreams import base
 from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
@@ -60,9 +61,8 @@ async def failures(srv: Upstream) -> list[ToolCallOutcome]:
     tool = ToolDefinition(server_id="srv", name="echo", raw={"name": "echo"})
     manifest = Manifest(servers=(ServerListing(server_id="srv", tools=(tool,)),))
     pipeline = CallPipeline({"srv": srv}, journal=MemoryJournal(), redactor=Redactor.of_values({}))
-    context = CallContext(
-        run_id="run", trace_id="trace", principal="local", session_id="session", code_digest="sha256:c",
-        manifest=lambda: manifest, approvals=LiveApprovals(AutoApprover(), expiry_s=60.0),
+    context = call_context(
+        lambda: manifest, approvals=LiveApprovals(AutoApprover(), expiry_s=60.0),
         policy=Policy(layers=(configuration_layer(server_rules("srv", [("*", "allow")])),)),
         trust={"srv": ServerTrust(trusted=True)},
         limits=CallLimits(timeout_s=10.0),

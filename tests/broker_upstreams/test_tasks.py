@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from broker_upstreams.peers import command, configure, upstream
+from call_contexts import call_context
 from moonpool.broker.approval import AutoApprover, LiveApprovals
-from moonpool.broker.call_context import CallContext
 from moonpool.broker.call_pipeline import CallPipeline
 from moonpool.broker.redaction import Redactor
 from moonpool.broker.upstreams.base import UpstreamCallTimeoutError, UpstreamResultError
@@ -76,9 +76,8 @@ async def test_the_id_of_a_task_is_on_record(tmp_path: Path) -> None:
     with anyio.fail_after(20):
         async with upstream(entry(tmp_path / "log", tasks=True)) as srv:
             manifest = Manifest(servers=(await srv.list_tools(),))
-            session = CallContext(
-                run_id="run", trace_id="t", principal="p", session_id="s", code_digest="sha256:0",
-                manifest=lambda: manifest, approvals=LiveApprovals(AutoApprover()),
+            session = call_context(
+                lambda: manifest, approvals=LiveApprovals(AutoApprover()),
                 policy=Policy(layers=(configuration_layer(server_rules("srv", [("*", "allow")])),)),
             )  # fmt: skip
             pipeline = CallPipeline({"srv": srv}, journal=journal, redactor=Redactor.of_values({}))

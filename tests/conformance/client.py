@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
+from call_contexts import call_context
 from moonpool.bootstrap.tools import assemble_tools
 from moonpool.broker.approval import AutoApprover, LiveApprovals
-from moonpool.broker.call_context import CallContext
 from moonpool.broker.call_pipeline import CallPipeline
 from moonpool.broker.config import parse_config
 from moonpool.broker.redaction import Redactor
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from pathlib import Path
 
+    from moonpool.broker.call_state import CallContext
     from moonpool.core.calls import ToolCallOutcome
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import Manifest
@@ -141,13 +142,8 @@ def _arguments(schema: Any) -> JsonObject:
 
 
 def _session(manifest: Manifest) -> CallContext:
-    return CallContext(
-        run_id="run",
-        trace_id="trace",
-        principal="local",
-        session_id="session",
-        code_digest="sha256:0",
-        manifest=lambda: manifest,
+    return call_context(
+        lambda: manifest,
         approvals=LiveApprovals(AutoApprover()),
         policy=Policy(layers=(configuration_layer(server_rules(SERVER, [("*", "allow")])),)),
     )

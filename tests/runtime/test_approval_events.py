@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker_road.test_road import Bench, type_of
+from call_contexts import changed
 from moonpool.broker.approval import ApprovalRequest, DenyApprover, LiveApprovals
 from moonpool.broker.queued_approval import GrantedApprovals
 from moonpool.core.approvals import ApprovalAnswerError, QueueState
@@ -224,14 +225,14 @@ def test_a_name_that_records_could_not_tell_is_refused(by: Answerer, problem: st
 async def test_an_answer_may_stand_for_a_while_and_is_on_record(store: ApprovalStore) -> None:
     approver, records = EventApprover(), list[Any]()
     bench = Bench(policy=Policy())
-    bench.session.approvals = GrantedApprovals(LiveApprovals(approver), store)
+    bench.session = changed(bench.session, approvals=GrantedApprovals(LiveApprovals(approver), store))
     with approver.serving(Approvals(store, records.append)), approver.questions() as questions:
         call = asyncio.ensure_future(bench.call("write", repo="acme/a"))
         given = await (await anext(questions)).approve(by=ALICE, terms=TERMS)
         assert type_of(await call) == ""
     assert given is not None
     assert [(one.what, one.run_id, one.approver) for one in records] == [("given", given.answer_id, "app:alice")]
-    bench.session.approvals = GrantedApprovals(LiveApprovals(DenyApprover()), store)
+    bench.session = changed(bench.session, approvals=GrantedApprovals(LiveApprovals(DenyApprover()), store))
     assert type_of(await bench.call("write", repo="acme/b")) == ""
     assert bench.outcomes[-1].approver == f"standing:{given.answer_id} by app:alice"
     assert type_of(await bench.call("write", repo="evil/b")) == "ApprovalRejected"

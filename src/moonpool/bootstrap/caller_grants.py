@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.approval import ApprovalRequest, LiveApprovals
-from moonpool.broker.call_context import CallContext, CallLimits, ServerTrust
+from moonpool.broker.call_state import CallContext
+from moonpool.broker.execution_grant import CallLimits, ExecutionGrant, ServerTrust
 from moonpool.broker.phrases import clip
+from moonpool.broker.planned import PlannedApprovals
 from moonpool.broker.queued_approval import GrantedApprovals
 from moonpool.broker.redaction import Tally
 from moonpool.broker.spending import Ledger
@@ -55,23 +57,26 @@ def make_caller_grant(
 
     def make_context(facts: RunFacts) -> CallContext:
         deadline = facts.deadline
+        asked: ApprovalService = ParkingApprovals(approvals, deadline)
         return CallContext(
-            run_id=facts.run_id,
-            trace_id=facts.trace_id,
-            principal=principal,
-            session_id=facts.session_id,
-            code_digest=facts.code_digest,
-            language=facts.language,
+            identity=facts.identity,
+            grant=ExecutionGrant(
+                approvals=asked if facts.plan is None else PlannedApprovals(asked, facts.plan),
+                responder=facts.responder,
+                policy=policy,
+                trust=trust,
+                limits=CallLimits(calls_max=settings.tool_calls_max),
+                key=key,
+            ),
+            counters=facts.counters,
+            stages=facts.stages,
             manifest=lambda: facts.snapshot().manifest,
-            approvals=ParkingApprovals(approvals, deadline),
             recheck=toolbox.recheck,
             relist=toolbox.relist,
-            policy=policy,
-            trust=trust,
-            limits=CallLimits(calls_max=settings.tool_calls_max),
+            progress=facts.progress,
             clock=lambda: deadline.running_s,
             parking=deadline.parked,
-            key=key,
+            memory=facts.memory,
         )
 
     return CallerGrant(

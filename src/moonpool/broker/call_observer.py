@@ -40,21 +40,21 @@ class CallObserver(Protocol):
     def saw(self, call: ObservedCall) -> None: ...
 
 
-def tell(observer: CallObserver, passage: CallState) -> None:
+def tell(observer: CallObserver, call: CallState) -> None:
     """Tell `observer` of a call that worked; whatever goes wrong there costs no call."""
-    arrival = passage.arrival
-    if passage.rehearsed or arrival is None or arrival.raw is None or arrival.data_from is None:
+    result = call.result
+    if call.rehearsed or result is None or result.raw is None or result.data_from is None:
         return  # SECURITY: what a rehearsal answers, no server said
     try:
         seen = ObservedCall(
-            principal=passage.session.principal,
-            tool=passage.resolved,
-            arguments=passage.spec.arguments,
-            arguments_bytes=len(passage.arguments_json),
-            raw=arrival.raw,
-            result_bytes=arrival.size_bytes,
-            data_from=arrival.data_from,
-            private=bool(passage.session.memory.taken_in),
+            principal=call.context.identity.principal,
+            tool=call.resolved,
+            arguments=call.spec.arguments,
+            arguments_bytes=len(call.arguments_json),
+            raw=result.raw,
+            result_bytes=result.size_bytes,
+            data_from=result.data_from,
+            private=bool(call.context.memory.taken_in),
         )
         observer.saw(seen)
     except Exception as error:  # noqa: BLE001  a bug of ours; the call itself went well

@@ -21,12 +21,13 @@ from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.approval import ApprovalRequest
-from moonpool.broker.call_context import UNKNOWN_SERVER
-from moonpool.broker.call_in_hand import AnswererGoneError, all_paused
+from moonpool.broker.call_in_hand import all_paused
+from moonpool.broker.execution_grant import UNKNOWN_SERVER
 from moonpool.broker.phrases import clip, on_one_line, printable, storable
 from moonpool.broker.question_records import REFUSED, QuestionRecorder
 from moonpool.broker.redaction import Tally
 from moonpool.broker.sampling import SAMPLE, asked_of, sampled
+from moonpool.broker.server_requests import AnswererGoneError
 from moonpool.broker.shown_arguments import view_of
 from moonpool.broker.upstreams.forms import shown_form
 from moonpool.broker.upstreams.questions import (
@@ -44,10 +45,11 @@ from moonpool.core.policy import DEFAULT_LAYER, CallFacts, Verdict, decide
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from moonpool.broker.call_in_hand import CallInHand, RequestResponder
+    from moonpool.broker.call_in_hand import CallInHand
     from moonpool.broker.config import ServerConfig
     from moonpool.broker.question_records import QuestionNote
     from moonpool.broker.redaction import Redactor
+    from moonpool.broker.server_requests import RequestResponder
     from moonpool.core.audit import Journal
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.policy import Decision
@@ -177,11 +179,11 @@ class Relay:
         context, decision = calls[0].context, note.decision
         assert decision is not None
         note.shown = True
-        view, trust = view_of(shown, self._redactor), context.trust.get(server_id, UNKNOWN_SERVER)
+        view, trust = view_of(shown, self._redactor), context.grant.trust.get(server_id, UNKNOWN_SERVER)
         request = ApprovalRequest(
             request_id="",  # the approval service gives it
-            run_id=context.run_id,
-            principal=context.principal,
+            run_id=context.identity.run_id,
+            principal=context.identity.principal,
             server_id=server_id,
             tool_name=SAMPLE,
             arguments=view.text,
@@ -189,7 +191,7 @@ class Relay:
             reason=f"server {printable(server_id)!r} asks for sampling; this is {what}",
             remedy='write "sampling": "relay" or "deny" into the "moonpool" block of this server',
             human_only=decision.verdict is Verdict.HUMAN_ONLY,
-            session_id=context.session_id,
+            session_id=context.identity.session_id,
             rule_id=printable(decision.rule_id),
             of_the_moment=True,
             cut=view.cut,
@@ -198,13 +200,13 @@ class Relay:
             server_address=printable(trust.address),
             config_file=printable(trust.config_file),
         )
-        context.pending += 1
+        context.counters.pending += 1
         try:
             with all_paused(calls):
-                answer = await context.approvals.settle(request)
+                answer = await context.grant.approvals.settle(request)
         finally:
-            context.pending -= 1
-        context.settle(answer.state)
+            context.counters.pending -= 1
+        context.counters.settle(answer.state)
         note.approver = answer.approver
         if answer.state is not ApprovalState.APPROVED:
             note.why = "review"
@@ -214,8 +216,8 @@ class Relay:
         self, server_id: str, method: str, note: QuestionNote, mode: str = ""
     ) -> tuple[list[CallInHand], RequestResponder] | None:
         calls = [*ASKED_FOR.get()]
-        runs = {call.context.run_id for call in calls}
-        responder = calls[0].context.responder if len(runs) == 1 else None
+        runs = {call.context.identity.run_id for call in calls}
+        responder = calls[0].context.grant.responder if len(runs) == 1 else None
         if responder is not None and responder.can(method, mode):
             return calls, responder
         if len(runs) > 1:
@@ -233,20 +235,20 @@ class Relay:
             tool=tool,
             arguments={},
             trusted=False,
-            principal=context.principal,
-            language=context.language,
+            principal=context.identity.principal,
+            language=context.identity.language,
             taken_in=context.memory.taken_in,
             usage={},
             argument_bytes=0,
         )
-        return decide(context.policy.without_budgets, facts)
+        return decide(context.grant.policy.without_budgets, facts)
 
     def _count(self, server_id: str, call: CallInHand, note: QuestionNote) -> None:
         """Raises QuestionRefusedError when this server asks too often (D-040, D-046).
 
         One principal's calls cannot use up the questions of another's.
         """
-        now, asked, principal = self._clock(), self._asked[server_id], call.context.principal
+        now, asked, principal = self._clock(), self._asked[server_id], call.context.identity.principal
         while asked and now - asked[0][0] >= 60:
             asked.popleft()
         if sum(whose == principal for _, whose in asked) >= PER_MINUTE_MAX or len(asked) >= OF_ALL_PER_MINUTE_MAX:

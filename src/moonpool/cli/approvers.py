@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.broker.approval import ApprovalRequest, Approver
-    from moonpool.broker.call_in_hand import RequestResponder
+    from moonpool.broker.server_requests import RequestResponder
     from moonpool.cli.program_output import ProgramOutput
     from moonpool.core.approvals import StandingAnswer
     from moonpool.core.audit_records import PlanRecord, StandingAnswerRecord

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from moonpool.broker.call_context import CallContext
-    from moonpool.broker.call_in_hand import RequestResponder
+    from moonpool.broker.call_state import CallContext
+    from moonpool.broker.server_requests import RequestResponder
     from moonpool.runtime.caller_grant import CallerGrant, RunFacts
 
 
@@ -20,8 +20,6 @@ def answered_by(ticket: CallerGrant, responder: Callable[[], RequestResponder | 
     """`ticket`, with `responder` at the beginning of an execution as whom its servers may ask."""
 
     def make_context(facts: RunFacts) -> CallContext:
-        made = ticket.make_context(facts)
-        made.responder = responder()
-        return made
+        return ticket.make_context(replace(facts, responder=facts.responder or responder()))
 
     return replace(ticket, make_context=make_context)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from moonpool.broker.call_in_hand import AnswererGoneError
 from moonpool.broker.relay import ELICIT
 from moonpool.broker.sampling import SAMPLE
+from moonpool.broker.server_requests import AnswererGoneError
 from moonpool.broker.upstreams.questions import QuestionRefusedError
 from moonpool.core.approvals import ApprovalAnswerError
 from moonpool.core.errors import InputError

@@ -25,7 +25,7 @@ from moonpool.runtime.replay_source import read_object
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from moonpool.broker.call_context import CallContext
+    from moonpool.broker.call_state import CallContext
     from moonpool.core.calls import ToolCallSpec
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.recordings import RecordedCall, Recording

@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from moonpool.broker.call_context import CallContext
+from moonpool.broker.call_state import CallContext
+from moonpool.broker.execution_grant import ExecutionGrant
 from moonpool.runtime.caller_grant import CallerGrant, RunFacts
 from moonpool.runtime.file_records import TransferRecorder
 from moonpool.runtime.files import FileLimits, SessionFiles
@@ -80,15 +81,12 @@ def replay_grant(principal: str) -> CallerGrant:
 
     def make_context(facts: RunFacts) -> CallContext:
         return CallContext(
-            run_id=facts.run_id,
-            trace_id=facts.trace_id,
-            principal=principal,
-            session_id=facts.session_id,
-            code_digest=facts.code_digest,
-            language=facts.language,
+            identity=facts.identity,
+            grant=ExecutionGrant(approvals=_NoApprovals()),
             manifest=lambda: facts.snapshot().manifest,
-            approvals=_NoApprovals(),
             clock=lambda: facts.deadline.running_s,
+            counters=facts.counters,
+            memory=facts.memory,
         )
 
     return CallerGrant(principal=principal, make_context=make_context)

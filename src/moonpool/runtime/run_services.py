@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from moonpool.broker.call_context import CallContext
+    from moonpool.broker.call_state import CallContext
     from moonpool.broker.redaction import Redactor
     from moonpool.core.audit import Journal
     from moonpool.core.calls import ToolCallOutcome, ToolCallSpec

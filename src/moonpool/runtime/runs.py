@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from moonpool.broker.phrases import printable, storable
 from moonpool.broker.redaction import Tally
+from moonpool.broker.rehearsal import Rehearsal
 from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.errors import InputError
 from moonpool.core.json import JsonValue
@@ -32,7 +33,7 @@ from moonpool.runtime.execution_spec import ExecutionSpec
 from moonpool.runtime.file_records import TransferRecorder
 from moonpool.runtime.made_files import in_sandbox, kept
 from moonpool.runtime.output import StreamKeeper
-from moonpool.runtime.planning import bind_plan, keep_plan, plan_json, plan_metrics, plan_of
+from moonpool.runtime.planning import keep_plan, plan_json, plan_metrics, plan_of
 from moonpool.runtime.recording import RunStart
 from moonpool.runtime.run_records import RunRecords
 from moonpool.sandboxes.base import Stream
@@ -41,8 +42,9 @@ from moonpool.sandboxes.shielding import finish
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from moonpool.broker.call_in_hand import RequestResponder
+    from moonpool.broker.call_state import CallContext
     from moonpool.broker.planned import PlanWatch
+    from moonpool.broker.server_requests import RequestResponder
     from moonpool.broker.spending import SessionMemory
     from moonpool.core.calls import CallErrorType, CallProgress, ToolCallOutcome, ToolCallSpec
     from moonpool.core.plans import Plan
@@ -110,7 +112,9 @@ class Run:
         self._runtime, self._ticket, self._request = runtime, ticket, request
         self._memory = memory
         self._records = RunRecords(runtime, ticket, session_id, request)
-        self.run_id, self.trace_id = self._records.run_id, self._records.trace_id
+        self.run_id = self._records.identity.run_id
+        self._context: CallContext | None = None  # of its calls, once its code can make some
+        self._rehearsal = Rehearsal(declared=request.placeholders) if request.dry_run else None
         self._execution: Execution | None = None
         self._opening: asyncio.Future[tuple[Sandbox, ToolSnapshot]] | None = None
         self._interrupted = False
@@ -194,7 +198,7 @@ class Run:
         self._tools = tools
         self._runtime.tokens.now(tools)  # what is new is counted while the code runs
         recorded = self._records.start(tools, plan_id=self._plan_id)
-        settings = self._runtime.settings
+        settings, identity = self._runtime.settings, self._records.identity
         spec = ExecutionSpec(
             run_id=self.run_id,
             code=self._request.code,
@@ -208,36 +212,37 @@ class Run:
             record_tape=self._runtime.recorder is not None and self._request.language == PYTHON,
             tape=self._request.tape,
         )
-        room = self._runtime.artifacts.of_run(self.run_id, self._records.session_id)
+        room = self._runtime.artifacts.of_run(self.run_id, identity.session_id)
         keepers = {stream: self._keeper(stream, room) for stream in Stream}
         execution = self._execution = Execution(sandbox, spec, self, keepers)
         self._records.failed_calls = execution.failed_calls
-        context = self._records.context = self._ticket.make_context(
+        progress = self._progress_of_calls()
+        context = self._context = self._ticket.make_context(
             RunFacts(
-                run_id=self.run_id,
-                trace_id=self.trace_id,
-                session_id=self._records.session_id,
-                code_digest=self._records.code_digest,
-                language=self._request.language,
+                identity=identity,
                 snapshot=lambda: snapshot() or tools,
                 deadline=execution.deadline,
+                counters=self._records.counters,
+                memory=self._memory,
+                responder=self._request.responder,
+                progress=None if progress is None else progress.hear,
+                rehearsal=self._rehearsal,
+                plan=self._watch,
             )
         )
-        context.responder = self._request.responder or context.responder
-        context.join(self._memory)
-        progress = self._progress_of_calls()
-        context.progress = None if progress is None else progress.hear
+        if self._watch is not None:
+            self._watch.begin(context.counters, end=lambda: execution.force_end("plan"))
         if (recorder := self._runtime.recorder) is not None:
             start = RunStart(
                 run_id=self.run_id,
-                session_id=self._records.session_id,
+                session_id=identity.session_id,
                 sandbox_id=sandbox.sandbox_id,
                 position=position,
                 hash_seed=sandbox.hash_seed,
                 language=self._request.language,
                 name=self._name,
                 code=self._request.code,
-                code_digest=self._records.code_digest,
+                code_digest=identity.code_digest,
                 environment_id=self._records.image,
                 final=final,
                 timeout_s=spec.timeout_s,
@@ -246,7 +251,6 @@ class Run:
                 inputs=inputs,
             )
             self._recording = recorder.begin(start)
-        bind_plan(context, self._request, self._watch, lambda: execution.force_end("plan"))
         # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must
         # not run.
         recorded.add_done_callback(lambda done: execution.force_end("journal") if done.exception() else None)
@@ -268,7 +272,7 @@ class Run:
 
     async def call_tool(self, spec: ToolCallSpec) -> ToolCallOutcome:
         """The pipeline, bound to this execution."""
-        context = self._records.context
+        context = self._context
         assert context is not None
         if self._recording is None:
             return await self._runtime.pipeline.run(spec, context)
@@ -279,8 +283,7 @@ class Run:
 
     def turn_away(self, kind: CallErrorType) -> None:
         """Count a call that did not enter the pipeline."""
-        if self._records.context is not None:
-            self._records.context.turn_away(kind)
+        self._records.counters.turn_away(kind)
 
     async def failed_to_start(self, error: ExecutionError, tools: ToolSnapshot | None) -> Envelope:
         """An execution whose sandbox did not come up ends in an envelope like any other."""
@@ -419,7 +422,7 @@ class Run:
 
         if not spec.final:
             return in_sandbox(outcome.claims, blanked)
-        session_id = self._records.session_id
+        session_id = self._records.identity.session_id
         recorder = TransferRecorder(
             journal=self._runtime.journal,
             redactor=self._runtime.redactor,
@@ -443,8 +446,7 @@ class Run:
 
     def _planned(self, error: ExecutionError | None) -> Plan | None:
         """What a dry run found; not kept yet."""
-        context = self._records.context
-        assert context is not None
-        if context.rehearsal is None:
+        if self._rehearsal is None:
             return None
-        return plan_of(context, policy_digest=self._ticket.policy_digest, error=error)
+        assert self._context is not None
+        return plan_of(self._rehearsal, self._context, policy_digest=self._ticket.policy_digest, error=error)

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from moonpool.broker.approval import ApprovalRequest
-from moonpool.broker.call_in_hand import AnswererGoneError
 from moonpool.broker.relay import ELICIT
+from moonpool.broker.server_requests import AnswererGoneError
 from moonpool.runtime import session_wire as wire
 from moonpool.sandboxes.base import Stream
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from moonpool.broker.approval import Approver
-    from moonpool.broker.call_in_hand import RequestResponder
+    from moonpool.broker.server_requests import RequestResponder
 
 
 class SessionRun:

@@ -10,8 +10,8 @@ import uuid
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from moonpool.broker.approval import ApprovalAnswer, reject
-from moonpool.broker.call_in_hand import AnswererGoneError
 from moonpool.broker.relay import ELICIT
+from moonpool.broker.server_requests import AnswererGoneError
 from moonpool.core.calls import ApprovalState
 from moonpool.runtime import session_wire as wire
 

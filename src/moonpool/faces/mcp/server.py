@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
-    from moonpool.broker.call_in_hand import RequestResponder
+    from moonpool.broker.server_requests import RequestResponder
     from moonpool.core.json import JsonObject
     from moonpool.faces.mcp.answers import Answer
     from moonpool.faces.mcp.progress import Report

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from moonpool.broker.approval import ApprovalRequest
-    from moonpool.broker.call_in_hand import RequestResponder
+    from moonpool.broker.server_requests import RequestResponder
     from moonpool.catalog.catalog import Catalog
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject, JsonValue
@@ -230,7 +230,7 @@ class CodeTools:
         return execution_answer(outcome, request.session)
 
     def _waiting(self, call: ParkedCall) -> list[ApprovalRequest]:
-        return [one for context in call.contexts for one in self._ticket.waiting(context.run_id)]
+        return [one for context in call.contexts for one in self._ticket.waiting(context.identity.run_id)]
 
     def _waits_elsewhere(self, call: ParkedCall) -> bool:
         """Whether it waits for answers none of which its client is asked for, or for its turn behind one that does."""
