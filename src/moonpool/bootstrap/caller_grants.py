@@ -41,7 +41,7 @@ def make_caller_grant(
     queue: ApprovalQueue,
     toolbox: Toolbox,
 ) -> CallerGrant:
-    """The ticket of whoever started this process.
+    """The grant of whoever started this process.
 
     `trust` is what the host says about each server. `queue` has the standing answers, whoever is asked otherwise;
     `toolbox` looks again for tools that are held or could not be listed.

@@ -52,10 +52,9 @@ class Resolving:
             call.tool_digest = tool.digest if tool is not None else ""
             raise Refusal(CallErrorType.TOOL_PAUSED, paused)
         if tool is None:
-            context.counters.unknown += 1
-            near = (
-                context.counters.unknown <= context.grant.limits.near_names_max
-            )  # SECURITY: looking costs the loop 5 ms
+            counters, limits = context.counters, context.grant.limits
+            counters.unknown += 1
+            near = counters.unknown <= limits.near_names_max  # SECURITY: looking costs the loop 5 ms
             problem = unknown_tool(spec.server_id, spec.tool, manifest, near=near)
             raise Refusal(CallErrorType.UNKNOWN_TOOL, self._taught(problem, context, offered_tool(problem, manifest)))
         call.tool, call.tool_digest = tool, tool.digest

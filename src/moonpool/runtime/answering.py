@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from moonpool.runtime.caller_grant import CallerGrant, RunFacts
 
 
-def answered_by(ticket: CallerGrant, responder: Callable[[], RequestResponder | None]) -> CallerGrant:
-    """`ticket`, with `responder` at the beginning of an execution as whom its servers may ask."""
+def answered_by(caller: CallerGrant, responder: Callable[[], RequestResponder | None]) -> CallerGrant:
+    """`caller`, with `responder` at the beginning of an execution as whom its servers may ask."""
 
     def make_context(facts: RunFacts) -> CallContext:
-        return ticket.make_context(replace(facts, responder=facts.responder or responder()))
+        return caller.make_context(replace(facts, responder=facts.responder or responder()))
 
-    return replace(ticket, make_context=make_context)
+    return replace(caller, make_context=make_context)

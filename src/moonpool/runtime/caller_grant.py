@@ -1,6 +1,6 @@
 """Who runs code, and how their calls are judged: what an execution is given before it starts.
 
-The application makes a ticket (`bootstrap.caller_grants`); who is asked beside it is added by those who have somebody
+The application makes one grant (`bootstrap.caller_grants`); who is asked beside it is added by those who have somebody
 to ask (`answering`, `faces.mcp.asking`); a replay has its own, which asks nobody.
 """
 

@@ -1,4 +1,4 @@
-"""The stage of a replay: what it needs of the process, the files that were put before the code, and its ticket.
+"""The stage of a replay: what it needs of the process, the files that were put before the code, and its grant.
 
 INVARIANT: a replay asks nobody, and is on record under the principal who replays.
 """
@@ -77,7 +77,7 @@ async def put_again(parts: ReplayParts, session_id: str, sandbox: Sandbox, one: 
 
 
 def replay_grant(principal: str) -> CallerGrant:
-    """The ticket of every replayed execution."""
+    """The grant of every replayed execution."""
 
     def make_context(facts: RunFacts) -> CallContext:
         return CallContext(

@@ -76,7 +76,7 @@ class CodeRequest:
     observer: Observer | None = None  # hears redacted output as it comes
     progress: Callable[[CallProgress], None] | None = None  # hears how calls get on, where their servers say so
     begun: Callable[[str], None] | None = None  # hears the run id, before anybody is asked and anything is called
-    responder: RequestResponder | None = None  # whom servers may ask meanwhile, instead of the ticket's
+    responder: RequestResponder | None = None  # whom servers may ask meanwhile, instead of the caller grant's
     replay_of: str = ""  # an execution that this one replays
     tape: bytes | None = None  # to be played
     dry_run: bool = False  # calls that may change something are not made, but listed in a plan
