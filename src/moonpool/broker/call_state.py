@@ -218,7 +218,8 @@ class CallState:
     def answered(self, result: CallResult) -> None:
         """The call has its result: a server's, redacted, or the answer of a stage that was put in."""
         self.result = result
-        self.tally.update(result.tally)
+        if result.tally:
+            self.tally.update(result.tally)
         self.warnings += result.warnings
 
     @property
