@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from moonpool.bootstrap.tickets import local_principal
+from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.core.approvals import QueuedRequest, StandingAnswer
 from moonpool.store.approvals import ApprovalStore
 from moonpool.store.paths import approvals_path

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from moonpool.bootstrap import Tenant
 
-_ROAD = "moonpool.broker.road:ToolRoad"
+_PIPELINE = "moonpool.broker.call_pipeline:CallPipeline"
 _RESOLVING = "moonpool.broker.resolving:Resolving"
 _CALLS_OF = "moonpool.runtime.calls_of_execution"
 _OURS = f"{_CALLS_OF}:CallsOfExecution"
@@ -26,22 +26,23 @@ STEPS: Final[Mapping[str, tuple[Spot, ...]]] = {
     "arguments decoded within bounds": (Spot(f"{_CALLS_OF}:parse_arguments"),),
     "resolve": (Spot(f"{_RESOLVING}.resolve"),),
     "validate against the schema, digest": (Spot(f"{_RESOLVING}.validate"),),
-    "decide: policy": (Spot("moonpool.broker.passage:Passage.decide"),),
-    "approve: standing answers, else a question": (Spot(f"{_ROAD}._approve"),),
-    "intent on disk": (Spot(f"{_ROAD}._leave_intent"),),
+    "decide: policy": (Spot("moonpool.broker.call_pipeline:decide"),),
+    "approve: standing answers, else a question": (Spot(f"{_PIPELINE}._approve"),),
+    "intent on disk": (Spot(f"{_PIPELINE}._leave_intent"),),
     "upstream: encode, server, decode": (Spot("moonpool.broker.upstreams.supervisor:SupervisedUpstream.call_tool"),),
-    "normalise": (Spot("moonpool.broker.arrival:read_result"),),
+    "normalise": (Spot("moonpool.broker.call_result:read_result"),),
     "redact": (Spot("moonpool.broker.redaction:Redactor.json_object"),),
-    "result: size, digest, schema": (Spot(f"{_ROAD}._arrive"),),
-    "outcome on record": (Spot(f"{_ROAD}._record"),),
+    "result: size, digest, schema": (Spot(f"{_PIPELINE}._receive"),),
+    "outcome on record": (Spot(f"{_PIPELINE}._record"),),
     "reply made": (Spot(f"{_CALLS_OF}:reply_of"),),
     "reply encoded and sent": (
         Spot("moonpool.sandboxes.link:GuestLink.send"),
         Spot(f"{_OURS}._reply"),
     ),
     "between the stages": (
-        Spot(f"{_ROAD}.pass_call"),
-        Spot(f"{_ROAD}._call"),
+        Spot(f"{_PIPELINE}.run"),
+        Spot(f"{_PIPELINE}._answer"),
+        Spot(f"{_PIPELINE}._call"),
         Spot(f"{_OURS}._call"),
     ),
 }

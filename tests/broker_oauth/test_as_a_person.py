@@ -50,7 +50,7 @@ def data() -> Iterator[Path]:
         yield fresh_data(folder)
 
 
-class Desk:
+class ApprovalService:
     """A person's terminal, with a configuration of these servers: `srv0`, `srv1`."""
 
     def __init__(self, folder: Path, data: Path, issuers: list[Issuer]) -> None:
@@ -106,7 +106,7 @@ class Desk:
 @pytest.mark.slow
 @pytest.mark.req("E-020", "E-022", "E-043")
 async def test_log_in_run_renew_and_be_asked_for_more(issuers: list[Issuer], tmp_path: Path, data: Path) -> None:
-    issuer, desk = issuers[0], Desk(tmp_path, data, issuers[:1])
+    issuer, desk = issuers[0], ApprovalService(tmp_path, data, issuers[:1])
     status, said = await desk.log_in("srv0")
     assert status == 0, said
     assert await desk.run("srv0.plain") == ["done"]
@@ -127,7 +127,7 @@ async def test_log_in_run_renew_and_be_asked_for_more(issuers: list[Issuer], tmp
 async def test_a_headless_login_without_an_address_is_one_sentence(
     issuers: list[Issuer], tmp_path: Path, data: Path
 ) -> None:
-    with Desk(tmp_path, data, issuers[:1]).started("login", "srv0", "--headless") as process:
+    with ApprovalService(tmp_path, data, issuers[:1]).started("login", "srv0", "--headless") as process:
         output, errors = await in_thread(process.communicate, b"")
     said = errors.decode().rpartition("address it ended at: ")[2]
 
@@ -149,7 +149,7 @@ async def test_a_headless_login_without_an_address_is_one_sentence(
 async def test_an_answer_that_is_not_ours_logs_nobody_in(
     issuers: list[Issuer], tmp_path: Path, data: Path, change: dict[str, str], sentence: str
 ) -> None:
-    desk = Desk(tmp_path, data, issuers[:1])
+    desk = ApprovalService(tmp_path, data, issuers[:1])
     status, said = await desk.log_in("srv0", "--headless", change=change)
     assert status != 0
     assert sentence in said
@@ -158,7 +158,7 @@ async def test_an_answer_that_is_not_ours_logs_nobody_in(
 
 @pytest.mark.req("E-037")
 async def test_two_servers_never_see_each_others_tokens(issuers: list[Issuer], tmp_path: Path, data: Path) -> None:
-    desk = Desk(tmp_path, data, issuers)
+    desk = ApprovalService(tmp_path, data, issuers)
     (first, _), (second, _) = await asyncio.gather(desk.log_in("srv0"), desk.log_in("srv1"))
     assert (first, second) == (0, 0)
     for issuer in issuers:

@@ -17,8 +17,9 @@ from typing import Any
 import anyio
 
 from broker_road.test_road import Bench, type_of
+from call_contexts import changed
+from moonpool.broker.call_pipeline import CallPipeline
 from moonpool.broker.redaction import Redactor
-from moonpool.broker.road import ToolRoad
 from moonpool.core.json import digest_json
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_file import read_rows, verify_file
@@ -28,10 +29,10 @@ _CALLS_MAX = 2000
 
 async def main(folder: Path, way: str) -> None:
     bench = Bench()
-    bench.session.limits = type(bench.session.limits)(calls_max=10 * _CALLS_MAX)
+    bench.session = changed(bench.session, limits=type(bench.session.grant.limits)(calls_max=10 * _CALLS_MAX))
     path, filler = folder / "private" / "audit.sqlite3", folder / "filler"
     async with open_journal(path) as journal:
-        bench.road = ToolRoad({"s": bench.upstream}, journal=journal, redactor=Redactor.of_values({}))
+        bench.pipeline = CallPipeline({"s": bench.upstream}, journal=journal, redactor=Redactor.of_values({}))
         first = type_of(await bench.call("write", n=0))
         close(way, path, filler)
         refused = ""

@@ -1,4 +1,4 @@
-"""What the desk and the road expect of every approver, whoever answers behind it."""
+"""What the approval service and the pipeline expect of every approver, whoever answers behind it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import anyio
 import pytest
 
 from broker_road.test_road import CANARY, Bench, type_of
-from moonpool.broker.approval import ApprovalDesk, ApprovalRequest, AutoApprover, DenyApprover, ScriptedApprover
-from moonpool.broker.call_in_hand import AnswererGoneError
+from moonpool.broker.approval import ApprovalRequest, AutoApprover, DenyApprover, LiveApprovals, ScriptedApprover
 from moonpool.broker.queued_approval import QueueApprover
+from moonpool.broker.server_requests import AnswererGoneError
 from moonpool.cli.approvers import KeptAnswers
 from moonpool.cli.terminal import Terminal
 from moonpool.cli.terminal_approver import TerminalApprover
@@ -248,14 +248,14 @@ async def shown(stand: Stand, count: int = 1) -> list[str]:
     return stand.shown()
 
 
-def settle(desk: ApprovalDesk, number: int = 1) -> asyncio.Task[ApprovalAnswer]:
+def settle(desk: LiveApprovals, number: int = 1) -> asyncio.Task[ApprovalAnswer]:
     return asyncio.ensure_future(desk.settle(request(number)))  # type: ignore[return-value]
 
 
 @pytest.mark.req("H-074")
 @pytest.mark.parametrize("yes", [True, False])
 async def test_an_answer_is_the_answer_to_its_question(stand: Stand, yes: bool) -> None:
-    desk = ApprovalDesk(stand.approver)
+    desk = LiveApprovals(stand.approver)
     asked = settle(desk, 7)
     (text,) = await shown(stand)
     assert '{"n": 7}' in text
@@ -269,14 +269,14 @@ async def test_an_answer_is_the_answer_to_its_question(stand: Stand, yes: bool) 
 
 @pytest.mark.req("H-034")
 async def test_a_question_that_nobody_answers_expires_and_is_taken_back(stand: Stand) -> None:
-    desk = ApprovalDesk(stand.approver, expiry_s=0.3)
+    desk = LiveApprovals(stand.approver, expiry_s=0.3)
     answer = await desk.settle(request())
     assert (answer.state, answer.approver) == (ApprovalState.EXPIRED, "")
     await shown(stand, 0)
 
 
 async def test_a_question_of_a_call_that_ends_is_taken_back_and_the_next_has_an_answer_of_its_own(stand: Stand) -> None:
-    desk = ApprovalDesk(stand.approver)
+    desk = LiveApprovals(stand.approver)
     first = settle(desk, 1)
     await shown(stand)
     first.cancel()
@@ -291,7 +291,7 @@ async def test_a_question_of_a_call_that_ends_is_taken_back_and_the_next_has_an_
 
 
 async def test_several_questions_are_shown_together_or_in_turn_and_answers_do_not_mix(stand: Stand) -> None:
-    desk = ApprovalDesk(stand.approver)
+    desk = LiveApprovals(stand.approver)
     asked = [settle(desk, number) for number in (1, 2, 3)]
     states: dict[str, bool] = {}
     for place in range(3):
@@ -305,7 +305,7 @@ async def test_several_questions_are_shown_together_or_in_turn_and_answers_do_no
 
 
 async def test_whoever_answers_goes_and_that_is_a_no(stand: Stand) -> None:
-    desk = ApprovalDesk(stand.approver)
+    desk = LiveApprovals(stand.approver)
     asked = settle(desk)
     await shown(stand)
     stand.go()
@@ -334,7 +334,7 @@ async def test_secrets_are_not_shown(stand: Stand) -> None:
     ],
 )
 async def test_approvers_without_anybody_behind_them_answer_at_once(approver: Approver, state: ApprovalState) -> None:
-    answer = await ApprovalDesk(approver).settle(request())
+    answer = await LiveApprovals(approver).settle(request())
     assert (answer.state, answer.arguments_digest, bool(answer.approver)) == (state, "sha256:1", True)
 
 

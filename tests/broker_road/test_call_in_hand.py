@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from moonpool.broker.approval import ApprovalDesk, DenyApprover
+from call_contexts import call_context
+from moonpool.broker.approval import DenyApprover, LiveApprovals
 from moonpool.broker.call_in_hand import CallInHand
-from moonpool.broker.context import CallContext
 from moonpool.core.manifest import Manifest
 
 
@@ -22,10 +22,7 @@ class Watch:
 
 
 def test_a_clock_that_begins_during_a_question_stands_still_like_the_others() -> None:
-    context = CallContext(
-        run_id="run_1", trace_id="t", principal="local:a", session_id="s", code_digest="sha256:0",
-        manifest=lambda: Manifest(servers=()), desk=ApprovalDesk(DenyApprover()),
-    )  # fmt: skip
+    context = call_context(lambda: Manifest(servers=()), approvals=LiveApprovals(DenyApprover()))
     call, early, late = CallInHand(context, "srv.tool"), Watch(), Watch()
     with call.ticking(early), call.paused(), call.paused(), call.ticking(late):
         pass

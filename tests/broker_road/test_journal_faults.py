@@ -1,4 +1,4 @@
-"""The road over the real journal while that cannot be written: locked, disk full, a limit, a read-only folder."""
+"""The pipeline over the real journal while that cannot be written: locked, disk full, a limit, a read-only folder."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import pytest
 
 from broker_road.test_road import Bench, type_of
 from commands.process import run_command
+from moonpool.broker.call_pipeline import CallPipeline
 from moonpool.broker.redaction import Redactor
-from moonpool.broker.road import ToolRoad
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_file import JournalFile, read_rows, verify_file
 
@@ -34,7 +34,7 @@ async def test_over_a_locked_journal_nothing_leaves_and_nothing_is_handed_out(tm
     bench = Bench()
     with anyio.fail_after(20):
         async with open_journal(path, busy_timeout_s=0.05) as journal:
-            bench.road = ToolRoad({"s": bench.upstream}, journal=journal, redactor=Redactor.of_values({}))
+            bench.pipeline = CallPipeline({"s": bench.upstream}, journal=journal, redactor=Redactor.of_values({}))
             blocker = sqlite3.connect(path, isolation_level=None)
             blocker.execute("BEGIN IMMEDIATE")
             written = await bench.call("write")

@@ -1,4 +1,4 @@
-"""Calls that wait in a queue, and answers that stand for a while, on the road."""
+"""Calls that wait in a queue, and answers that stand for a while, in the pipeline."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import anyio
 import pytest
 
 from broker_road.test_road import ALLOW_ALL, WRITE, Bench, type_of
-from moonpool.broker.approval import ApprovalDesk, AutoApprover, DenyApprover, ScriptedApprover
-from moonpool.broker.context import CallLimits
-from moonpool.broker.queued_approval import QueueApprover, StandingDesk
+from call_contexts import changed
+from moonpool.broker.approval import AutoApprover, DenyApprover, LiveApprovals, ScriptedApprover
+from moonpool.broker.execution_grant import CallLimits
+from moonpool.broker.queued_approval import GrantedApprovals, QueueApprover
 from moonpool.core.approvals import ApprovalQueueError, QueueState
 from moonpool.core.calls import ApprovalState, ToolCallSpec
 from moonpool.core.policy import Budget, Layer, LayerName, Measure, Policy, Rule, Scope, Verdict
@@ -52,7 +53,7 @@ def layer(verdict: Verdict) -> Policy:
 
 def bench_with(approver: Any, store: ApprovalStore, policy: Policy | None = None, **desk: Any) -> Bench:
     bench = Bench(policy=policy or Policy())
-    bench.session.desk = StandingDesk(ApprovalDesk(approver, **desk), store)
+    bench.session = changed(bench.session, approvals=GrantedApprovals(LiveApprovals(approver, **desk), store))
     return bench
 
 
@@ -106,7 +107,7 @@ async def test_a_call_that_is_cancelled_leaves_nothing_to_answer(store: Approval
 async def test_nobody_answers_and_the_call_is_refused(store: ApprovalStore, approver: QueueApprover) -> None:
     bench = bench_with(approver, store, expiry_s=0.3)
     assert type_of(await bench.call("write")) == "ApprovalExpired"
-    assert bench.session.approval_state is ApprovalState.EXPIRED
+    assert bench.session.counters.approval_state is ApprovalState.EXPIRED
     await until(lambda: store.requests(waiting_only=False)[0].state is QueueState.EXPIRED)
 
 
@@ -200,14 +201,14 @@ async def test_the_number_of_parked_runs_is_bounded_and_a_parked_one_holds_no_pl
             await release.wait()
             return await super().ask(request)
 
-    desk = ApprovalDesk(Slow([ApprovalState.APPROVED]), parked_runs_max=1)
+    desk = LiveApprovals(Slow([ApprovalState.APPROVED]), parked_runs_max=1)
     limits = CallLimits(concurrent_max=1)
     first, second = Bench(policy=Policy(), limits=limits), Bench(policy=Policy(), limits=limits)
-    first.session.desk = second.session.desk = desk
-    second.session.run_id = "other"
+    first.session = changed(first.session, approvals=desk)
+    second.session = changed(second.session, approvals=desk, run_id="other")
     parked = [asyncio.ensure_future(first.call("write")) for _ in range(2)]
     await until(lambda: desk.open_count == 2)
-    first.session.policy = ALLOW_ALL
+    first.session = changed(first.session, policy=ALLOW_ALL)
     assert type_of(await first.call("write")) == ""  # the only place at upstreams is free
     refused = await second.call("write")
     assert type_of(refused) == "ApprovalRejected"
@@ -229,5 +230,5 @@ async def test_an_answer_that_names_other_arguments_does_not_count(store: Approv
         bench = bench_with(approver, forged)
         spec = ToolCallSpec(run_id="run", call_id=1, server_id="s", tool="write", arguments={})
         with anyio.fail_after(30):
-            assert type_of(await bench.road.pass_call(spec, bench.session)) == "ApprovalRejected"
+            assert type_of(await bench.pipeline.run(spec, bench.session)) == "ApprovalRejected"
     forged.close()

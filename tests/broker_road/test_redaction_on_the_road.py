@@ -1,4 +1,4 @@
-"""On the road, secrets are found by their shape in results, errors, questions, records and logs."""
+"""On the pipeline, secrets are found by their shape in results, errors, questions, records and logs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from broker_road.secret_samples import PRIVATE_KEY, TOKENS
 from broker_road.test_road import ALLOW_ALL, Bench
 from moonpool.broker.approval import ScriptedApprover
+from moonpool.broker.call_pipeline import CallPipeline
 from moonpool.broker.redaction import Redactor
-from moonpool.broker.road import ToolRoad
 from moonpool.broker.upstreams.base import UpstreamError
 from moonpool.core.calls import ApprovalState
 from moonpool.core.policy import Policy
@@ -28,7 +28,7 @@ def bench_of(
 ) -> Bench:
     bench = Bench(answer, approver=approver, policy=policy)
     redactor = Redactor.of({}, personal=personal)
-    bench.road = ToolRoad({"s": bench.upstream}, journal=bench.journal, redactor=redactor)
+    bench.pipeline = CallPipeline({"s": bench.upstream}, journal=bench.journal, redactor=redactor)
     return bench
 
 

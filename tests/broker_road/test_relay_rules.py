@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from moonpool.broker.approval import ApprovalDesk, DenyApprover
-from moonpool.broker.call_in_hand import AnswererGoneError, CallInHand
+from call_contexts import call_context
+from moonpool.broker.approval import DenyApprover, LiveApprovals
+from moonpool.broker.call_in_hand import CallInHand
 from moonpool.broker.config import ServerConfig
-from moonpool.broker.context import CallContext
 from moonpool.broker.question_records import UNSHOWN_PER_MINUTE_MAX
 from moonpool.broker.redaction import Redactor
 from moonpool.broker.relay import OF_ALL_PER_MINUTE_MAX, PER_MINUTE_MAX, Relay
+from moonpool.broker.server_requests import AnswererGoneError
 from moonpool.broker.upstreams.forms import url_problem
 from moonpool.broker.upstreams.questions import (
     OPEN_COUNT_MAX,
@@ -76,16 +77,16 @@ def call(
     default: Verdict | None = None,
 ) -> CallInHand:
     layer = Layer(name=LayerName.ORGANISATION, rules=rules, default=default)
-    context = CallContext(
+    context = call_context(
+        lambda: Manifest(servers=()),
         run_id=run_id,
         trace_id="t",
         principal=principal,
         session_id="s",
         code_digest="sha256:0",
-        manifest=lambda: Manifest(servers=()),
-        desk=ApprovalDesk(DenyApprover()),
+        approvals=LiveApprovals(DenyApprover()),
         policy=Policy(layers=(layer,)) if rules or default else Policy(),
-        respondent=person,
+        responder=person,
     )
     return CallInHand(context, "srv.tool")
 

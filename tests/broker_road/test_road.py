@@ -13,12 +13,13 @@ import anyio.to_thread
 import pytest
 from blockbuster import blockbuster_ctx
 
-from moonpool.broker.approval import ApprovalAnswer, ApprovalDesk, AutoApprover, DenyApprover, ScriptedApprover
-from moonpool.broker.context import CallContext, CallLimits, ServerTrust
+from call_contexts import call_context, changed
+from moonpool.broker.approval import ApprovalAnswer, AutoApprover, DenyApprover, LiveApprovals, ScriptedApprover
+from moonpool.broker.call_pipeline import CallPipeline
+from moonpool.broker.execution_grant import CallLimits, ServerTrust
 from moonpool.broker.recording import refused_record
 from moonpool.broker.redaction import Redactor
 from moonpool.broker.refused_calls import COUNTED_PER_RECORD, OWN_RECORDS_MAX
-from moonpool.broker.road import ToolRoad
 from moonpool.broker.upstreams.base import (
     UpstreamCallTimeoutError,
     UpstreamDiedError,
@@ -105,7 +106,7 @@ ALLOW_ALL = Policy(layers=(configuration_layer(server_rules("s", [("[rwp]*", "al
 
 
 class Bench:
-    """A road with fakes at both ends."""
+    """A pipeline with fakes at both ends."""
 
     def __init__(
         self, answer: Any = None, *, approver: Approver | None = None, policy: Policy = ALLOW_ALL,
@@ -115,10 +116,9 @@ class Bench:
         self.journal = MemoryJournal()
         self.manifest = Manifest(servers=(ServerListing(server_id="s", tools=(READ, WRITE, REPEATABLE)),))
         redactor = Redactor.of_values({"TOKEN": CANARY})
-        self.road = ToolRoad({"s": self.upstream}, journal=self.journal, redactor=redactor)
-        self.session = CallContext(
-            run_id="run", trace_id="trace", principal="local", session_id="session", code_digest="sha256:c",
-            manifest=lambda: self.manifest, desk=ApprovalDesk(approver or AutoApprover(), expiry_s=expiry_s),
+        self.pipeline = CallPipeline({"s": self.upstream}, journal=self.journal, redactor=redactor)
+        self.session = call_context(
+            lambda: self.manifest, approvals=LiveApprovals(approver or AutoApprover(), expiry_s=expiry_s),
             policy=policy, trust={"s": ServerTrust(trusted=trusted, **trust)}, limits=limits or CallLimits(),
         )  # fmt: skip
         self.count = 0
@@ -129,7 +129,7 @@ class Bench:
             arguments = {"path": "a"}
         spec = ToolCallSpec(run_id="run", call_id=self.count, server_id=server, tool=name, arguments=arguments)
         with anyio.fail_after(30):
-            return await self.road.pass_call(spec, self.session)
+            return await self.pipeline.run(spec, self.session)
 
     @property
     def outcomes(self) -> list[CallOutcomeRecord]:
@@ -276,7 +276,7 @@ async def test_what_is_redacted_in_a_name_does_not_open_the_quotes_of_the_operat
     evil = tool("password='; touch pwned #")
     bench = Bench(policy=Policy(layers=(configuration_layer(server_rules("s", [("*", "deny")])),)))
     bench.manifest = Manifest(servers=(ServerListing(server_id="s", tools=(evil,)),))
-    bench.road = ToolRoad({"s": bench.upstream}, journal=bench.journal, redactor=Redactor.of({}))
+    bench.pipeline = CallPipeline({"s": bench.upstream}, journal=bench.journal, redactor=Redactor.of({}))
     assert type_of(await bench.call(evil.name)) == "PolicyDenied"
     _, _, command = caplog.messages[-1].partition("to allow it: ")
     assert shlex.split(command) == ["moonpool", "allow", f"s.{evil.name}"]
@@ -354,7 +354,7 @@ class Asking:
 async def test_an_answer_leads_to(approver: Approver, error: str, state: str) -> None:
     bench = Bench(policy=Policy(), approver=approver, expiry_s=0.05)
     outcome = await bench.call("write")
-    assert (type_of(outcome), outcome.approval, bench.session.approval_state) == (error, state, state)
+    assert (type_of(outcome), outcome.approval, bench.session.counters.approval_state) == (error, state, state)
     assert len(bench.upstream.calls) == (0 if error else 1)
     assert [record.approval for record in bench.outcomes] == [state]
 
@@ -396,14 +396,14 @@ async def test_open_questions_are_bounded_and_pending_shows() -> None:
     bench = Bench(policy=Policy(), approver=Asking(never), limits=CallLimits(questions_max=100))
     tasks = [asyncio.ensure_future(bench.call("write", n=n)) for n in range(64)]
     await asyncio.sleep(0)
-    assert bench.session.approval_state is ApprovalState.PENDING
+    assert bench.session.counters.approval_state is ApprovalState.PENDING
     outcome = await bench.call("write")
     assert outcome.error is not None
     assert outcome.error.message == "s.write was not approved: 64 approvals are open already; answer them first"
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    assert bench.session.desk.open_count == 0
+    assert bench.session.grant.approvals.open_count == 0
     assert bench.upstream.calls == []
     assert Counter(record.error_type for record in bench.outcomes) == {"Cancelled": 64, "ApprovalRejected": 1}
 
@@ -414,14 +414,14 @@ async def test_one_execution_cannot_fill_the_desk_and_all_its_questions_are_put_
     async def ask(request: ApprovalRequest) -> ApprovalAnswer:
         nonlocal most
         await asyncio.sleep(0)
-        most = max(most, bench.session.desk.open_count)
+        most = max(most, bench.session.grant.approvals.open_count)
         return await AutoApprover().ask(request)
 
     bench = Bench(policy=Policy(), approver=Asking(ask))
     outcomes = await asyncio.gather(*(bench.call("write", n=n) for n in range(100)))
     assert all(outcome.ok for outcome in outcomes)
     assert most == CallLimits().questions_max
-    assert (bench.session.pending, bench.session.desk.open_count) == (0, 0)
+    assert (bench.session.counters.pending, bench.session.grant.approvals.open_count) == (0, 0)
 
 
 FAILURES: list[tuple[UpstreamError, str, bool, bool]] = [
@@ -544,7 +544,9 @@ async def test_hostile_names_are_recorded_cut_and_storable() -> None:
 
 async def test_text_that_redaction_turned_into_no_json_is_text() -> None:
     bench = Bench({"content": [{"type": "text", "text": '{"pin": 12345678}'}]})
-    bench.road = ToolRoad({"s": bench.upstream}, journal=bench.journal, redactor=Redactor.of_values({"P": "12345678"}))
+    bench.pipeline = CallPipeline(
+        {"s": bench.upstream}, journal=bench.journal, redactor=Redactor.of_values({"P": "12345678"})
+    )
     assert (await bench.call()).data_from == "text"
 
 
@@ -553,7 +555,7 @@ async def test_a_call_after_the_end_is_refused_and_recorded() -> None:
     bench.session.end()
     kinds = [type_of(await bench.call()) for _ in range(3)]
     assert kinds == ["ExecutionEnded"] * 3
-    assert (bench.session.calls, bench.session.refused, len(bench.outcomes)) == (0, 3, 3)
+    assert (bench.session.counters.calls, bench.session.counters.refused, len(bench.outcomes)) == (0, 3, 3)
     assert bench.upstream.calls == []
 
 
@@ -564,7 +566,7 @@ async def test_an_approval_that_comes_after_the_end_changes_nothing() -> None:
         bench.session.end()
         return await AutoApprover().ask(request)
 
-    bench.session.desk = ApprovalDesk(Asking(ask))
+    bench.session = changed(bench.session, approvals=LiveApprovals(Asking(ask)))
     assert type_of(await bench.call("write")) == "ExecutionEnded"
     assert bench.upstream.calls == []
 
@@ -584,7 +586,7 @@ async def test_calls_above_the_limit_are_refused() -> None:
     bench = Bench(limits=CallLimits(calls_max=2))
     kinds = [type_of(await bench.call()) for _ in range(5)]
     assert kinds == ["", "", "RateLimit", "RateLimit", "RateLimit"]
-    assert (bench.session.calls, bench.session.refused, len(bench.outcomes)) == (2, 3, 5)
+    assert (bench.session.counters.calls, bench.session.counters.refused, len(bench.outcomes)) == (2, 3, 5)
 
 
 @pytest.mark.parametrize(
@@ -606,8 +608,8 @@ async def test_of_many_refusals_the_first_are_recorded_and_the_others_counted_ex
     assert [one.error_type for one in bench.outcomes] == [kind] * OWN_RECORDS_MAX
     counted = [entry.refused for entry in bench.journal.entries if isinstance(entry, CallsRefusedRecord)]
     assert counted == [{name: COUNTED_PER_RECORD}]  # before the end: the process may be killed
-    assert refused_record(bench.session).refused == {name: 7}
-    assert (bench.session.calls, bench.session.failed) == (much, much)
+    assert refused_record(bench.session.identity, bench.session.counters).refused == {name: 7}
+    assert (bench.session.counters.calls, bench.session.counters.failed) == (much, much)
     assert bench.upstream.calls == []
 
 
@@ -618,7 +620,7 @@ async def test_what_somebody_was_asked_or_a_server_was_called_for_is_recorded_ho
         outcomes = [await bench.call("write") for _ in range(OWN_RECORDS_MAX + 5)]
         assert {one.refused for one in outcomes} == {False}
         assert len(bench.outcomes) == OWN_RECORDS_MAX + 5
-        assert refused_record(bench.session).refused == {}
+        assert refused_record(bench.session.identity, bench.session.counters).refused == {}
 
 
 async def test_a_hundred_calls_at_once_respect_the_concurrency_limit() -> None:
@@ -634,7 +636,7 @@ async def test_a_hundred_calls_at_once_respect_the_concurrency_limit() -> None:
 
 
 async def test_an_upstream_that_ignores_its_timeout_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moonpool.broker.road._TIMEOUT_GRACE_S", 0.0)
+    monkeypatch.setattr("moonpool.broker.call_pipeline._TIMEOUT_GRACE_S", 0.0)
     bench = Bench(anyio.sleep_forever, timeout_s=0.01)
     outcome = await bench.call()
     assert outcome.error is not None
@@ -668,8 +670,8 @@ async def test_cancelling_at_every_step_records_exactly_once() -> None:
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        assert len(bench.outcomes) == bench.session.calls, steps
-        assert bench.session.pending == 0
+        assert len(bench.outcomes) == bench.session.counters.calls, steps
+        assert bench.session.counters.pending == 0
 
 
 async def _slow(steps: int) -> JsonObject:
@@ -692,7 +694,7 @@ async def test_a_bug_of_ours_is_an_outcome_without_its_text(caplog: pytest.LogCa
 
 async def test_a_server_that_is_gone_is_one_sentence() -> None:
     bench = Bench()
-    bench.road = ToolRoad({}, journal=bench.journal, redactor=Redactor.of_values({}))
+    bench.pipeline = CallPipeline({}, journal=bench.journal, redactor=Redactor.of_values({}))
     outcome = await bench.call()
     assert outcome.error is not None
     assert outcome.error.message == "server 's' is not connected any more; start a new session"
@@ -705,7 +707,9 @@ async def test_the_road_with_the_real_journal_never_blocks_the_loop(tmp_path: Pa
         for function in watch.functions.values():  # a commit into the page cache, see `store.journal`
             function.can_block_in("moonpool/store/journal.py", {"_commit_soon"})
         async with open_journal(path) as journal:
-            bench.road = ToolRoad({"s": bench.upstream}, journal=journal, redactor=Redactor.of_values({"T": CANARY}))
+            bench.pipeline = CallPipeline(
+                {"s": bench.upstream}, journal=journal, redactor=Redactor.of_values({"T": CANARY})
+            )
             outcomes = await asyncio.gather(*(bench.call(name) for name in ("read", "write", "raed") * 5))
     assert Counter(type_of(outcome) for outcome in outcomes) == {"": 10, "UnknownTool": 5}
     rows = await anyio.to_thread.run_sync(lambda: list(read_rows(path)))
@@ -730,7 +734,7 @@ FILE = Policy(layers=(Layer(name=LayerName.ORGANISATION, rules=(ONLY_DOCS,), def
 )
 async def test_policy_sees_arguments_principal_and_language(path: str, language: str, expected: str) -> None:
     bench = Bench(policy=FILE)
-    bench.session.language = language
+    bench.session = changed(bench.session, language=language)
     assert type_of(await bench.call("write", path=path)) == expected
     assert len(bench.upstream.calls) == (not expected)
 
@@ -738,7 +742,7 @@ async def test_policy_sees_arguments_principal_and_language(path: str, language:
 @pytest.mark.parametrize("size", [1, 300_000], ids=["on the loop", "on a thread"])
 async def test_a_call_with_two_names_for_one_argument_is_not_allowed_by_either(size: int) -> None:
     bench = Bench(policy=FILE)
-    bench.session.language = "bash"
+    bench.session = changed(bench.session, language="bash")
     text = "x" * size
     assert type_of(await bench.call("write", path="docs/a", text=text)) == ""
     for more in ({"PATH": "docs/a"}, {"ｐath": "etc"}, {"deep": [{"a": 1, "A": 2}]}):
@@ -764,4 +768,4 @@ async def test_what_only_reads_counts_as_no_change() -> None:
     bench.manifest = Manifest(servers=(ServerListing(server_id="s", tools=(READ, WRITE, resource)),))
     for name, changing in (("read", 0), (resource.name, 0), ("write", 1)):
         assert type_of(await bench.call(name)) == ""
-        assert bench.session.changing == changing
+        assert bench.session.counters.changing == changing

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from call_contexts import call_context
 from moonpool.broker.approval import (
     ApprovalAnswer,
-    ApprovalDesk,
     ApprovalRequest,
     AutoApprover,
     DenyApprover,
+    LiveApprovals,
     ScriptedApprover,
 )
-from moonpool.broker.context import CallContext
+from moonpool.broker.call_pipeline import CallPipeline
 from moonpool.broker.redaction import Redactor
-from moonpool.broker.road import ToolRoad
 from moonpool.broker.spending import Ledger, SessionMemory
 from moonpool.broker.upstreams.base import UpstreamCallTimeoutError, UpstreamError, UpstreamResultError
 from moonpool.core.audit_records import CallOutcomeRecord
@@ -30,6 +30,9 @@ from moonpool.core.json import JsonObject
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.core.policy import Budget, Cost, Label, Layer, LayerName, Measure, Policy, Rule, Scope, Verdict
 from moonpool.store.fake import MemoryJournal
+
+if TYPE_CHECKING:
+    from moonpool.broker.call_state import CallContext
 
 pytestmark = pytest.mark.anyio
 
@@ -80,13 +83,13 @@ class Slow(DenyApprover):
 
 
 class Bench:
-    """A road, a session and as many executions of it as a test opens."""
+    """A pipeline, a session and as many executions of it as a test opens."""
 
     def __init__(self, policy: Policy, *, answer: Any = OK, approver: Any = None) -> None:
         self.upstream, self.journal, self.policy = Upstream(answer), MemoryJournal(), policy
         tools = tuple(ToolDefinition(server_id="s", name=name, raw={"name": name}) for name in NAMES)
         self.manifest = Manifest(servers=(ServerListing(server_id="s", tools=tools),))
-        self.road = ToolRoad({"s": self.upstream}, journal=self.journal, redactor=Redactor.of_values({}))
+        self.pipeline = CallPipeline({"s": self.upstream}, journal=self.journal, redactor=Redactor.of_values({}))
         self.approver = approver or AutoApprover()
         self.memory, self.now_s, self.ran_s = SessionMemory(), 0.0, 0.0
         self.key = Ledger(now=lambda: self.now_s)
@@ -95,19 +98,16 @@ class Bench:
 
     def open(self) -> CallContext:
         """Another execution of the session."""
-        context = CallContext(
-            run_id="run", trace_id="trace", principal="local", session_id="session", code_digest="sha256:c",
-            manifest=lambda: self.manifest, desk=ApprovalDesk(self.approver), policy=self.policy, key=self.key,
-            clock=lambda: self.ran_s,
+        return call_context(
+            lambda: self.manifest, approvals=LiveApprovals(self.approver), policy=self.policy, key=self.key,
+            clock=lambda: self.ran_s, memory=self.memory,
         )  # fmt: skip
-        context.join(self.memory)
-        return context
 
     async def call(self, name: str, server: str = "s", **arguments: Any) -> ToolCallOutcome:
         self.count += 1
         spec = ToolCallSpec(run_id="run", call_id=self.count, server_id=server, tool=name, arguments=arguments)
         with anyio.fail_after(30):
-            return await self.road.pass_call(spec, self.execution)
+            return await self.pipeline.run(spec, self.execution)
 
     async def types(self, *names: str) -> list[str]:
         return [type_of(await self.call(name)) for name in names]
@@ -262,7 +262,7 @@ async def test_a_low_budget_is_told_once(caplog: pytest.LogCaptureFixture) -> No
         "the budget has no room for this call: 5 of 5 tool calls per session are used; to allow"
     )
     assert len(messages) == 2
-    assert bench.execution.low_budgets == ["session.calls"]
+    assert bench.execution.counters.low_budgets == ["session.calls"]
 
 
 @settings(max_examples=40, deadline=None)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker_road.test_road import Bench
+from moonpool.broker.call_pipeline import CallPipeline
 from moonpool.broker.redaction import Redactor
-from moonpool.broker.road import ToolRoad
 
 if TYPE_CHECKING:
-    from moonpool.broker.witness import CallSeen
+    from moonpool.broker.call_observer import ObservedCall
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ class Listener:
         self.bench, self.error = bench, error
         self.told: list[tuple[str, str, dict[str, Any]]] = []
 
-    def saw(self, call: CallSeen) -> None:
+    def saw(self, call: ObservedCall) -> None:
         told = {field.name: getattr(call, field.name) for field in fields(call)}
         self.told.append((call.principal, call.tool.name, {**told, "records": len(self.bench.outcomes)}))
         if self.error is not None:
@@ -35,7 +35,7 @@ def listened(answer: Any = None, error: Exception | None = None) -> tuple[Bench,
     bench = Bench(answer)
     listener = Listener(bench, error)
     redactor = Redactor.of_values({"TOKEN": "s3cr3t-value"})
-    bench.road = ToolRoad({"s": bench.upstream}, journal=bench.journal, redactor=redactor, witness=listener)
+    bench.pipeline = CallPipeline({"s": bench.upstream}, journal=bench.journal, redactor=redactor, observer=listener)
     return bench, listener
 
 
@@ -75,7 +75,7 @@ async def test_data_that_the_session_has_read_makes_arguments_private() -> None:
     assert listener.told[0][2]["private"] is True
 
 
-async def test_a_witness_that_fails_costs_no_call() -> None:
+async def test_an_observer_that_fails_costs_no_call() -> None:
     bench, listener = listened(error=RuntimeError("bug"))
     outcome = await bench.call()
 

@@ -10,10 +10,11 @@ import anyio
 import pytest
 
 from broker_upstreams.peers import command, raw, upstream
-from moonpool.broker.approval import ApprovalDesk, AutoApprover
-from moonpool.broker.context import CallContext, CallLimits, ServerTrust
+from call_contexts import call_context
+from moonpool.broker.approval import AutoApprover, LiveApprovals
+from moonpool.broker.call_pipeline import CallPipeline
+from moonpool.broker.execution_grant import CallLimits, ServerTrust
 from moonpool.broker.redaction import Redactor
-from moonpool.broker.road import ToolRoad
 from moonpool.broker.upstreams import base
 from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
@@ -59,16 +60,15 @@ async def failures(srv: Upstream) -> list[ToolCallOutcome]:
     """What a guest gets that calls the same tool three times."""
     tool = ToolDefinition(server_id="srv", name="echo", raw={"name": "echo"})
     manifest = Manifest(servers=(ServerListing(server_id="srv", tools=(tool,)),))
-    road = ToolRoad({"srv": srv}, journal=MemoryJournal(), redactor=Redactor.of_values({}))
-    context = CallContext(
-        run_id="run", trace_id="trace", principal="local", session_id="session", code_digest="sha256:c",
-        manifest=lambda: manifest, desk=ApprovalDesk(AutoApprover(), expiry_s=60.0),
+    pipeline = CallPipeline({"srv": srv}, journal=MemoryJournal(), redactor=Redactor.of_values({}))
+    context = call_context(
+        lambda: manifest, approvals=LiveApprovals(AutoApprover(), expiry_s=60.0),
         policy=Policy(layers=(configuration_layer(server_rules("srv", [("*", "allow")])),)),
         trust={"srv": ServerTrust(trusted=True)},
         limits=CallLimits(timeout_s=10.0),
     )  # fmt: skip
     spec = ToolCallSpec(run_id="run", call_id=1, server_id="srv", tool="echo", arguments={})
-    return [await road.pass_call(spec, context) for _ in range(3)]
+    return [await pipeline.run(spec, context) for _ in range(3)]
 
 
 def assert_nothing_is_disclosed(outcomes: list[ToolCallOutcome], *secrets: str) -> None:

@@ -9,10 +9,10 @@ import anyio
 import pytest
 
 from broker_upstreams.peers import command, configure, upstream
-from moonpool.broker.approval import ApprovalDesk, AutoApprover
-from moonpool.broker.context import CallContext
+from call_contexts import call_context
+from moonpool.broker.approval import AutoApprover, LiveApprovals
+from moonpool.broker.call_pipeline import CallPipeline
 from moonpool.broker.redaction import Redactor
-from moonpool.broker.road import ToolRoad
 from moonpool.broker.upstreams.base import UpstreamCallTimeoutError, UpstreamResultError
 from moonpool.broker.upstreams.tasks import TaskCall, offers_tasks
 from moonpool.core.audit_records import CallOutcomeRecord
@@ -76,14 +76,13 @@ async def test_the_id_of_a_task_is_on_record(tmp_path: Path) -> None:
     with anyio.fail_after(20):
         async with upstream(entry(tmp_path / "log", tasks=True)) as srv:
             manifest = Manifest(servers=(await srv.list_tools(),))
-            session = CallContext(
-                run_id="run", trace_id="t", principal="p", session_id="s", code_digest="sha256:0",
-                manifest=lambda: manifest, desk=ApprovalDesk(AutoApprover()),
+            session = call_context(
+                lambda: manifest, approvals=LiveApprovals(AutoApprover()),
                 policy=Policy(layers=(configuration_layer(server_rules("srv", [("*", "allow")])),)),
             )  # fmt: skip
-            road = ToolRoad({"srv": srv}, journal=journal, redactor=Redactor.of_values({}))
+            pipeline = CallPipeline({"srv": srv}, journal=journal, redactor=Redactor.of_values({}))
             spec = ToolCallSpec(run_id="run", call_id=1, server_id="srv", tool="research", arguments={})
-            outcome = await road.pass_call(spec, session)
+            outcome = await pipeline.run(spec, session)
 
     assert outcome.ok
     assert [one.task_id for one in journal.entries if isinstance(one, CallOutcomeRecord)] == ["task-1"]

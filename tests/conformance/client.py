@@ -1,7 +1,7 @@
 """The client that the official suite examines: our broker over one URL, put together as the product does it.
 
-The server's tools come through the toolbox, every call passes the road with its stages, and what a server asks back is
-answered by a handler that confirms the form as it is, as a person would. What to call is what the scenario's context
+The server's tools come through the toolbox, every call passes the pipeline with its stages, and what a server asks back
+is answered by a handler that confirms the form as it is, as a person would. What to call is what the scenario's context
 says, else every tool that is listed, all at the same time. Where a login is needed, `Browser` plays the person.
 """
 
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
+from call_contexts import call_context
 from moonpool.bootstrap.tools import assemble_tools
-from moonpool.broker.approval import ApprovalDesk, AutoApprover
+from moonpool.broker.approval import AutoApprover, LiveApprovals
+from moonpool.broker.call_pipeline import CallPipeline
 from moonpool.broker.config import parse_config
-from moonpool.broker.context import CallContext
 from moonpool.broker.redaction import Redactor
-from moonpool.broker.road import ToolRoad
 from moonpool.broker.upstreams.questions import QuestionHandlers
 from moonpool.core.calls import ToolCallSpec
 from moonpool.core.policy import Policy, configuration_layer, server_rules
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from pathlib import Path
 
+    from moonpool.broker.call_state import CallContext
     from moonpool.core.calls import ToolCallOutcome
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import Manifest
@@ -74,14 +75,14 @@ async def carry_out(task: Task, data: Path) -> list[str]:
         snapshot = await toolbox.snapshot()
         if snapshot.problems:
             return [f"{server}: {problem}" for server, problem in snapshot.problems.items()]
-        road = ToolRoad(toolbox, journal=MemoryJournal(), redactor=Redactor.of_values({}))
+        pipeline = CallPipeline(toolbox, journal=MemoryJournal(), redactor=Redactor.of_values({}))
         session = _session(snapshot.manifest)
         calls = _wanted(task, snapshot.manifest)
         specs = [
             ToolCallSpec(run_id="run", call_id=number, server_id=SERVER, tool=name, arguments=arguments)
             for number, (name, arguments) in enumerate(calls)
         ]
-        outcomes = await asyncio.gather(*(road.pass_call(spec, session) for spec in specs))
+        outcomes = await asyncio.gather(*(pipeline.run(spec, session) for spec in specs))
         if task.scenario in _CANNOT_CALL:
             return []
         return [_problem(spec, outcome) for spec, outcome in zip(specs, outcomes, strict=True) if not outcome.ok]
@@ -120,7 +121,7 @@ async def _confirm(server_id: str, question: JsonObject) -> JsonObject:
 def _wanted(task: Task, manifest: Manifest) -> list[tuple[str, JsonObject]]:
     named: Any = task.context.get("toolCalls")
     if named:
-        # As a generated model packs them: what is None is left out, because the road refuses a null the schema forbids.
+        # As a generated model packs them: what is None is left out, because a null that the schema forbids is refused.
         return [
             (call["name"], {key: value for key, value in call["arguments"].items() if value is not None})
             for call in named
@@ -141,14 +142,9 @@ def _arguments(schema: Any) -> JsonObject:
 
 
 def _session(manifest: Manifest) -> CallContext:
-    return CallContext(
-        run_id="run",
-        trace_id="trace",
-        principal="local",
-        session_id="session",
-        code_digest="sha256:0",
-        manifest=lambda: manifest,
-        desk=ApprovalDesk(AutoApprover()),
+    return call_context(
+        lambda: manifest,
+        approvals=LiveApprovals(AutoApprover()),
         policy=Policy(layers=(configuration_layer(server_rules(SERVER, [("*", "allow")])),)),
     )
 

@@ -12,11 +12,11 @@ from moonpool.faces.mcp.sessions import NAMED_COUNT_MAX, FaceSessions, SessionsB
 from moonpool.runtime.runs import CodeRequest
 
 if TYPE_CHECKING:
+    from moonpool.runtime.caller_grant import CallerGrant
     from moonpool.runtime.sessions import Runtime
-    from moonpool.runtime.ticket import Ticket
 
 pytestmark = pytest.mark.anyio
-TICKET = cast("Ticket", None)
+TICKET = cast("CallerGrant", None)
 
 
 class FakeSession:

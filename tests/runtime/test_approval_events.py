@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker_road.test_road import Bench, type_of
-from moonpool.broker.approval import ApprovalDesk, ApprovalRequest, DenyApprover
-from moonpool.broker.queued_approval import StandingDesk
+from call_contexts import changed
+from moonpool.broker.approval import ApprovalRequest, DenyApprover, LiveApprovals
+from moonpool.broker.queued_approval import GrantedApprovals
 from moonpool.core.approvals import ApprovalAnswerError, QueueState
 from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState
@@ -57,7 +58,7 @@ def request(number: int = 1, **fields: Any) -> ApprovalRequest:
 
 
 def settle(approver: EventApprover, number: int = 1, **fields: Any) -> asyncio.Task[ApprovalAnswer]:
-    return asyncio.ensure_future(ApprovalDesk(approver).settle(request(number, **fields)))  # type: ignore[return-value]
+    return asyncio.ensure_future(LiveApprovals(approver).settle(request(number, **fields)))  # type: ignore[return-value]
 
 
 async def test_what_is_cut_is_not_approved_for_a_while(store: ApprovalStore) -> None:
@@ -117,7 +118,7 @@ async def test_a_second_or_late_answer_is_one_clear_error_and_changes_nothing(
     what: Any, expiry_s: float, state: QueueState
 ) -> None:
     approver = EventApprover()
-    desk = ApprovalDesk(approver, expiry_s=expiry_s)
+    desk = LiveApprovals(approver, expiry_s=expiry_s)
     with approver.questions() as questions:
         asked: Any = asyncio.ensure_future(desk.settle(request()))
         question = await anext(questions)
@@ -224,14 +225,14 @@ def test_a_name_that_records_could_not_tell_is_refused(by: Answerer, problem: st
 async def test_an_answer_may_stand_for_a_while_and_is_on_record(store: ApprovalStore) -> None:
     approver, records = EventApprover(), list[Any]()
     bench = Bench(policy=Policy())
-    bench.session.desk = StandingDesk(ApprovalDesk(approver), store)
+    bench.session = changed(bench.session, approvals=GrantedApprovals(LiveApprovals(approver), store))
     with approver.serving(Approvals(store, records.append)), approver.questions() as questions:
         call = asyncio.ensure_future(bench.call("write", repo="acme/a"))
         given = await (await anext(questions)).approve(by=ALICE, terms=TERMS)
         assert type_of(await call) == ""
     assert given is not None
     assert [(one.what, one.run_id, one.approver) for one in records] == [("given", given.answer_id, "app:alice")]
-    bench.session.desk = StandingDesk(ApprovalDesk(DenyApprover()), store)
+    bench.session = changed(bench.session, approvals=GrantedApprovals(LiveApprovals(DenyApprover()), store))
     assert type_of(await bench.call("write", repo="acme/b")) == ""
     assert bench.outcomes[-1].approver == f"standing:{given.answer_id} by app:alice"
     assert type_of(await bench.call("write", repo="evil/b")) == "ApprovalRejected"

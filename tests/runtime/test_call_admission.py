@@ -1,4 +1,4 @@
-"""Which tool calls of an execution enter the road at all, without a sandbox: whatever a guest sends is untrusted."""
+"""Which tool calls of an execution enter the calls at all, without a sandbox: whatever a guest sends is untrusted."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Guest:
         return self.replies[call_id]["error"]["type"]
 
 
-class Road:
+class Calls:
     """Answers when it is opened, and not at once when it is cancelled."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Road:
     def turn_away(self, kind: str) -> None:
         self.turned_away.append(kind)
 
-    async def pass_call(self, spec: ToolCallSpec) -> ToolCallOutcome:
+    async def call_tool(self, spec: ToolCallSpec) -> ToolCallOutcome:
         self.entered.append(spec.call_id)
         try:
             await self.open.wait()
@@ -88,8 +88,8 @@ async def settled() -> None:
 
 
 async def test_no_call_enters_the_road_once_the_end_is_known() -> None:
-    guest, road = Guest(), Road()
-    execution = Execution(guest, ExecutionSpec(run_id="r", code=b""), road, {})  # pyright: ignore[reportArgumentType]
+    guest, calls = Guest(), Calls()
+    execution = Execution(guest, ExecutionSpec(run_id="r", code=b""), calls, {})  # pyright: ignore[reportArgumentType]
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(execution.run)
@@ -99,26 +99,26 @@ async def test_no_call_enters_the_road_once_the_end_is_known() -> None:
             execution.on_message(Done(run="r", status="ok"), b"")
             await settled()  # the first call is being cancelled, which takes a while
             execution.on_message(call(2), b"{}")
-    assert road.entered == [1]
+    assert calls.entered == [1]
     assert guest.error_of(2) == "ExecutionEnded"
     assert guest.detached
 
 
 async def test_a_call_that_came_between_two_executions_is_not_the_next_ones() -> None:
-    guest, road = Guest(1), Road()
-    execution = Execution(guest, ExecutionSpec(run_id="r", code=b""), road, {})  # pyright: ignore[reportArgumentType]
+    guest, calls = Guest(1), Calls()
+    execution = Execution(guest, ExecutionSpec(run_id="r", code=b""), calls, {})  # pyright: ignore[reportArgumentType]
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(execution.run)
             await guest.started.wait()
             execution.on_message(Done(run="r", status="ok"), b"")
-    assert road.entered == []
+    assert calls.entered == []
     assert guest.error_of(1) == "ExecutionEnded"
 
 
 async def test_arguments_that_wait_are_bounded_in_all() -> None:
-    guest, road = Guest(), Road()
-    execution = Execution(guest, ExecutionSpec(run_id="r", code=b""), road, {})  # pyright: ignore[reportArgumentType]
+    guest, calls = Guest(), Calls()
+    execution = Execution(guest, ExecutionSpec(run_id="r", code=b""), calls, {})  # pyright: ignore[reportArgumentType]
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(execution.run)
@@ -127,7 +127,7 @@ async def test_arguments_that_wait_are_bounded_in_all() -> None:
                 execution.on_message(call(number), LARGE)
             assert guest.error_of(4) == "RateLimit"
             assert guest.replies[4]["error"]["retryable"] is True
-            road.open.set()
+            calls.open.set()
             while len(guest.replies) < 4:
                 await anyio.lowlevel.checkpoint()
             await anyio.lowlevel.checkpoint()  # what a call held is given back in the turn after its reply
@@ -136,13 +136,13 @@ async def test_arguments_that_wait_are_bounded_in_all() -> None:
             while len(guest.replies) < 5:
                 await anyio.lowlevel.checkpoint()
             execution.on_message(Done(run="r", status="ok"), b"")
-    assert sorted(road.entered) == [1, 2, 3, 5]
+    assert sorted(calls.entered) == [1, 2, 3, 5]
     assert guest.replies[5]["ok"] is True
 
 
 async def test_every_call_that_does_not_enter_the_road_is_counted_there_and_at_its_sandbox() -> None:
-    guest, road = Guest(), Road()
-    execution = Execution(guest, ExecutionSpec(run_id="r", code=b""), road, {})  # pyright: ignore[reportArgumentType]
+    guest, calls = Guest(), Calls()
+    execution = Execution(guest, ExecutionSpec(run_id="r", code=b""), calls, {})  # pyright: ignore[reportArgumentType]
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(execution.run)
@@ -152,8 +152,8 @@ async def test_every_call_that_does_not_enter_the_road_is_counted_there_and_at_i
                 execution.on_message(call(number), b"{}")
             await settled()
             execution.on_message(Done(run="r", status="ok"), b"")
-    assert sorted(road.turned_away) == ["RateLimit", "RateLimit", "ValidationError"]
-    assert len(road.entered) + len(road.turned_away) == CALLS_IN_FLIGHT_MAX + 2
+    assert sorted(calls.turned_away) == ["RateLimit", "RateLimit", "ValidationError"]
+    assert len(calls.entered) + len(calls.turned_away) == CALLS_IN_FLIGHT_MAX + 2
     assert guest.refused == 3
 
 

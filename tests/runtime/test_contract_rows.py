@@ -1,4 +1,4 @@
-"""Rows of the runtime contract that need the whole road: real sandbox, real broker, real MCP server."""
+"""Rows of the runtime contract that need the whole pipeline: real sandbox, real broker, real MCP server."""
 
 from __future__ import annotations
 

@@ -246,11 +246,11 @@ async def test_a_plan_whose_id_is_no_text_is_not_there() -> None:
 
 async def test_a_call_that_fails_in_us_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken:
-        async def pass_call(self, *_: Any) -> Any:
+        async def run(self, *_: Any) -> Any:
             raise ZeroDivisionError("secret-value-4711")
 
     async with open_app({"echo": fixture_server("echo.py")}) as app:
-        monkeypatch.setattr(app.runtime, "road", Broken())
+        monkeypatch.setattr(app.runtime, "pipeline", Broken())
         code = (
             "from client.mcp_client import call_tool\nresult = (await call_tool(server_id='echo', name='echo')).error"
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from apps import DATA, fixture_server, open_app, run
-from moonpool.broker.witness import CallSeen
+from moonpool.broker.call_observer import ObservedCall
 from moonpool.catalog.catalog import Catalog
 from moonpool.core.lessons import Lesson
 from moonpool.core.manifest import ToolDefinition
@@ -49,7 +49,7 @@ def make(kept: Kept, key: str = "k", **options: Any) -> Lessons:
 def show(lessons: Lessons, *, tool: ToolDefinition = TOOL, principal: str = "p", **told: Any) -> None:
     raw: JsonObject = {"structuredContent": told.pop("data", {"a": 1})}
     call = {"arguments": {"q": "x"}, "arguments_bytes": 9, "result_bytes": 9, "private": False, **told}
-    lessons.saw(CallSeen(principal=principal, tool=tool, raw=raw, data_from="structured", **call))
+    lessons.saw(ObservedCall(principal=principal, tool=tool, raw=raw, data_from="structured", **call))
 
 
 async def test_a_lesson_belongs_to_its_principal_and_configuration() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 import pytest
 
-from moonpool.broker.call_in_hand import AnswererGoneError
+from moonpool.broker.server_requests import AnswererGoneError
 from moonpool.runtime.parked import OPEN_COUNT_MAX, ParkedCall, ParkedCalls
 from moonpool.runtime.request_state import RequestState, RequestStateError, StateSeal
 

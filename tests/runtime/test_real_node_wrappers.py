@@ -1,4 +1,4 @@
-"""All 241 tools of 15 published servers, called from Node in a real sandbox through the whole road.
+"""All 241 tools of 15 published servers, called from Node in a real sandbox through the whole pipeline.
 
 One call per form of the Node tree with an instance made from a tool's schema; a recording server compares what arrived.
 """

@@ -1,4 +1,4 @@
-"""All 241 tools of 15 published servers, and the synthetic horrors, called from a real sandbox through the whole road.
+"""All 241 tools of 15 published servers, and the synthetic horrors, called from a real sandbox through all stages.
 
 One call per tool with an instance made from its schema; a recording server compares what arrived on the wire.
 """

@@ -1,4 +1,4 @@
-"""Code in a sandbox reads resources, fills in prompts and completes arguments: as calls, on the calls' one road."""
+"""Code in a sandbox reads resources, fills in prompts and completes arguments: as calls, on the calls' pipeline."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import anyio.to_thread
 import pytest
 
 from apps import fixture_server, open_app
-from moonpool.broker.approval import ApprovalDesk, ApprovalRequest
+from moonpool.broker.approval import ApprovalRequest, LiveApprovals
 from moonpool.core.approvals import ApprovalAnswerError
 from moonpool.core.calls import CallProgress
 from moonpool.core.envelope import Envelope, ExecutionError
@@ -153,7 +153,7 @@ async def test_whoever_leaves_early_ends_the_code_and_takes_its_questions_along(
                     if isinstance(event, ApprovalQuestion):
                         break
         assert approver.open == ()
-        desk: Any = app.ticket.desk
+        desk: Any = app.ticket.approvals
         assert desk.open_count == 0
         # The application goes on as if nothing had been.
         async with run_events(runner(app), code("result = 1"), approver) as events:
@@ -252,7 +252,7 @@ async def test_many_small_writes_of_one_stream_are_one_event() -> None:
 
 async def test_a_question_that_is_withdrawn_before_it_is_read_is_no_event() -> None:
     approver = EventApprover()
-    desk, over = ApprovalDesk(approver), asyncio.Event()
+    desk, over = LiveApprovals(approver), asyncio.Event()
     request = ApprovalRequest(
         request_id="", run_id="run_1", principal="local:a", server_id="s", tool_name="write",
         arguments="{}", arguments_digest="sha256:1", reason="r",

@@ -73,7 +73,7 @@ def resident_bytes() -> int:
 
 
 def calls_on_record(app: Tenant, envelope: Envelope) -> list[int]:
-    """Ids of the calls of an execution that reached the road and left it."""
+    """Ids of the calls of an execution that reached the pipeline and left it."""
     rows = [json.loads(row.body) for row in read_rows(journal_path(app.data), run_id=envelope.run_id)]
     return [row["call_id"] for row in rows if "call_id" in row and "duration_ms" in row]
 

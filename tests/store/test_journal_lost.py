@@ -18,8 +18,8 @@ import pytest
 
 from broker_road.test_road import Bench, type_of
 from commands.process import Command
+from moonpool.broker.call_pipeline import CallPipeline
 from moonpool.broker.redaction import Redactor
-from moonpool.broker.road import ToolRoad
 from moonpool.core.audit import JournalError, JournalLostError, chain_hash
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_file import Entry, JournalFile, read_rows, verify_file
@@ -243,7 +243,7 @@ async def test_no_call_goes_on_once_the_journal_is_gone(tmp_path: Path, caplog: 
     bench = Bench()
     with anyio.fail_after(20):
         async with open_journal(path) as journal:
-            bench.road = ToolRoad({"s": bench.upstream}, journal=journal, redactor=Redactor.of_values({}))
+            bench.pipeline = CallPipeline({"s": bench.upstream}, journal=journal, redactor=Redactor.of_values({}))
             assert [type_of(await bench.call(name)) for name in ("write", "read")] == ["", ""]
             path.unlink()
             called = [await bench.call(name) for name in ("read", "write", "read", "read")]

@@ -2,17 +2,17 @@
 
 `engine` is what a process shares, `tenant` what one tenant owns; `tools` the upstream side, `sandboxes` the other
 side, `programs` what the host has of other languages, `models` what vector search needs, `token_counts` what showing
-tools costs, `tickets` what a caller of this process may do, `recordings` and `replays` what is kept of executions and
+tools costs, `caller_grants` what a caller of this process may do, `recordings` and `replays` what is kept of executions and
 done with it, `places` where things lie.
 """
 
+from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.engine import Engine, open_engine
 from moonpool.bootstrap.places import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes
 from moonpool.bootstrap.recordings import open_recordings
 from moonpool.bootstrap.sandboxes import BACKENDS, assemble_backend, image_spec
 from moonpool.bootstrap.tenant import Tenant, open_default_tenant, open_tenant
-from moonpool.bootstrap.tickets import local_principal
 from moonpool.bootstrap.token_counts import make_token_book
 from moonpool.bootstrap.tools import assemble_tools, make_lessons, make_redactor
 

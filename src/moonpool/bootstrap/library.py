@@ -6,8 +6,8 @@ import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.places import data_folder
-from moonpool.bootstrap.tickets import local_principal
 from moonpool.bootstrap.tools import make_redactor
 from moonpool.broker.redaction import Tally
 from moonpool.core.audit_records import LibraryRecord

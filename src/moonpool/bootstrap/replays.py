@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.places import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes
 from moonpool.bootstrap.recordings import open_recordings
 from moonpool.bootstrap.sandboxes import BACKENDS, limit_groups, make_backend, sandbox_spec
-from moonpool.bootstrap.tickets import local_principal
 from moonpool.bootstrap.token_counts import make_token_book
 from moonpool.bootstrap.tools import make_redactor
 from moonpool.core.errors import ConfigError, HostUnfitError

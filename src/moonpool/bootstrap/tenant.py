@@ -13,16 +13,16 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Never
 
+from moonpool.bootstrap.caller_grants import make_caller_grant, server_trust
 from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.library import settle_library
 from moonpool.bootstrap.recordings import open_recorder
-from moonpool.bootstrap.tickets import make_ticket, server_trust
 from moonpool.bootstrap.token_counts import make_token_book
 from moonpool.bootstrap.tools import DriftRecords, make_lessons, make_redactor, open_toolbox
+from moonpool.broker.call_pipeline import CallPipeline
 from moonpool.broker.known_values import GrowingValues
 from moonpool.broker.policies import policy_in_force
 from moonpool.broker.relay import Relay
-from moonpool.broker.road import ToolRoad
 from moonpool.core.errors import InputError
 from moonpool.runtime.approval_events import EventApprover
 from moonpool.runtime.approvals import Approvals
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.core.policy import Policy
     from moonpool.environments.base import ProgressSink
+    from moonpool.runtime.caller_grant import CallerGrant
     from moonpool.runtime.lessons import Lessons
-    from moonpool.runtime.ticket import Ticket
     from moonpool.runtime.tools import Toolbox
     from moonpool.sandboxes.base import SandboxBackend
     from moonpool.settings import Settings
@@ -67,7 +67,7 @@ class Tenant:
     runtime: Runtime
     toolbox: Toolbox
     lessons: Lessons
-    ticket: Ticket
+    ticket: CallerGrant
     data: Path
     policy: Policy
     outcomes: OutcomeStore
@@ -146,7 +146,7 @@ async def open_tenant(
             settings=settings,
             pool=engine.pool,
             toolbox=toolbox,
-            road=ToolRoad(toolbox, journal=journal, redactor=redactor, witness=lessons),
+            pipeline=CallPipeline(toolbox, journal=journal, redactor=redactor, observer=lessons),
             journal=journal,
             redactor=redactor,
             artifacts=Artifacts(data / "private" / "artifacts", ArtifactLimits.of(settings)),
@@ -166,7 +166,7 @@ async def open_tenant(
             runtime=runtime,
             toolbox=toolbox,
             lessons=lessons,
-            ticket=make_ticket(settings, server_trust(config, redactor), policy, approver, approvals, toolbox),
+            ticket=make_caller_grant(settings, server_trust(config, redactor), policy, approver, approvals, toolbox),
             data=data,
             policy=policy,
             outcomes=OutcomeStore(outcomes_dir(data)),

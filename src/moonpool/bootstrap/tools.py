@@ -6,8 +6,8 @@ import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
+from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.places import data_folder
-from moonpool.bootstrap.tickets import local_principal
 from moonpool.broker.known_values import GrowingValues
 from moonpool.broker.listed_secrets import without_secrets
 from moonpool.broker.redaction import Redactor, Tally

@@ -1,16 +1,16 @@
 """Approvals: one question to a person, one answer to exactly that question.
 
-The desk gives out requests and checks answers. An answer counts only for the request it names and the arguments whose
-digest it repeats, once, before it expires; anything else, an approver that fails included, is a rejection. Questions to
-one approver are put one after the other unless it takes several `together`; how many may wait, and of how many
-executions, is bounded.
+The approval service gives out requests and checks answers. An answer counts only for the request it names and the
+arguments whose digest it repeats, once, before it expires; anything else, an approver that fails included, is a
+rejection. Questions to one approver are put one after the other unless it takes several `together`; how many may wait,
+and of how many executions, is bounded.
 
 SECURITY: approvers live on the host and are handed over by whoever opened the session. Nothing that code in a sandbox
 can send reaches this module except as the text of a question, which is redacted and bounded before a person sees it.
 An automatic approver never answers a question that policy reserved for a person (X-06).
 
-The stage that asks is in `moonpool.broker.road`; the terminal prompt belongs to the CLI; answers that come from
-a queue, or were given for longer, are in `queued_approval`.
+The stage that asks is in `moonpool.broker.call_pipeline`; the terminal prompt belongs to the CLI; answers that come
+from a queue, or were given for longer, are in `queued_approval`.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Approver(Protocol):
     """
 
     together: ClassVar[bool]
-    """Whether it takes further requests while one is open; else the desk puts one after the other."""
+    """Whether it takes further requests while one is open; else the approval service puts one after the other."""
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer: ...
 
@@ -171,8 +171,8 @@ class ScriptedApprover:
         return _answer(request, state, self._approver, "")
 
 
-class Desk(Protocol):
-    """Settles requests; `ApprovalDesk` does, and whoever wraps one, e.g. to stop a clock meanwhile.
+class ApprovalService(Protocol):
+    """Settles requests; `LiveApprovals` does, and whoever wraps one, e.g. to stop a clock meanwhile.
 
     SECURITY: `facts` hold the call's own arguments, not redacted. They never go to an approver.
     """
@@ -180,7 +180,7 @@ class Desk(Protocol):
     async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> ApprovalAnswer: ...
 
 
-class ApprovalDesk:
+class LiveApprovals:
     """Puts requests to one approver and lets only fitting answers through. One per approver."""
 
     def __init__(

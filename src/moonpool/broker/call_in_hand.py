@@ -21,29 +21,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Generator, Sequence
 
-    from moonpool.broker.context import CallContext
-    from moonpool.core.json import JsonObject
-
-
-class AnswererGoneError(Exception):
-    """Nobody can answer: the client has left, or as much waits for it already as may."""
-
-
-class Respondent(Protocol):
-    """The person and the model at the client that an execution belongs to."""
-
-    @property
-    def name(self) -> str:
-        """Who answers, for the audit journal: `mcp:client`, `terminal:alice`."""
-        ...
-
-    def can(self, method: str, mode: str = "") -> bool:
-        """Whether the client has declared it; `mode` of an elicitation is `form` or `url`."""
-        ...
-
-    async def ask(self, method: str, params: JsonObject) -> JsonObject:
-        """The client's result, unchecked. Raises AnswererGoneError, QuestionRefusedError."""
-        ...
+    from moonpool.broker.call_state import CallContext
 
 
 class Clock(Protocol):

@@ -1,8 +1,8 @@
 """The real run under an approved plan: each effect once, nothing else that changes something.
 
-`PlanWatch` belongs to one execution. `admit` finds the effect that a call carries out; a call without one ends the
-execution. Order does not matter: code that calls in parallel has none. `PlannedDesk` answers the questions of policy
-about such calls out of the plan, where the person who approved it has seen the same question.
+`PlanWatch` belongs to one execution. `take` finds the effect that a call carries out; a call without one ends the
+execution. Order does not matter: code that calls in parallel has none. `PlannedApprovals` answers the questions of
+policy about such calls out of the plan, where the person who approved it has seen the same question.
 
 INVARIANT: between finding an effect and taking it nothing is awaited, so parallel calls never share one. After the
 first call that is not in the plan no further call leaves, whatever it is.
@@ -18,17 +18,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.approval import approve, checked_answer
+from moonpool.broker.call_state import Refusal
 from moonpool.broker.normalise import result_data
-from moonpool.broker.passage import Refusal
 from moonpool.broker.phrases import clip, near_names
-from moonpool.core.calls import CallErrorType
+from moonpool.core.calls import ApprovalState, CallErrorType
 from moonpool.core.plans import EffectKind, as_planned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from moonpool.broker.approval import ApprovalAnswer, ApprovalRequest, Desk
-    from moonpool.broker.passage import Passage
+    from moonpool.broker.approval import ApprovalAnswer, ApprovalRequest, ApprovalService
+    from moonpool.broker.call_counters import CallCounters
+    from moonpool.broker.call_state import CallState, StageTools
     from moonpool.core.json import JsonValue
     from moonpool.core.plans import Effect, Plan
     from moonpool.core.policy import CallFacts
@@ -52,32 +53,42 @@ class PlanWatch:
     problem: str = ""  # the first call that is not in the plan
     _left: dict[int, Effect] = field(init=False)
     _bound: dict[int, str] = field(default_factory=dict[int, str])  # effect -> digest of the arguments that took it
+    _under_way: dict[int, CallState] = field(default_factory=dict[int, "CallState"])  # effect -> the call that took it
     _results: dict[int, JsonValue] = field(default_factory=dict[int, "JsonValue"])
 
     def __post_init__(self) -> None:
         self._left = {effect.number: effect for effect in self.plan.effects if effect.kind is not EffectKind.DENIED}
 
-    def admit(self, passage: Passage) -> None:
+    def begin(self, counters: CallCounters, *, end: Callable[[], None]) -> None:
+        """The execution begins: `end` ends it. Its approval is the plan's."""
+        self.end = end
+        if self.plan.calls:
+            counters.settle(ApprovalState.APPROVED)
+
+    def take(self, call: CallState, tools: StageTools) -> None:
         """Find and take the effect that this call carries out. Raises Refusal, and ends the execution, without one."""
-        self.still_kept()
-        passage.effect = effect = self._effect_of(passage)
+        del tools
+        if call.stopped_early:
+            return  # policy denies it, so it carries out nothing
+        self._check_kept()
+        call.effect = effect = self._effect_of(call)
         if effect is not None:
             del self._left[effect.number]
-            self._bound[effect.number] = passage.arguments_digest
-        elif not passage.only_reads:
-            self.problem = f"{passage.name} is not in the approved plan {self.plan.plan_id}: {self._nearest(passage)}"
+            self._bound[effect.number] = call.arguments_digest
+            self._under_way[effect.number] = call
+        elif not call.only_reads:
+            self.problem = f"{call.name} is not in the approved plan {self.plan.plan_id}: {self._nearest(call)}"
             self.end()
-            self.still_kept()
+            self._check_kept()
 
-    def still_kept(self) -> None:
+    def before_sending(self, call: CallState) -> None:
         """Raises Refusal once a call was not in the plan."""
+        del call
+        self._check_kept()
+
+    def _check_kept(self) -> None:
         if self.problem:
             raise Refusal(CallErrorType.PLAN_EXCEEDED, f"{self.problem}; nothing was sent. {_REMEDY.capitalize()}")
-
-    def learn(self, passage: Passage) -> None:
-        """A planned call has returned; what it returned may fill places of later ones."""
-        if passage.effect is not None and passage.arrival is not None and passage.arrival.error is None:
-            self._results[passage.effect.number] = result_data(passage.arrival.raw or {}, passage.arrival.data_from)
 
     def answers(self, request: ApprovalRequest) -> ApprovalAnswer | None:
         """The plan's answer to a question of policy, or None when its approver did not see that question."""
@@ -89,25 +100,34 @@ class PlanWatch:
         bound = replace(request, arguments_digest=self._bound[effect.number])
         return approve(bound, f"plan:{self.plan.plan_id} by {self.approver}")
 
-    def _effect_of(self, passage: Passage) -> Effect | None:
-        wanted = EffectKind.READ if passage.only_reads else EffectKind.CALL
+    def _results_so_far(self) -> Mapping[int, JsonValue]:
+        """What planned calls have returned: it may fill places of later ones."""
+        for number, call in list(self._under_way.items()):
+            if (result := call.result) is not None:
+                del self._under_way[number]
+                if result.error is None:
+                    self._results[number] = result_data(result.raw or {}, result.data_from)
+        return self._results
+
+    def _effect_of(self, call: CallState) -> Effect | None:
+        wanted = EffectKind.READ if call.only_reads else EffectKind.CALL
         for effect in self._left.values():
-            same_tool = (effect.server_id, effect.tool_name) == (passage.spec.server_id, passage.spec.tool)
-            if not same_tool or effect.kind is not wanted or effect.tool_digest != passage.tool_digest:
+            same_tool = (effect.server_id, effect.tool_name) == (call.spec.server_id, call.spec.tool)
+            if not same_tool or effect.kind is not wanted or effect.tool_digest != call.tool_digest:
                 continue
             if not effect.openings:
-                if effect.arguments_digest == passage.arguments_digest:
+                if effect.arguments_digest == call.arguments_digest:
                     return effect
-            elif as_planned(passage.spec.arguments, effect, self._results):
+            elif as_planned(call.spec.arguments, effect, self._results_so_far()):
                 return effect
         return None
 
-    def _nearest(self, passage: Passage) -> str:
+    def _nearest(self, call: CallState) -> str:
         """What the plan has that is most like it."""
-        name = (passage.spec.server_id, passage.spec.tool)
+        name = (call.spec.server_id, call.spec.tool)
         same = [one for one in self.plan.calls if (one.server_id, one.tool_name) == name]
         left = [one for one in same if one.number in self._left]
-        if any(one.tool_digest != passage.tool_digest for one in left):
+        if any(one.tool_digest != call.tool_digest for one in left):
             return "its server has changed the tool since the rehearsal"
         if left:
             shown = clip(left[0].arguments, _ARGUMENTS_CHARS_MAX)
@@ -117,15 +137,15 @@ class PlanWatch:
         names = list(dict.fromkeys(one.name for one in self.plan.calls))
         if not names:
             return "the plan has no calls"
-        near = near_names([passage.name], names)
+        near = near_names([call.name], names)
         return f"the nearest is {near[0]}" if near else f"the plan has {clip(', '.join(names), _ARGUMENTS_CHARS_MAX)}"
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedDesk:
-    """A desk that asks nobody what the approved plan has answered."""
+class PlannedApprovals:
+    """An approval service that asks nobody what the approved plan has answered."""
 
-    desk: Desk
+    approvals: ApprovalService
     watch: PlanWatch
 
     async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> ApprovalAnswer:
@@ -133,4 +153,4 @@ class PlannedDesk:
         answer = self.watch.answers(named)
         if answer is not None:
             return checked_answer(named, answer)
-        return await self.desk.settle(request, facts)
+        return await self.approvals.settle(request, facts)

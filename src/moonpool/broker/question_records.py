@@ -98,18 +98,18 @@ class QuestionRecorder:
 
 def _record(server_id: str, method: str, params: JsonObject, note: QuestionNote, duration_ms: float) -> QuestionRecord:
     calls, decision = ASKED_FOR.get(), note.decision
-    contexts = {call.context.run_id: call.context for call in calls}
+    contexts = {call.context.identity.run_id: call.context for call in calls}
     # An execution that is over has its last record: what comes later stands beside it, under no run id.
     [only] = contexts.values() if len(contexts) == 1 else [None]
-    own = only if only is not None and not only.ended else None
+    own = only.identity if only is not None and not only.counters.ended else None
     tools = {call.tool for call in calls}
     return QuestionRecord(
         run_id=own.run_id if own else "",
         trace_id=own.trace_id if own else "",
         at=time_stamp(datetime.now(UTC)),
-        principal=storable(only.principal) if only else "",
-        session_id=only.session_id if only else "",
-        code_digest=only.code_digest if only else "",
+        principal=storable(only.identity.principal) if only else "",
+        session_id=only.identity.session_id if only else "",
+        code_digest=only.identity.code_digest if only else "",
         runs=tuple(sorted(contexts)),
         server_id=storable(server_id)[:_NAME_CHARS_MAX],
         tool_name=storable(tools.pop())[:_NAME_CHARS_MAX] if len(tools) == 1 else "",

@@ -1,6 +1,6 @@
 """Answers from a queue: somebody else, in another process, answers a request, or has answered it for a while already.
 
-`QueueApprover` puts a question into the queue and looks for its answer, ever less often. `StandingDesk` looks for a
+`QueueApprover` puts a question into the queue and looks for its answer, ever less often. `GrantedApprovals` looks for a
 standing answer before anybody is asked. Both fail closed: a queue that cannot be used has not said yes.
 
 INVARIANT: a request whose wait is cancelled is withdrawn. All that one approver does to the queue is done by one thread
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from moonpool.broker.announcing import Announcer
-    from moonpool.broker.approval import ApprovalRequest, Desk
+    from moonpool.broker.approval import ApprovalRequest, ApprovalService
     from moonpool.core.approvals import ApprovalQueue, QueueAnswer, StandingAnswer
     from moonpool.core.policy import CallFacts
 
@@ -163,14 +163,14 @@ def _as_answer(request: ApprovalRequest, answer: QueueAnswer) -> ApprovalAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class StandingDesk:
-    """A desk that asks nobody where a person has answered for a while already.
+class GrantedApprovals:
+    """An approval service that asks nobody where a person has answered for a while already.
 
     SECURITY: who answered for a while knew the call, not what the session would have read by then or how much it would
     have used: questions because of that are always asked.
     """
 
-    desk: Desk
+    approvals: ApprovalService
     queue: ApprovalQueue
     clock: Callable[[], float] = time.time
 
@@ -178,7 +178,7 @@ class StandingDesk:
         found = None if facts is None or request.of_the_moment else await self._covering(request, facts)
         if found is not None:
             return approve(request, f"standing:{found.answer_id} by {found.given_by}")
-        return await self.desk.settle(request, facts)
+        return await self.approvals.settle(request, facts)
 
     async def _covering(self, request: ApprovalRequest, facts: CallFacts) -> StandingAnswer | None:
         if self.queue.is_unused():

@@ -17,8 +17,9 @@ from moonpool.core.audit_records import CallIntentRecord, CallOutcomeRecord, Cal
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from moonpool.broker.context import CallContext
-    from moonpool.broker.passage import Passage
+    from moonpool.broker.call_counters import CallCounters
+    from moonpool.broker.call_state import CallState
+    from moonpool.broker.execution_grant import CallIdentity
     from moonpool.broker.redaction import Redactor
     from moonpool.core.audit import Journal
     from moonpool.core.calls import CallError
@@ -28,91 +29,93 @@ NAME_LENGTH_MAX: Final = 256
 
 
 class CallRecorder:
-    """Turns passages into records."""
+    """Turns calls into records."""
 
     def __init__(self, journal: Journal, redactor: Redactor) -> None:
         self._journal = journal
         self._redactor = redactor
 
-    def intent(self, passage: Passage) -> Awaitable[None]:
+    def intent(self, call: CallState) -> Awaitable[None]:
         """Record that the call is about to leave; await it before it does."""
-        spec, session, decision = passage.spec, passage.session, passage.decision
+        spec, identity, decision = call.spec, call.context.identity, call.decision
         record = CallIntentRecord(
-            run_id=session.run_id,
-            trace_id=session.trace_id,
+            run_id=identity.run_id,
+            trace_id=identity.trace_id,
             call_id=spec.call_id,
             at=time_stamp(datetime.now(UTC)),
-            code_digest=session.code_digest,
+            code_digest=identity.code_digest,
             server_id=self._name(spec.server_id),
             tool_name=self._name(spec.tool),
-            tool_digest=passage.tool_digest,
-            arguments_digest=passage.arguments_digest,
+            tool_digest=call.tool_digest,
+            arguments_digest=call.arguments_digest,
             verdict=decision.verdict if decision else "",
             rule_id=storable(decision.rule_id) if decision else "",
-            approval=passage.approval,
-            approver=storable(passage.approver),
+            approval=call.approval,
+            approver=storable(call.approver),
         )
         return self._journal.record(record)
 
-    def outcome(self, passage: Passage, error: CallError | None, *, error_type: str = "") -> Awaitable[None]:
+    def outcome(self, call: CallState, error: CallError | None, *, error_type: str = "") -> Awaitable[None]:
         """Record what the call came to; `error_type` replaces the type of `error`."""
-        assert not passage.recorded, "a call is recorded once"
-        passage.recorded = True
-        spec, session, decision, arrival = passage.spec, passage.session, passage.decision, passage.arrival
-        task_id = self._name(passage.task_id)
-        session.note_task(task_id)
+        assert not call.recorded, "a call is recorded once"
+        call.recorded = True
+        spec, context, decision, result = call.spec, call.context, call.decision, call.result
+        identity = context.identity
+        task_id = self._name(call.task_id) if call.task_id else ""
+        if task_id:
+            context.counters.note_task(task_id)
         record = CallOutcomeRecord(
-            run_id=session.run_id,
-            trace_id=session.trace_id,
+            run_id=identity.run_id,
+            trace_id=identity.trace_id,
             call_id=spec.call_id,
             at=time_stamp(datetime.now(UTC)),
-            principal=storable(session.principal),
-            session_id=session.session_id,
-            code_digest=session.code_digest,
+            principal=storable(identity.principal),
+            session_id=identity.session_id,
+            code_digest=identity.code_digest,
             server_id=self._name(spec.server_id),
             tool_name=self._name(spec.tool),
-            tool_digest=passage.tool_digest,
-            arguments_digest=passage.arguments_digest,
+            tool_digest=call.tool_digest,
+            arguments_digest=call.arguments_digest,
             verdict=decision.verdict if decision else "",
             rule_id=storable(decision.rule_id) if decision else "",
-            approval=passage.approval,
-            approver=storable(passage.approver),
-            duration_ms=passage.duration_ms,
-            result_bytes=arrival.size_bytes if arrival else 0,
-            result_digest=arrival.digest if arrival else "",
+            approval=call.approval,
+            approver=storable(call.approver),
+            duration_ms=call.duration_ms,
+            result_bytes=result.size_bytes if result else 0,
+            result_digest=result.digest if result else "",
             error_type=error_type or (error.type if error else ""),
             retryable=error.retryable if error else False,
-            redactions=passage.tally,
-            warnings=tuple(self._name(warning) for warning in passage.all_warnings),
-            taken_in=passage.taken_in,
-            rehearsed=passage.rehearsed,
+            redactions=call.tally,
+            warnings=tuple(self._name(warning) for warning in call.warnings),
+            taken_in=call.taken_in,
+            rehearsed=call.rehearsed,
             task_id=task_id,
-            upstream_ms=passage.upstream_ms,
-            asked_ms=passage.asked_ms,
+            upstream_ms=call.upstream_ms,
+            asked_ms=call.asked_ms,
         )
         return self._journal.record(record)
 
-    def count_refused(self, passage: Passage, error: CallError) -> None:
+    def count_refused(self, call: CallState, error: CallError) -> None:
         """Count a refused call that has no record of its own, and put counts on record when they are many."""
-        assert not passage.recorded, "a call is recorded once"
-        passage.recorded = True
-        session = passage.session
-        session.refusals.count(error.type, self._name(passage.name) if passage.tool is not None else "")
-        if session.refusals.is_due:
-            self._journal.record(refused_record(session))
+        assert not call.recorded, "a call is recorded once"
+        call.recorded = True
+        counters = call.context.counters
+        counters.refusals.count(error.type, self._name(call.name) if call.tool is not None else "")
+        if counters.refusals.is_due:
+            self._journal.record(refused_record(call.context.identity, counters))
 
     def _name(self, text: str) -> str:
         return self._redactor.text(storable(text), Tally())[:NAME_LENGTH_MAX]
 
 
-def refused_record(session: CallContext) -> CallsRefusedRecord:
+def refused_record(identity: CallIdentity, counters: CallCounters) -> CallsRefusedRecord:
     """What was counted of the execution's refused calls since this was last asked."""
     return CallsRefusedRecord(
-        run_id=session.run_id,
-        trace_id=session.trace_id,
+        run_id=identity.run_id,
+        trace_id=identity.trace_id,
         at=time_stamp(datetime.now(UTC)),
-        principal=storable(session.principal),
-        session_id=session.session_id,
-        code_digest=session.code_digest,
-        refused=session.refusals.take(),
+        principal=storable(identity.principal),
+        session_id=identity.session_id,
+        code_digest=identity.code_digest,
+        refused=counters.refusals.take(),
     )

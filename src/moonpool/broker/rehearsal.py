@@ -6,8 +6,8 @@ such a schema is answered by a text that is marked.
 
 A reading call whose arguments rest on a placeholder is not made either: it would ask a server for what is not there.
 
-SECURITY: what is rehearsed takes nothing in and leaves nothing: no credential, no approval, no budget. The road decides
-on it as on any call.
+SECURITY: what is rehearsed takes nothing in and leaves nothing: no credential, no approval, no budget. The pipeline
+decides on it as on any call.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from moonpool.broker.arrival import Arrival
+from moonpool.broker.call_result import CallResult
+from moonpool.broker.call_state import Refusal, denial
 from moonpool.broker.normalise import read_result
 from moonpool.broker.phrases import storable
+from moonpool.broker.shown_calls import line_of_plan, shown
+from moonpool.core.calls import CallErrorType
 from moonpool.core.json import JsonObject, JsonValue, digest_json
 from moonpool.core.placeholders import FOUND, Placeholder, schema_placeholder, text_placeholder
 from moonpool.core.plans import (
@@ -29,26 +32,18 @@ from moonpool.core.plans import (
     EffectKind,
     find_openings,
 )
-from moonpool.core.policy import glob_matches
+from moonpool.core.policy import Verdict, glob_matches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Mapping
 
-    from moonpool.broker.passage import Passage
+    from moonpool.broker.call_state import CallState, StageTools
+    from moonpool.broker.shown_calls import Shown
     from moonpool.broker.validation import SchemaCheck
     from moonpool.core.placeholders import Mark
     from moonpool.core.policy import Decision
 
 META_KEY: Final = "moonpool/placeholder"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """What a person may see of a call's arguments."""
-
-    arguments: str  # without secrets; empty when they are too long
-    whole: str  # all of it but for known secrets, where `arguments` is not
-    redacted: Callable[[str], str]  # the same for any other text of the call's
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,78 +56,86 @@ class Rehearsal:
     _marks: dict[str, tuple[int, Mark]] = field(default_factory=dict[str, "tuple[int, Mark]"])
     _shown_chars: int = 0
 
-    def takes(self, passage: Passage) -> bool:
-        """Whether the call is rehearsed, not made."""
-        return not passage.only_reads or self._rests_on_placeholder(passage)
+    def take(self, call: CallState, tools: StageTools) -> Awaitable[CallResult] | None:
+        """Answer a call that may change something, and one whose arguments rest on a placeholder."""
+        if call.only_reads and not self._rests_on_placeholder(call):
+            return None
+        call.rehearsed = True
+        return self._answer(call, tools)
 
-    def answer(self, passage: Passage, decision: Decision, shown: Shown, check: SchemaCheck) -> Arrival | str:
-        """List the call and answer it; a sentence when that cannot be."""
-        number = len(self.effects) + 1
-        if problem := self._no_room(passage, shown):
+    def before_sending(self, call: CallState) -> None:
+        """A reading call is made as any other."""
+
+    async def _answer(self, call: CallState, tools: StageTools) -> CallResult:
+        """List the call, also one that policy denies here and in the real run, and answer it. Raises Refusal."""
+        decision = call.decision
+        assert decision is not None, "decide comes first"
+        seen = await shown(call, line_of_plan, tools.redactor)
+        problem = self._no_room(call, seen)
+        if decision.verdict is Verdict.DENY:
+            if not problem:
+                self._list(call, decision, seen, kind=EffectKind.DENIED, source="")
+            raise denial(decision)
+        if problem:
             self.problem = self.problem or problem
-            return problem
-        placeholder, source = self._placeholder(passage, number, check)
-        if placeholder is None:
-            return source
-        kind = EffectKind.READ if passage.only_reads else EffectKind.CALL
-        self._list(passage, decision, shown, kind=kind, source=source)
+            raise Refusal(CallErrorType.VALIDATION_ERROR, problem)
+        number = len(self.effects) + 1
+        placeholder, source = self._placeholder(call, number, tools.checks.result(call.resolved))
+        kind = EffectKind.READ if call.only_reads else EffectKind.CALL
+        self._list(call, decision, seen, kind=kind, source=source)
         self._marks |= {found: (number, mark) for found, mark in placeholder.marks.items()}
-        return _arrival(passage, placeholder.value, source)
+        return _as_answered(call, placeholder.value, source)
 
-    def denied(self, passage: Passage, decision: Decision, shown: Shown) -> None:
-        """List a call that policy refuses, here and in the real run."""
-        if not self._no_room(passage, shown):
-            self._list(passage, decision, shown, kind=EffectKind.DENIED, source="")
-
-    def _no_room(self, passage: Passage, shown: Shown) -> str:
+    def _no_room(self, call: CallState, seen: Shown) -> str:
         if len(self.effects) >= EFFECTS_MAX:
             return f"a plan has at most {EFFECTS_MAX} calls; nobody could read more. Split the work"
-        if not shown.arguments or self._shown_chars + len(shown.whole or shown.arguments) > SHOWN_TOTAL_CHARS_MAX:
+        if not seen.arguments or self._shown_chars + len(seen.whole or seen.arguments) > SHOWN_TOTAL_CHARS_MAX:
             return (
-                f"the arguments of {passage.name} are too long for anybody to read in a plan; pass less, or run the "
+                f"the arguments of {call.name} are too long for anybody to read in a plan; pass less, or run the "
                 "code without a plan"
             )
         return ""
 
-    def _list(self, passage: Passage, decision: Decision, shown: Shown, *, kind: EffectKind, source: str) -> None:
-        openings, derived = find_openings(passage.spec.arguments, self._marks, shown.redacted)
-        self._shown_chars += len(shown.whole or shown.arguments)
+    def _list(self, call: CallState, decision: Decision, seen: Shown, *, kind: EffectKind, source: str) -> None:
+        openings, derived = find_openings(call.spec.arguments, self._marks, seen.redacted)
+        self._shown_chars += len(seen.whole or seen.arguments)
         self.effects.append(
             Effect(
                 number=len(self.effects) + 1,
                 kind=kind,
-                server_id=storable(passage.spec.server_id),
-                tool_name=storable(passage.spec.tool),
-                tool_digest=passage.tool_digest,
-                arguments=shown.arguments,
-                whole=shown.whole,
-                arguments_digest=passage.arguments_digest,
+                server_id=storable(call.spec.server_id),
+                tool_name=storable(call.spec.tool),
+                tool_digest=call.tool_digest,
+                arguments=seen.arguments,
+                whole=seen.whole,
+                arguments_digest=call.arguments_digest,
                 verdict=decision.verdict,
                 rule_id=storable(decision.rule_id),
                 reason=storable(decision.reason),
                 of_the_moment=decision.of_the_moment,
-                destructive=passage.destroys,
+                destructive=call.destroys,
                 placeholder=source,
                 openings=openings,
                 derived=derived,
-                code_line=passage.spec.code_line,
+                code_line=call.spec.code_line,
             )
         )
 
-    def _rests_on_placeholder(self, passage: Passage) -> bool:
+    def _rests_on_placeholder(self, call: CallState) -> bool:
         if not self._marks:
             return False
-        found = FOUND.finditer(passage.arguments_json.decode("utf-8", "replace"))
+        found = FOUND.finditer(call.arguments_json.decode("utf-8", "replace"))
         return any(one[0] in self._marks for one in found)
 
-    def _placeholder(self, passage: Passage, number: int, check: SchemaCheck) -> tuple[Placeholder | None, str]:
-        """The value and where it came from; or None and what is wrong with the declared one."""
-        tool = passage.resolved
+    def _placeholder(self, call: CallState, number: int, check: SchemaCheck) -> tuple[Placeholder, str]:
+        """The value and where it came from. Raises Refusal for a declared one that does not fit."""
+        tool = call.resolved
         for glob, value in self.declared.items():
-            if glob_matches(glob, passage.name):
+            if glob_matches(glob, call.name):
                 problem = "" if isinstance(value, str) else check.result_problem(value)
                 if problem:
-                    return None, f"the placeholder declared by {glob!r} does not fit {passage.name}: {problem}"
+                    told = f"the placeholder declared by {glob!r} does not fit {call.name}: {problem}"
+                    raise Refusal(CallErrorType.VALIDATION_ERROR, told)
                 return Placeholder(value=value), "declared"
         if tool.output_schema is None:
             return text_placeholder(number), "text"
@@ -140,16 +143,18 @@ class Rehearsal:
             made = schema_placeholder(tool.output_schema, number, whole=whole)
             if made is not None and isinstance(made.value, dict) and not check.result_problem(made.value):
                 return made, "schema"
-        passage.warnings.append("no placeholder fits the output schema; declare one")
+        call.warnings.append("no placeholder fits the output schema; declare one")
         return text_placeholder(number), "text"
 
 
-def _arrival(passage: Passage, value: JsonValue, source: str) -> Arrival:
+def _as_answered(call: CallState, value: JsonValue, source: str) -> CallResult:
     """As a server would have answered, and marked as none's answer."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     raw: JsonObject = {"content": [{"type": "text", "text": text}], "_meta": {META_KEY: source}}
     if isinstance(value, dict):
         raw["structuredContent"] = value
-    reading = read_result(passage.spec.server_id, passage.spec.tool, raw)
+    reading = read_result(call.spec.server_id, call.spec.tool, raw)
     size = len(msgspec.json.encode(raw))
-    return Arrival(raw=raw, size_bytes=size, digest=digest_json(raw), data_from=reading.data_from, error=reading.error)
+    return CallResult(
+        raw=raw, size_bytes=size, digest=digest_json(raw), data_from=reading.data_from, error=reading.error
+    )

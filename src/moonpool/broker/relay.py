@@ -21,12 +21,13 @@ from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.approval import ApprovalRequest
-from moonpool.broker.call_in_hand import AnswererGoneError, all_paused
-from moonpool.broker.context import UNKNOWN_SERVER
+from moonpool.broker.call_in_hand import all_paused
+from moonpool.broker.execution_grant import UNKNOWN_SERVER
 from moonpool.broker.phrases import clip, on_one_line, printable, storable
 from moonpool.broker.question_records import REFUSED, QuestionRecorder
 from moonpool.broker.redaction import Tally
 from moonpool.broker.sampling import SAMPLE, asked_of, sampled
+from moonpool.broker.server_requests import AnswererGoneError
 from moonpool.broker.shown_arguments import view_of
 from moonpool.broker.upstreams.forms import shown_form
 from moonpool.broker.upstreams.questions import (
@@ -44,10 +45,11 @@ from moonpool.core.policy import DEFAULT_LAYER, CallFacts, Verdict, decide
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from moonpool.broker.call_in_hand import CallInHand, Respondent
+    from moonpool.broker.call_in_hand import CallInHand
     from moonpool.broker.config import ServerConfig
     from moonpool.broker.question_records import QuestionNote
     from moonpool.broker.redaction import Redactor
+    from moonpool.broker.server_requests import RequestResponder
     from moonpool.core.audit import Journal
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.policy import Decision
@@ -100,10 +102,10 @@ class Relay:
         return answer
 
     async def _elicited(self, server_id: str, params: JsonObject, note: QuestionNote) -> JsonObject:
-        found = self._respondent(server_id, ELICIT, note, str(params.get("mode", "form")))
+        found = self._responder(server_id, ELICIT, note, str(params.get("mode", "form")))
         if found is None:
             return _NO
-        calls, respondent = found
+        calls, responder = found
         note.decision = self._decision(calls[0], server_id, ELICIT)
         if note.decision.verdict is Verdict.DENY:
             note.why = "policy"
@@ -115,7 +117,7 @@ class Relay:
             _log.warning("a form of server %r holds a secret and was declined", server_id)
             return _NO
         try:
-            answer = await self._ask(calls, respondent, ELICIT, asked, note)
+            answer = await self._ask(calls, responder, ELICIT, asked, note)
         except TimeoutError:
             return {"action": "cancel"}
         except AnswererGoneError:
@@ -133,10 +135,10 @@ class Relay:
         return answer
 
     async def _sampled(self, server_id: str, params: JsonObject, note: QuestionNote, *, reviewed: bool) -> JsonObject:
-        found = self._respondent(server_id, SAMPLE, note)
+        found = self._responder(server_id, SAMPLE, note)
         if found is None:
             raise QuestionRefusedError("no client that can sample is attached")
-        calls, respondent = found
+        calls, responder = found
         note.decision = decision = self._decision(calls[0], server_id, SAMPLE)
         if decision.verdict is Verdict.DENY:
             note.why = "policy"
@@ -148,7 +150,7 @@ class Relay:
         if reviewed:
             await self._review(calls, server_id, "what it wants a model to be asked", asked, note)
         try:
-            given = await self._ask(calls, respondent, SAMPLE, asked, note)
+            given = await self._ask(calls, responder, SAMPLE, asked, note)
         except (TimeoutError, AnswererGoneError):
             raise QuestionRefusedError("nobody answered the sampling request") from None
         answer = sampled(self._redactor.json_object(given, Tally()))
@@ -157,17 +159,17 @@ class Relay:
         return answer
 
     async def _ask(
-        self, calls: list[CallInHand], respondent: Respondent, method: str, params: JsonObject, note: QuestionNote
+        self, calls: list[CallInHand], responder: RequestResponder, method: str, params: JsonObject, note: QuestionNote
     ) -> JsonObject:
         note.shown, note.why = True, "nobody answered"
         try:
             with all_paused(calls):
                 async with asyncio.timeout(self._expiry_s):
-                    given = await respondent.ask(method, params)
+                    given = await responder.ask(method, params)
         except QuestionRefusedError:  # that is an answer, too
-            note.answerer, note.why = respondent.name, ""
+            note.answerer, note.why = responder.name, ""
             raise
-        note.answerer, note.why = respondent.name, ""
+        note.answerer, note.why = responder.name, ""
         return given
 
     async def _review(
@@ -177,11 +179,11 @@ class Relay:
         context, decision = calls[0].context, note.decision
         assert decision is not None
         note.shown = True
-        view, trust = view_of(shown, self._redactor), context.trust.get(server_id, UNKNOWN_SERVER)
+        view, trust = view_of(shown, self._redactor), context.grant.trust.get(server_id, UNKNOWN_SERVER)
         request = ApprovalRequest(
-            request_id="",  # the desk gives it
-            run_id=context.run_id,
-            principal=context.principal,
+            request_id="",  # the approval service gives it
+            run_id=context.identity.run_id,
+            principal=context.identity.principal,
             server_id=server_id,
             tool_name=SAMPLE,
             arguments=view.text,
@@ -189,7 +191,7 @@ class Relay:
             reason=f"server {printable(server_id)!r} asks for sampling; this is {what}",
             remedy='write "sampling": "relay" or "deny" into the "moonpool" block of this server',
             human_only=decision.verdict is Verdict.HUMAN_ONLY,
-            session_id=context.session_id,
+            session_id=context.identity.session_id,
             rule_id=printable(decision.rule_id),
             of_the_moment=True,
             cut=view.cut,
@@ -198,26 +200,26 @@ class Relay:
             server_address=printable(trust.address),
             config_file=printable(trust.config_file),
         )
-        context.pending += 1
+        context.counters.pending += 1
         try:
             with all_paused(calls):
-                answer = await context.desk.settle(request)
+                answer = await context.grant.approvals.settle(request)
         finally:
-            context.pending -= 1
-        context.settle(answer.state)
+            context.counters.pending -= 1
+        context.counters.settle(answer.state)
         note.approver = answer.approver
         if answer.state is not ApprovalState.APPROVED:
             note.why = "review"
             raise QuestionRefusedError("User rejected sampling request")
 
-    def _respondent(
+    def _responder(
         self, server_id: str, method: str, note: QuestionNote, mode: str = ""
-    ) -> tuple[list[CallInHand], Respondent] | None:
+    ) -> tuple[list[CallInHand], RequestResponder] | None:
         calls = [*ASKED_FOR.get()]
-        runs = {call.context.run_id for call in calls}
-        respondent = calls[0].context.respondent if len(runs) == 1 else None
-        if respondent is not None and respondent.can(method, mode):
-            return calls, respondent
+        runs = {call.context.identity.run_id for call in calls}
+        responder = calls[0].context.grant.responder if len(runs) == 1 else None
+        if responder is not None and responder.can(method, mode):
+            return calls, responder
         if len(runs) > 1:
             why = "calls of several executions are under way, so nobody knows whose question it is"
         else:
@@ -233,20 +235,20 @@ class Relay:
             tool=tool,
             arguments={},
             trusted=False,
-            principal=context.principal,
-            language=context.language,
+            principal=context.identity.principal,
+            language=context.identity.language,
             taken_in=context.memory.taken_in,
             usage={},
             argument_bytes=0,
         )
-        return decide(context.policy.without_budgets, facts)
+        return decide(context.grant.policy.without_budgets, facts)
 
     def _count(self, server_id: str, call: CallInHand, note: QuestionNote) -> None:
         """Raises QuestionRefusedError when this server asks too often (D-040, D-046).
 
         One principal's calls cannot use up the questions of another's.
         """
-        now, asked, principal = self._clock(), self._asked[server_id], call.context.principal
+        now, asked, principal = self._clock(), self._asked[server_id], call.context.identity.principal
         while asked and now - asked[0][0] >= 60:
             asked.popleft()
         if sum(whose == principal for _, whose in asked) >= PER_MINUTE_MAX or len(asked) >= OF_ALL_PER_MINUTE_MAX:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.broker.approval import ApprovalRequest, Approver
-    from moonpool.broker.call_in_hand import Respondent
+    from moonpool.broker.server_requests import RequestResponder
     from moonpool.cli.program_output import ProgramOutput
     from moonpool.core.approvals import StandingAnswer
     from moonpool.core.audit_records import PlanRecord, StandingAnswerRecord
@@ -60,7 +60,7 @@ async def open_approver(choice: Approve, output: ProgramOutput, settings: Settin
         os.close(terminal)
 
 
-def respondent_beside(approver: Approver) -> Respondent | None:
+def responder_beside(approver: Approver) -> RequestResponder | None:
     """Who fills in servers' forms: the person who approves at a terminal, and nobody else."""
     from moonpool.cli.terminal_approver import TerminalApprover
     from moonpool.cli.terminal_forms import TerminalForms

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from moonpool.cli.approvers import open_approver, respondent_beside
+from moonpool.cli.approvers import open_approver, responder_beside
 from moonpool.cli.config_choice import read_config
 from moonpool.cli.importing import no_collection
 from moonpool.cli.interrupts import Interrupts
@@ -49,7 +49,7 @@ async def run_here(parts: RunParts) -> None:
             ) as app,
         ):
             last: list[Session] = []
-            person = respondent_beside(approver)
+            person = responder_beside(approver)
             ticket = answered_by(app.ticket, lambda: person)
 
             async def execute(request: CodeRequest) -> Envelope:

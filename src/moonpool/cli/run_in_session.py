@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from moonpool.cli.approvers import open_approver, respondent_beside
+from moonpool.cli.approvers import open_approver, responder_beside
 from moonpool.cli.config_choice import chosen_path, data_folder, load_servers
 from moonpool.cli.interrupts import Interrupts
 from moonpool.cli.session_process import SessionStart, StartReport
@@ -55,12 +55,12 @@ async def run_in_session(parts: RunParts, name: str) -> None:
     )
     files = RemoteFiles(lambda: _connection(folder, name))
     async with open_approver(order.approve, parts.output, parts.settings) as approver:
-        person = respondent_beside(approver)
+        person = responder_beside(approver)
         request = msgspec.structs.replace(request, fills_forms=person is not None)
         for _ in range(_TRIES_MAX):
             connection = folder.connect(name) or await _start(folder, parts, name)
             run = SessionRun(
-                connection, show=parts.output.show, say=parts.output.say, approver=approver, respondent=person
+                connection, show=parts.output.show, say=parts.output.say, approver=approver, responder=person
             )
             await parts.files.send(files)
             interrupts.aim(run)

@@ -52,7 +52,7 @@ _NO: Final = frozenset({"n", "no"})
 
 
 class TerminalApprover:
-    """Asks the person at a terminal. An `Approver`; the desk puts one question at a time."""
+    """Asks the person at a terminal. An `Approver`; the approval service puts one question at a time."""
 
     together: ClassVar[bool] = False
 
@@ -139,7 +139,7 @@ class TerminalApprover:
 
 
 def _may_stand(request: ApprovalRequest) -> bool:
-    """Whether an answer may cover further calls at all. See `moonpool.broker.queued_approval.StandingDesk`."""
+    """Whether an answer may cover further calls at all. See `moonpool.broker.queued_approval.GrantedApprovals`."""
     return bool(request.tool_digest) and not request.listing and not request.of_the_moment
 
 

@@ -1,4 +1,4 @@
-"""What servers ask, at the terminal: forms field by field, addresses to open. A `Respondent` of `broker.relay`.
+"""What servers ask, at the terminal: forms field by field, addresses to open. A `RequestResponder` of `broker.relay`.
 
 Only where the person at the terminal approves calls too (`--approve ask`), and only for servers whose configuration
 says `"elicitation": "relay"`. Sampling is not offered: there is no model here.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from moonpool.broker.call_in_hand import AnswererGoneError
+from moonpool.broker.server_requests import AnswererGoneError
 from moonpool.broker.upstreams.forms import with_defaults
 from moonpool.cli.form_fields import UnfitError, description, value_of
 from moonpool.cli.terminal_approver import hanging, visible

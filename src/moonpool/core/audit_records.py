@@ -154,7 +154,7 @@ class ExecutionEndRecord:
     code_digest: str
     duration_ms: float
     calls: int
-    calls_refused: int  # that never entered the road: after the end, too many, unreadable
+    calls_refused: int  # that never entered the pipeline: after the end, too many, unreadable
     approval: str
     error_type: str
     output_digest: str

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from moonpool.broker.call_in_hand import Respondent
-    from moonpool.broker.context import CallContext
-    from moonpool.runtime.ticket import RunFacts, Ticket
+    from moonpool.broker.call_state import CallContext
+    from moonpool.broker.server_requests import RequestResponder
+    from moonpool.runtime.caller_grant import CallerGrant, RunFacts
 
 
-def answered_by(ticket: Ticket, respondent: Callable[[], Respondent | None]) -> Ticket:
-    """`ticket`, with `respondent` at the beginning of an execution as whom its servers may ask."""
+def answered_by(caller: CallerGrant, responder: Callable[[], RequestResponder | None]) -> CallerGrant:
+    """`caller`, with `responder` at the beginning of an execution as whom its servers may ask."""
 
     def make_context(facts: RunFacts) -> CallContext:
-        made = ticket.make_context(facts)
-        made.respondent = respondent()
-        return made
+        return caller.make_context(replace(facts, responder=facts.responder or responder()))
 
-    return replace(ticket, make_context=make_context)
+    return replace(caller, make_context=make_context)

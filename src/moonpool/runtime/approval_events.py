@@ -3,7 +3,7 @@
 `EventApprover.questions` gives an iterator for the length of a `with` block; several may be open, and each question
 goes to one of them. The questions of one execution go to its stream instead, where it has one (`run_events`).
 
-What is shown, bounded and checked otherwise: `moonpool.broker.approval`, whose desk asks here.
+What is shown, bounded and checked otherwise: `moonpool.broker.approval`, whose service asks here.
 
 INVARIANT: no question outlives whoever would answer it. One that nobody takes is refused at once; those of a consumer
 that leaves are refused; of a call that ends or expires they are withdrawn, and whoever answers later is told.
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 NAME: Final = "application:events"
 _PROGRAMS: Final = ("application:", "command:")
 _NAME_CHARS_MAX: Final = 200
-_EXPIRY_SLACK_S: Final = 0.1  # the desk's clock started a little before ours
+_EXPIRY_SLACK_S: Final = 0.1  # the approval service's clock started a little before ours
 
 
 class StandingBook(Protocol):

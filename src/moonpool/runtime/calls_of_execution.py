@@ -1,6 +1,6 @@
-"""The tool calls of one execution: taken off the channel, bounded, passed down the broker's road, answered once.
+"""The tool calls of one execution: taken off the channel, bounded, passed down the call pipeline, answered once.
 
-INVARIANT: no call enters the road before the code was sent or after the execution ended, and `settle` leaves none.
+INVARIANT: no call enters the pipeline before the code was sent or after the execution ended, and `settle` leaves none.
 SECURITY: calls are answered by the id the host remembers; a reply is sent once per id, to the sandbox that asked. A
 call that is refused costs the host more than the guest, so the sandbox is told of each (`count_refused_call`).
 """
@@ -31,14 +31,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ToolCalls(Protocol):
-    """The broker's road, bound to one execution."""
+    """The call pipeline, bound to one execution."""
 
-    async def pass_call(self, spec: ToolCallSpec) -> ToolCallOutcome:
-        """Take one call down the road. Never raises for a failing tool."""
+    async def call_tool(self, spec: ToolCallSpec) -> ToolCallOutcome:
+        """Take one call through the pipeline. Never raises for a failing tool."""
         ...
 
     def turn_away(self, kind: CallErrorType) -> None:
-        """Count a call that was refused before it entered the road."""
+        """Count a call that was refused before it entered the pipeline."""
         ...
 
 
@@ -68,8 +68,8 @@ class RecentIds:
 class CallsOfExecution:
     """Answers the calls of one execution; `open` from the moment its code is sent until it ended."""
 
-    def __init__(self, sandbox: Sandbox, run_id: str, road: ToolCalls) -> None:
-        self._sandbox, self._run_id, self._road = sandbox, run_id, road
+    def __init__(self, sandbox: Sandbox, run_id: str, run: ToolCalls) -> None:
+        self._sandbox, self._run_id, self._run = sandbox, run_id, run
         self._calls: dict[int, tuple[asyncio.Task[None], str]] = {}  # and the tool
         self._bytes = 0  # arguments of the calls in flight
         self._ids = RecentIds()
@@ -118,7 +118,7 @@ class CallsOfExecution:
         task.add_done_callback(lambda _: self._end(message.id, len(body)))
 
     def _refusal(self, body_bytes: int) -> CallError | None:
-        """Why a call does not even enter the road. INVARIANT: none does outside its execution."""
+        """Why a call does not even enter the pipeline. INVARIANT: none does outside its execution."""
         if not self.open:  # what comes before the code was sent by code that is over
             return CallError(type=CallErrorType.EXECUTION_ENDED, message="the execution that made this call is over")
         if len(self._calls) >= CALLS_IN_FLIGHT_MAX:
@@ -169,7 +169,7 @@ class CallsOfExecution:
             arguments=arguments,
             code_line=message.line,
         )
-        outcome = await self._road.pass_call(spec)
+        outcome = await self._run.call_tool(spec)
         if outcome.refused:
             self._sandbox.count_refused_call(len(body))
         return outcome
@@ -184,8 +184,8 @@ class CallsOfExecution:
         self._answer(call_id, self._turn_away(error))
 
     def _turn_away(self, error: CallError, bytes_read: int = 0) -> ToolCallOutcome:
-        """Of a call that does not enter the road: count it, and have its sandbox slow down if there are many."""
-        self._road.turn_away(error.type)
+        """Of a call that does not enter the pipeline: count it, and have its sandbox slow down if there are many."""
+        self._run.turn_away(error.type)
         self._sandbox.count_refused_call(bytes_read)
         return ToolCallOutcome(error=error)
 

@@ -1,6 +1,6 @@
 """One execution: code goes in, exactly one outcome comes out, whatever happens.
 
-An `Execution` is attached to a sandbox while its code runs. It answers the code's tool calls through the broker's road,
+An `Execution` is attached to a sandbox while its code runs. It answers the code's tool calls through the call pipeline,
 keeps its output, and ends on the first of: the kernel says `done`, the sandbox ends, or the clock or a limit forces the
 end (interrupt, grace, kill). `moonpool.runtime.report` makes the envelope of what is collected here.
 

@@ -2,7 +2,7 @@
 
 SECURITY: what comes from a guest is bounded before it is decoded. A result is what JSON can carry everywhere: whatever
 passes here is digested, recorded and printed without another look. Arguments of calls are read as they came: the
-broker's road refuses what JSON cannot carry, and has that on record.
+call pipeline refuses what JSON cannot carry, and has that on record.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Learning from calls that worked: takes what the road shows, works on it later, keeps little.
+"""Learning from calls that worked: takes what the pipeline shows, works on it later, keeps little.
 
-The road calls `saw` before it gives a result to the code. That looks up a counter and appends to a queue; shapes are
-inferred and arguments redacted in a worker thread, and written to disk at most every few seconds. The first
+The pipeline calls `saw` before it gives a result to the code. That looks up a counter and appends to a queue; shapes
+are inferred and arguments redacted in a worker thread, and written to disk at most every few seconds. The first
 `ALL_OF_FIRST` results of a definition are looked at, then the 8th, 16th and so on up to `LOOKED_AT_MAX`; large results,
 and whatever comes while the queue is full, teach nothing.
 
@@ -26,7 +26,7 @@ from moonpool.core.lessons import EXAMPLES_MAX, Lesson
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from moonpool.broker.witness import CallSeen
+    from moonpool.broker.call_observer import ObservedCall
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import ToolDefinition
 
@@ -53,7 +53,7 @@ class _Sight(NamedTuple):
     """One call that worked, as it waits to be looked at."""
 
     book: str
-    call: CallSeen
+    call: ObservedCall
     has_arguments: bool  # others may not be kept
 
 
@@ -77,7 +77,7 @@ class Lessons:
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
-    def saw(self, call: CallSeen) -> None:
+    def saw(self, call: ObservedCall) -> None:
         """One call worked. Returns at once; `private` arguments are not kept."""
         if not self._enabled or call.result_bytes > RESULT_BYTES_MAX or len(self._waiting) >= WAITING_MAX:
             return

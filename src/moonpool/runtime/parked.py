@@ -22,14 +22,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from moonpool.broker.call_in_hand import AnswererGoneError
+from moonpool.broker.server_requests import AnswererGoneError
 from moonpool.core.json import digest_json
 from moonpool.runtime.request_state import RequestState, RequestStateError, StateSeal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 
-    from moonpool.broker.context import CallContext
+    from moonpool.broker.call_state import CallContext
     from moonpool.core.calls import CallProgress
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject, JsonValue
@@ -94,7 +94,7 @@ class ParkedCall:
     @property
     def waits_elsewhere(self) -> bool:
         """Whether somebody who is not the client of this call is being asked."""
-        return not self._open and any(context.pending for context in self.contexts)
+        return not self._open and any(context.counters.pending for context in self.contexts)
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
         """Have whoever waits for this call asked. Cancel to take the question back. Raises AnswererGoneError."""

@@ -12,54 +12,38 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.approval import ApprovalRequest, server_place
 from moonpool.broker.phrases import on_one_line
-from moonpool.broker.planned import PlannedDesk
-from moonpool.broker.rehearsal import Rehearsal
 from moonpool.core.audit import JournalError
-from moonpool.core.calls import ApprovalState
 from moonpool.core.lookalikes import shown_name
 from moonpool.core.plans import EffectKind, Plan, PlannedServer, PlanStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from moonpool.broker.context import CallContext
-    from moonpool.broker.planned import PlanWatch
+    from moonpool.broker.call_state import CallContext
+    from moonpool.broker.rehearsal import Rehearsal
     from moonpool.core.envelope import Envelope, ExecutionError
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.plans import Effect
     from moonpool.runtime.plans import Plans
-    from moonpool.runtime.runs import CodeRequest
 
 WARNING: Final = "a dry run: no call of the plan was made, and the result may rest on placeholders"
 _SHOWN_EFFECTS_MAX: Final = 50
 _SHOWN_ARGUMENTS_CHARS_MAX: Final = 200
 
 
-def bind_plan(context: CallContext, request: CodeRequest, watch: PlanWatch | None, end: Callable[[], None]) -> None:
-    """Make an execution's context that of a dry run, or of a run under a plan; before its first call."""
-    if request.dry_run:
-        context.rehearsal = Rehearsal(declared=request.placeholders)
-    if watch is not None:
-        watch.end = end
-        context.plan, context.desk = watch, PlannedDesk(context.desk, watch)
-        if watch.plan.calls:
-            context.settle(ApprovalState.APPROVED)
-
-
-def plan_of(context: CallContext, *, policy_digest: str, error: ExecutionError | None) -> Plan:
-    """What the rehearsal in `context` found; `error` is how it ended."""
-    rehearsal = context.rehearsal
-    assert rehearsal is not None
+def plan_of(rehearsal: Rehearsal, context: CallContext, *, policy_digest: str, error: ExecutionError | None) -> Plan:
+    """What `rehearsal` found in the execution of `context`; `error` is how it ended."""
+    identity = context.identity
     problem = rehearsal.problem
     if not problem and error is not None:
         problem = f"the rehearsal failed ({error.type}), so the list may not be whole; declare placeholders that fit"
     return Plan(
         plan_id=new_plan_id(),
-        run_id=context.run_id,
-        principal=context.principal,
-        session_id=context.session_id,
-        language=context.language,
-        code_digest=context.code_digest,
+        run_id=identity.run_id,
+        principal=identity.principal,
+        session_id=identity.session_id,
+        language=identity.language,
+        code_digest=identity.code_digest,
         manifest_digest=context.manifest().digest,
         policy_digest=policy_digest,
         effects=tuple(rehearsal.effects),
@@ -67,7 +51,7 @@ def plan_of(context: CallContext, *, policy_digest: str, error: ExecutionError |
         expires_at=0.0,
         servers=tuple(
             PlannedServer(server_id=name, digest=trust.digest, address=trust.address, config_file=trust.config_file)
-            for name, trust in context.trust.items()
+            for name, trust in context.grant.trust.items()
             if any(effect.server_id == name for effect in rehearsal.effects)
         ),
         problem=problem,

@@ -27,11 +27,11 @@ from moonpool.runtime.planning import plan_question
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from moonpool.broker.approval import Desk
+    from moonpool.broker.approval import ApprovalService
     from moonpool.core.plans import Plan, StoredPlan
     from moonpool.runtime.approvals import Answerer
+    from moonpool.runtime.caller_grant import CallerGrant
     from moonpool.runtime.runs import CodeRequest
-    from moonpool.runtime.ticket import Ticket
     from moonpool.store.plans import PlanStore
 
 NOBODY: Final = "application:no-calls"
@@ -112,7 +112,7 @@ class Plans:
         except (JournalError, RuntimeError):  # SECURITY: also where that cannot be recorded, or no thread is started
             self._store.answer(plan, approved=False, approver=FAILED_REHEARSAL, by_person=False)
 
-    async def take(self, request: CodeRequest, ticket: Ticket, run_id: str = "") -> PlanWatch:
+    async def take(self, request: CodeRequest, ticket: CallerGrant, run_id: str = "") -> PlanWatch:
         """Take the plan that `request` names, once; ask whoever may approve it when nobody has.
 
         Raises PlanError, PlanStoreError, JournalError: then nothing may run. `run_id` is in whose name is asked.
@@ -126,16 +126,16 @@ class Plans:
         if problem := _other(plan, request, ticket):
             raise PlanError(f"plan {plan.plan_id} was made for {problem}; rehearse again with a dry run")
         if stored.state is PlanState.WAITING:
-            stored = await self._ask(plan, ticket.desk, run_id)
+            stored = await self._ask(plan, ticket.approvals, run_id)
         await asyncio.to_thread(self._store.take, plan, lambda: self._record(_record_of(plan, "used", "")))
         return PlanWatch(plan=plan, approver=stored.approver, by_person=stored.by_person)
 
-    async def _ask(self, plan: Plan, desk: Desk | None, run_id: str) -> StoredPlan:
+    async def _ask(self, plan: Plan, approvals: ApprovalService | None, run_id: str) -> StoredPlan:
         if plan.problem:
             raise PlanError(f"plan {plan.plan_id} cannot be approved: {plan.problem}")
-        if desk is None:
+        if approvals is None:
             raise PlanError(f"nobody has approved plan {plan.plan_id}; moonpool plans approve {plan.plan_id}")
-        answer = await desk.settle(plan_question(plan, run_id))
+        answer = await approvals.settle(plan_question(plan, run_id))
         if answer.state is ApprovalState.REJECTED and answer.approver.startswith("application:"):
             # Nobody has looked at it: the plan goes on waiting for somebody who does.
             raise PlanError(
@@ -167,7 +167,7 @@ class Plans:
         return stored
 
 
-def _other(plan: Plan, request: CodeRequest, ticket: Ticket) -> str:
+def _other(plan: Plan, request: CodeRequest, ticket: CallerGrant) -> str:
     if plan.code_digest != digest_bytes(request.code):
         return "other code"
     if plan.language != request.language:

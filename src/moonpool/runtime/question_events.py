@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from moonpool.broker.call_in_hand import AnswererGoneError
 from moonpool.broker.relay import ELICIT
 from moonpool.broker.sampling import SAMPLE
+from moonpool.broker.server_requests import AnswererGoneError
 from moonpool.broker.upstreams.questions import QuestionRefusedError
 from moonpool.core.approvals import ApprovalAnswerError
 from moonpool.core.errors import InputError
@@ -31,7 +31,7 @@ OPEN_COUNT_MAX: Final = 16
 
 
 class ServerQuestion:
-    """One question of a server, to be answered once. Used on one event loop; made by an `EventRespondent`."""
+    """One question of a server, to be answered once. Used on one event loop; made by an `EventResponder`."""
 
     def __init__(self, method: str, params: JsonObject, answerer: str) -> None:
         self.method, self.params = method, params
@@ -69,7 +69,7 @@ class ServerQuestion:
         self._give(result, by)
 
     async def wait(self) -> JsonObject:
-        """The answer, for the respondent. Cancel it to withdraw the question."""
+        """The answer, for the responder. Cancel it to withdraw the question."""
         return await self._answer
 
     def give_up(self, why: str) -> None:
@@ -93,8 +93,8 @@ class ServerQuestion:
         self.answerer = answerer
 
 
-class EventRespondent:
-    """A `Respondent` of one execution that gives questions to `take`."""
+class EventResponder:
+    """A `RequestResponder` of one execution that gives questions to `take`."""
 
     def __init__(self, take: Callable[[ServerQuestion], None], kinds: Collection[QuestionKind], answerer: str) -> None:
         self._take, self._kinds = take, frozenset(kinds)

@@ -33,7 +33,7 @@ from moonpool.core.recordings import (
 from moonpool.runtime.guest_json import reply_of
 
 if TYPE_CHECKING:
-    from moonpool.broker.context import CallContext
+    from moonpool.broker.call_state import CallContext
     from moonpool.broker.redaction import Redactor
     from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
     from moonpool.core.envelope import Envelope
@@ -92,13 +92,13 @@ class Recorder:
         ref = RecordingRef(
             run_id=start.run_id,
             at=at,
-            principal=start.context.principal,
+            principal=start.context.identity.principal,
             session_id=start.session_id,
             sandbox_id=start.sandbox_id,
             position=start.position,
             bytes=0,
         )
-        policy = start.context.policy.digest
+        policy = start.context.grant.policy.digest
         shared = f"{start.tools.digest}/{policy}"
         self._recordings.begin(ref, (shared, lambda: self._shared(start)), lambda: self._header(start, at, shared))
         return RunRecording(self._recordings, self._redactor, start.run_id)
@@ -132,7 +132,7 @@ class Recorder:
             language=start.language,
             name=self._redactor.text(start.name, Counter()),
             code=code,
-            principal=start.context.principal,
+            principal=start.context.identity.principal,
             environment=self._settings.environment,
             environment_id=start.environment_id,
             backend=self._settings.backend,
@@ -148,7 +148,7 @@ class Recorder:
 
 def _shared_part(start: RunStart) -> SharedPart:
     """What other executions share with this one."""
-    manifest, policy = start.tools.manifest, start.context.policy
+    manifest, policy = start.tools.manifest, start.context.grant.policy
     layers = [layer for layer in policy.layers if layer.name is LayerName.CONFIGURATION]
     return SharedPart(
         tree_digest=start.tools.digest,
@@ -156,7 +156,7 @@ def _shared_part(start: RunStart) -> SharedPart:
         servers=tuple(_encode(listing.to_json()) for listing in manifest.servers),
         held=tuple((server, tool, why) for (server, tool), why in manifest.held.items()),
         missing=start.tools.missing,
-        trusted=tuple(sorted(one for one, trust in start.context.trust.items() if trust.trusted)),
+        trusted=tuple(sorted(one for one, trust in start.context.grant.trust.items() if trust.trusted)),
         rules=tuple(
             (rule.rule_id, str(rule.verdict), rule.server, rule.tool) for layer in layers for rule in layer.rules
         ),

@@ -1,7 +1,7 @@
 """Replay: an execution again, from the record, in a real sandbox.
 
 The code runs as it ran: in the same environment, with the same hash seed, clock and randomness (Python), after the
-executions that came before it in its sandbox. Its tool calls are answered by `moonpool.runtime.replay_road`. Edited
+executions that came before it in its sandbox. Its tool calls are answered by `moonpool.runtime.replay_pipeline`. Edited
 code runs against the recorded results; another policy's denials take the place of results.
 `moonpool.bootstrap.replays` puts the parts together (`replay_stage`); the report is `replay_report`.
 
@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Final
 from moonpool.broker.spending import SessionMemory
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.languages import PYTHON
+from moonpool.runtime.replay_pipeline import ReplayPipeline
 from moonpool.runtime.replay_report import Comparison, ReplayEnd, ReplayReport, compare_envelopes
-from moonpool.runtime.replay_road import ReplayRoad
 from moonpool.runtime.replay_source import read_object
-from moonpool.runtime.replay_stage import ReplayParts, put_again, replay_ticket
+from moonpool.runtime.replay_stage import ReplayParts, put_again, replay_grant
 from moonpool.runtime.runs import CodeRequest, Run
 from moonpool.runtime.tool_snapshot import ToolSnapshot, show
 from moonpool.runtime.tool_tree import tree_digest, write_tree
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from moonpool.runtime.plans import Plans
     from moonpool.runtime.recording import Recorder
     from moonpool.runtime.replay_source import Recorded, ReplaySource
-    from moonpool.runtime.surroundings import Road
+    from moonpool.runtime.run_services import Pipeline
     from moonpool.sandboxes.base import Sandbox
 
 STOP_AFTER_S: Final = 0.5
@@ -55,10 +55,10 @@ class ReplayRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Surroundings(ReplayParts):
-    """What one execution of a replay needs: the same, and a road of its own."""
+class _ReplayServices(ReplayParts):
+    """What one execution of a replay needs: the same, and a pipeline of its own."""
 
-    road: Road
+    pipeline: Pipeline
     recorder: Recorder | None = None  # INVARIANT: None; a replay is not recorded
     plans: Plans | None = None  # INVARIANT: None; a replay makes no plan and runs under none
 
@@ -96,7 +96,7 @@ class Replayer:
         for one in header.inputs:
             await put_again(self._parts, self._session_id, sandbox, one)
         runs: list[Run] = []
-        road = ReplayRoad(
+        pipeline = ReplayPipeline(
             recording,
             stop=lambda: _stop_soon(runs),
             shown=lambda arguments: self._parts.redactor.json(arguments, Counter()),
@@ -112,23 +112,23 @@ class Replayer:
             tape=tape or None,
         )
         run = Run(
-            _Surroundings(**vars(self._parts), road=road),
-            replay_ticket(self._parts.principal),
+            _ReplayServices(**vars(self._parts), pipeline=pipeline),
+            replay_grant(self._parts.principal),
             self._session_id,
             code,
             self._memory,
         )
         runs.append(run)
         envelope = await run.on(sandbox, lambda: snapshot, final=header.final)
-        return self._report(recording, run, road, envelope, edited=edited is not None)
+        return self._report(recording, run, pipeline, envelope, edited=edited is not None)
 
     def _report(
-        self, recording: Recording, run: Run, road: ReplayRoad, envelope: Envelope, *, edited: bool
+        self, recording: Recording, run: Run, pipeline: ReplayPipeline, envelope: Envelope, *, edited: bool
     ) -> ReplayReport:
         header = recording.header
-        if road.divergence is not None:
+        if pipeline.divergence is not None:
             end = ReplayEnd.DIVERGED
-        elif road.record_ended or recording.end is None:
+        elif pipeline.record_ended or recording.end is None:
             end = ReplayEnd.RECORD_ENDED
         else:
             end = ReplayEnd.COMPLETE
@@ -143,10 +143,10 @@ class Replayer:
             end=end,
             edited=edited,
             calls_recorded=len(recording.calls),
-            calls_served=road.served,
-            calls_denied=road.refused,
-            not_made=() if cut_off else tuple(road.not_made),
-            divergence=road.divergence,
+            calls_served=pipeline.served,
+            calls_denied=pipeline.refused,
+            not_made=() if cut_off else tuple(pipeline.not_made),
+            divergence=pipeline.divergence,
             tape_divergence="" if cut_off or run.outcome is None else run.outcome.tape_divergence,
             compared=compared,
             envelope=envelope.to_json(),

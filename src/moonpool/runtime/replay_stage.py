@@ -1,4 +1,4 @@
-"""The stage of a replay: what it needs of the process, the files that were put before the code, and its ticket.
+"""The stage of a replay: what it needs of the process, the files that were put before the code, and its grant.
 
 INVARIANT: a replay asks nobody, and is on record under the principal who replays.
 """
@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from moonpool.broker.context import CallContext
+from moonpool.broker.call_state import CallContext
+from moonpool.broker.execution_grant import ExecutionGrant
+from moonpool.runtime.caller_grant import CallerGrant, RunFacts
 from moonpool.runtime.file_records import TransferRecorder
 from moonpool.runtime.files import FileLimits, SessionFiles
-from moonpool.runtime.ticket import RunFacts, Ticket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayParts:
-    """What a replay needs of the process: the `Surroundings` of its runs, and a backend."""
+    """What a replay needs of the process: the `RunServices` of its runs, and a backend."""
 
     settings: Settings
     backend: SandboxBackend
@@ -75,23 +76,20 @@ async def put_again(parts: ReplayParts, session_id: str, sandbox: Sandbox, one: 
     sandbox.detach()
 
 
-def replay_ticket(principal: str) -> Ticket:
-    """The ticket of every replayed execution."""
+def replay_grant(principal: str) -> CallerGrant:
+    """The grant of every replayed execution."""
 
     def make_context(facts: RunFacts) -> CallContext:
         return CallContext(
-            run_id=facts.run_id,
-            trace_id=facts.trace_id,
-            principal=principal,
-            session_id=facts.session_id,
-            code_digest=facts.code_digest,
-            language=facts.language,
+            identity=facts.identity,
+            grant=ExecutionGrant(approvals=_NoApprovals()),
             manifest=lambda: facts.snapshot().manifest,
-            desk=_NoDesk(),
             clock=lambda: facts.deadline.running_s,
+            counters=facts.counters,
+            memory=facts.memory,
         )
 
-    return Ticket(principal=principal, make_context=make_context)
+    return CallerGrant(principal=principal, make_context=make_context)
 
 
 async def _bytes_of(content: bytes) -> AsyncIterator[bytes]:
@@ -111,7 +109,7 @@ class _AtRest:
         yield self.sandbox
 
 
-class _NoDesk:
+class _NoApprovals:
     """INVARIANT: a replay asks nobody."""
 
     async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> NoReturn:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from moonpool.core.calls import CallProgress
 from moonpool.runtime.approval_events import ApprovalQuestion
-from moonpool.runtime.question_events import EventRespondent, ServerQuestion
+from moonpool.runtime.question_events import EventResponder, ServerQuestion
 from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
@@ -68,15 +68,15 @@ async def run_events(
     relayed. What `execute` raises is raised by the iteration.
     """
     events = RunEvents()
-    respondent = EventRespondent(events.ask, asks, approver.by.name) if asks else None
+    responder = EventResponder(events.ask, asks, approver.by.name) if asks else None
     with approver.bound(events.ask) as begun:
-        run = asyncio.ensure_future(execute(_heard(request, events, begun, respondent)))
+        run = asyncio.ensure_future(execute(_heard(request, events, begun, responder)))
         run.add_done_callback(events.end)
         try:
             yield events
         finally:
-            if respondent is not None:
-                respondent.leave()
+            if responder is not None:
+                responder.leave()
             if not run.done():
                 run.cancel()
                 await finish(_ended(run))
@@ -87,7 +87,7 @@ async def run_events(
 
 
 def _heard(
-    request: CodeRequest, events: RunEvents, begun: Callable[[str], None], respondent: EventRespondent | None
+    request: CodeRequest, events: RunEvents, begun: Callable[[str], None], responder: EventResponder | None
 ) -> CodeRequest:
     """`request`, which `events` hears of, too."""
 
@@ -107,7 +107,7 @@ def _heard(
         if request.progress is not None:
             request.progress(told)
 
-    asked = request if respondent is None else replace(request, respondent=respondent)
+    asked = request if responder is None else replace(request, responder=responder)
     return replace(asked, begun=on_begun, observer=on_output, progress=on_progress)
 
 

@@ -13,37 +13,41 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import moonpool
+from moonpool.broker.call_counters import CallCounters
+from moonpool.broker.execution_grant import CallIdentity
 from moonpool.broker.recording import refused_record
 from moonpool.core.audit_records import ExecutionEndRecord, ExecutionStartRecord, time_stamp
-from moonpool.core.calls import ApprovalState
 from moonpool.core.envelope import Envelope
 from moonpool.core.json import digest_bytes, digest_json
 from moonpool.core.token_figures import TokenFigures
 from moonpool.runtime.failed_calls import FailedCalls
 
 if TYPE_CHECKING:
-    from moonpool.broker.context import CallContext
     from moonpool.core.envelope import ExecutionError
     from moonpool.core.json import JsonValue
+    from moonpool.runtime.caller_grant import CallerGrant
+    from moonpool.runtime.run_services import RunServices
     from moonpool.runtime.runs import CodeRequest
-    from moonpool.runtime.surroundings import Surroundings
-    from moonpool.runtime.ticket import Ticket
     from moonpool.runtime.tool_snapshot import ToolSnapshot
 
 
 class RunRecords:
     """One run's identity, and what is written in its name."""
 
-    def __init__(self, runtime: Surroundings, ticket: Ticket, session_id: str, request: CodeRequest) -> None:
+    def __init__(self, runtime: RunServices, ticket: CallerGrant, session_id: str, request: CodeRequest) -> None:
         self._runtime, self._ticket, self._request = runtime, ticket, request
-        self.session_id = session_id
-        self.run_id = f"run_{uuid.uuid4().hex}"
-        self.trace_id = uuid.uuid4().hex
-        self.code_digest = digest_bytes(request.code)
+        self.identity = CallIdentity(
+            run_id=f"run_{uuid.uuid4().hex}",
+            trace_id=uuid.uuid4().hex,
+            principal=ticket.principal,
+            session_id=session_id,
+            code_digest=digest_bytes(request.code),
+            language=request.language,
+        )
         image = runtime.sandbox_spec.image
         self.image = f"{image.name}@{image.digest}"
         self.tally: Counter[str] = Counter()  # of what was redacted in the result
-        self.context: CallContext | None = None  # once there is one: its counts go into the envelope
+        self.counters = CallCounters()  # of its calls: they go into the envelope
         self.failed_calls = FailedCalls()  # the execution's, once there is one
         self._code_began = self._code_ended = 0.0
         self.restart_clock()
@@ -70,14 +74,14 @@ class RunRecords:
         tokens: TokenFigures,
     ) -> Envelope:
         """The envelope as of now."""
-        context = self.context
-        calls: dict[str, JsonValue] = {"tool_calls": context.calls if context else 0}
-        if context and context.low_budgets:
-            calls["budgets_low"] = list(context.low_budgets)
-        if context is not None and context.changing:
-            calls["changing_calls"] = context.changing
-        if context is not None and context.task_ids:
-            calls["task_ids"] = list(context.task_ids)
+        counters = self.counters
+        calls: dict[str, JsonValue] = {"tool_calls": counters.calls}
+        if counters.low_budgets:
+            calls["budgets_low"] = list(counters.low_budgets)
+        if counters.changing:
+            calls["changing_calls"] = counters.changing
+        if counters.task_ids:
+            calls["task_ids"] = list(counters.task_ids)
         metrics = {**calls, **(metrics or {}), "tokens": tokens.to_json()}
         envelope = self._envelope(data=data, error=error, metrics=metrics, extras=extras)
         failed = self.failed_calls.to_json(self._blanked) if self.failed_calls.count else None
@@ -88,8 +92,8 @@ class RunRecords:
 
     def envelope_of_failure(self, error: ExecutionError) -> Envelope:
         """For a run in which Moonpool failed: nothing stands in it but what is made here."""
-        calls = self.context.calls if self.context else 0
-        envelope = self._envelope(error=error, metrics={"tool_calls": calls, "tokens": TokenFigures().to_json()})
+        metrics: dict[str, JsonValue] = {"tool_calls": self.counters.calls, "tokens": TokenFigures().to_json()}
+        envelope = self._envelope(error=error, metrics=metrics)
         count = self.failed_calls.count
         return replace(envelope, failed_calls={"count": count, "first": []} if count else None)
 
@@ -101,16 +105,16 @@ class RunRecords:
         data: JsonValue = None,
         extras: dict[str, JsonValue] | None = None,
     ) -> Envelope:
-        context = self.context
+        identity = self.identity
         return Envelope(
-            run_id=self.run_id,
-            trace_id=self.trace_id,
+            run_id=identity.run_id,
+            trace_id=identity.trace_id,
             tool_name=f"moonpool.{self._request.language}",
             tool_version=moonpool.__version__,
-            input_digest=self.code_digest,
+            input_digest=identity.code_digest,
             sandbox_image=self.image,
             duration_ms=round((asyncio.get_running_loop().time() - self._started) * 1000),
-            approval_state=context.approval_state if context else ApprovalState.NOT_REQUIRED,
+            approval_state=self.counters.approval_state,
             data=data,
             error=error,
             metrics=metrics,
@@ -119,16 +123,17 @@ class RunRecords:
 
     def start(self, tools: ToolSnapshot | None, *, plan_id: str) -> asyncio.Future[None]:
         """Begin to record the start; whoever awaits it knows that it is on disk."""
+        identity = self.identity
         return asyncio.ensure_future(
             self._runtime.journal.record(
                 ExecutionStartRecord(
-                    run_id=self.run_id,
-                    trace_id=self.trace_id,
+                    run_id=identity.run_id,
+                    trace_id=identity.trace_id,
                     at=time_stamp(datetime.now(UTC)),
-                    principal=self._ticket.principal,
-                    session_id=self.session_id,
-                    language=self._request.language,
-                    code_digest=self.code_digest,
+                    principal=identity.principal,
+                    session_id=identity.session_id,
+                    language=identity.language,
+                    code_digest=identity.code_digest,
                     environment_id=self.image,
                     manifest_digest=tools.manifest.digest if tools else "",
                     policy_digest=self._ticket.policy_digest,
@@ -145,18 +150,18 @@ class RunRecords:
 
     async def end(self, envelope: Envelope, *, output_bytes: int) -> None:
         """Record the end, and before it how many calls were refused that have no record of their own."""
-        context = self.context
-        if context is not None and (refused := refused_record(context)).refused:
+        identity, counters = self.identity, self.counters
+        if (refused := refused_record(identity, counters)).refused:
             await self._runtime.journal.record(refused)
         await self._runtime.journal.record(
             ExecutionEndRecord(
-                run_id=self.run_id,
-                trace_id=self.trace_id,
+                run_id=identity.run_id,
+                trace_id=identity.trace_id,
                 at=time_stamp(datetime.now(UTC)),
-                code_digest=self.code_digest,
+                code_digest=identity.code_digest,
                 duration_ms=envelope.duration_ms,
-                calls=context.calls if context else 0,
-                calls_refused=context.refused if context else 0,
+                calls=counters.calls,
+                calls_refused=counters.refused,
                 approval=str(envelope.approval_state),
                 error_type=envelope.error.type if envelope.error else "",
                 output_digest=digest_json(envelope.data if envelope.error is None else envelope.error.to_json()),

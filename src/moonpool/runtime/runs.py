@@ -1,7 +1,7 @@
 """One run: an execution with its identity, its records in the journal and its envelope.
 
 `Run` is what stands around an `Execution`: it has the start recorded, gives the execution its keepers and its context
-on the road, and has the end recorded before it hands the envelope out; `run_records` writes all three.
+in the pipeline, and has the end recorded before it hands the envelope out; `run_records` writes all three.
 
 INVARIANT: every start on record gets an end on record, also when the run is cancelled and when Moonpool itself fails;
 and every run that is not cancelled gets its envelope, even where nothing can be recorded any more.
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from moonpool.broker.phrases import printable, storable
 from moonpool.broker.redaction import Tally
+from moonpool.broker.rehearsal import Rehearsal
 from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.errors import InputError
 from moonpool.core.json import JsonValue
@@ -24,6 +25,7 @@ from moonpool.core.made_files import MadeFiles
 from moonpool.core.manifest import Manifest
 from moonpool.runtime import report
 from moonpool.runtime.call_progress import ProgressOfCalls
+from moonpool.runtime.caller_grant import RunFacts
 from moonpool.runtime.envelope_line import with_files_that_fit
 from moonpool.runtime.error_hints import Scene, remark_on, with_hint
 from moonpool.runtime.execution import Execution
@@ -31,28 +33,28 @@ from moonpool.runtime.execution_spec import ExecutionSpec
 from moonpool.runtime.file_records import TransferRecorder
 from moonpool.runtime.made_files import in_sandbox, kept
 from moonpool.runtime.output import StreamKeeper
-from moonpool.runtime.planning import bind_plan, keep_plan, plan_json, plan_metrics, plan_of
+from moonpool.runtime.planning import keep_plan, plan_json, plan_metrics, plan_of
 from moonpool.runtime.recording import RunStart
 from moonpool.runtime.run_records import RunRecords
-from moonpool.runtime.ticket import RunFacts
 from moonpool.sandboxes.base import Stream
 from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from moonpool.broker.call_in_hand import Respondent
+    from moonpool.broker.call_state import CallContext
     from moonpool.broker.planned import PlanWatch
+    from moonpool.broker.server_requests import RequestResponder
     from moonpool.broker.spending import SessionMemory
     from moonpool.core.calls import CallErrorType, CallProgress, ToolCallOutcome, ToolCallSpec
     from moonpool.core.plans import Plan
     from moonpool.core.recordings import RecordedInput
     from moonpool.runtime.artifacts import ArtifactsOfRun
+    from moonpool.runtime.caller_grant import CallerGrant
     from moonpool.runtime.disclosure import Disclosure
     from moonpool.runtime.execution_spec import ExecutionOutcome
     from moonpool.runtime.recording import RunRecording
-    from moonpool.runtime.surroundings import Surroundings
-    from moonpool.runtime.ticket import Ticket
+    from moonpool.runtime.run_services import RunServices
     from moonpool.runtime.tool_snapshot import ToolSnapshot
     from moonpool.sandboxes.base import Sandbox
 
@@ -74,7 +76,7 @@ class CodeRequest:
     observer: Observer | None = None  # hears redacted output as it comes
     progress: Callable[[CallProgress], None] | None = None  # hears how calls get on, where their servers say so
     begun: Callable[[str], None] | None = None  # hears the run id, before anybody is asked and anything is called
-    respondent: Respondent | None = None  # whom servers may ask meanwhile, instead of the ticket's
+    responder: RequestResponder | None = None  # whom servers may ask meanwhile, instead of the caller grant's
     replay_of: str = ""  # an execution that this one replays
     tape: bytes | None = None  # to be played
     dry_run: bool = False  # calls that may change something are not made, but listed in a plan
@@ -105,12 +107,14 @@ class Run:
     """One execution's identity, records and envelope."""
 
     def __init__(
-        self, runtime: Surroundings, ticket: Ticket, session_id: str, request: CodeRequest, memory: SessionMemory
+        self, runtime: RunServices, ticket: CallerGrant, session_id: str, request: CodeRequest, memory: SessionMemory
     ) -> None:
         self._runtime, self._ticket, self._request = runtime, ticket, request
         self._memory = memory
         self._records = RunRecords(runtime, ticket, session_id, request)
-        self.run_id, self.trace_id = self._records.run_id, self._records.trace_id
+        self.run_id = self._records.identity.run_id
+        self._context: CallContext | None = None  # of its calls, once its code can make some
+        self._rehearsal = Rehearsal(declared=request.placeholders) if request.dry_run else None
         self._execution: Execution | None = None
         self._opening: asyncio.Future[tuple[Sandbox, ToolSnapshot]] | None = None
         self._interrupted = False
@@ -194,7 +198,7 @@ class Run:
         self._tools = tools
         self._runtime.tokens.now(tools)  # what is new is counted while the code runs
         recorded = self._records.start(tools, plan_id=self._plan_id)
-        settings = self._runtime.settings
+        settings, identity = self._runtime.settings, self._records.identity
         spec = ExecutionSpec(
             run_id=self.run_id,
             code=self._request.code,
@@ -208,36 +212,37 @@ class Run:
             record_tape=self._runtime.recorder is not None and self._request.language == PYTHON,
             tape=self._request.tape,
         )
-        room = self._runtime.artifacts.of_run(self.run_id, self._records.session_id)
+        room = self._runtime.artifacts.of_run(self.run_id, identity.session_id)
         keepers = {stream: self._keeper(stream, room) for stream in Stream}
         execution = self._execution = Execution(sandbox, spec, self, keepers)
         self._records.failed_calls = execution.failed_calls
-        context = self._records.context = self._ticket.make_context(
+        progress = self._progress_of_calls()
+        context = self._context = self._ticket.make_context(
             RunFacts(
-                run_id=self.run_id,
-                trace_id=self.trace_id,
-                session_id=self._records.session_id,
-                code_digest=self._records.code_digest,
-                language=self._request.language,
+                identity=identity,
                 snapshot=lambda: snapshot() or tools,
                 deadline=execution.deadline,
+                counters=self._records.counters,
+                memory=self._memory,
+                responder=self._request.responder,
+                progress=None if progress is None else progress.hear,
+                rehearsal=self._rehearsal,
+                plan=self._watch,
             )
         )
-        context.respondent = self._request.respondent or context.respondent
-        context.join(self._memory)
-        progress = self._progress_of_calls()
-        context.progress = None if progress is None else progress.hear
+        if self._watch is not None:
+            self._watch.begin(context.counters, end=lambda: execution.force_end("plan"))
         if (recorder := self._runtime.recorder) is not None:
             start = RunStart(
                 run_id=self.run_id,
-                session_id=self._records.session_id,
+                session_id=identity.session_id,
                 sandbox_id=sandbox.sandbox_id,
                 position=position,
                 hash_seed=sandbox.hash_seed,
                 language=self._request.language,
                 name=self._name,
                 code=self._request.code,
-                code_digest=self._records.code_digest,
+                code_digest=identity.code_digest,
                 environment_id=self._records.image,
                 final=final,
                 timeout_s=spec.timeout_s,
@@ -246,7 +251,6 @@ class Run:
                 inputs=inputs,
             )
             self._recording = recorder.begin(start)
-        bind_plan(context, self._request, self._watch, lambda: execution.force_end("plan"))
         # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must
         # not run.
         recorded.add_done_callback(lambda done: execution.force_end("journal") if done.exception() else None)
@@ -266,21 +270,20 @@ class Run:
         self._records.code_ends()
         return await finish(self._finish(outcome, spec, keepers, recorded, sandbox))
 
-    async def pass_call(self, spec: ToolCallSpec) -> ToolCallOutcome:
-        """The road, bound to this execution."""
-        context = self._records.context
+    async def call_tool(self, spec: ToolCallSpec) -> ToolCallOutcome:
+        """The pipeline, bound to this execution."""
+        context = self._context
         assert context is not None
         if self._recording is None:
-            return await self._runtime.road.pass_call(spec, context)
+            return await self._runtime.pipeline.run(spec, context)
         seq = self._recording.asked(spec)
-        outcome = await self._runtime.road.pass_call(spec, context)
+        outcome = await self._runtime.pipeline.run(spec, context)
         self._recording.answered(seq, outcome)
         return outcome
 
     def turn_away(self, kind: CallErrorType) -> None:
-        """Count a call that did not get onto the road."""
-        if self._records.context is not None:
-            self._records.context.turn_away(kind)
+        """Count a call that did not enter the pipeline."""
+        self._records.counters.turn_away(kind)
 
     async def failed_to_start(self, error: ExecutionError, tools: ToolSnapshot | None) -> Envelope:
         """An execution whose sandbox did not come up ends in an envelope like any other."""
@@ -419,7 +422,7 @@ class Run:
 
         if not spec.final:
             return in_sandbox(outcome.claims, blanked)
-        session_id = self._records.session_id
+        session_id = self._records.identity.session_id
         recorder = TransferRecorder(
             journal=self._runtime.journal,
             redactor=self._runtime.redactor,
@@ -443,8 +446,7 @@ class Run:
 
     def _planned(self, error: ExecutionError | None) -> Plan | None:
         """What a dry run found; not kept yet."""
-        context = self._records.context
-        assert context is not None
-        if context.rehearsal is None:
+        if self._rehearsal is None:
             return None
-        return plan_of(context, policy_digest=self._ticket.policy_digest, error=error)
+        assert self._context is not None
+        return plan_of(self._rehearsal, self._context, policy_digest=self._ticket.policy_digest, error=error)

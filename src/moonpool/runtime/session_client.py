@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from moonpool.broker.approval import ApprovalRequest
-from moonpool.broker.call_in_hand import AnswererGoneError
 from moonpool.broker.relay import ELICIT
+from moonpool.broker.server_requests import AnswererGoneError
 from moonpool.runtime import session_wire as wire
 from moonpool.sandboxes.base import Stream
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from moonpool.broker.approval import Approver
-    from moonpool.broker.call_in_hand import Respondent
+    from moonpool.broker.server_requests import RequestResponder
 
 
 class SessionRun:
@@ -30,10 +30,10 @@ class SessionRun:
         show: Callable[[Stream, bytes], None],
         say: Callable[[str], None],
         approver: Approver,
-        respondent: Respondent | None = None,
+        responder: RequestResponder | None = None,
     ) -> None:
-        """`respondent` fills in servers' forms, where `Run.fills_forms` said that somebody does."""
-        self._respondent = respondent
+        """`responder` fills in servers' forms, where `Run.fills_forms` said that somebody does."""
+        self._responder = responder
         self._connection, self._show, self._say, self._approver = connection, show, say, approver
         self._writer: asyncio.StreamWriter | None = None
         self._questions: dict[str, asyncio.Task[None]] = {}
@@ -92,7 +92,7 @@ class SessionRun:
         )
 
     async def _fill_in(self, form: wire.Form) -> None:
-        person, result = self._respondent, dict[str, Any]()
+        person, result = self._responder, dict[str, Any]()
         with suppress(AnswererGoneError):
             if person is not None:
                 result = await person.ask(ELICIT, form.params)

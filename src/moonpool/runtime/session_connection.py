@@ -10,8 +10,8 @@ import uuid
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from moonpool.broker.approval import ApprovalAnswer, reject
-from moonpool.broker.call_in_hand import AnswererGoneError
 from moonpool.broker.relay import ELICIT
+from moonpool.broker.server_requests import AnswererGoneError
 from moonpool.core.calls import ApprovalState
 from moonpool.runtime import session_wire as wire
 
@@ -80,7 +80,7 @@ class Client:
             waiting.set_result(answer)
 
     def take(self, answer: wire.Answer) -> None:
-        """Match an answer to its question. The desk checks what it is bound to."""
+        """Match an answer to its question. The approval service checks what it is bound to."""
         _, waiting = self._questions.get(answer.request_id, (None, None))
         if waiting is None or waiting.done():
             return
@@ -117,12 +117,12 @@ class ClientApprover:
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         return _nobody(request) if self.client is None else await self.client.ask(request)
 
-    def respondent(self) -> ClientRespondent | None:
+    def responder(self) -> ClientResponder | None:
         """Who fills in servers' forms for the code that is running now."""
-        return None if self.client is None else ClientRespondent(self.client)
+        return None if self.client is None else ClientResponder(self.client)
 
 
-class ClientRespondent:
+class ClientResponder:
     """The person at the terminal of the client whose code is running: fills in forms, cannot sample."""
 
     def __init__(self, client: Client) -> None:

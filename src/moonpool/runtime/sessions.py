@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from moonpool.core.audit import Journal
     from moonpool.core.envelope import Envelope
     from moonpool.runtime.artifacts import Artifacts
+    from moonpool.runtime.caller_grant import CallerGrant
     from moonpool.runtime.plans import Plans
     from moonpool.runtime.recording import Recorder
-    from moonpool.runtime.surroundings import Road
-    from moonpool.runtime.ticket import Ticket
+    from moonpool.runtime.run_services import Pipeline
     from moonpool.runtime.tools import Toolbox
     from moonpool.sandboxes.base import Sandbox, SandboxSpec
     from moonpool.sandboxes.pool import SandboxPool
@@ -60,7 +60,7 @@ class Runtime:
     settings: Settings
     pool: SandboxPool
     toolbox: Toolbox
-    road: Road
+    pipeline: Pipeline
     journal: Journal
     redactor: Redactor
     artifacts: Artifacts
@@ -73,7 +73,7 @@ class Runtime:
     _sessions: set[Session] = field(default_factory=set["Session"], init=False)
     _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
 
-    async def run(self, request: CodeRequest, ticket: Ticket) -> Envelope:
+    async def run(self, request: CodeRequest, ticket: CallerGrant) -> Envelope:
         """Run code in a sandbox of its own and return its envelope. Raises InputError for code that cannot be run."""
         session = Session(self, ticket, final=True)
         try:
@@ -81,7 +81,7 @@ class Runtime:
         finally:
             self._close_soon(session)
 
-    def session(self, ticket: Ticket, session_id: str | None = None, *, final: bool = False) -> Session:
+    def session(self, ticket: CallerGrant, session_id: str | None = None, *, final: bool = False) -> Session:
         """A session; its sandbox opens at the first execution. Close it. `final`: it runs one execution only.
 
         Raises InputError for a `session_id` that cannot be put on record.
@@ -115,7 +115,9 @@ class Runtime:
 class Session:
     """One kernel and its state. Executions run one after the other."""
 
-    def __init__(self, runtime: Runtime, ticket: Ticket, *, session_id: str | None = None, final: bool = False) -> None:
+    def __init__(
+        self, runtime: Runtime, ticket: CallerGrant, *, session_id: str | None = None, final: bool = False
+    ) -> None:
         self.session_id = _checked_id(session_id) if session_id else uuid.uuid4().hex
         self._runtime, self._ticket, self._final = runtime, ticket, final
         self._sandbox: Sandbox | None = None

@@ -243,7 +243,7 @@ class GuestLink:
         """Back-pressure: a guest that sends too much waits, its neighbours do not notice.
 
         SECURITY: frames, messages, bytes and refused calls are counted apart, because they cost the loop different
-        things: a chunk is copied, a message is decoded, every byte is hashed, a refused call goes down the road.
+        things: a chunk is copied, a message is decoded, every byte is hashed, a refused call enters the pipeline.
         """
         if not self._channel_open:
             return

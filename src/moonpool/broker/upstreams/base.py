@@ -78,7 +78,7 @@ class Change:
 
 
 class UpstreamSource(Protocol):
-    """Where the road finds an upstream by its server id."""
+    """Where the pipeline finds an upstream by its server id."""
 
     def get(self, server_id: str, /) -> Upstream | None: ...
 

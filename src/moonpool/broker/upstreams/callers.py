@@ -1,4 +1,4 @@
-"""Who is calling an upstream: the session, or the run where there is none. Set by the road, read in this room.
+"""Who is calling an upstream: the session, or the run where there is none. Set by the pipeline, read in this room.
 
 It decides nothing but whose turn it is (`pace`) and whose subscription it is (`subscriptions`); no server sees it. It
 travels as a context variable because `call_tool` runs in its caller's task from end to end.

@@ -1,9 +1,9 @@
 """What a server offers beside tools, made into tools: reading resources, filling in prompts, completing arguments.
 
-The protocol's own methods get reserved tool names (`mcp:resources/read`), so that they pass the one road like every
-call: resolved in the manifest, validated, decided, recorded, and reachable from every language through the wrappers
-that are generated anyway. A server has them if it declares the capability; its own tools cannot be called so. See
-docs/decisions/0014-resources-and-prompts-are-tools.md.
+The protocol's own methods get reserved tool names (`mcp:resources/read`), so that they pass the call pipeline like
+every call: resolved in the manifest, validated, decided, recorded, and reachable from every language through the
+wrappers that are generated anyway. A server has them if it declares the capability; its own tools cannot be called so.
+See docs/decisions/0014-resources-and-prompts-are-tools.md.
 
 SECURITY: what comes back is the server's text. These count as read-only by the protocol's word, which is believed as
 little as any annotation: only of trusted servers.

@@ -122,7 +122,7 @@ class Questions:
             reason = f"this client does not answer {said(method, 80)}"
             raise QuestionRefusedError("Method not found", code=METHOD_NOT_FOUND, data={"reason": reason})
         calls = tuple(self._calls) if call is None else (call,)
-        whose = {one.context.principal for one in calls}
+        whose = {one.context.identity.principal for one in calls}
         principal = whose.pop() if len(whose) == 1 else ""
         if self._open[principal] >= OPEN_OF_ONE_MAX or self._open.total() >= OPEN_COUNT_MAX:
             raise QuestionRefusedError(f"{OPEN_OF_ONE_MAX} questions are open already", code=INTERNAL)

@@ -12,8 +12,8 @@ an argument that is not there (it meets no condition), and one that two programs
 What is where: `verdicts`; `hints` (what may be believed about a tool); `pointers`, `members`, `conditions`, `texts`,
 `paths`, `hosts` (arguments); `labels`, `budgets`; `rules` (a rule, the facts, whether they meet); `presets`; `layers`;
 `deciding`; `explaining`. No I/O: files are read by `moonpool.broker.policy_file`, usage and labels taken in are counted
-by `moonpool.broker.spending`. The road that applies a decision is `moonpool.broker.road`; people's answers are
-`moonpool.broker.approval`. Why it is so: docs/decisions/0013-arguments-in-policy.md.
+by `moonpool.broker.spending`. The pipeline that applies a decision is `moonpool.broker.call_pipeline`; people's answers
+are `moonpool.broker.approval`. Why it is so: docs/decisions/0013-arguments-in-policy.md.
 
 Where more goes: a condition on the call or its session is a field of `Rule`, a fact of `CallFacts` and a check in
 `rules`; an operator on arguments a class in `conditions`; something counted elsewhere that has a say of its own is a

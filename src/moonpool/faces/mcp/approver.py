@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from moonpool.broker.approval import DenyApprover, approve, reject
-from moonpool.broker.call_in_hand import AnswererGoneError
 from moonpool.broker.phrases import clip, on_one_line
 from moonpool.broker.readable import ARGUMENTS_CHARS_MAX
+from moonpool.broker.server_requests import AnswererGoneError
 from moonpool.core.lookalikes import shown_name
 from moonpool.faces.mcp.asking import ELICIT, Bindings
 

@@ -1,7 +1,7 @@
 """Asking a client back: which executions may ask which client, and what that client can be asked.
 
-An asker (`broker.call_in_hand.Respondent`) puts one request of the protocol to the client of one call and returns its
-result as JSON. There are two: one sends it, one leaves it open for the answer `input_required` (`runtime.parked`).
+An asker (a `RequestResponder`) puts one request of the protocol to the client of one call and returns its result as
+JSON. There are two: one sends it, one leaves it open for the answer `input_required` (`runtime.parked`).
 `Bindings` knows the asker of each execution; an execution is bound by the task that starts it, so code has no part in
 whom it can ask.
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Generator
 
-    from moonpool.broker.call_in_hand import Respondent
-    from moonpool.broker.context import CallContext
+    from moonpool.broker.call_state import CallContext
+    from moonpool.broker.server_requests import RequestResponder
     from moonpool.core.json import JsonObject
+    from moonpool.runtime.caller_grant import CallerGrant, RunFacts
     from moonpool.runtime.parked import ParkedCall
-    from moonpool.runtime.ticket import RunFacts, Ticket
 
 ELICIT: Final = "elicitation/create"
 SAMPLE: Final = "sampling/createMessage"
@@ -79,7 +79,7 @@ class LeavingAsker:
 @dataclass(frozen=True, slots=True)
 class _Binding:
     call: ParkedCall
-    asker: Respondent | None
+    asker: RequestResponder | None
 
 
 _binding: ContextVar[_Binding | None] = ContextVar("moonpool_binding", default=None)
@@ -89,19 +89,19 @@ class Bindings:
     """Which client each execution belongs to."""
 
     def __init__(self) -> None:
-        self._askers: dict[str, Respondent] = {}
+        self._askers: dict[str, RequestResponder] = {}
         self.at_client = set[str]()  # ids of the approvals that clients are being asked for
 
-    def asker_of(self, run_id: str) -> Respondent | None:
+    def asker_of(self, run_id: str) -> RequestResponder | None:
         return self._askers.get(run_id)
 
-    def asker_of_this_task(self) -> Respondent | None:
+    def asker_of_this_task(self) -> RequestResponder | None:
         """For what a call asks before its execution begins."""
         binding = _binding.get()
         return None if binding is None else binding.asker
 
     @contextmanager
-    def binding(self, call: ParkedCall, asker: Respondent | None) -> Generator[None]:
+    def binding(self, call: ParkedCall, asker: RequestResponder | None) -> Generator[None]:
         """Executions that start inside the block, with a ticket of `ticket`, belong to `call` and ask `asker`."""
         token = _binding.set(_Binding(call, asker))
         try:
@@ -109,18 +109,20 @@ class Bindings:
         finally:
             _binding.reset(token)
             for context in call.contexts:
-                self._askers.pop(context.run_id, None)
+                self._askers.pop(context.identity.run_id, None)
 
-    def ticket(self, ticket: Ticket) -> Ticket:
+    def ticket(self, ticket: CallerGrant) -> CallerGrant:
         """`ticket`, with its executions bound to the call that started them."""
 
         def make_context(facts: RunFacts) -> CallContext:
-            made = ticket.make_context(facts)
             binding = _binding.get()  # the execution's task was made by the call's, so it has its context
-            if binding is not None:
-                binding.call.contexts.append(made)
-                if binding.asker is not None:
-                    self._askers[facts.run_id] = made.respondent = binding.asker
+            if binding is None:
+                return ticket.make_context(facts)
+            if binding.asker is not None:
+                self._askers[facts.identity.run_id] = binding.asker
+                facts = replace(facts, responder=facts.responder or binding.asker)
+            made = ticket.make_context(facts)
+            binding.call.contexts.append(made)
             return made
 
         return replace(ticket, make_context=make_context)

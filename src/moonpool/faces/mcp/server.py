@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
-    from moonpool.broker.call_in_hand import Respondent
+    from moonpool.broker.server_requests import RequestResponder
     from moonpool.core.json import JsonObject
     from moonpool.faces.mcp.answers import Answer
     from moonpool.faces.mcp.progress import Report
@@ -179,7 +179,7 @@ class _Handlers:
             contents=[types.BlobResourceContents(uri=read.uri, mime_type=read.mime, blob=blob)]
         )
 
-    def _asker(self, ctx: Context, call: ParkedCall) -> Respondent:
+    def _asker(self, ctx: Context, call: ParkedCall) -> RequestResponder:
         """The way to this client's user and model: as a request of ours, or with the answer of the call."""
         able = abilities(ctx)
         if ctx.protocol_version >= SEALED_FROM:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from moonpool.core.envelope import Envelope
+    from moonpool.runtime.caller_grant import CallerGrant
     from moonpool.runtime.file_streams import Sink
     from moonpool.runtime.runs import CodeRequest
     from moonpool.runtime.sessions import Runtime, Session
-    from moonpool.runtime.ticket import Ticket
 
 NAMED_COUNT_MAX: Final = 16
 _ENDED_WITHIN_S: Final = 5.0
@@ -61,7 +61,7 @@ class FaceSessions:
         self._named: dict[str, _Named] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def execute(self, request: CodeRequest, ticket: Ticket, name: str | None) -> Envelope:
+    async def execute(self, request: CodeRequest, ticket: CallerGrant, name: str | None) -> Envelope:
         """Run code, in the session called `name` if given. Raises InputError, SessionsBusyError."""
         if name is None:
             session = self._runtime.session(ticket, final=True)
@@ -102,7 +102,7 @@ class FaceSessions:
             entry.waiting -= 1
             self._rest(name, entry)
 
-    def _open(self, name: str, ticket: Ticket) -> _Named:
+    def _open(self, name: str, ticket: CallerGrant) -> _Named:
         if len(self._named) >= NAMED_COUNT_MAX:
             resting = [(entry.used_at, other) for other, entry in self._named.items() if not entry.waiting]
             if not resting:

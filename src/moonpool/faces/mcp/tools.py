@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from moonpool.broker.approval import ApprovalRequest
-    from moonpool.broker.call_in_hand import Respondent
+    from moonpool.broker.server_requests import RequestResponder
     from moonpool.catalog.catalog import Catalog
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.faces.mcp.asking import Bindings
     from moonpool.faces.mcp.catalogs import Vectors
+    from moonpool.runtime.caller_grant import CallerGrant
     from moonpool.runtime.lessons import Lessons
     from moonpool.runtime.parked import Listener, OpenQuestion, ParkedCall
     from moonpool.runtime.sessions import Runtime
-    from moonpool.runtime.ticket import Ticket
     from moonpool.runtime.tools import Toolbox
     from moonpool.settings import Settings
 
@@ -66,7 +66,7 @@ class ServedApp(Protocol):
     @property
     def lessons(self) -> Lessons: ...
     @property
-    def ticket(self) -> Ticket: ...
+    def ticket(self) -> CallerGrant: ...
     @property
     def vectors(self) -> Vectors | None: ...
 
@@ -80,7 +80,9 @@ class Caller:
     """The client's side of one request to execute code."""
 
     listener: Listener | None = None  # hears output and progress while this request waits
-    asker: Callable[[ParkedCall], Respondent | None] = lambda _: None  # whom a call that this request starts may ask
+    asker: Callable[[ParkedCall], RequestResponder | None] = lambda _: (
+        None
+    )  # whom a call that this request starts may ask
     state: str | None = None  # of the call that this request comes back for
     answers: Mapping[str, JsonValue]  # to the questions it was given
 
@@ -228,7 +230,7 @@ class CodeTools:
         return execution_answer(outcome, request.session)
 
     def _waiting(self, call: ParkedCall) -> list[ApprovalRequest]:
-        return [one for context in call.contexts for one in self._ticket.waiting(context.run_id)]
+        return [one for context in call.contexts for one in self._ticket.waiting(context.identity.run_id)]
 
     def _waits_elsewhere(self, call: ParkedCall) -> bool:
         """Whether it waits for answers none of which its client is asked for, or for its turn behind one that does."""

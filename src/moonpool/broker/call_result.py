@@ -3,7 +3,8 @@
 SECURITY: texts are redacted before they are read, because reading may cut them, and half a secret is found by nobody.
 The schema is checked on what the server sent; a marker in place of a value must not look like the server's fault.
 
-Neighbours: `normalise` says where data lies, `redaction` takes secrets out, `road` calls this between call and record.
+Neighbours: `normalise` says where data lies, `redaction` takes secrets out, `call_pipeline` calls this between call and
+record.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ RESULT_DEPTH_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class CallResult:
     """What the guest may have of a result. `raw` is redacted; `digest` is over it."""
 
     raw: JsonObject | None
@@ -38,9 +39,9 @@ class Arrival:
     warnings: tuple[str, ...] = ()
 
 
-def read_arrival(
+def receive_result(
     tool: ToolDefinition, raw: JsonObject, encoded: bytes, *, check: SchemaCheck, redactor: Redactor
-) -> Arrival:
+) -> CallResult:
     """Redact and normalise `raw`, whose JSON text is `encoded`."""
     brackets = encoded.count(b"[") + encoded.count(b"{")  # never fewer than levels
     if brackets > RESULT_DEPTH_MAX and depth_exceeds(raw, RESULT_DEPTH_MAX):
@@ -48,12 +49,12 @@ def read_arrival(
             f"server {tool.server_id!r} answered {tool.name!r} with data nested over {RESULT_DEPTH_MAX} levels deep"
         )
         error = CallError(type=CallErrorType.UPSTREAM_ERROR, message=problem)
-        return Arrival(raw=None, size_bytes=len(encoded), error=error)
+        return CallResult(raw=None, size_bytes=len(encoded), error=error)
     tally = Tally()
     clean = redactor.json_object(raw, tally, encoded=encoded)
     reading = read_result(tool.server_id, tool.name, clean)
     problem = check.result_problem(raw["structuredContent"]) if reading.data_from == "structured" else ""
-    return Arrival(
+    return CallResult(
         raw=clean,
         size_bytes=len(encoded),
         digest=digest_json(clean),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from moonpool.broker.context import CallContext
+    from moonpool.broker.call_state import CallContext
     from moonpool.broker.redaction import Redactor
     from moonpool.core.audit import Journal
     from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from moonpool.settings import Settings
 
 
-class Road(Protocol):
-    """The broker's road (`moonpool.broker.road`), or a recording (`moonpool.runtime.replay_road`)."""
+class Pipeline(Protocol):
+    """The call pipeline (`moonpool.broker.call_pipeline`), or a recording (`moonpool.runtime.replay_pipeline`)."""
 
-    async def pass_call(self, spec: ToolCallSpec, context: CallContext, /) -> ToolCallOutcome: ...
+    async def run(self, spec: ToolCallSpec, context: CallContext, /) -> ToolCallOutcome: ...
 
 
-class Surroundings(Protocol):
+class RunServices(Protocol):
     """What a run needs of the process (`moonpool.runtime.sessions.Runtime`)."""
 
     @property
     def settings(self) -> Settings: ...
     @property
-    def road(self) -> Road: ...
+    def pipeline(self) -> Pipeline: ...
     @property
     def journal(self) -> Journal: ...
     @property

@@ -1,4 +1,4 @@
-"""The road of a replay: calls are answered from a recording, and nothing else is asked.
+"""The pipeline of a replay: calls are answered from a recording, and nothing else is asked.
 
 A call is found by what it is: server, tool and the digest of its arguments, and among equal calls by which of them it
 is. So calls that run in parallel find their results in whatever order they are made. Replies are given in the order in
@@ -25,7 +25,7 @@ from moonpool.runtime.replay_source import read_object
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from moonpool.broker.context import CallContext
+    from moonpool.broker.call_state import CallContext
     from moonpool.core.calls import ToolCallSpec
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.recordings import RecordedCall, Recording
@@ -35,7 +35,7 @@ SKIP_AFTER_S: Final = 0.5
 _DATA_FROM: Final[tuple[DataFrom, ...]] = get_args(DataFrom)
 
 
-class ReplayRoad:
+class ReplayPipeline:
     """Answers the calls of one execution. `stop` ends it; `denied` has errors for calls that another policy refuses."""
 
     def __init__(
@@ -65,7 +65,7 @@ class ReplayRoad:
         left = (call for calls in self._left.values() for call in calls)
         return (shown_call(call) for call in sorted(left, key=lambda one: one.seq))
 
-    async def pass_call(self, spec: ToolCallSpec, context: CallContext) -> ToolCallOutcome:
+    async def run(self, spec: ToolCallSpec, context: CallContext) -> ToolCallOutcome:
         """One call, from the record."""
         del context
         self._made += 1
@@ -157,7 +157,7 @@ def shown_call(call: RecordedCall) -> CallShown:
 
 
 def outcome_of(reply: bytes, run_id: str) -> ToolCallOutcome:
-    """A recorded reply as the road would have given it. Raises RecordingError."""
+    """A recorded reply as the pipeline would have given it. Raises RecordingError."""
     members = read_object(reply, run_id)
     raw = members.get("raw")
     result = raw if isinstance(raw, dict) else None

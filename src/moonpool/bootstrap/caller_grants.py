@@ -7,78 +7,83 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from moonpool.broker.approval import ApprovalDesk, ApprovalRequest
-from moonpool.broker.context import CallContext, CallLimits, ServerTrust
+from moonpool.broker.approval import ApprovalRequest, LiveApprovals
+from moonpool.broker.call_state import CallContext
+from moonpool.broker.execution_grant import CallLimits, ExecutionGrant, ServerTrust
 from moonpool.broker.phrases import clip
-from moonpool.broker.queued_approval import StandingDesk
+from moonpool.broker.planned import PlannedApprovals
+from moonpool.broker.queued_approval import GrantedApprovals
 from moonpool.broker.redaction import Tally
 from moonpool.broker.spending import Ledger
-from moonpool.runtime.ticket import Ticket
+from moonpool.runtime.caller_grant import CallerGrant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from moonpool.broker.approval import ApprovalAnswer, Approver, Desk
+    from moonpool.broker.approval import ApprovalAnswer, ApprovalService, Approver
     from moonpool.broker.config import McpConfig
     from moonpool.broker.redaction import Redactor
     from moonpool.core.approvals import ApprovalQueue
     from moonpool.core.policy import CallFacts, Policy
+    from moonpool.runtime.caller_grant import RunFacts
     from moonpool.runtime.deadline import Deadline
-    from moonpool.runtime.ticket import RunFacts
     from moonpool.runtime.tools import Toolbox
     from moonpool.settings import Settings
 
 _ADDRESS_CHARS_MAX: Final = 400
 
 
-def make_ticket(
+def make_caller_grant(
     settings: Settings,
     trust: Mapping[str, ServerTrust],
     policy: Policy,
     approver: Approver,
     queue: ApprovalQueue,
     toolbox: Toolbox,
-) -> Ticket:
-    """The ticket of whoever started this process.
+) -> CallerGrant:
+    """The grant of whoever started this process.
 
     `trust` is what the host says about each server. `queue` has the standing answers, whoever is asked otherwise;
     `toolbox` looks again for tools that are held or could not be listed.
     """
     principal = local_principal()
-    asking = ApprovalDesk(
+    asking = LiveApprovals(
         approver,
         expiry_s=settings.approval_expiry_s,
         parked_runs_max=settings.parked_runs_max,
     )
-    desk = StandingDesk(asking, queue)
+    approvals = GrantedApprovals(asking, queue)
     key = Ledger()
 
     def make_context(facts: RunFacts) -> CallContext:
         deadline = facts.deadline
+        asked: ApprovalService = ParkingApprovals(approvals, deadline)
         return CallContext(
-            run_id=facts.run_id,
-            trace_id=facts.trace_id,
-            principal=principal,
-            session_id=facts.session_id,
-            code_digest=facts.code_digest,
-            language=facts.language,
+            identity=facts.identity,
+            grant=ExecutionGrant(
+                approvals=asked if facts.plan is None else PlannedApprovals(asked, facts.plan),
+                responder=facts.responder,
+                policy=policy,
+                trust=trust,
+                limits=CallLimits(calls_max=settings.tool_calls_max),
+                key=key,
+            ),
+            counters=facts.counters,
+            stages=facts.stages,
             manifest=lambda: facts.snapshot().manifest,
-            desk=ParkingDesk(desk, deadline),
             recheck=toolbox.recheck,
             relist=toolbox.relist,
-            policy=policy,
-            trust=trust,
-            limits=CallLimits(calls_max=settings.tool_calls_max),
+            progress=facts.progress,
             clock=lambda: deadline.running_s,
             parking=deadline.parked,
-            key=key,
+            memory=facts.memory,
         )
 
-    return Ticket(
+    return CallerGrant(
         principal=principal,
         make_context=make_context,
         policy_digest=policy.digest,
-        desk=asking,
+        approvals=asking,
         servers=trust,
         waiting=asking.waiting,
     )
@@ -104,15 +109,15 @@ def server_trust(config: McpConfig | None, redactor: Redactor) -> dict[str, Serv
 
 
 @dataclass(frozen=True, slots=True)
-class ParkingDesk:
-    """An approval desk that stops the execution's clock while somebody is asked."""
+class ParkingApprovals:
+    """An approval service that stops the execution's clock while somebody is asked."""
 
-    desk: Desk
+    approvals: ApprovalService
     deadline: Deadline
 
     async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> ApprovalAnswer:
         with self.deadline.parked():
-            return await self.desk.settle(request, facts)
+            return await self.approvals.settle(request, facts)
 
 
 def local_principal() -> str:
