@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 import time
@@ -94,6 +95,7 @@ def test_a_client_that_cannot_ask_is_told_what_waits_and_its_repeated_request_go
     assert "approval_pending" in behind  # it waits for its turn, and would hold back its answer as long
     assert "hello" not in error["message"]  # a model has the arguments, a log need not
     assert "moonpool allow" not in json.dumps(first)
+    assert not re.search(r"approvals (approve|deny)|REQUEST", json.dumps(first))  # no command that answers
     assert outcome == {"ok": True, "data": {"word": "hello"}}
     assert asked_then == asked  # the code ran once
     assert new.request_id != request.request_id
