@@ -229,8 +229,9 @@ class Kernel:
         outcome = runner.run(
             source, str(head["name"]), final=bool(head["final"]), result_bytes_max=int(head["result_bytes_max"])
         )
-        if language != "python" and outcome.result is not None:
-            outcome.result = handoff.without_blobs(outcome.result)
+        if language != "python":
+            outcome.result = outcome.result and handoff.without_blobs(outcome.result)
+            outcome.last = outcome.last and handoff.without_blobs(outcome.last)
         return outcome
 
     def _keep(self, language: str) -> "companion.Companion | None":
