@@ -36,6 +36,10 @@ ENVIRONMENT = {
     "TMPDIR": "/tmp",  # noqa: S108  the sandbox's own
     "LANG": "C.UTF-8",
     "PYTHONDONTWRITEBYTECODE": "1",
+    # There is no network: what installs packages fails at once, instead of trying again until the code's time is over.
+    "PIP_NO_INDEX": "1",
+    "NPM_CONFIG_OFFLINE": "true",
+    "UV_OFFLINE": "1",
 }
 _IMPORT_ROOTS = ("/wrappers/current", "/workspace")
 _LIBRARY = ("actions", "skills")
