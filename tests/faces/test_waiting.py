@@ -77,6 +77,10 @@ def test_a_client_that_cannot_ask_is_told_what_waits_and_its_repeated_request_go
     with RawClient(config, approve="ask", MOONPOOL_APPROVAL_WAIT_S="0.1", **words) as client:
         client.handshake(version, **capabilities)
         found = client.tool("search_tools", queries=["echo"])["content"][0]["text"]
+        left_out = [
+            client.tool("get_tool_definition", paths=["servers.unset.x"])["content"][0]["text"],
+            client.tool("search_tools", queries=["x"], server="unset")["content"][0]["text"],
+        ]
         first, error = run(client)
         request = waiting(queue)
         behind = client.tool("execute_code", code="result = 1", session="s")["content"][0]["text"]
@@ -89,6 +93,7 @@ def test_a_client_that_cannot_ask_is_told_what_waits_and_its_repeated_request_go
         client.process.terminate()
 
     assert "Not available now: unset" in found
+    assert all("'unset' is left out: \"env.K\" uses ${SURELY_NOT_SET}" in one for one in left_out), left_out
     error = error["error"]
     assert (first["isError"], error["type"], error["retryable"]) == (True, "approval_pending", True)
     assert f"echo.echo (request {request.request_id[:8]})" in error["message"]
