@@ -120,7 +120,8 @@ def test_names_are_matched_exactly_and_what_is_still_decided_otherwise_is_said(t
     assert config.read_bytes() == before
     several = moonpool(tmp_path, "allow", "box.w*").stdout.decode()
     assert f"allowed box.w* in {config}; it matches wipe (declared destructive), write\n" in several
-    config.write_text(config.read_text(encoding="utf-8").replace('"box": {', '"ghost": {"command": "/none"}, "box": {'))
+    with_ghost = config.read_text(encoding="utf-8").replace('"box": {', '"ghost": {"command": "/none"}, "box": {')
+    config.write_text(with_ghost, encoding="utf-8")
     unknown = moonpool(tmp_path, "allow", "ghost.x").stdout.decode()
     assert "; the tools of ghost are not known now, so whether it has such a tool was not checked\n" in unknown
     trusted = moonpool(tmp_path, "allow", "box", "--reads")

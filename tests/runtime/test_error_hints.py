@@ -45,6 +45,7 @@ BASE = (
 )
 OTHER = 'this was read as Python; JavaScript needs `language`: "node"'
 JS = "JavaScript"
+GIT_TOO = "servers.git.git_log()"
 IN_PYTHON = 'this was read as JavaScript; Python needs `language`: "python"'
 IN_BASH = 'this was read as Python; Bash needs `language`: "bash"'
 BASH_READ = 'this was read as Bash; Python needs `language`: "python"'
@@ -101,7 +102,7 @@ def hint(
         ("NameError", "name 'get_curent_time' is not defined", {"code": "get_curent_time()"}, PYTHON),
         ("NameError", "name 'get_curent_time' is not defined", {"code": "x = get_curent_time"}, ""),
         ("NameError", "name 'rows' is not defined", {"code": "rows()"}, ""),
-        ("AttributeError", "server package 'servers.git' has no tool 'current_tme'", {"code": "servers.git.git_log"}, PYTHON),
+        ("AttributeError", "server package 'servers.git' has no tool 'current_tme'", {"code": GIT_TOO}, PYTHON),
         ("TypeError", "the JSON object must be str, bytes or bytearray, not ToolCallResult", {}, DATA),
         ("TypeError", "Object of type ToolCallResult is not JSON serializable", {}, DATA),
         ("CalledProcessError", f"{PIP} returned non-zero exit status 1.", {}, BASE.format(PACKAGES)),

@@ -125,7 +125,7 @@ def _otherwise(leave: Leave, named: Sequence[_Named], path: Path) -> Iterable[st
 
 
 def _matched(named: _Named) -> str:
-    """What a pattern stands for now, the tools that destroy first; of a server that is not listed, that nobody knows."""
+    """What a pattern stands for now, the tools that destroy first; or that the server's tools are not known."""
     if not named.tools:
         return f"; the tools of {named.server_id} are not known now, so whether it has such a tool was not checked"
     if not _GLOB.search(named.globs[0]) or named.globs[0] == literal_glob(named.tools[0].name):

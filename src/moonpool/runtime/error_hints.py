@@ -71,7 +71,8 @@ _WRITTEN_AS: Final = {
     PYTHON: re.compile(
         r"^import [a-z_][\w.]*(?: as \w+)?$|^from [a-z_][\w.]* import [\w*(][^\n\"']*$"
         r"|^[ \t]*(?:async )?def \w+\([^\n]*:"
-        r"|^[ \t]*(?:for \w[^\n{};]{0,200} in|if|while|with|elif) [^\n{};]{0,200}:$|^[ \t]*(?:else|try):$|^[ \t]*print\(",
+        r"|^[ \t]*(?:for \w[^\n{};]{0,200} in|if|while|with|elif) [^\n{};]{0,200}:$"
+        r"|^[ \t]*(?:else|try):$|^[ \t]*print\(",
         re.MULTILINE,
     ),
     "node": re.compile(
