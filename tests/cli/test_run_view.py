@@ -130,6 +130,11 @@ def test_no_line_is_wider_than_the_terminal(tmp_path: Path, monkeypatch: pytest.
             ["files    0 (1 bytes)", *(f"{BLANK}{n} (1 bytes)" for n in range(1, 10)), f"{BLANK}5 more", END],
             id="more files than lines",
         ),
+        pytest.param(
+            {"metrics": {"tool_calls": 3, "dry_run": True, "planned_calls": 2}},
+            ["calls    3", "plan     a rehearsal; calls planned and not made: 2", END],
+            id="a rehearsal",
+        ),
         pytest.param({"note": "look there"}, ["note     look there", END], id="a note"),
         pytest.param({"files": "nonsense", "failed_calls": 3}, [END], id="members that are something else"),
         pytest.param({"files": [{"nothing": 1}]}, None, id="a view that fails is the line itself"),
