@@ -115,7 +115,15 @@ def test_names_are_matched_exactly_and_what_is_still_decided_otherwise_is_said(t
     before = config.read_bytes()
     assert "near names: write" in moonpool(tmp_path, "allow", "box.wrte").sentence
     assert "has no tool that 'x_*' matches" in moonpool(tmp_path, "allow", "box.x_*").sentence
+    mistyped = moonpool(tmp_path, "deny", "box.w*", "--when", "/wrod=rm*").sentence
+    assert "box.write declares no parameter 'wrod'; did you mean 'word'? Valid parameters" in mistyped
     assert config.read_bytes() == before
+    several = moonpool(tmp_path, "allow", "box.w*").stdout.decode()
+    assert f"allowed box.w* in {config}; it matches wipe (declared destructive), write\n" in several
+    with_ghost = config.read_text(encoding="utf-8").replace('"box": {', '"ghost": {"command": "/none"}, "box": {')
+    config.write_text(with_ghost, encoding="utf-8")
+    unknown = moonpool(tmp_path, "allow", "ghost.x").stdout.decode()
+    assert "; the tools of ghost are not known now, so whether it has such a tool was not checked\n" in unknown
     trusted = moonpool(tmp_path, "allow", "box", "--reads")
     assert trusted.exit_code == 0
     assert block(config)["trusted"] is True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from apps import fixture_server
 from cli.console import Ended, moonpool, write_config
 from cli.terminal import Terminal
+from moonpool.cli.approval_reports import shown_left
 
 PROMPT = "Allow the whole plan, once? y = yes, n = no"
 NASTY = "\x1b[2J\n└─\n" + "9. hub.keep {} (allow) " * 8
@@ -137,3 +139,8 @@ def test_a_file_of_placeholders_that_cannot_be_used_is_named(tmp_path: Path, hub
     sentence = run(tmp_path, hub, "--dry-run", "--placeholders", "answers.toml").sentence
     assert "answers.toml" in sentence
     assert told in sentence
+
+
+def test_how_long_a_plan_may_wait_is_told_in_a_readable_unit() -> None:
+    left = [shown_left(time.time() + seconds + 0.9) for seconds in (-9, 100, 600, 86_400, 5 * 86_400)]
+    assert left == ["0 s", "101 s", "10 min", "24 h", "5 days"]

@@ -121,9 +121,19 @@ def test_no_line_is_wider_than_the_terminal(tmp_path: Path, monkeypatch: pytest.
             id="calls that failed",
         ),
         pytest.param(
-            {"files": [{"name": "a.png", "mime": "image/png", "bytes": 2048, "path": "/x/a.png"}], "file_count": 60},
+            {"files": [{"name": "a.png", "mime": "image/png", "bytes": 2048, "path": "/x/a.png"}], "more_files": 59},
             ["files    a.png (2,048 bytes, image/png, /x/a.png)", "         59 more", END],
             id="files",
+        ),
+        pytest.param(
+            {"files": [{"name": f"{n}", "bytes": 1} for n in range(12)], "more_files": 3},
+            ["files    0 (1 bytes)", *(f"{BLANK}{n} (1 bytes)" for n in range(1, 10)), f"{BLANK}5 more", END],
+            id="more files than lines",
+        ),
+        pytest.param(
+            {"metrics": {"tool_calls": 3, "dry_run": True, "planned_calls": 2}},
+            ["calls    3", "plan     a rehearsal; calls planned and not made: 2", END],
+            id="a rehearsal",
         ),
         pytest.param({"note": "look there"}, ["note     look there", END], id="a note"),
         pytest.param({"files": "nonsense", "failed_calls": 3}, [END], id="members that are something else"),

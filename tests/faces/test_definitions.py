@@ -104,6 +104,10 @@ def test_instructions_are_bounded_and_name_servers(count: int) -> None:
 
 def test_servers_that_are_not_listed_yet_are_named() -> None:
     assert "Tools not listed yet: git, time." in instructions((), ["time", "git"])
+    told = instructions((), unavailable=["git"], left_out=["time"])
+    assert "user sees why: git.\nLeft out until your user corrects their configuration: time." in told
+    many = ["x" * 60] * 100
+    assert len(instructions((), many, unavailable=many, left_out=many)) <= CHARS_MAX
 
 
 @pytest.mark.req("H-067", "C-045")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 import time
@@ -76,6 +77,10 @@ def test_a_client_that_cannot_ask_is_told_what_waits_and_its_repeated_request_go
     with RawClient(config, approve="ask", MOONPOOL_APPROVAL_WAIT_S="0.1", **words) as client:
         client.handshake(version, **capabilities)
         found = client.tool("search_tools", queries=["echo"])["content"][0]["text"]
+        left_out = [
+            client.tool("get_tool_definition", paths=["servers.unset.x"])["content"][0]["text"],
+            client.tool("search_tools", queries=["x"], server="unset")["content"][0]["text"],
+        ]
         first, error = run(client)
         request = waiting(queue)
         behind = client.tool("execute_code", code="result = 1", session="s")["content"][0]["text"]
@@ -88,12 +93,14 @@ def test_a_client_that_cannot_ask_is_told_what_waits_and_its_repeated_request_go
         client.process.terminate()
 
     assert "Not available now: unset" in found
+    assert all("'unset' is left out: \"env.K\" uses ${SURELY_NOT_SET}" in one for one in left_out), left_out
     error = error["error"]
     assert (first["isError"], error["type"], error["retryable"]) == (True, "approval_pending", True)
     assert f"echo.echo (request {request.request_id[:8]})" in error["message"]
     assert "approval_pending" in behind  # it waits for its turn, and would hold back its answer as long
     assert "hello" not in error["message"]  # a model has the arguments, a log need not
     assert "moonpool allow" not in json.dumps(first)
+    assert not re.search(r"approvals (approve|deny)|REQUEST", json.dumps(first))  # no command that answers
     assert outcome == {"ok": True, "data": {"word": "hello"}}
     assert asked_then == asked  # the code ran once
     assert new.request_id != request.request_id

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from moonpool_guest.python import handoff, pictures
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sandboxes.probe import Probe
 
 pytestmark = pytest.mark.anyio
@@ -131,3 +135,19 @@ async def test_many_small_values_are_converted_in_good_time(kernel: Probe) -> No
     run = await kernel.run("result = [{'n': n, 'text': 'x' * 5} for n in range(100_000)]", result_bytes_max=16 << 20)
     assert isinstance(run.result, list)
     assert len(run.result) == 100_000
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param('[{"type":"image","mimeType":"image/png","data":"AAAA"}]', id="the file cannot be written"),
+        pytest.param('["mimeType",' + "[" * 100_000 + "]" * 100_000 + "]", id="it is nested too deeply"),
+        pytest.param('["mimeType",' + "1" * 5000 + "]", id="it has a number too long to be read"),
+    ],
+)
+def test_a_result_of_another_language_stays_as_it_is_where_its_bytes_cannot_become_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, written: str
+) -> None:
+    monkeypatch.setattr(pictures, "PLACES", (str(tmp_path / "none"),))
+    monkeypatch.setattr(pictures, "_under_way", [pictures.Pictures(None)])  # type: ignore[arg-type]
+    assert handoff.without_blobs(written.encode()) == written.encode()

@@ -111,6 +111,8 @@ async def test_a_call_that_nobody_awaits_is_said_not_to_have_been_made(kernel: P
     run = await kernel.run("await kept")
     assert run.done is not None
     assert (run.done.error, run.stderr) == (None, "")
+    run = await kernel.run("async def call(): ...\ncall()")  # the last expression
+    assert run.stderr == f"RuntimeWarning: coroutine 'call' {never}"
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,12 @@ async def test_wrappers_are_imported_in_every_way(kernel_with_tools: NodeProbe) 
 async def test_line_numbers_and_columns_are_the_code_s_own(each_kernel: NodeProbe) -> None:
     module = await each_kernel.run("import 'fs';\nfunction f() {\n  null.x;\n}\nf();")
     script = await each_kernel.run("null.x")
+    one_line = await each_kernel.run("const a = 1; const g = () => { null.x; }; g();")
     for run, frames in (
+        (
+            one_line,
+            "    at g (/workspace/code-3.js:1:37)\n    at Object.<anonymous> (/workspace/code-3.js:1:43)\n",
+        ),
         (module, "    at f (file:///workspace/code.js:3:8)\n    at file:///workspace/code.js:5:1\n"),
         (script, "    at Object.<anonymous> (/workspace/code-2.js:1:6)\n"),
     ):

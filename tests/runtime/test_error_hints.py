@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,14 @@ BASE = (
     "the operator starts Moonpool with `--env data`"
 )
 OTHER = 'this was read as Python; JavaScript needs `language`: "node"'
+JS = "JavaScript"
+GIT_TOO = "servers.git.git_log()"
+IN_PYTHON = 'this was read as JavaScript; Python needs `language`: "python"'
+IN_BASH = 'this was read as Python; Bash needs `language`: "bash"'
+BASH_READ = 'this was read as Bash; Python needs `language`: "python"'
+JS_IN_BASH = 'this was read as Bash; JavaScript needs `language`: "node"'
+DATA = "a tool's result is no JSON text: its `data` is what JSON says already, its `text` the words"
+PIP = "Command '['python3', '-m', 'pip', 'install', 'requests']'"
 NODE_MODULES = "Node has its own modules here (node:fs, node:path…), and nothing can be installed"
 PROGRAMS = "programs are those of the host's /usr, and nothing can be installed"
 FENCE = "give the code alone, without the lines of ``` around it"
@@ -93,8 +102,16 @@ def hint(
         ("NameError", "name 'get_curent_time' is not defined", {"code": "get_curent_time()"}, PYTHON),
         ("NameError", "name 'get_curent_time' is not defined", {"code": "x = get_curent_time"}, ""),
         ("NameError", "name 'rows' is not defined", {"code": "rows()"}, ""),
+        ("AttributeError", "server package 'servers.git' has no tool 'current_tme'", {"code": GIT_TOO}, PYTHON),
+        ("TypeError", "the JSON object must be str, bytes or bytearray, not ToolCallResult", {}, DATA),
+        ("TypeError", "Object of type ToolCallResult is not JSON serializable", {}, DATA),
+        ("CalledProcessError", f"{PIP} returned non-zero exit status 1.", {}, BASE.format(PACKAGES)),
+        ("CalledProcessError", "Command '['git', 'log']' returned non-zero exit status 1", {}, ""),
         ("AttributeError", "server package 'servers.git' has no tool 'current_time'; it has x", {}, PYTHON),
         ("SyntaxError", "invalid syntax (line 1)", {"code": "const x = 1"}, OTHER),
+        ("SyntaxError", "invalid syntax (line 1)", {"code": "items.map((x) => {\n})"}, OTHER),
+        ("SyntaxError", "invalid syntax (line 1)", {"code": "if x => (3):\n  pass"}, ""),
+        ("SyntaxError", "invalid syntax (line 1)", {"code": 'echo "$HOME"\nls -la'}, IN_BASH),
         ("SyntaxError", "invalid syntax (line 1)", {"code": "x = ("}, ""),
         ("SyntaxError", "invalid syntax (line 1)", {"code": "```python\nresult = 1\n```"}, FENCE),
         ("SyntaxError", "invalid syntax (line 1)", {"code": "!pip install pandas"}, NOTEBOOK),
@@ -116,6 +133,11 @@ def test_a_mistake_in_python_is_answered_with_what_to_do(
         ("node", "TypeError", "fetch failed: getaddrinfo EAI_AGAIN example.com", {}, NO_NETWORK),
         ("node", "ReferenceError", "servers is not defined", {"code": "servers.time.get_current_time()"}, NODE),
         ("node", "SyntaxError", "Unexpected token '.' (line 1)", {"code": "import servers.time as t"}, NODE),
+        ("node", "SyntaxError", "Unexpected identifier 'os' (line 1)", {"code": "import os\nprint(1)"}, IN_PYTHON),
+        ("node", "ReferenceError", "print is not defined", {"code": "print(1)"}, IN_PYTHON),
+        ("node", "SyntaxError", "Unexpected identifier (line 1)", {"code": "echo hi"}, IN_BASH.replace("Python", JS)),
+        ("node", "SyntaxError", '"[object Object]" is not valid JSON', {}, DATA),
+        ("node", "Error", "Command failed: npm i left-pad\nnpm error code ENOTCACHED", {}, NODE_MODULES),
         ("node", "Error", "Cannot find package 'servers' imported from /w", {"code": "from 'servers/time'"}, NODE),
         ("node", "Error", "Cannot find module 'axios'", {}, NODE_MODULES),
         ("node", "TypeError", "t.get_current_time is not a function", {}, NODE),
@@ -127,6 +149,9 @@ def test_a_mistake_in_python_is_answered_with_what_to_do(
         ("bash", "ExitStatus", "status 127", {"stderr": "line 1: servers.time.now: command not found"}, BASH),
         ("bash", "ExitStatus", "status 127", {"stderr": "line 1: get_current_time: command not found"}, BASH),
         ("bash", "ExitStatus", "status 127", {"code": "import servers.time", "stderr": "import: not found"}, BASH),
+        ("bash", "ExitStatus", "status 2", {"code": "import os\nprint(1)", "stderr": "syntax error near"}, BASH_READ),
+        ("bash", "ExitStatus", "status 1", {"code": "print(1)", "stderr": "grep: nothing"}, ""),
+        ("bash", "ExitStatus", "status 127", {"code": "const x = 1", "stderr": "const: command not found"}, JS_IN_BASH),
         ("bash", "ExitStatus", "status 127", {"stderr": "line 1: jq: command not found"}, PROGRAMS),
         ("bash", "ExitStatus", "status 6", {"stderr": "curl: (6) Could not resolve host: example.com"}, NO_NETWORK),
         ("bash", "ExitStatus", "status 1", {"stderr": "error: externally-managed-environment"}, BASE.format(PACKAGES)),
@@ -205,8 +230,46 @@ async def test_what_a_model_reads_of_a_mistake_is_short_and_says_everything_once
         assert "is not defined" not in str(read["stderr"])
 
 
+@pytest.mark.anyio
+async def test_what_is_near_is_named_once_and_a_result_says_what_it_has(app: App) -> None:
+    near = await run(app, "from servers.sheets import get_all_row")
+    code = """
+from servers.sheets import get_all_rows
+import servers.sheets
+r = await get_all_rows(sheetId="q")
+text, told = r.content[0].text, []
+for wrong in (lambda: r["result"], lambda: servers.sheets.get_all_row):
+    try:
+        wrong()
+    except Exception as error:
+        told.append(f"{type(error).__name__}: {error}")
+result = [type(text).__name__, *told]
+"""
+    read = await run(app, code)
+    assert near.error is not None
+    assert "near names: get_all_rows; it has " in near.error.message
+    assert "_sync" not in near.error.message + str(read.data)
+    assert isinstance(read.data, list), read
+    assert read.data[:2] == ["str", "TypeError: there is no 'result': this tool returned list, which is `.data`"]
+    assert str(read.data[2]).startswith("AttributeError: server package 'servers.sheets' has no tool 'get_all_row'")
+
+
+@pytest.mark.anyio
+async def test_what_installs_packages_fails_at_once(app: App) -> None:
+    code = "import os\nresult = [os.environ.get(n) for n in ('PIP_NO_INDEX', 'NPM_CONFIG_OFFLINE', 'UV_OFFLINE')]"
+    assert (await run(app, code)).data == ["1", "true", "1"]
+    if shutil.which("npm", path="/usr/bin"):
+        npm = "import subprocess\nsubprocess.run(['npm', 'i', 'left-pad'], check=True)"
+        error = (await run(app, npm)).error
+        assert error is not None
+        assert error.message.endswith(BASE.format(PACKAGES))
+
+
 def test_no_code_holds_up_the_host_while_it_looks_for_a_hint() -> None:
     """Quadratic time would be minutes; the net of this run ends it."""
     for _ in range(100):
         assert hint("SyntaxError", "x", code="\n" * 20_000 + "(") == ""
         assert hint("SyntaxError", "x", language="node", code="\n" * 20_000 + "(") == ""
+    for part in ("for x in ", " ", "if :", "from x import  ", ";", "import x from", "echo  ", "=>  ", "def f("):
+        for language in ("python", "node", "bash"):
+            hint("SyntaxError", "Unexpected", language=language, code=part * (20_000 // len(part)) + '"')

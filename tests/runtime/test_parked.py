@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from moonpool.broker.server_requests import AnswererGoneError
-from moonpool.runtime.parked import OPEN_COUNT_MAX, ParkedCall, ParkedCalls
+from moonpool.runtime.parked import KEPT_COUNT_MAX, OPEN_COUNT_MAX, ParkedCall, ParkedCalls
 from moonpool.runtime.request_state import RequestState, RequestStateError, StateSeal
 
 if TYPE_CHECKING:
@@ -164,3 +164,29 @@ async def test_an_outcome_can_be_fetched_again_for_a_while_only() -> None:
                 break
             await anyio.sleep(0.02)
     await world.calls.close()
+
+
+async def test_an_outcome_that_nobody_has_yet_outlives_others_that_somebody_has() -> None:
+    world, go = World(), asyncio.Event()
+
+    async def waits(_call: ParkedCall) -> object:
+        await go.wait()
+        return "mine"
+
+    async def ends(_call: ParkedCall) -> object:
+        return "other"
+
+    call = world.start(waits, "mine")
+    with anyio.fail_after(30):
+        assert await call.outcome(0.0, lambda: True) is None
+        go.set()
+        await call.finished()
+        for _ in range(KEPT_COUNT_MAX + 2):
+            other = world.start(ends)
+            world.calls.state_of(other, ())
+            assert cast("Any", await other.outcome()) == "other"
+        again = world.calls.repeated("mine")
+        assert again is call
+        assert cast("Any", await again.outcome()) == "mine"
+        await world.calls.close()
+    assert len(world.calls.calls) == KEPT_COUNT_MAX

@@ -156,13 +156,15 @@ async def test_a_session_tells_of_new_and_changed_files_in_every_language_and_ke
                 )
             ]
             other = await session.execute(CodeRequest(code=node.encode(), language="node"))
+            alone = await session.execute(CodeRequest(code=b"await e.image()", language="node"))
             last = await session.execute(CodeRequest(code=b"open('last.png', 'wb').write(b'no picture')"))
             await session.close()
 
     assert made == [["a.txt", "same"], ["a.txt", "logs/b.log"], []]
     assert names(other) == ["n", "picture-1.png"], other
     assert other.data == [{"type": "image", "mimeType": "image/png", "file": "picture-1.png"}]
-    assert len(other.pictures) == 1
+    assert alone.data == [{"type": "image", "mimeType": "image/png", "file": "picture-2.png"}]
+    assert (len(other.pictures), len(alone.pictures)) == (1, 1)
     assert [(file.path, file.mime) for file in last.made.files] == [("/workspace/last.png", "image/png")]
     assert last.pictures == ()
 

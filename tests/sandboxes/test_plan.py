@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from dataclasses import replace
 from itertools import pairwise
@@ -391,6 +392,17 @@ async def test_a_slot_that_showed_one_tree_serves_the_next_that_wants_it_and_nob
     assert ((slots.root / "two").stat().st_ino, slots.shows("two", "sha256:a")) == (made, True)
     assert (slots.root / "other" / "current" / "servers" / "one" / "__init__.py").read_text(encoding="utf-8") == "b"
     assert list((slots.root / "none").iterdir()) == []
+
+
+@pytest.mark.anyio
+async def test_a_slot_that_was_to_serve_again_and_is_gone_is_made_anew(tmp_path: Path) -> None:
+    slots = SlotFolder(tmp_path / "scope" / "slots")
+    tree = TreeRef(path=make_tree(tmp_path / "a", "a"), digest="sha256:a")
+    await slots.open("one", tree)
+    slots.remove("one")
+    shutil.rmtree(tmp_path / "scope" / "spare" / "one")
+    await slots.open("two", tree)
+    assert (slots.root / "two" / "current" / "servers" / "one" / "__init__.py").read_text(encoding="utf-8") == "a"
 
 
 @pytest.mark.anyio

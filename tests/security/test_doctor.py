@@ -101,6 +101,7 @@ def test_a_file_that_helps_comes_last_and_says_against_what(capsys: pytest.Captu
     print_report(report(outcome(ProbeStatus.PASSED)), as_json=False)
     _, _, after = capsys.readouterr().out.partition("in 0.0 s")
     assert "limits hold for each process only (rlimits-only); to bound whole sandboxes, write this to" in after
+    assert "commands that you type keep the limits for each process" in after
     assert after.rstrip().endswith("WantedBy=multi-user.target")
 
 

@@ -2,8 +2,8 @@
 
 `engine` is what a process shares, `tenant` what one tenant owns; `tools` the upstream side, `sandboxes` the other
 side, `programs` what the host has of other languages, `models` what vector search needs, `token_counts` what showing
-tools costs, `caller_grants` what a caller of this process may do, `recordings` and `replays` what is kept of executions and
-done with it, `places` where things lie.
+tools costs, `caller_grants` what a caller of this process may do, `recordings` and `replays` what is kept of
+executions and done with it, `places` where things lie.
 """
 
 from moonpool.bootstrap.caller_grants import local_principal

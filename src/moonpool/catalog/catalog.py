@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, overload
 from moonpool.catalog.dense import mixed
 from moonpool.catalog.documents import KEPT_MARK, tool_document
 from moonpool.catalog.entries import CatalogEntry, Detail, Hit
-from moonpool.catalog.errors import CatalogQueryError
+from moonpool.catalog.errors import CatalogQueryError, NotInCatalogError
 from moonpool.catalog.filters import SlotFilter
 from moonpool.catalog.index import Index
 from moonpool.catalog.names import PACKAGE, GuestNames
@@ -26,11 +26,12 @@ from moonpool.catalog.unknown import bare_name, unknown_entry, unknown_server, u
 from moonpool.core.library import Library
 from moonpool.core.library_bounds import KINDS, ROOTS
 from moonpool.core.manifest import Manifest
+from moonpool.core.naming import name_server_modules
 from moonpool.wrappers.stubs import render_stub
 from moonpool.wrappers.typescript_stubs import render_typescript_stub
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from moonpool.catalog.dense import Similarity
     from moonpool.catalog.entries import ServerSummary
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from moonpool.core.manifest import ServerListing, ToolDefinition
 
 PATH_CHARS_MAX: Final = 1_000
+_WHY_CHARS_MAX: Final = 600
 
 Form: TypeAlias = Literal["stub", "typescript", "json"]
 
@@ -50,6 +52,8 @@ class Catalog:
     """All tools of one manifest, and its library. `update` follows a new one and re-reads only what changed."""
 
     manifest: Manifest
+    missing: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Configured servers that have no tools here, and a sentence about each for whoever asks."""
     _index: Index = field(init=False, default_factory=Index)
     _servers: dict[str, ServerListing] = field(init=False, default_factory=dict[str, "ServerListing"])
     _names: GuestNames = field(init=False)
@@ -206,6 +210,7 @@ class Catalog:
             server_id, name = read[0]
             raise unknown_tool(self._servers[server_id], name, self._paths())
         self._refuse_unknown_entry(path)
+        self._refuse_missing(path)
         server, dot, name = path.removeprefix(PACKAGE).partition(".")
         return self.find(server, name) if dot else self._find_bare(server)
 
@@ -281,8 +286,17 @@ class Catalog:
             if ROOTS[kind] == root and (names := [entry.name for entry in self._library.of(kind)]):
                 raise unknown_entry(kind, name, names)
 
+    def _refuse_missing(self, path: str) -> None:
+        """Raises NotInCatalogError when `path` is a configured server without a listing, or a tool of it."""
+        bare = f"{path.removeprefix(PACKAGE)}."
+        modules = name_server_modules([*self._servers, *self.missing]) if self.missing else {}
+        for server_id, why in self.missing.items():
+            if bare.startswith((f"{server_id}.", f"{modules[server_id]}.")):
+                raise NotInCatalogError(one_line(why, _WHY_CHARS_MAX))
+
     def _server_id(self, name: str, tool: str = "") -> str:
         server_id = self._names.server_id(name)
         if server_id is not None:
             return server_id
+        self._refuse_missing(name)
         raise unknown_server(name, self._servers, tool, self._paths())

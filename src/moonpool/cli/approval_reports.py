@@ -207,9 +207,17 @@ def answerer() -> Answerer:
     return Answerer(name=f"terminal:{user_name()}", person=True)
 
 
+def shown_left(expires_at: float) -> str:
+    """How long it is until then, in the largest unit of which there are two."""
+    left_s = max(0.0, expires_at - time.time())
+    for seconds, unit in ((86_400, "days"), (3600, "h"), (60, "min")):
+        if left_s >= 2 * seconds:
+            return f"{left_s // seconds:.0f} {unit}"
+    return f"{left_s:.0f} s"
+
+
 def _cells(request: QueuedRequest) -> tuple[str, ...]:
-    left_s = max(0.0, request.expires_at - time.time())
-    left = f"{left_s:.0f} s" if request.state == "waiting" else ""
+    left = shown_left(request.expires_at) if request.state == "waiting" else ""
     arguments = visible(in_one_line(request.arguments), _CELL_CHARS_MAX)
     state = f"{request.state} (a person)" if request.human_only and request.state == "waiting" else str(request.state)
     return (request.request_id[:_ID_CHARS], state, _tool(request), arguments, request.principal, left)

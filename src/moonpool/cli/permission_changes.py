@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from moonpool.broker.permissions import condition_of, with_leave, with_trust
-from moonpool.broker.phrases import on_one_line
+from moonpool.broker.phrases import clip, on_one_line, properties_of, undeclared_parameters
 from moonpool.broker.policies import policy_in_force
 from moonpool.cli.config_choice import chosen_path, load_servers
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from moonpool.broker.permissions import Leave
     from moonpool.catalog.catalog import Catalog
+    from moonpool.core.json import JsonObject
     from moonpool.core.manifest import ToolDefinition
     from moonpool.core.policy import Decision
 
@@ -37,6 +38,9 @@ _GLOB: Final = re.compile(r"[*?\[]")
 _WANTED: Final = {"allow": Verdict.ALLOW, "deny": Verdict.DENY}
 _WORDS: Final = {"allow": "allowed", "deny": "denied"}
 _REMARKS_MAX: Final = 20
+_NAMED_MAX: Final = 10
+_NAME_CHARS_MAX: Final = 200
+_MAY_NAME_MORE: Final = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,8 @@ def change_leave(leave: Leave, names: Sequence[str], when: Sequence[str], config
     with open_catalog(path, refresh=False) as found:
         server_ids = (*found.config.ids, *found.config.left_out, *found.config.disabled)
         named = [_named(leave, name, server_ids, found.catalog) for name in names]
+    for one in named:
+        _check_parameters(one.tools, conditions)
 
     def change(content: bytes) -> bytes:
         for one in named:
@@ -69,7 +75,7 @@ def change_leave(leave: Leave, names: Sequence[str], when: Sequence[str], config
     rewrite_configuration(path, change)
     for one in named:
         with_such = f" with arguments where {', '.join(when)}" if when else ""
-        say(f"{_WORDS[leave]} {one.server_id}.{one.globs[0]}{with_such} in {path.absolute()}")
+        say(f"{_WORDS[leave]} {one.server_id}.{one.globs[0]}{with_such} in {path.absolute()}{_matched(one)}")
     say("what runs already keeps the rules it was started with")
     otherwise = list(_anyhow(leave, named, path) if when else _otherwise(leave, named, path))
     for line in otherwise[:_REMARKS_MAX]:
@@ -116,6 +122,41 @@ def _otherwise(leave: Leave, named: Sequence[_Named], path: Path) -> Iterable[st
         if decision.verdict is not _WANTED[leave]:
             remedy = operators_remedy(decision.remedy, tool.server_id, tool.name, str(path.absolute()))
             yield f"but {tool.server_id}.{tool.name}: {decision.verdict}, because {decision.reason}; see: {remedy}"
+
+
+def _matched(named: _Named) -> str:
+    """What a pattern stands for now, the tools that destroy first; or that the server's tools are not known."""
+    if not named.tools:
+        return f"; the tools of {named.server_id} are not known now, so whether it has such a tool was not checked"
+    if not _GLOB.search(named.globs[0]) or named.globs[0] == literal_glob(named.tools[0].name):
+        return ""
+    tools = sorted(named.tools, key=lambda tool: (not _destroys(tool), tool.name))
+    told = [f"{tool.name}{' (declared destructive)' if _destroys(tool) else ''}" for tool in tools[:_NAMED_MAX]]
+    more = f" and {len(tools) - _NAMED_MAX} more" if len(tools) > _NAMED_MAX else ""
+    return f"; it matches {', '.join(clip(one, _NAME_CHARS_MAX) for one in told)}{more}"
+
+
+def _destroys(tool: ToolDefinition) -> bool:
+    return tool.annotations.get("destructiveHint") is True
+
+
+def _check_parameters(tools: Sequence[ToolDefinition], conditions: Sequence[JsonObject]) -> None:
+    """SECURITY: a condition on a parameter that none of the tools has would never hold, so a denial would deny nothing.
+
+    Raises InputError.
+    """
+    for condition in conditions:
+        name = str(condition["at"]).partition("/")[2].partition("/")[0].replace("~1", "/").replace("~0", "~")
+        if name and tools and all(_lacks(tool, name) for tool in tools):
+            tool = tools[0]
+            raise InputError(undeclared_parameters(f"{tool.server_id}.{tool.name}", [name], tool.input_schema))
+
+
+def _lacks(tool: ToolDefinition, name: str) -> bool:
+    """Whether the tool has parameters, all of which its schema names, and none of this name."""
+    schema = tool.input_schema
+    named = isinstance(schema, dict) and not schema.get("additionalProperties") and not (_MAY_NAME_MORE & schema.keys())
+    return named and bool(known := properties_of(schema, ())) and name not in known
 
 
 def _path(config: Path | None) -> Path:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import typer
 
-from moonpool.cli.approval_reports import answerer, confirmed, shown_time
+from moonpool.cli.approval_reports import answerer, confirmed, shown_left, shown_time
 from moonpool.cli.approvers import put_on_record
 from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_OK
@@ -100,7 +99,7 @@ def _told(answered: StoredPlan, *, as_json: bool) -> int:
 
 def _cells(one: StoredPlan) -> tuple[str, ...]:
     plan = one.plan
-    left = f"{max(0.0, plan.expires_at - time.time()):.0f} s" if one.state in _OPEN else ""
+    left = shown_left(plan.expires_at) if one.state in _OPEN else ""
     state = f"{one.state} (cannot be approved)" if plan.problem and one.state is PlanState.WAITING else str(one.state)
     whose = visible(plan.principal, _NAME_CHARS_MAX)
     return (plan.plan_id[:_ID_CHARS], state, str(len(plan.calls)), plan.language, whose, left)

@@ -70,8 +70,10 @@ class _Lines:
             self._put("note", [str(note)])
         if count := metrics.get("tool_calls"):
             self._put("calls", [f"{count:,}{': ' if called else ''}{_names(called)}"])
+        if metrics.get("dry_run"):
+            self._put("plan", [f"a rehearsal; calls planned and not made: {metrics.get('planned_calls', 0):,}"])
         self._list("failed", result.get("failed_calls"), _failure, tone="red")
-        self._list("files", result.get("files"), _file, count=result.get("file_count"))
+        self._list("files", result.get("files"), _file, more=result.get("more_files"))
         self._put(*_end(envelope), tone="green" if result["ok"] else "red")
 
     def _result(self, data: Any) -> None:
@@ -81,15 +83,16 @@ class _Lines:
         self._put("result", shown, lines_max=_RESULT_LINES_MAX)
 
     def _list(
-        self, label: str, given: Any, told: Callable[[dict[str, Any]], str], *, count: Any = None, tone: str = "bold"
+        self, label: str, given: Any, told: Callable[[dict[str, Any]], str], *, more: Any = None, tone: str = "bold"
     ) -> None:
-        """The first few of a list that may be there, or of an object with a list and the `count` of all."""
-        members = cast("dict[str, Any]", given) if isinstance(given, dict) else {"first": given, "count": count}
+        """The first of a list that may be there, with how many `more` it has, or of an object with list and `count`."""
+        members = cast("dict[str, Any]", given) if isinstance(given, dict) else {"first": given}
         lists = [cast("list[dict[str, Any]]", one) for one in members.values() if isinstance(one, list)]
-        shown = [told(one) for one in (lists[0] if lists else [])[:_LISTED_MAX]]
-        more = members["count"] - len(shown) if isinstance(members.get("count"), int) else 0
-        if more > 0:
-            shown.append(f"{more:,} more")
+        listed = lists[0] if lists else []
+        count = members.get("count") if isinstance(given, dict) else len(listed) + (more or 0)
+        shown = [told(one) for one in listed[:_LISTED_MAX]]
+        if isinstance(count, int) and count > len(shown):
+            shown.append(f"{count - len(shown):,} more")
         for place, text in enumerate(shown):
             self._put("" if place else label, [text], tone=tone, lines_max=2)
 

@@ -87,16 +87,19 @@ class FoundTools:
 def open_catalog(path: Path | None, *, refresh: bool, say_all: bool = False) -> Generator[FoundTools]:
     """Yield the catalog; name servers that are missing on stderr. Raises ConfigError.
 
-    Of a server that has many broken tools only `say_all` tells each.
+    Why they are missing, and each broken tool of a server that has many, only `say_all` tells.
     """
     config = read_config(path)
     if config is None:
         raise ConfigError("no servers are configured; pass --config FILE or run `moonpool init`")
     snapshot = load_snapshot(config, refresh=refresh)
-    for remark in _all_remarks(snapshot) if say_all else remarks_on(snapshot):
+    for remark in _all_remarks(snapshot) if say_all else remarks_on(snapshot, briefly=True):
         sys.stderr.write(f"moonpool: {remark}\n")
     nothing = bool(snapshot.problems) and not snapshot.manifest.servers
-    yield FoundTools(catalog=Catalog(snapshot.manifest), exit_code=int(nothing), config=config)
+    disabled = {one: f"server {one!r} is disabled in {config.source}" for one in config.disabled}
+    unlisted = {one: missing_server(why) for one, why in snapshot.problems.items() if one in snapshot.missing}
+    catalog = Catalog(snapshot.manifest, missing={**disabled, **unlisted})
+    yield FoundTools(catalog=catalog, exit_code=int(nothing), config=config)
 
 
 def _all_remarks(snapshot: ToolSnapshot) -> Generator[str]:

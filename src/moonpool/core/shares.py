@@ -67,7 +67,7 @@ class Shares:
 
     def give_back(self, tenant_id: str, principal: str) -> None:
         """One is in use no longer."""
-        for counter, key in ((self._tenants, tenant_id), (self._principals, (tenant_id, principal))):
-            counter[key] -= 1
-            if not counter[key]:
-                del counter[key]
+        self._tenants[tenant_id] -= 1
+        self._principals[tenant_id, principal] -= 1
+        self._tenants += Counter()  # forgets those who have none
+        self._principals += Counter()

@@ -34,6 +34,9 @@ _SERVERS_MAX: Final = 10
 _SCHEMA_CHARS_MAX: Final = 64 * 1024
 
 _COROUTINE: Final = re.compile(r"'coroutine'|\btype coroutine\b")
+_RESULT_OBJECT: Final = re.compile(r"\b(?:not|type) '?(?:ToolCallResult|Members)\b")
+_OBJECT_AS_TEXT: Final = re.compile(r"\[object Object\]\"? is not valid JSON|Unexpected token o in JSON at position 1")
+_RESULT_IS_DATA: Final = "a tool's result is no JSON text: its `data` is what JSON says already, its `text` the words"
 _NO_PROMISE: Final = re.compile(r"is not iterable|is not a function|Cannot read properties of undefined|\bPromise\b")
 _PROMISE: Final = "a call is a Promise until it is awaited: write `await` before it"
 _NODE_IMPORT: Final = re.compile(r"\bimport \* as ([A-Za-z_$][\w$]{0,99}) from [\"']\./servers/")
@@ -48,8 +51,9 @@ _NETWORK: Final = re.compile(
 _NO_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
 _NO_PACKAGE: Final = re.compile(r"Cannot find (?:package|module) '([^'\n]{1,200})'")
 _INSTALLER: Final = re.compile(
-    r"externally-managed-environment|No matching distribution found|^npm err"
-    r"|No such file or directory: '(?:pip3?|uv|npm)'",
+    r"externally-managed-environment|No matching distribution found|^npm err|code ENOTCACHED"
+    r"|No such file or directory: '(?:pip3?|uv|npm)'|Command failed: (?:pip3?|npm|npx|yarn) "
+    r"|^Command '.{0,60}\b(?:pip3?|uv|npm)\b.{0,20}\b(?:install|add|i|ci)\b",
     re.MULTILINE | re.IGNORECASE,
 )
 _NOT_DEFINED: Final = re.compile(r"(?:name '(\w+)'|\b([\w$]{1,200})) is not defined")
@@ -63,8 +67,35 @@ _SERVER_IN_CODE: Final = re.compile(r"\b(?:servers|mcptools)[./](\w+)(?:[./](\w+
 _NO_FILE: Final = re.compile(r"No such file or directory|\bENOENT\b")
 _FENCE: Final = re.compile(r"^[ \t]*```", re.MULTILINE)
 _NOTEBOOK: Final = re.compile(r"^[ \t]*[!%]", re.MULTILINE)
-_JAVASCRIPT: Final = re.compile(r"^[ \t]*(?:const|let|var)\s+[\w{\[]|^[ \t]*import\b[^\n]*\bfrom\s+[\"']", re.MULTILINE)
+_WRITTEN_AS: Final = {
+    PYTHON: re.compile(
+        r"^import [a-z_][\w.]*(?: as \w+)?$|^from [a-z_][\w.]* import [\w*(][^\n\"']*$"
+        r"|^[ \t]*(?:async )?def \w+\([^\n]*:"
+        r"|^[ \t]*(?:for \w[^\n{};]{0,200} in|if|while|with|elif) [^\n{};]{0,200}:$"
+        r"|^[ \t]*(?:else|try):$|^[ \t]*print\(",
+        re.MULTILINE,
+    ),
+    "node": re.compile(
+        r"^[ \t]*(?:const|let|var)[ \t]+[\w{\[]|^[ \t]*import\b[^\n]{0,500}\bfrom[ \t]+[\"']|\bconsole\.log\("
+        r"|=>[ \t]*[{(]|^[ \t]*(?:async )?function \w+\(|\brequire\([\"']",
+        re.MULTILINE,
+    ),
+    "bash": re.compile(
+        r"^#![^\n]*\b(?:ba|z|da)?sh\b|^[ \t]*(?:echo|cat|ls|grep|curl|wget|mkdir|sudo|export|set) +[^\s=(,.]"
+        r"|;[ \t]*(?:do|then)[ \t]*$|^[ \t]*(?:done|fi|esac)[ \t]*$|^[ \t]*moonpool (?:call|tools|search)\b",
+        re.MULTILINE,
+    ),
+}
+_NOT_READABLE: Final = {
+    PYTHON: re.compile(r""),
+    "node": re.compile(r"Unexpected|Invalid|[Mm]issing|Unterminated|Cannot use import|print is not defined"),
+    "bash": re.compile(r"syntax error|unexpected EOF|: (?:command )?not found|import: unable to"),
+}
+"""What the error says where the code is not this language's. `import` may be a program that is there."""
 
+_LANGUAGE_NAMES: Final = {PYTHON: "Python", "node": "JavaScript", "bash": "Bash"}
+
+_NODE_MODULES: Final = "Node has its own modules here (node:fs, node:path…), and nothing can be installed"
 _NETWORK_CLIENTS: Final = frozenset({"requests", "httpx", "aiohttp", "urllib3", "websockets"})
 _OUR_TOOLS: Final = frozenset({"search_tools", "get_tool_definition", "execute_code"})
 _FINDING: Final = {
@@ -121,6 +152,13 @@ def _not_awaited(error: ExecutionError, scene: Scene) -> str:
     return "a call is a coroutine until it is awaited: write `await` before it" if _found(_COROUTINE, error) else ""
 
 
+def _result_as_text(error: ExecutionError, scene: Scene) -> str:
+    """JSON is read from, or written of, what is no text but a tool's result."""
+    if error.type == "TypeError" and scene.language == PYTHON and _found(_RESULT_OBJECT, error):
+        return _RESULT_IS_DATA
+    return _RESULT_IS_DATA if scene.language == "node" and _found(_OBJECT_AS_TEXT, error) else ""
+
+
 def _no_network(error: ExecutionError, scene: Scene) -> str:
     said = _said(error, scene)
     missing = _NO_MODULE.search(said)
@@ -135,11 +173,9 @@ def _no_network(error: ExecutionError, scene: Scene) -> str:
 def _no_module(error: ExecutionError, scene: Scene) -> str:
     said = _said(error, scene)
     if _INSTALLER.search(said):
-        return _packages("", scene.environment)
+        return _NODE_MODULES if scene.language == "node" else _packages("", scene.environment)
     if scene.language == "node" and (missing := _NO_PACKAGE.search(said)):
-        if "servers" in missing[1]:
-            return _how_to_call(scene)
-        return "Node has its own modules here (node:fs, node:path…), and nothing can be installed"
+        return _how_to_call(scene) if "servers" in missing[1] else _NODE_MODULES
     if error.type != "ModuleNotFoundError" or not (missing := _NO_MODULE.search(said)):
         return ""
     name = missing[1].partition(".")[0]
@@ -181,12 +217,16 @@ def _no_such_function(error: ExecutionError, scene: Scene) -> str:
 
 def _other_syntax(error: ExecutionError, scene: Scene) -> str:
     """Code that is written as another language's would be."""
+    if error.type not in {"SyntaxError", "IndentationError", "ExitStatus", "CommandFailed", "ReferenceError"}:
+        return ""
     code = scene.code[:_CODE_CHARS_MAX]
-    if scene.language == PYTHON:
-        is_javascript = error.type == "SyntaxError" and _JAVASCRIPT.search(code)
-        return 'this was read as Python; JavaScript needs `language`: "node"' if is_javascript else ""
-    failed = error.type in {"SyntaxError", "ExitStatus", "CommandFailed", "ReferenceError"}
-    return _how_to_call(scene) if failed and _PYTHON_CALLS.search(code) else ""
+    own, others = _WRITTEN_AS[scene.language], [one for one in _WRITTEN_AS if one != scene.language]
+    beside = _PYTHON_CALLS.sub("", code)  # which may be a mistake about calls only
+    written = next((one for one in others if _WRITTEN_AS[one].search(beside)), "")
+    if written and not own.search(code) and _NOT_READABLE[scene.language].search(_said(error, scene)):
+        named, other = _LANGUAGE_NAMES[scene.language], _LANGUAGE_NAMES[written]
+        return f'this was read as {named}; {other} needs `language`: "{written}"'
+    return _how_to_call(scene) if scene.language != PYTHON and _PYTHON_CALLS.search(code) else ""
 
 
 def _not_code(error: ExecutionError, scene: Scene) -> str:
@@ -214,6 +254,7 @@ def _no_file(error: ExecutionError, scene: Scene) -> str:
 
 _ROWS: Final[Sequence[Callable[[ExecutionError, Scene], str]]] = (
     _not_awaited,
+    _result_as_text,
     _no_network,
     _no_module,
     _not_code,
@@ -233,11 +274,14 @@ def _how_to_call(scene: Scene, *wanted: str) -> str:
     from moonpool.wrappers.reading import read_shape  # noqa: PLC0415
 
     meant = _SERVER_IN_CODE.search(scene.code[:_CODE_CHARS_MAX])
-    words = [word for word in (*wanted, *(reversed(meant.groups()) if meant else ())) if word]
     named = (
-        *(_tool_called(word, scene, near=False) for word in words),
-        *(_server_called(word, scene) for word in words),
-        *(_tool_called(word, scene, near=True) for word in words),
+        found
+        for words in (wanted, tuple(reversed(meant.groups())) if meant else ())
+        for found in (
+            *(_tool_called(word, scene, near=False) for word in words if word),
+            *(_server_called(word, scene) for word in words if word),
+            *(_tool_called(word, scene, near=True) for word in words if word),
+        )
     )
     tool = next((one for one in named if one), None) or simplest(scene.manifest.tools())
     if tool is None:

@@ -111,6 +111,19 @@ class FileSession(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class AtRest:
+    """A `FileSession` of a sandbox in which no code runs, and none starts meanwhile."""
+
+    sandbox: Sandbox
+
+    @asynccontextmanager
+    async def at_rest(self, *, afresh: bool) -> AsyncGenerator[Sandbox]:
+        """The sandbox, as it is."""
+        del afresh
+        yield self.sandbox
+
+
 class SessionFiles:
     """The files of one session."""
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -22,7 +20,7 @@ from msgspec import Meta
 
 from moonpool.core.made_files import MadeFile, MadeFiles, Picture
 from moonpool.runtime.file_errors import FileTransferError
-from moonpool.runtime.files import FileLimits, SessionFiles
+from moonpool.runtime.files import AtRest, FileLimits, SessionFiles
 from moonpool.runtime.local_files import Landing, is_plain
 from moonpool.sandboxes.shielding import in_thread
 from moonpool_wire.filenames import PLACES, NameFault, split_place
@@ -31,7 +29,7 @@ from moonpool_wire.limits import FILE_MADE_CHARS_MAX, FILES_MADE_MAX, PICTURES_M
 from moonpool_wire.pictures import fits, read_facts
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import Callable
     from pathlib import Path
 
     from moonpool.runtime.artifacts import ArtifactsOfRun
@@ -142,19 +140,7 @@ def _opened(target: Path) -> int:
 def _files(sandbox: Sandbox, bytes_max: int, timeout_s: float, recorder: TransferRecorder) -> SessionFiles:
     answer_s = timeout_s / 2  # a guest that is silent is ended, which takes less than to wait until it gives up
     limits = FileLimits(file_bytes_max=bytes_max, disk_bytes_max=0, timeout_s=timeout_s, answer_s=answer_s)
-    return SessionFiles(_AtRest(sandbox), limits, recorder)
-
-
-@dataclass(frozen=True, slots=True)
-class _AtRest:
-    """A sandbox whose code has ended, and in which none starts any more (`moonpool.runtime.files.FileSession`)."""
-
-    sandbox: Sandbox
-
-    @asynccontextmanager
-    async def at_rest(self, *, afresh: bool) -> AsyncGenerator[Sandbox]:
-        del afresh
-        yield self.sandbox
+    return SessionFiles(AtRest(sandbox), limits, recorder)
 
 
 def _listed(claims: Claims, blanked: Callable[[str], str]) -> list[tuple[str, int]]:

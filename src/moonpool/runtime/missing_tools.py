@@ -31,9 +31,11 @@ async def tell_missing_tools(toolbox: Toolbox, say: Callable[[str], None]) -> No
         say(remark)
 
 
-def remarks_on(snapshot: ToolSnapshot) -> list[str]:
-    """One sentence per server that has a problem."""
+def remarks_on(snapshot: ToolSnapshot, *, briefly: bool = False) -> list[str]:
+    """One sentence per server that has a problem; `briefly`: one for all whose tools are missing."""
     missing = [missing_server(problem) for problem in snapshot.problems.values()]
+    if briefly and missing:
+        missing = [on_one_line(f"without {', '.join(snapshot.problems)}; `moonpool tools list` says why")]
     held = sorted(f"{server_id}.{name}" for server_id, name in snapshot.manifest.held)
     paused = [f"{held[0]} is paused, because its server changed it{_and(len(held) - 1)}"] if held else []
     return [

@@ -245,7 +245,8 @@ class ParkedCalls:
     def repeated(self, key: str) -> ParkedCall | None:
         """The call that was set aside and whose request comes again.
 
-        INVARIANT: until somebody has its outcome, every such request waits for it. None begins the code anew.
+        INVARIANT: until somebody has its outcome, or it is kept no more, every such request waits for it. None begins
+        the code anew.
         """
         return next((call for call in self._calls.values() if call.set_aside and call.key == key), None)
 
@@ -300,6 +301,7 @@ class ParkedCalls:
             return
         asyncio.get_running_loop().call_later(self._kept_s, self._calls.pop, call.call_id, None)
         over = [other for other in self._calls.values() if other.over and other is not call]
+        over.sort(key=lambda other: other.set_aside)  # first those whose outcome somebody has; then the oldest
         for old in over[: max(0, len(over) + 1 - KEPT_COUNT_MAX)]:
             self._calls.pop(old.call_id, None)
 

@@ -199,4 +199,5 @@ def told_of(envelope: Envelope) -> list[str]:
     told = [WARNING]
     if problem := plan.get("problem"):
         return [*told, f"its plan cannot be approved: {problem}"]
-    return [*told, f"the plan has {envelope.metrics.get('planned_calls')} calls: moonpool plans show {plan['plan_id']}"]
+    count = envelope.metrics.get("planned_calls")
+    return [*told, f"the plan has {count} call{'' if count == 1 else 's'}: moonpool plans show {plan['plan_id']}"]

@@ -71,7 +71,8 @@ SYSTEMD: Final = Remedy(
     why="limits hold for each process only (rlimits-only); to bound whole sandboxes",
     path="/etc/systemd/system/moonpool.service",
     text=SYSTEMD_UNIT,
-    to_do="fill in the lines with <…>; sudo systemctl daemon-reload && sudo systemctl start moonpool",
+    to_do="fill in the lines with <…>; sudo systemctl daemon-reload && sudo systemctl start moonpool. "
+    "This is for a Moonpool that runs as a service; commands that you type keep the limits for each process",
 )
 
 

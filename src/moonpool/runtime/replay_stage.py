@@ -5,7 +5,6 @@ INVARIANT: a replay asks nobody, and is on record under the principal who replay
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,10 +12,10 @@ from moonpool.broker.call_state import CallContext
 from moonpool.broker.execution_grant import ExecutionGrant
 from moonpool.runtime.caller_grant import CallerGrant, RunFacts
 from moonpool.runtime.file_records import TransferRecorder
-from moonpool.runtime.files import FileLimits, SessionFiles
+from moonpool.runtime.files import AtRest, FileLimits, SessionFiles
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncIterator
     from pathlib import Path
     from typing import NoReturn
 
@@ -61,7 +60,7 @@ async def put_again(parts: ReplayParts, session_id: str, sandbox: Sandbox, one: 
         principal=parts.principal,
         session_id=session_id,
     )
-    files = SessionFiles(_AtRest(sandbox), limits, recorder)
+    files = SessionFiles(AtRest(sandbox), limits, recorder)
     if one.missing:
         return
     if one.what == "file":
@@ -95,18 +94,6 @@ def replay_grant(principal: str) -> CallerGrant:
 async def _bytes_of(content: bytes) -> AsyncIterator[bytes]:
     if content:
         yield content
-
-
-@dataclass(frozen=True, slots=True)
-class _AtRest:
-    """The sandbox of a replay between executions, as a `FileSession`."""
-
-    sandbox: Sandbox
-
-    @asynccontextmanager
-    async def at_rest(self, *, afresh: bool) -> AsyncGenerator[Sandbox]:
-        del afresh
-        yield self.sandbox
 
 
 class _NoApprovals:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from moonpool.core.manifest import Manifest
-from moonpool.runtime.tool_tree import write_tree
+from moonpool.runtime.tool_tree import why_missing, write_tree
 from moonpool.sandboxes.base import SandboxStartError
 
 if TYPE_CHECKING:
@@ -35,6 +35,10 @@ class ToolSnapshot:
     missing: tuple[str, ...] = ()  # servers without a listing: their packages say so
     reasons: Mapping[str, str] = field(default_factory=dict[str, str])  # of some of these, for code: why
     library_problems: tuple[str, ...] = ()  # a sentence for each saved action or skill that is left out
+
+    def why_missing(self) -> dict[str, str]:
+        """A sentence for each server without a listing, as code and models may read it."""
+        return {server_id: why_missing(server_id, self.reasons) for server_id in self.missing}
 
 
 async def show(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:

@@ -31,6 +31,12 @@ NO_REASONS: Final[Mapping[str, str]] = MappingProxyType({})
 _TREE_FORMAT = 4  # raise it when the same manifest renders to other files
 
 
+def why_missing(server_id: str, reasons: Mapping[str, str]) -> str:
+    """What code and models may know of a configured server whose tools are not known."""
+    unlisted = f"server {server_id!r} is configured, but its tools could not be listed; the operator sees why"
+    return reasons.get(server_id, unlisted)
+
+
 def tree_digest(manifest: Manifest, missing: Sequence[str], reasons: Mapping[str, str] = NO_REASONS) -> str:
     """What the wrapper tree of these tools is known by."""
     return digest_json([_TREE_FORMAT, manifest.digest, list(missing), *([dict(reasons)] if reasons else [])])
@@ -86,8 +92,7 @@ def _missing_packages(manifest: Manifest, missing: Sequence[str], reasons: Mappi
     modules = name_server_modules([*present, *missing])
     files: dict[str, bytes] = {}
     for server_id in missing:
-        unlisted = f"server {server_id!r} is configured, but its tools could not be listed; the operator sees why"
-        text = reasons.get(server_id, unlisted)
+        text = why_missing(server_id, reasons)
         for root in ("servers", "mcptools"):
             files[f"{root}/{modules[server_id]}/__init__.py"] = f"raise ImportError({text!r})\n".encode()
         files[f"servers/{modules[server_id]}/index.js"] = render_missing(text).encode()

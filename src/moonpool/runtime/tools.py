@@ -103,6 +103,11 @@ class Toolbox:
         """Every configured server, whether its tools are known or not."""
         return (*self._keys, *self._left_out)
 
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Servers whose entry cannot be used, and why, as code and models may read it."""
+        return {server_id: error.for_guest for server_id, error in self._left_out.items()}
+
     async def snapshot(self) -> ToolSnapshot:
         """The current snapshot; the first call loads every listing."""
         if self._snapshot is not None:
@@ -267,7 +272,7 @@ class Toolbox:
         servers = tuple(self._shown(one) for one in state.listings.values())
         manifest = Manifest(servers=servers, held=state.held, library=kept.library)
         missing = sorted(set(self.server_ids) - set(self._listings))
-        reasons = {server_id: error.for_guest for server_id, error in self._left_out.items()}
+        reasons = self.left_out
         digest = tree_digest(manifest, missing, reasons)
         tree = self._trees / digest.removeprefix("sha256:")[:32]
         if not await asyncio.to_thread(tree.exists):

@@ -57,7 +57,10 @@ class SlotFolder:
         if spare is None:
             return False
         del self._spares[spare]
-        (self._spare / spare).rename(self.root / name)
+        try:
+            (self._spare / spare).rename(self.root / name)
+        except OSError:  # somebody removed it: a new one will do
+            return False
         self._shown[name] = digest
         return True
 

@@ -14,6 +14,9 @@ const HIDDEN_LINE = new RegExp(
   `\\n\\s+(?:at .*(?:\\bnode:|/wrappers/current/(?:servers|client)/|${KERNEL}).*|\\.\\.\\. \\d+ lines matching cause stack trace \\.\\.\\.)`,
   'g',
 );
+const PLACE = /((?:file:\/\/)?(\/\S{1,200}?)):(\d+):(-?\d+)(?=\)?(?: \{)?$)/gm;
+const KNOWN_MAX = 256;
+const insertions = new Map(); // file -> `{line, column, length}` of what was put into its text
 const ARROW = /^(?:file:\/\/)?(\S+?):(\d+)\r?\n/;
 const decorateErrorStack = internal('internal/util', 'decorateErrorStack');
 
@@ -69,10 +72,26 @@ function show(error) {
     () => {
       if (error instanceof SyntaxError) stackOf(error);
       const text = isErrorLike(error) ? inspect(error) : `Uncaught ${inspect(error)}`;
-      return `${text.replace(HIDDEN_LINE, (line) => (line.endsWith(' {') ? ' {' : ''))}\n`;
+      return `${withOwnColumns(text.replace(HIDDEN_LINE, (line) => (line.endsWith(' {') ? ' {' : '')))}\n`;
     },
     () => `${describe(error).type}: ${describe(error).message}\n`,
   );
+}
+
+/** Remember what was put into the text of a program, so that the columns that are shown are the code's own. */
+function know(filename, inserted) {
+  insertions.delete(filename);
+  if (inserted !== undefined) insertions.set(filename, inserted);
+  if (insertions.size > KNOWN_MAX) insertions.delete(insertions.keys().next().value);
+}
+
+function withOwnColumns(text) {
+  return text.replace(PLACE, (whole, place, filename, line, column) => {
+    const inserted = insertions.get(filename);
+    if (inserted === undefined || Number(line) !== inserted.line) return whole;
+    const own = Number(column) > inserted.column ? Math.max(Number(column) - inserted.length, inserted.column + 1) : Number(column);
+    return `${place}:${line}:${Math.max(own, 1)}`;
+  });
 }
 
 /** The first of `ways` that neither throws nor gives null. */
@@ -88,4 +107,4 @@ function attempt(...ways) {
   return '';
 }
 
-module.exports = { describe, show };
+module.exports = { describe, know, show };

@@ -10,6 +10,7 @@
 const vm = require('node:vm');
 const nodeModule = require('node:module');
 const { pathToFileURL } = require('node:url');
+const { know } = require('./errors.cjs');
 const { scopeFunction } = require('./source.cjs');
 
 const { SourceTextModule, SyntheticModule, compileFunction, constants } = vm;
@@ -37,6 +38,7 @@ class Folder {
 
 /** Compile and link a module. Returns `{scope, evaluate}`. */
 async function loadModule(program, place) {
+  know(place.filename, program.inserted);
   const suffix = program.names === null ? '' : `\n;export ${scopeFunction(program)}`;
   const module = compiled(program, (text, shift) => new SourceTextModule(text + suffix, {
     identifier: place.url,
@@ -97,6 +99,7 @@ function resolve(specifier, place) {
 
 /** Compile a script. Returns `{scope, evaluate}`; the scope is there once it has begun. */
 function loadScript(program, place) {
+  know(place.filename, program.inserted);
   const loaded = { scope: null, evaluate: null };
   const names = program.names ?? new Map();
   const prefix = program.names === null ? '' : `${program.strict ? '"use strict";' : ''}${KEEP}(${program.scopeName});`;

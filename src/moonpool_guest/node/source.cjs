@@ -59,7 +59,8 @@ function finish(kind, code, tree, names) {
 
 /**
  * The code, which hands the value of its last statement to the function behind its end, if that is an expression. What
- * is put in stands behind the statement before, so that columns stay, too; `shift`: at the code's very beginning.
+ * is put in stands behind the statement before, so that columns of other lines stay; `shift`: at the code's very
+ * beginning; `inserted` says where else.
  */
 function keepLast(text, tree, scopeName) {
   const at = tree.body.findLastIndex((one) => !LEFT_OUT.has(one.type));
@@ -71,7 +72,10 @@ function keepLast(text, tree, scopeName) {
   const end = text[last.end - 1] === ';' ? last.end - 1 : last.end;
   const call = `${at === 0 ? '' : ';'}${scopeName}(-1,1,(`;
   const kept = `${text.slice(0, begin)}${call}${text.slice(begin, end)}))${text.slice(end)}`;
-  return { text: kept, plain: text, shift: begin === 0 ? call.length : 0 };
+  if (begin === 0) return { text: kept, plain: text, shift: call.length, inserted: { line: 1, column: 0, length: 0 } };
+  const lines = text.slice(0, begin).split(/\r\n|[\n\r\u2028\u2029]/);
+  const inserted = { line: lines.length, column: lines.at(-1).length, length: call.length };
+  return { text: kept, plain: text, shift: 0, inserted };
 }
 
 /** Whether the tree can only be a module's, and its top-level names: name -> whether it can be assigned. */

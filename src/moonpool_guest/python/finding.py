@@ -26,7 +26,8 @@ class WhatThereIs:
             if name in ("actions", "skills"):
                 raise ModuleNotFoundError(f"no {name} are kept here, so there is no module {name!r}", name=name)
             return
-        there: list[str] | None = getattr(sys.modules.get(package), "__all__", None)
+        module = sys.modules.get(package)
+        there: list[str] | None = getattr(module, "__functions__", None) or getattr(module, "__all__", None)
         if type(there) is list:
             # named after the package: for a name of its own the import system would leave our words out
             raise ModuleNotFoundError(_sentence(package, leaf, [str(one) for one in there]), name=package)

@@ -63,7 +63,7 @@ def without_blobs(encoded: bytes) -> bytes:
         return encoded
     try:
         return encode_result(json.loads(encoded))
-    except NotSerializableError:
+    except (NotSerializableError, OSError, ValueError, RecursionError):  # OSError: the file cannot be written
         return encoded
 
 

@@ -36,6 +36,10 @@ ENVIRONMENT = {
     "TMPDIR": "/tmp",  # noqa: S108  the sandbox's own
     "LANG": "C.UTF-8",
     "PYTHONDONTWRITEBYTECODE": "1",
+    # There is no network: what installs packages fails at once, instead of trying again until the code's time is over.
+    "PIP_NO_INDEX": "1",
+    "NPM_CONFIG_OFFLINE": "true",
+    "UV_OFFLINE": "1",
 }
 _IMPORT_ROOTS = ("/wrappers/current", "/workspace")
 _LIBRARY = ("actions", "skills")
@@ -229,8 +233,9 @@ class Kernel:
         outcome = runner.run(
             source, str(head["name"]), final=bool(head["final"]), result_bytes_max=int(head["result_bytes_max"])
         )
-        if language != "python" and outcome.result is not None:
-            outcome.result = handoff.without_blobs(outcome.result)
+        if language != "python":
+            outcome.result = outcome.result and handoff.without_blobs(outcome.result)
+            outcome.last = outcome.last and handoff.without_blobs(outcome.last)
         return outcome
 
     def _keep(self, language: str) -> "companion.Companion | None":

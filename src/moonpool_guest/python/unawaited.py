@@ -5,10 +5,13 @@ at the end of the code is as lost, and Python says nothing of it.
 """
 
 import inspect
+import os
+import sys
 import warnings
 from types import CodeType, CoroutineType
 from typing import Any
 
+_GUEST_ROOT = os.path.dirname(os.path.dirname(__file__)) + "/"
 _NAMES_MAX = 5
 _NEVER = "was never awaited, so nothing of it was done; write `await` before the call"
 
@@ -26,6 +29,11 @@ def held_by(code: CodeType, namespace: "dict[str, Any]") -> str:
 
 
 def _warn(coroutine: Any) -> None:
+    frame = inspect.currentframe()
+    holder = frame.f_back if frame is not None else None
+    if holder is not None and holder.f_code.co_filename.startswith(_GUEST_ROOT):  # a last expression's value: no line
+        sys.stderr.write(f"RuntimeWarning: {_named(coroutine)} {_NEVER}\n")
+        return
     warnings.warn(f"{_named(coroutine)} {_NEVER}", RuntimeWarning, stacklevel=2)
 
 

@@ -68,6 +68,7 @@ class CurrentCatalog:
         if self._catalog is None or self._snapshot is not snapshot:
             make = Catalog if self._catalog is None else self._catalog.followed  # who holds the old one may go on
             self._catalog = await asyncio.to_thread(make, snapshot.manifest)
+            self._catalog.missing = snapshot.why_missing()
             self._snapshot = snapshot
             self._embed_soon(self._catalog)
         return self._catalog

@@ -22,7 +22,11 @@ def unasked_texts(snapshot: ToolSnapshot, catalog: str, environment: str) -> Una
     """The texts for these tools; `catalog` and `environment` are the settings."""
     offer, manifest = offer_of(catalog, environment), snapshot.manifest
     told = instructions(
-        server_summaries(manifest), sorted(snapshot.missing), library_line(manifest.library), how=offer.how
+        server_summaries(manifest),
+        unavailable=[one for one in snapshot.missing if one not in snapshot.reasons],
+        left_out=snapshot.reasons,
+        library=library_line(manifest.library),
+        how=offer.how,
     )
     return Unasked(manifest=told, own_tools=own_tools_text(offer.tools))
 

@@ -26,18 +26,30 @@ HOW_CODE_ALONE: Final = (
     f"and definition(path) where a line is not enough; {_WRITE}"
 )
 _SERVERS: Final = "Modules that code can import:"
-_UNLISTED_CHARS_MAX: Final = 300
+_NAMED_CHARS_MAX: Final = 150
 _NONE: Final = "No server is configured: code runs, but has no tools."
 
 
 def instructions(
-    servers: Sequence[ServerSummary], missing: Collection[str] = (), library: str = "", *, how: str = HOW
+    servers: Sequence[ServerSummary],
+    unlisted_yet: Collection[str] = (),
+    *,
+    unavailable: Collection[str] = (),
+    left_out: Collection[str] = (),
+    library: str = "",
+    how: str = HOW,
 ) -> str:
-    """The text for these servers. `missing` are configured, but their tools are not known (yet).
+    """The text for these servers, and for others that are configured but whose tools are not known.
 
-    `library` is the line on saved actions and skills.
+    `unavailable` could not be listed; the entries of `left_out` cannot be used. `library` is the line on saved actions
+    and skills.
     """
-    unlisted = _unlisted(sorted(missing)) if missing else ""
+    without_tools = (
+        ("Tools not listed yet", unlisted_yet),
+        ("Not available now; your user sees why", unavailable),
+        ("Left out until your user corrects their configuration", left_out),
+    )
+    unlisted = "\n".join(f"{what}: {_named(sorted(names))}." for what, names in without_tools if names)
     if not servers:
         return fitting([part for part in (how, library, unlisted or _NONE) if part], CHARS_MAX)
     around = "\n".join(part for part in (how, _SERVERS, library, unlisted) if part)
@@ -45,8 +57,6 @@ def instructions(
     return "\n".join(part for part in (how, _SERVERS, shown.text, library, unlisted) if part)
 
 
-def _unlisted(names: Sequence[str]) -> str:
+def _named(names: Sequence[str]) -> str:
     shown = ", ".join(one_line(name, 60) for name in names)
-    if len(shown) > _UNLISTED_CHARS_MAX:
-        shown = f"{shown[:_UNLISTED_CHARS_MAX].rpartition(', ')[0]} and others"
-    return f"Tools not listed yet: {shown}."
+    return shown if len(shown) <= _NAMED_CHARS_MAX else f"{shown[:_NAMED_CHARS_MAX].rpartition(', ')[0]} and others"

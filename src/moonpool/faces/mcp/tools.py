@@ -159,11 +159,18 @@ class CodeTools:
         """The handshake's text; lists every server's tools first, so it may take as long as the slowest server."""
         catalog = await self._current()
         library = catalog.library_line()
-        return self._told(instructions(catalog.servers(), self._missing(catalog), library, how=self.offer.how))
+        left_out = self._toolbox.left_out
+        unlisted = catalog.missing.keys() - left_out.keys()
+        told = instructions(
+            catalog.servers(), unavailable=unlisted, left_out=left_out, library=library, how=self.offer.how
+        )
+        return self._told(told)
 
     def instructions_now(self) -> str:
         """The same without asking any server."""
-        return self._told(instructions((), self._toolbox.server_ids, how=self.offer.how))
+        left_out = self._toolbox.left_out
+        unlisted = [one for one in self._toolbox.server_ids if one not in left_out]
+        return self._told(instructions((), unlisted, left_out=left_out, how=self.offer.how))
 
     def list_tools(self) -> list[JsonObject]:
         """The tools of this face."""
@@ -190,8 +197,8 @@ class CodeTools:
         lines = [hit_lines(hits, narrowed=bool(request.server or only))]
         if few := await self._definitions_once(catalog):
             lines.append(f"\nAll definitions, because there are few tools:\n\n{few}")
-        if missing := self._missing(catalog):
-            lines.append(f"Not available now: {', '.join(one_line(name, 60) for name in missing)}")
+        if catalog.missing:
+            lines.append(f"Not available now: {', '.join(one_line(name, 60) for name in sorted(catalog.missing))}")
         text = "\n".join(lines)
         self.disclosure.showed("search", text)
         return text_answer(text)
@@ -282,7 +289,3 @@ class CodeTools:
             return ""
         self._told_definitions = True
         return await asyncio.to_thread(definitions_if_few, catalog, lambda tool: catalog.definition(*tool.key))
-
-    def _missing(self, catalog: Catalog) -> list[str]:
-        known = {server.server_id for server in catalog.servers()}
-        return sorted(set(self._toolbox.server_ids) - known)

@@ -37,9 +37,9 @@ class ApprovalPendingError(MoonpoolError):
         more = f" and {len(waiting) - _SHOWN_MAX} more" if len(waiting) > _SHOWN_MAX else ""
         what = f"{', '.join(named)}{more}" if named else "a tool call"
         super().__init__(
-            f"the code waits until a person approves {what}; tell your user, who answers with `moonpool approvals "
-            "approve REQUEST` or `deny REQUEST` on this machine, then call execute_code again with exactly the same "
-            "arguments: it goes on where it waits and is not run twice"
+            f"the code waits until a person approves {what}; tell your user, who answers with `moonpool approvals` on "
+            "this machine, then call execute_code again with exactly the same arguments: it goes on where it waits and "
+            "is not run twice"
         )
 
 

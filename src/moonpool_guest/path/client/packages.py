@@ -20,11 +20,12 @@ class _Server(ModuleType):
     """A package of tools."""
 
     __tools__: dict[str, tuple[str, str]]  # function -> (file, function)
+    __functions__: list[str]  # without those that need no `await`
 
     def __getattr__(self, name: str) -> Any:
         where = self.__tools__.get(name)
         if where is None:
-            known = ", ".join(self.__all__[:40])
+            known = ", ".join(self.__functions__[:40])
             raise AttributeError(f"server package {self.__name__!r} has no tool {name!r}; it has {known}")
         module = import_module(f"{self.__name__}.{where[0]}")
         tool = getattr(module, where[1])
@@ -68,6 +69,7 @@ def open_server(package: str, tools: dict[str, tuple[str, str]]) -> None:
     places = {function: (file, function) for function, (file, _) in tools.items()}
     places.update({sync: (file, sync) for file, sync in tools.values()})
     module.__dict__["__tools__"] = places
+    module.__dict__["__functions__"] = list(tools)
     module.__class__ = _Server
     for function, (file, _) in tools.items():
         if file != function:  # two functions differ in case only, so their files have other names

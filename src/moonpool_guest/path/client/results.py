@@ -81,7 +81,7 @@ class Outcome:
 
     @property
     def content(self) -> list[dict[str, Any]]:
-        return (self.raw or {}).get("content") or []
+        return _with_members((self.raw or {}).get("content") or [])  # type: ignore[no-any-return]
 
     @property
     def structuredContent(self) -> Any:  # noqa: N802  MCP spells it so
@@ -201,7 +201,13 @@ class ToolCallResult(Generic[T]):
         if is_name and key not in outcome.members:
             return outcome.named(key)
         data = _subscriptable(outcome.data)
-        return _member(data, key) if isinstance(data, dict) else data[key]
+        if not isinstance(data, dict):
+            if isinstance(key, str):
+                raise TypeError(f"there is no {key!r}: {_what_it_has(data)}, which is `.data`")
+            return data[key]
+        if key not in data:
+            raise KeyError(f"{key!r} is not in this result; {_what_it_has(data)}")
+        return _member(data, key)
 
     def __contains__(self, key: object) -> bool:
         outcome = self._outcome
