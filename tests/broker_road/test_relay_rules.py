@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from moonpool.broker.approval import ApprovalDesk, DenyApprover
 from moonpool.broker.call_in_hand import AnswererGoneError, CallInHand
