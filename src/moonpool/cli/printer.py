@@ -25,13 +25,6 @@ def print_json(members: Mapping[str, object], *, indent: int | None = None) -> N
     click.echo(json.dumps(members, indent=indent))
 
 
-def print_line(text: str) -> None:
-    """One line of an answer, whatever stands in it."""
-    from moonpool.broker.phrases import on_one_line
-
-    click.echo(on_one_line(text))
-
-
 def remark(text: str) -> None:
     """A remark on stderr, on a line of its own."""
     from moonpool.broker.phrases import on_one_line
