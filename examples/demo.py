@@ -24,7 +24,7 @@ from moonpool.broker.config import load_config
 from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.render import hit_lines, manifest_lines
 from moonpool.catalog.tokens import TokenMeter
-from moonpool.cli.colour import Colour
+from moonpool.cli.printer import Colour
 from moonpool.core.errors import MoonpoolError
 from moonpool.faces.mcp.answers import execution_answer
 from moonpool.faces.mcp.definitions import TOOLS, model_view

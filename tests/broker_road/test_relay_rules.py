@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from call_contexts import call_context
 from moonpool.broker.approval import DenyApprover, LiveApprovals

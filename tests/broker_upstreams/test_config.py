@@ -283,6 +283,31 @@ def test_a_relative_command_is_another_server_in_another_folder(
     assert differ == {"script", "program", "option", "cwd"}
 
 
+def test_resolved_keys_are_those_of_the_first_release() -> None:
+    """Cached lists, accepted changes, plans and answers that stand are bound to them."""
+    servers = {
+        "plain": {"command": "/usr/bin/server", "args": ["--port", "1"], "env": {"TOKEN": "${TOKEN}"}},
+        "web": {
+            "type": "http",
+            "url": "https://example.com/mcp",
+            "headers": {"Authorization": "Bearer ${TOKEN}"},
+            "oauth": {"client_id": "c", "client_secret": "${TOKEN}", "scope": "s"},
+        },
+        "asks": {
+            "command": "/bin/x",
+            "cwd": "/srv",
+            "moonpool": {"roots": ["/srv/data"], "elicitation": "relay", "sampling": "ask"},
+        },
+    }
+    document = json.dumps({"mcpServers": servers}).encode()
+    config = parse_config(document, source="my.json", environ={"TOKEN": "long-enough-value"})
+    assert [resolved_key(server).removeprefix("sha256:")[:16] for server in config.servers] == [
+        "ad06de2e5e7df5e6",
+        "1d1c52d74682058f",
+        "021b1a18003ddbb4",
+    ]
+
+
 def test_resolved_key_follows_every_resolved_value() -> None:
     base = one({"command": "c", "args": ["${TOKEN}"]})
     same = one({"args": ["tok-4711-abcdef"], "command": "c"})
@@ -348,6 +373,7 @@ def test_a_stored_secret_is_put_in_and_always_redacted() -> None:
     assert config.servers[0].oauth.client_secret == "production"
     assert config.secrets == {"production"}
     assert "production" not in repr(config)
+    assert "production" not in repr([*config.servers[0].__rich_repr__(), *config.servers[0].oauth.__rich_repr__()])
 
 
 @pytest.mark.parametrize(

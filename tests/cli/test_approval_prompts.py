@@ -24,8 +24,7 @@ from cli.console import SERVERS, moonpool, raw_server, run_code, write_config
 from cli.terminal import Terminal
 from moonpool.broker.approval import ApprovalRequest
 from moonpool.cli.approvers import KeptAnswers
-from moonpool.cli.log_lines import log_among
-from moonpool.cli.program_output import ProgramOutput
+from moonpool.cli.program_output import ProgramOutput, log_among
 from moonpool.cli.terminal_approver import TerminalApprover, framed, question
 from moonpool.core.calls import ApprovalState
 from moonpool.sandboxes.base import Stream

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from commands.process import SCRIPT, run_command
-from moonpool.cli.skill_reports import add_folder, print_skill, print_skills, remove_skill
+from moonpool.cli.skills import app
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.core.skills import skill_source
 from moonpool.store.journal_file import read_rows
@@ -30,6 +30,11 @@ def skills(data: Path, *arguments: str, folder: Path) -> subprocess.CompletedPro
     """The command in a process of its own, as a person starts it."""
     environ = {**os.environ, "MOONPOOL_DATA_DIR": str(data), "COLUMNS": "200"}
     return run_command([SCRIPT, "skills", *arguments], env=environ, cwd=folder, encoding="utf-8")
+
+
+def _skills(*arguments: str) -> int:
+    """The command here; its exit code."""
+    return app.main(arguments, standalone_mode=False)
 
 
 @pytest.fixture
@@ -89,8 +94,8 @@ def test_a_name_that_is_taken_is_replaced_only_when_that_is_said(
 ) -> None:
     keep(data, folder)
     with pytest.raises(InputError, match="is there already; --replace puts this in its place"):
-        add_folder(folder, replace=False, config=None, as_json=False)
-    add_folder(folder, replace=True, config=None, as_json=True)
+        _skills("add", str(folder))
+    _skills("add", str(folder), "--replace", "--json")
     report = json.loads(capsys.readouterr().out)
     assert (report["path"], report["files"], report["leftOut"]) == ("skills.forms", 1, [".env"])
 
@@ -104,14 +109,14 @@ def test_the_example_of_the_page_is_a_skill() -> None:
 def test_what_an_author_wrote_does_not_act_on_the_terminal(
     data: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    add_folder(folder, replace=False, config=None, as_json=False)
+    _skills("add", str(folder))
     assert capsys.readouterr().err == "moonpool: left out: .env\n"
-    print_skill("forms", as_json=False)
+    _skills("show", "forms")
     shown = capsys.readouterr().out
     assert "metadata: license = x\\u202e" in shown
     assert "Text \\x1b[2J." in shown
     assert all(char.isprintable() or char == "\n" for char in shown)
-    print_skill("forms", as_json=True)
+    _skills("show", "forms", "--json")
     members = json.loads(capsys.readouterr().out)
     assert (members["name"], members["allowedTools"], list(members["files"])) == ("forms", [], ["SKILL.md"])
 
@@ -119,7 +124,7 @@ def test_what_an_author_wrote_does_not_act_on_the_terminal(
 def test_a_folder_that_cannot_be_kept_changes_nothing(data: Path, folder: Path) -> None:
     (folder / "link").symlink_to("/etc/passwd")
     with pytest.raises(InputError, match="'link': it is a symbolic link; put what it leads to in its place"):
-        add_folder(folder, replace=False, config=None, as_json=False)
+        _skills("add", str(folder))
     assert list(read_rows(journal_path(data))) == []
     assert LibraryStore(library_dir(data)).load().sources == ()
 
@@ -130,13 +135,13 @@ def test_a_damaged_skill_is_named_and_the_others_are_listed(
     keep(data, folder)
     keep(data, PUBLISHED)
     (data / "private/library/skills/forms.json").write_text("{", encoding="utf-8")
-    print_skills(as_json=True)
+    _skills("list", "--json")
     told = capsys.readouterr()
     assert [json.loads(line)["name"] for line in told.out.splitlines()] == ["invoice-check"]
     assert "skill 'forms' is left out: its file is damaged (not JSON)" in told.err
     with pytest.raises(InputError, match="cannot be read"):
-        print_skill("forms", as_json=False)
-    assert remove_skill("forms") == 0
+        _skills("show", "forms")
+    assert _skills("remove", "forms") == 0
 
 
 def test_a_configuration_that_cannot_be_read_keeps_nothing_from_being_removed(
@@ -146,8 +151,8 @@ def test_a_configuration_that_cannot_be_read_keeps_nothing_from_being_removed(
     monkeypatch.chdir(folder)
     (folder / "moonpool.json").write_text("{", encoding="utf-8")
     with pytest.raises(ConfigError):
-        add_folder(folder, replace=True, config=None, as_json=False)
-    assert remove_skill("forms") == 0
+        _skills("add", str(folder), "--replace")
+    assert _skills("remove", "forms") == 0
 
 
 def test_what_looks_like_a_secret_is_refused_with_its_file(data: Path, folder: Path) -> None:
@@ -156,14 +161,14 @@ def test_what_looks_like_a_secret_is_refused_with_its_file(data: Path, folder: P
     )
     (folder / "other.md").write_text("password: of the example", encoding="utf-8")
     with pytest.raises(InputError, match=r"skill 'forms' \(notes.md\) holds a secret or what looks like one"):
-        add_folder(folder, replace=False, config=None, as_json=False)
+        _skills("add", str(folder))
     assert LibraryStore(library_dir(data)).load().sources == ()
 
 
 def test_none_is_said_and_an_unknown_one_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    print_skills(as_json=False)
+    _skills("list")
     told = capsys.readouterr()
     assert (told.out, told.err) == ("", "moonpool: no skills; `moonpool skills add FOLDER` keeps one\n")
-    for command in (lambda: print_skill("forms", as_json=True), lambda: remove_skill("forms")):
+    for command in (lambda: _skills("show", "forms", "--json"), lambda: _skills("remove", "forms")):
         with pytest.raises(InputError, match="there is no skill 'forms'; `moonpool skills list` shows all"):
             command()

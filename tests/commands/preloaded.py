@@ -57,16 +57,6 @@ def import_host() -> None:
             assert name == "uvloop", name
 
 
-def build_command_tree() -> None:
-    """Have typer read the commands' signatures once; every start of a command would spend 0.1 s on it."""
-    import typer.main
-
-    from moonpool.cli.main import app
-
-    tree, build = typer.main.get_command(app), typer.main.get_command
-    typer.main.get_command = lambda typer_instance: tree if typer_instance is app else build(typer_instance)
-
-
 def fork_beside() -> int:
     """Fork; the child's parent is our own parent. Returns as `os.fork` does."""
     libc = ctypes.PyDLL(None, use_errno=True)  # it keeps the interpreter's lock, as `os.fork` does
@@ -213,7 +203,6 @@ def end(code: object, by_signal: signal.Signals | None = None) -> NoReturn:
 if __name__ == "__main__":
     sys.path.pop(0)  # this folder
     import_host()
-    build_command_tree()
     assert threading.active_count() == len(list(Path("/proc/self/task").iterdir())) == 1, "forks would miss threads"
     requests = socket.socket(fileno=int(sys.argv[1]))
     requests.set_inheritable(False)

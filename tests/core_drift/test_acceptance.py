@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moonpool.cli.tool_changes import accept_command
+from moonpool.cli.tools import accept_command
 from moonpool.core.acceptance import Accepted, accept, refusal, review, shown_digest, shown_listing
 from moonpool.core.drift import ToolNames
 from moonpool.core.manifest import ServerListing, ToolDefinition

@@ -10,8 +10,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+import click
 import pytest
-import typer.main
 
 import moonpool
 import moonpool_wire.messages as wire_messages
@@ -169,7 +169,7 @@ def _commands(group: Any, path: str = "moonpool") -> Iterator[tuple[str, Any]]:
 def _all_commands() -> list[tuple[str, Any]]:
     from moonpool.cli.main import app
 
-    return list(_commands(typer.main.get_command(app)))
+    return list(_commands(click.Group(commands={name: app.load(name) for name in app.commands})))
 
 
 @every_row(("path", "command"), _all_commands, ids=lambda value: value if isinstance(value, str) else "")
@@ -186,8 +186,14 @@ def test_every_command_has_a_section_with_every_option(path: str, command: Any) 
 def _arguments(command: Any) -> str:
     """The arguments of a command as `--help` names them: NAME, [NAME] when it may be left out, NAME... for many."""
     found = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
-    names = [parameter.metavar + ("..." if parameter.nargs < 0 else "") for parameter in found]
-    return " ".join(name if p.required else f"[{name}]" for name, p in zip(names, found, strict=True))
+    return " ".join(parameter.make_metavar(click.Context(command)) for parameter in found)
+
+
+def test_what_help_says_of_a_command_is_what_the_command_says_of_itself() -> None:
+    from moonpool.cli.main import app
+
+    for name, summary in app.commands.items():
+        assert summary.get_short_help_str(999) == app.load(name).get_short_help_str(999), name
 
 
 def test_no_section_describes_a_command_that_is_not_there() -> None:

@@ -15,7 +15,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from moonpool.cli.mcp_service import settings_of_service
+from moonpool.cli.mcp import settings_of_service
 from moonpool.core.errors import ConfigError
 from moonpool.environments.access import first_obstacle
 from moonpool.environments.base import BuildProgress, Environment, EnvironmentBuildError

@@ -234,7 +234,7 @@ def test_a_port_that_is_taken_stops_the_start_with_one_sentence(tmp_path: Path) 
     assert where in ended.sentence
     assert "in use" in ended.sentence
     with pytest.raises(ListenError, match="in use"):
-        stats(listen=where)
+        stats.main(["--listen", where], standalone_mode=False)
     taken.close()
 
 
@@ -242,9 +242,9 @@ def test_settings_and_options_that_cannot_work_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"metrics_listen is '0\.0\.0\.0:1', which other machines may reach"):
         Settings.load({"MOONPOOL_METRICS_LISTEN": "0.0.0.0:1"})
     with pytest.raises(ConfigError, match="--listen must be"):
-        stats(listen="")
+        stats.main(["--listen", ""], standalone_mode=False)
     with pytest.raises(InputError, match="--json"):
-        stats(listen="127.0.0.1:0", json=True)
+        stats.main(["--listen", "127.0.0.1:0", "--json"], standalone_mode=False)
 
 
 def told(client: RawClient) -> str:

@@ -231,7 +231,7 @@ async def test_what_a_model_reads_of_a_mistake_is_short_and_says_everything_once
 
 
 @pytest.mark.anyio
-async def test_what_is_near_is_named_once_and_a_result_says_what_it_has(app: App) -> None:
+async def test_what_is_near_is_named_once_and_a_result_says_what_it_has(app: Tenant) -> None:
     near = await run(app, "from servers.sheets import get_all_row")
     code = """
 from servers.sheets import get_all_rows
@@ -255,7 +255,7 @@ result = [type(text).__name__, *told]
 
 
 @pytest.mark.anyio
-async def test_what_installs_packages_fails_at_once(app: App) -> None:
+async def test_what_installs_packages_fails_at_once(app: Tenant) -> None:
     code = "import os\nresult = [os.environ.get(n) for n in ('PIP_NO_INDEX', 'NPM_CONFIG_OFFLINE', 'UV_OFFLINE')]"
     assert (await run(app, code)).data == ["1", "true", "1"]
     if shutil.which("npm", path="/usr/bin"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from moonpool.bootstrap import assemble_backend
-from moonpool.cli.doctor_report import print_report
+from moonpool.cli.doctor import print_report
 from moonpool.runtime.diagnosis import DoctorReport, ProbeOutcome, ProbeStatus
 from moonpool.runtime.doctor import run_doctor
 from moonpool.runtime.probes.catalogue import CATALOGUE, QUICK

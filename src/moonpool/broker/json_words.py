@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from moonpool.core.errors import ConfigError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
-def convert(raw: dict[str, Any], kind: type[Any], where: str) -> Any:
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+
+def convert(raw: dict[str, Any], kind: type[_T], where: str) -> _T:
+    """The members of `raw` as a `kind`, a struct. Raises ConfigError, which names an unknown member with its like."""
+    refuse_unknown(raw, kind, where)
     try:
         return msgspec.convert(raw, type=kind)
     except msgspec.ValidationError as exc:
         problem, _, place = str(exc).partition(" - at ")
         key = place.strip("`").removeprefix("$").removeprefix(".")
         raise ConfigError(f'{where}: "{key}": {problem.replace("`", "")}' if key else f"{where}: {problem}") from None
+
+
+def refuse_unknown(given: Iterable[str], kind: type[msgspec.Struct], where: str) -> None:
+    """Raise ConfigError for a member that a `kind` does not have."""
+    known = kind.__struct_fields__
+    for key in given:
+        if key not in known:
+            hint = did_you_mean([key], known, suggest_known=True)
+            raise ConfigError(f'{where}: unknown key "{key}"{hint or "; known are " + ", ".join(known)}')
 
 
 def did_you_mean(given: Any, known: Any, *, suggest_known: bool = False) -> str:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import msgspec
 
 from moonpool.broker.expansion import conceal
 from moonpool.broker.oauth.settings import OAuthSettings
@@ -21,19 +23,13 @@ if TYPE_CHECKING:
 
     from moonpool.core.policy import Condition
 
-CALL_TIMEOUT_S_DEFAULT: Final = 60.0
-CONNECT_TIMEOUT_S_DEFAULT: Final = 30.0
-CONCURRENCY_MAX_DEFAULT: Final = 16
-FAILURES_MAX_DEFAULT: Final = 5
-REST_S_DEFAULT: Final = 30.0
-
 TransportKind: TypeAlias = Literal["stdio", "http", "sse", "auto"]
 """`auto` is a URL without a `type`: both HTTP transports are tried, the URL only orders the attempts (X-12)."""
+LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 VerdictName: TypeAlias = Literal["allow", "ask", "deny"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolRule:
+class ToolRule(msgspec.Struct, frozen=True, kw_only=True):
     """What policy says about the tools of one server whose name matches the glob `tool`."""
 
     tool: str
@@ -41,39 +37,43 @@ class ToolRule:
     when: tuple[Condition, ...] = ()  # all of them have to hold
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ServerConfig:
+class ServerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the `moonpool` block of an entry says, and is used as it is written. Times are seconds."""
+
+    trusted: bool = False  # the server's annotations may be believed (D-010)
+    timeout_s: float = 60.0
+    connect_timeout_s: float = 30.0
+    concurrency_max: int = 16
+    calls_per_minute: float = 0.0  # 0: as many as one likes
+    calls_burst: int = 0  # so many of them at once; 0: a tenth of a minute's
+    failures_max: int = 5  # in a row; then the circuit opens
+    rest_s: float = 30.0  # how long it stays open at first
+    log_level: LogLevel | None = None  # what the server is asked to log; None: it is not asked
+    idempotent: tuple[str, ...] = ()  # globs of tools that may be called again after a lost answer
+    instructions: bool = True  # False: the server's own instructions are not shown to a model
+    roots: tuple[str, ...] = ()  # absolute folders the server may ask for; none: roots are not declared
+    elicitation: Literal["decline", "relay"] = "decline"  # forms and addresses for the person at the client
+    sampling: Literal["deny", "ask", "relay"] = "deny"  # for the client's model; `ask`: a person reviews it first
+    ping_s: float = 0.0  # how often an idle server is asked for a sign of life; 0: never
+    tasks: bool = False  # tools that require it are called as tasks (2025-11-25, experimental)
+    returns: tuple[Literal["private", "untrusted"], ...] = ()  # labels of all its tools: what they return
+    does: tuple[Literal["sends_out", "spends", "destroys"], ...] = ()  # and what calling them does
+
+
+class ServerConfig(ServerOptions, frozen=True, kw_only=True):
     """One configured server, variables expanded."""
 
     server_id: str
     transport: TransportKind
     command: str = ""
     args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    env: dict[str, str] = {}
     cwd: str | None = None
     folder: str = ""  # where it is started, if a command, argument or `cwd` counts from there
     url: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    oauth: OAuthSettings = field(default_factory=OAuthSettings)
-    trusted: bool = False  # the server's annotations may be believed (D-010)
-    timeout_s: float = CALL_TIMEOUT_S_DEFAULT
-    connect_timeout_s: float = CONNECT_TIMEOUT_S_DEFAULT
-    concurrency_max: int = CONCURRENCY_MAX_DEFAULT
-    calls_per_minute: float = 0.0  # 0: as many as one likes
-    calls_burst: int = 1  # so many of them at once
-    failures_max: int = FAILURES_MAX_DEFAULT  # in a row; then the circuit opens
-    rest_s: float = REST_S_DEFAULT  # how long it stays open at first
-    log_level: str = ""  # what the server is asked to log; empty: it is not asked
-    idempotent: tuple[str, ...] = ()  # globs of tools that may be called again after a lost answer
+    headers: dict[str, str] = {}
+    oauth: OAuthSettings = OAuthSettings()
     rules: tuple[ToolRule, ...] = ()
-    instructions: bool = True  # False: the server's own instructions are not shown to a model
-    tasks: bool = False  # tools that require it are called as tasks (2025-11-25, experimental)
-    ping_s: float = 0.0  # how often an idle server is asked for a sign of life; 0: never
-    returns: tuple[str, ...] = ()  # labels of all its tools: what they return
-    does: tuple[str, ...] = ()  # and what calling them does
-    elicitation: Literal["decline", "relay"] = "decline"  # forms and addresses for the person at the client
-    sampling: Literal["deny", "ask", "relay"] = "deny"  # for the client's model; `ask`: a person reviews it first
-    roots: tuple[str, ...] = ()  # absolute folders the server may ask for; none: roots are not declared
     secrets: frozenset[str] = frozenset()
 
     @property
@@ -88,6 +88,9 @@ class ServerConfig:
 
     def __repr__(self) -> str:
         return f"ServerConfig({self.server_id!r}, {self.transport}, {self.address!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("server_id", self.server_id), ("transport", self.transport), ("address", self.address)]
 
 
 class ServerLeftOutError(ConfigError):
@@ -149,7 +152,7 @@ def resolved_key(server: ServerConfig) -> str:
     if server.folder:  # `python server.py` is another program in another folder
         resolved["folder"] = server.folder
     if server.oauth != OAuthSettings():  # another client is somebody else there
-        resolved["oauth"] = asdict(server.oauth)
+        resolved["oauth"] = msgspec.structs.asdict(server.oauth)
     if server.roots:  # servers show other tools to a client that has roots
         resolved["roots"] = list(server.roots)
     if (server.elicitation, server.sampling) != ("decline", "deny"):  # and to one that can be asked

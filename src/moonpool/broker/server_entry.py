@@ -19,10 +19,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from moonpool.broker.configured_secrets import secrets_in, secrets_in_arguments
-from moonpool.broker.json_words import convert, did_you_mean, json_kind
-from moonpool.broker.oauth.settings import OAUTH_KEYS, OAuthSettings
+from moonpool.broker.json_words import convert, json_kind, refuse_unknown
+from moonpool.broker.oauth.settings import OAuthSettings
 from moonpool.broker.roots import root_path
-from moonpool.broker.server_config import ServerConfig, TransportKind
+from moonpool.broker.server_config import ServerConfig, ServerOptions, TransportKind
 from moonpool.broker.server_options import read_block, rules_of
 from moonpool.core.errors import ConfigError
 
@@ -38,9 +38,6 @@ _KINDS: Final[dict[str, TransportKind]] = {
     "streamableHttp": "http",
     "sse": "sse",
 }
-KNOWN_KEYS: Final = (
-    "command", "args", "env", "cwd", "type", "transport", "url", "headers", "oauth", "disabled", "moonpool",
-)  # fmt: skip
 # fmt: off
 IGNORED_KEYS: Final = frozenset({
     "alwaysAllow", "autoApprove", "autostart", "category", "description", "dev", "disabledTools", "gallery", "homepage",
@@ -57,11 +54,11 @@ _REFUSED_KEYS: Final = {
 }
 
 
-class Entry(msgspec.Struct):
-    """One server entry as JSON; unknown keys were refused before."""
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One server entry as it is written, before variables are expanded."""
 
     command: str | None = None
-    args: list[str] = []
+    args: tuple[str, ...] = ()
     env: dict[str, Any] = {}
     cwd: str | None = None
     type: str | None = None
@@ -73,6 +70,9 @@ class Entry(msgspec.Struct):
     moonpool: dict[str, Any] = {}
 
 
+KNOWN_KEYS: Final = Entry.__struct_fields__
+
+
 def read_entry(raw: object, where: str) -> Entry:
     if not isinstance(raw, dict):
         raise ConfigError(f"{where}: must be an object, not {json_kind(raw)}")
@@ -80,11 +80,7 @@ def read_entry(raw: object, where: str) -> Entry:
     for key in given:
         if key in _REFUSED_KEYS:
             raise ConfigError(f'{where}: "{key}" is not supported; {_REFUSED_KEYS[key]}')
-        if key not in KNOWN_KEYS and key not in IGNORED_KEYS:
-            hint = did_you_mean([key], KNOWN_KEYS, suggest_known=True)
-            raise ConfigError(f'{where}: unknown key "{key}"{hint or "; known are " + ", ".join(KNOWN_KEYS)}')
-    known = {key: value for key, value in given.items() if key in KNOWN_KEYS}
-    return convert(known, Entry, where)
+    return convert({key: value for key, value in given.items() if key not in IGNORED_KEYS}, Entry, where)
 
 
 def resolve(server_id: str, entry: Entry, expansion: Expansion, where: str) -> ServerConfig:
@@ -112,7 +108,12 @@ def resolve(server_id: str, entry: Entry, expansion: Expansion, where: str) -> S
     secrets = {secret for name, value in [*named, ("url", url)] for secret in secrets_in(name, value)}
     secrets |= {*secrets_in_arguments(args)}
     secrets |= {value.strip() for value in expansion.secrets if value.strip()}
+    roots = [(root, f"roots[{i}]") for i, root in enumerate(block.roots)]
+    options: dict[str, Any] = {name: getattr(block, name) for name in ServerOptions.__struct_fields__}
+    options["calls_burst"] = block.calls_burst or max(1, int(block.calls_per_minute / 10))
+    options["roots"] = tuple(root_path(expansion.expand(root, key=key), where, key) for root, key in roots)
     return ServerConfig(
+        **options,
         server_id=server_id,
         transport=kind,
         command=command,
@@ -123,37 +124,13 @@ def resolve(server_id: str, entry: Entry, expansion: Expansion, where: str) -> S
         url=url,
         headers=headers,
         oauth=oauth,
-        trusted=block.trusted,
-        timeout_s=block.timeout_s,
-        connect_timeout_s=block.connect_timeout_s,
-        concurrency_max=block.concurrency_max,
-        calls_per_minute=block.calls_per_minute,
-        calls_burst=block.calls_burst or max(1, int(block.calls_per_minute / 10)),
-        failures_max=block.failures_max,
-        rest_s=block.rest_s,
-        log_level=block.log_level or "",
-        idempotent=tuple(block.idempotent),
         rules=rules_of(block, where),
-        instructions=block.instructions,
-        ping_s=block.ping_s,
-        tasks=block.tasks,
-        elicitation=block.elicitation,
-        sampling=block.sampling,
-        returns=tuple(block.returns),
-        does=tuple(block.does),
-        roots=tuple(
-            root_path(expansion.expand(root, key=f"roots[{i}]"), where, f"roots[{i}]")
-            for i, root in enumerate(block.roots)
-        ),
         secrets=frozenset(secrets),
     )
 
 
 def _oauth(entry: Entry, expansion: Expansion, where: str) -> OAuthSettings:
-    for key in entry.oauth:
-        if key not in OAUTH_KEYS:
-            hint = did_you_mean([key], OAUTH_KEYS, suggest_known=True)
-            raise ConfigError(f'{where}, "oauth": unknown key "{key}"{hint or "; known are " + ", ".join(OAUTH_KEYS)}')
+    refuse_unknown(entry.oauth, OAuthSettings, f'{where}, "oauth"')
     if entry.oauth and entry.url is None:
         raise ConfigError(f'{where}: "oauth" is for servers with a "url"')
     settings = OAuthSettings(**_expand_values(entry.oauth, expansion, where, "oauth"))

@@ -1,69 +1,36 @@
-"""The `moonpool` block of a server entry: what its keys may be. What they mean stands in `ServerConfig`."""
+"""The `moonpool` block of a server entry: what its keys may be. What they mean stands in `ServerOptions`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from moonpool.broker.json_words import convert, did_you_mean
-from moonpool.broker.server_config import (
-    CALL_TIMEOUT_S_DEFAULT,
-    CONCURRENCY_MAX_DEFAULT,
-    CONNECT_TIMEOUT_S_DEFAULT,
-    FAILURES_MAX_DEFAULT,
-    REST_S_DEFAULT,
-    ToolRule,
-    VerdictName,
-)
+from moonpool.broker.json_words import convert
+from moonpool.broker.server_config import ServerOptions, ToolRule, VerdictName
 from moonpool.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from moonpool.core.policy import Condition
 
-LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+
+class Block(ServerOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `moonpool` block as JSON: what is used as it is written, and rules, in the two forms in which they are."""
+
+    rules: tuple[_Rule, ...] = ()
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
 
 
-class Block(msgspec.Struct, forbid_unknown_fields=True, rename=None):
-    """The `moonpool` block as JSON. What it means stands in `ServerConfig`."""
-
-    trusted: bool = False
-    timeout_s: float = CALL_TIMEOUT_S_DEFAULT
-    connect_timeout_s: float = CONNECT_TIMEOUT_S_DEFAULT
-    concurrency_max: int = CONCURRENCY_MAX_DEFAULT
-    calls_per_minute: float = 0.0
-    calls_burst: int = 0
-    failures_max: int = FAILURES_MAX_DEFAULT
-    rest_s: float = REST_S_DEFAULT
-    log_level: LogLevel | None = None
-    idempotent: list[str] = []
-    rules: list[_Rule] = []
-    allow: list[str] = []
-    ask: list[str] = []
-    deny: list[str] = []
-    instructions: bool = True
-    roots: list[str] = []
-    elicitation: Literal["decline", "relay"] = "decline"
-    sampling: Literal["deny", "ask", "relay"] = "deny"
-    ping_s: float = 0.0
-    tasks: bool = False
-    returns: list[Literal["private", "untrusted"]] = []
-    does: list[Literal["sends_out", "spends", "destroys"]] = []
-
-
-class _Rule(msgspec.Struct, forbid_unknown_fields=True):
+class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tool: str
     verdict: VerdictName
-    when: list[dict[str, Any]] = []
+    when: tuple[dict[str, Any], ...] = ()
 
 
 def read_block(raw: dict[str, Any], where: str) -> Block:
     inside = f'{where}, "moonpool"'
-    known = Block.__struct_fields__
-    for key in raw:
-        if key not in known:
-            hint = did_you_mean([key], known, suggest_known=True)
-            raise ConfigError(f'{inside}: unknown key "{key}"{hint or "; known are " + ", ".join(known)}')
     block = convert(raw, Block, inside)
     _check_times(block, inside)
     _check_counts(block, inside)
@@ -81,15 +48,11 @@ def rules_of(block: Block, where: str) -> tuple[ToolRule, ...]:
         )
         for i, rule in enumerate(block.rules)
     ]
-    shorts: tuple[tuple[VerdictName, list[str]], ...] = (
-        ("allow", block.allow),
-        ("ask", block.ask),
-        ("deny", block.deny),
-    )
-    return (*listed, *(ToolRule(tool=glob, verdict=verdict) for verdict, globs in shorts for glob in globs))
+    shorts: dict[VerdictName, tuple[str, ...]] = {"allow": block.allow, "ask": block.ask, "deny": block.deny}
+    return (*listed, *(ToolRule(tool=glob, verdict=verdict) for verdict, globs in shorts.items() for glob in globs))
 
 
-def _conditions(raw: list[dict[str, Any]], where: str) -> tuple[Condition, ...]:
+def _conditions(raw: tuple[dict[str, Any], ...], where: str) -> tuple[Condition, ...]:
     if not raw:
         return ()
     from moonpool.broker.policy_file import read_condition  # noqa: PLC0415  with a reader of TOML; most have none

@@ -1,73 +1,129 @@
-"""`moonpool actions save|list|show|remove`: code that worked, kept under a name for later code to import."""
+"""`moonpool actions save|list|show|remove`: code that worked, kept under a name for later code to import.
+
+SECURITY: what is printed may be a model's text; it is made printable first.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003  typer reads the annotations
-from typing import Annotated
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from moonpool.cli.command_group import command_group
+from moonpool.bootstrap import data_folder, open_recordings
+from moonpool.bootstrap.library import library_store
+from moonpool.cli.code_source import read_code
+from moonpool.cli.commands import command_group, json_lines, json_object
+from moonpool.cli.config_choice import run_named
+from moonpool.cli.library_rows import change, problem_on_stderr
+from moonpool.cli.printer import print_json, print_table, printable_lines, remark
+from moonpool.core.errors import InputError
+from moonpool.core.library import LibrarySource
+from moonpool.core.library_bounds import ACTION_FILE, BYTES_MAX
+from moonpool.runtime.code_reader import trim
+from moonpool.runtime.library import LibraryShelf, entry_of
+from moonpool.runtime.replay_source import code_that_worked
+from moonpool.settings import Settings
+from moonpool.store.paths import journal_path
+
+if TYPE_CHECKING:
+    from moonpool.core.json import JsonObject
+    from moonpool.core.library import LibraryEntry
+
 
 app = command_group("Saved actions: code that worked, which later code imports.")
 
-Name = Annotated[str, typer.Argument(help="As code imports it below `actions`.", metavar="NAME")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
 
-
-@app.command()
+@app.command("save")
+@click.argument("name", help="NAME or CATEGORY.NAME, as code will import it.")
+@click.option("--file", metavar="FILE", help="Code with a function `run`; `-` reads standard input.")
+@click.option("--from", "run_id", metavar="RUN_ID", help="The code of this execution (`last`: the newest).")
+@click.option(
+    "--description", default="", metavar="TEXT", help="What it is for. Default: the first lines of its docstring."
+)
+@click.option("--replace", is_flag=True, help="Put it in the place of one of that name.")
+@click.option(
+    "--config",
+    type=Path,
+    metavar="FILE",
+    help="Whose secrets may not be in it. Default: ./moonpool.json, else what `moonpool init` wrote.",
+)
 def save(
-    name: Annotated[str, typer.Argument(help="NAME or CATEGORY.NAME, as code will import it.", metavar="NAME")],
-    *,
-    file: Annotated[
-        str | None, typer.Option("--file", help="Code with a function `run`; `-` reads standard input.", metavar="FILE")
-    ] = None,
-    from_: Annotated[
-        str | None,
-        typer.Option("--from", help="The code of this execution (`last`: the newest).", metavar="RUN_ID"),
-    ] = None,
-    description: Annotated[
-        str, typer.Option(help="What it is for. Default: the first lines of its docstring.", metavar="TEXT")
-    ] = "",
-    replace: Annotated[bool, typer.Option("--replace", help="Put it in the place of one of that name.")] = False,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            help="Whose secrets may not be in it. Default: ./moonpool.json, else what `moonpool init` wrote.",
-            metavar="FILE",
-        ),
-    ] = None,
+    name: str, *, file: str | None, run_id: str | None, description: str, replace: bool, config: Path | None
 ) -> None:
     """Keep code with a typed `run` under a name. It is parsed, not run."""
-    from moonpool.cli.action_rows import save_action
+    if (file is None) == (run_id is None):
+        raise InputError("give the code of the action either as --file FILE or as --from RUN_ID")
+    if run_id is not None:
+        run_id = run_named(run_id, data_folder(Settings.load(os.environ), os.environ))
+    code = _code_of_run(run_id) if run_id is not None else read_code(file, None, bytes_max=BYTES_MAX["action"]).code
+    source = LibrarySource(
+        kind="action", name=name, files={ACTION_FILE: code}, description=description, run_id=run_id or ""
+    )
+    entry = change(config, lambda changes: changes.save(source, replace=replace))
+    click.echo(f"{entry.path} is saved ({entry.digest}); code imports it: from {entry.path} import run")
 
-    save_action(name, file=file, run_id=from_, description=description, replace=replace, config=config)
 
-
-@app.command(name="list")
-def list_(*, json: Json = False) -> None:
+@app.command("list")
+@json_lines
+def list_(*, as_json: bool) -> None:
     """List all saved actions, and say which cannot be used."""
-    from moonpool.cli.action_rows import print_actions
+    store = library_store(Settings.load(os.environ), os.environ)
+    kept, shown = store.load(), LibraryShelf(store, tell=problem_on_stderr).read()
+    runs = {source.name: source.run_id for source in kept.sources if source.kind == "action"}
+    actions = shown.library.of("action")
+    if as_json:
+        for entry in actions:
+            print_json(_members(entry, runs.get(entry.name, "")))
+    elif actions:
+        rows = ((entry.name, entry.description, entry.digest[:19], runs.get(entry.name, "")) for entry in actions)
+        print_table(("action", "what it does", "digest", "from"), rows)
+    else:
+        click.echo("no action is saved; `moonpool actions save NAME --from RUN_ID` saves one", err=True)
 
-    print_actions(as_json=json)
 
-
-@app.command()
-def show(
-    name: Name,
-    *,
-    code: Annotated[bool, typer.Option("--code", help="The code instead of its interface.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-) -> None:
+@app.command("show")
+@click.argument("name", help="As code imports it below `actions`.")
+@click.option("--code", is_flag=True, help="The code instead of its interface.")
+@json_object
+def show(name: str, *, code: bool, as_json: bool) -> None:
     """Show how an action is called, or its code."""
-    from moonpool.cli.action_rows import show_action
+    source = library_store(Settings.load(os.environ), os.environ).find("action", name)
+    if source is None:
+        raise InputError(f"there is no action {name!r}; `moonpool actions list` shows all")
+    text = source.files[ACTION_FILE].decode()
+    if as_json:
+        entry = entry_of(source)
+        more: JsonObject = {"definition": entry.definition, "parameters": entry.parameters}
+        print_json({**_members(entry, source.run_id), **more, **({"code": text} if code else {})})
+    else:
+        click.echo(printable_lines(text if code else entry_of(source).definition).rstrip("\n"))
 
-    show_action(name, code=code, as_json=json)
 
-
-@app.command()
-def remove(name: Name) -> None:
+@app.command("remove")
+@click.argument("name", help="As code imports it below `actions`.")
+def remove(name: str) -> None:
     """Remove an action. Code that imports it fails from its next execution on."""
-    from moonpool.cli.action_rows import remove_action
+    change(None, lambda changes: changes.remove("action", name), keeps_something=False)
+    click.echo(f"actions.{name} is removed")
 
-    remove_action(name)
+
+def _code_of_run(run_id: str) -> bytes:
+    settings = Settings.load(os.environ)
+    with open_recordings(settings, os.environ) as reader:
+        code = code_that_worked(reader, journal_path(data_folder(settings, os.environ)), run_id)
+    trimmed, left_out = trim(code)
+    for line in left_out:
+        remark(f"left out, because only that run needed it: {printable_lines(line)}")
+    return trimmed
+
+
+def _members(entry: LibraryEntry, run_id: str) -> JsonObject:
+    return {
+        "name": entry.name,
+        "path": entry.path,
+        "description": entry.description,
+        "digest": entry.digest,
+        "from_run": run_id,
+    }

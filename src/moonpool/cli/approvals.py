@@ -1,105 +1,227 @@
-"""`moonpool approvals list|show|approve|deny|outcome|rules`: answer what runs with `--approve queue` ask."""
+"""`moonpool approvals list|show|approve|deny|outcome|rules`: answer what runs with `--approve queue` ask.
+
+SECURITY: names, arguments and reasons come from code, servers and models. In tables and frames nothing of them reaches
+a terminal as a control character, and no line of theirs can be taken for one of ours; JSON is ASCII.
+"""
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Final
 
-import typer
+import click
 
-from moonpool.cli.command_group import command_group
+from moonpool.cli.approval_texts import (
+    answerer,
+    confirmed,
+    covered,
+    further_calls,
+    request_cells,
+    request_frame,
+    request_json,
+    rule_cells,
+    shown_time,
+    standing_json,
+    tool_of,
+)
+from moonpool.cli.approvers import opened_approvals
+from moonpool.cli.commands import command_group, json_lines
+from moonpool.cli.config_choice import data_folder, run_named
+from moonpool.cli.exit_codes import EXIT_OK
+from moonpool.cli.printer import print_json, print_table, remark
+from moonpool.core.approvals import ApprovalAnswerError
+from moonpool.core.errors import InputError
+from moonpool.runtime.approvals import standing_terms
+from moonpool.settings import Settings
+from moonpool.store.outcomes import OutcomeStore
+from moonpool.store.paths import outcomes_dir
 
-_ID = typer.Argument(help="The request; the first 8 characters of its id are enough.", metavar="ID")
-_NOTE = typer.Option(help="What the code that asked is told.", metavar="TEXT")
-_JSON = typer.Option("--json", help="One JSON object per line.")
-_FULL = typer.Option("--full", help="Show all of the arguments, however long.")
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from moonpool.core.approvals import QueuedRequest
+    from moonpool.core.json import JsonObject
+    from moonpool.runtime.approvals import Approvals, StandingTerms
+
+
+_COLUMNS: Final = ("id", "state", "tool", "arguments", "asked by", "left")
+
+_RULE_COLUMNS: Final = ("id", "tool", "server", "where", "for", "until", "given by")
+
 
 app = command_group("The queue of approvals: what runs with `--approve queue` ask, and answers that stand for a while.")
 
 
-@app.command(name="list")
-def list_(
-    *,
-    all_: Annotated[bool, typer.Option("--all", help="Also those of the last week that are over.")] = False,
-    json: Annotated[bool, _JSON] = False,
-) -> None:
+@app.command("list")
+@click.option("--all", "all_", is_flag=True, help="Also those of the last week that are over.")
+@json_lines
+def list_(*, all_: bool, as_json: bool) -> None:
     """List requests that wait for an answer, oldest first."""
-    from moonpool.cli.approval_reports import print_requests
+    with _opened() as approvals:
+        found = approvals.requests(waiting_only=not all_)
+    if as_json:
+        for request in found:
+            print_json(request_json(request))
+    elif found:
+        print_table(_COLUMNS, (request_cells(request) for request in found))
+    if not found:
+        remark("no request waits for approval" if not all_ else "no requests")
 
-    print_requests(waiting_only=not all_, as_json=json)
 
-
-@app.command()
-def show(
-    id_: Annotated[str, _ID], *, full: Annotated[bool, _FULL] = False, json: Annotated[bool, _JSON] = False
-) -> None:
+@app.command("show")
+@click.argument("request_id", metavar="ID", help="The request; the first 8 characters of its id are enough.")
+@click.option("--full", is_flag=True, help="Show all of the arguments, however long.")
+@json_lines
+def show(request_id: str, *, full: bool, as_json: bool) -> None:
     """Show one request with its arguments."""
-    from moonpool.cli.approval_reports import print_request
+    with _opened() as approvals:
+        request = approvals.find(request_id)
+    if as_json:
+        print_json(request_json(request, full=full))
+    else:
+        click.echo(request_frame(request, full=full))
+    if full and request.cut and not request.whole:
+        remark(f"not all of the arguments: {_not_kept(request)}")
 
-    print_request(id_, full=full, as_json=json)
 
-
-@app.command()
+@app.command("approve")
+@click.argument("request_id", metavar="ID", help="The request; the first 8 characters of its id are enough.")
+@click.option("--note", default="", metavar="TEXT", help="What the code that asked is told.")
+@click.option(
+    "--for", "for_", metavar="DURATION", help="Also allow further calls with the same arguments: for 30m, 12h, 7d."
+)
+@click.option(
+    "--where",
+    multiple=True,
+    metavar="POINTER=GLOB",
+    help="With --for: whatever the others are, where this argument matches, e.g. /repo=acme/*; repeatable.",
+)
+@click.option("--any-arguments", is_flag=True, help="With --for: further calls with any arguments.")
+@click.option("--full", is_flag=True, help="Show all of the arguments, however long.")
+@json_lines
 def approve(
-    id_: Annotated[str, _ID],
+    request_id: str,
     *,
-    note: Annotated[str, _NOTE] = "",
-    for_: Annotated[
-        str | None,
-        typer.Option(
-            "--for",
-            help="Also allow further calls with the same arguments: for 30m, 12h, 7d.",
-            metavar="DURATION",
-        ),
-    ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="With --for: whatever the others are, where this argument matches, e.g. /repo=acme/*; repeatable.",
-            metavar="POINTER=GLOB",
-        ),
-    ] = None,
-    any_arguments: Annotated[
-        bool, typer.Option("--any-arguments", help="With --for: further calls with any arguments.")
-    ] = False,
-    full: Annotated[bool, _FULL] = False,
-    json: Annotated[bool, _JSON] = False,
-) -> None:
+    note: str,
+    for_: str | None,
+    where: tuple[str, ...],
+    any_arguments: bool,
+    full: bool,
+    as_json: bool,
+) -> int:
     """Show a request again and allow the one call that it asks about; with --for also further ones like it.
 
     At a terminal it is asked once more whether you mean it.
     """
-    from moonpool.cli.approval_reports import answer_yes, terms_of
+    terms = _terms(for_, where, any_arguments=any_arguments)
+    with _opened() as approvals:
+        by = answerer()
+        request = approvals.approvable(request_id, by, terms=terms, saw_whole=full)
+        _check_full(request, full=full)
+        if request.is_plan and request.cut and not full:
+            problem = f"the plan of request {request.request_id} is longer than a screen"
+            raise InputError(f"{problem}; approve it with --full, which shows all of it first")
+        allowed = "the whole plan, once" if request.is_plan else "this one call"
+        if terms is not None:
+            until = shown_time(time.time() + terms.seconds)
+            allowed += f", and further ones {covered(terms.where, same=not terms.any_arguments)} until {until}"
+        question = f"Allow {allowed}? y = yes, n = no: "
+        if not confirmed(request_frame(request, full=full), question, by, as_json=as_json):
+            raise ApprovalAnswerError(f"you did not say yes, so request {request.request_id} waits as before")
+        request, standing = approvals.approve(request.request_id, by, note=note, terms=terms, saw_whole=full)
+        _tell_unless(approvals.was_taken(request, by, standing), request)
+    if as_json:
+        given: JsonObject = {} if standing is None else {"standing": standing_json(standing)}
+        print_json({**request_json(request), **given})
+        return EXIT_OK
+    click.echo(f"approved {request.request_id}: this one call of {tool_of(request)}")
+    if standing is not None:
+        click.echo(
+            f"and further ones {further_calls(standing)} until {shown_time(standing.expires_at)}; "
+            f"rule {standing.answer_id}"
+        )
+    return EXIT_OK
 
-    terms = terms_of(for_, where or [], any_arguments=any_arguments)
-    sys.exit(answer_yes(id_, note, terms, full=full, as_json=json))
 
-
-@app.command()
-def deny(id_: Annotated[str, _ID], *, note: Annotated[str, _NOTE] = "", json: Annotated[bool, _JSON] = False) -> None:
+@app.command("deny")
+@click.argument("request_id", metavar="ID", help="The request; the first 8 characters of its id are enough.")
+@click.option("--note", default="", metavar="TEXT", help="What the code that asked is told.")
+@json_lines
+def deny(request_id: str, *, note: str, as_json: bool) -> int:
     """Refuse the call that a request asks about."""
-    from moonpool.cli.approval_reports import answer_no
+    with _opened() as approvals:
+        by = answerer()
+        request = approvals.deny(request_id, by, note=note)
+        _tell_unless(approvals.was_taken(request, by), request)
+    click.echo(json.dumps(request_json(request)) if as_json else f"denied {request.request_id}: {tool_of(request)}")
+    return EXIT_OK
 
-    sys.exit(answer_no(id_, note, as_json=json))
 
-
-@app.command()
-def outcome(
-    id_: Annotated[str, typer.Argument(help="The request, or the run (run_..., or last).", metavar="ID")],
-) -> None:
+@app.command("outcome")
+@click.argument("name", metavar="ID", help="The request, or the run (run_..., or last).")
+def outcome(name: str) -> None:
     """Print what came of a run whose caller had left when it ended."""
-    from moonpool.cli.approval_reports import print_outcome
+    data = data_folder(Settings.load(os.environ))
+    run_id = run_named(name, data)
+    if not run_id.startswith("run_"):
+        with _opened() as approvals:
+            run_id = approvals.find(name).run_id
+    found = OutcomeStore(outcomes_dir(data)).find(run_id)
+    if found is None:
+        raise InputError(
+            f"no outcome of {run_id[:80]} is kept: it still runs, gave its outcome to its caller, ended with its "
+            "process, or is older than a week"
+        )
+    print_json(found)
 
-    print_outcome(id_)
 
-
-@app.command()
-def rules(
-    *,
-    remove: Annotated[str | None, typer.Option(help="End this one: somebody is asked again.", metavar="ID")] = None,
-    json: Annotated[bool, _JSON] = False,
-) -> None:
+@app.command("rules")
+@click.option("--remove", metavar="ID", help="End this one: somebody is asked again.")
+@json_lines
+def rules(*, remove: str | None, as_json: bool) -> None:
     """List answers that stand for a while, or end one."""
-    from moonpool.cli.approval_reports import print_standing
+    with _opened() as approvals:
+        if remove is not None:
+            click.echo(f"removed {approvals.remove_standing(remove, answerer())}")
+            return
+        found = approvals.standing()
+    if as_json:
+        for standing in found:
+            print_json(standing_json(standing))
+    elif found:
+        print_table(_RULE_COLUMNS, (rule_cells(standing) for standing in found))
+    if not found:
+        remark("no answer stands for longer than its call")
 
-    print_standing(remove, as_json=json)
+
+def _opened() -> AbstractContextManager[Approvals]:
+    return opened_approvals(data_folder(Settings.load(os.environ)))
+
+
+def _check_full(request: QueuedRequest, *, full: bool) -> None:
+    if full and request.cut and not request.whole:
+        raise InputError(f"all arguments of request {request.request_id} cannot be shown: {_not_kept(request)}")
+
+
+def _not_kept(request: QueuedRequest) -> str:
+    over = f"of a request that is over ({request.state}) a screen of them is kept"
+    return "they are too long to be kept" if request.state == "waiting" else over
+
+
+def _terms(duration: str | None, where: Sequence[str], *, any_arguments: bool) -> StandingTerms | None:
+    """What `--for`, `--where` and `--any-arguments` say. Raises InputError."""
+    if duration is not None:
+        return standing_terms(duration, where, any_arguments=any_arguments)
+    if where or any_arguments:
+        name = "--where" if where else "--any-arguments"
+        raise InputError(f"{name} says which further calls are allowed; give --for with it")
+    return None
+
+
+def _tell_unless(taken: bool, request: QueuedRequest) -> None:
+    if not taken:
+        told = "the process that asked has not taken the answer yet; what becomes of it"
+        remark(f"{told}: moonpool approvals show {request.request_id}")

@@ -2,37 +2,141 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated
+import os
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from moonpool.cli.command_group import command_group
+from moonpool.broker.phrases import on_one_line
+from moonpool.cli.commands import command_group, json_lines
+from moonpool.cli.config_choice import data_folder, run_named
+from moonpool.cli.printer import print_json, print_table, remark
+from moonpool.core.errors import InputError
+from moonpool.core.policy import entry_decides, operators_remedy
+from moonpool.core.receipts import State
+from moonpool.runtime.receipts import execution_states
+from moonpool.settings import Settings
+from moonpool.store.journal_file import read_rows, verify_file
+from moonpool.store.paths import journal_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from moonpool.core.json import JsonObject
+
+_START = "execution_start"
+
+_REMEDIES_MAX = 10
+
+_COLUMNS = ("seq", "at", "run", "what", "decision", "outcome", "ms")
 
 app = command_group("The audit journal: every execution and tool call, hash-chained.")
 
 
-@app.command()
-def show(
-    *,
-    run: Annotated[str | None, typer.Option(help="Only this execution; `last`: the newest.", metavar="RUN_ID")] = None,
-    tail: Annotated[int, typer.Option(help="At most so many records, the newest.", min=1, max=1_000_000)] = 50,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
-) -> None:
+@app.command("show")
+@click.option("--run", metavar="RUN_ID", help="Only this execution; `last`: the newest.")
+@click.option(
+    "--tail",
+    type=click.IntRange(min=1, max=1000000),
+    default=50,
+    show_default=True,
+    help="At most so many records, the newest.",
+)
+@json_lines
+def show(*, run: str | None, tail: int, as_json: bool) -> int:
     """Show the newest records, oldest first."""
-    from moonpool.cli.audit_rows import print_rows
+    run = None if run is None else run_named(run, data_folder(Settings.load(os.environ)))
+    rows = list(read_rows(_journal(), run_id=run, tail=tail))
+    states = execution_states(_journal(), rows)
+    if as_json:
+        for row in rows:
+            state: JsonObject = {"state": states[row.run_id]} if row.kind == _START else {}
+            print_json({**row.to_json(), **state})
+    elif rows:
+        records = [row.to_json() for row in rows]
+        print_table(_COLUMNS, (_cells(row.seq, record, states) for row, record in zip(rows, records, strict=True)))
+        for command in _remedies(records) if run is not None else ():
+            remark(f"to allow what was refused, with that run's --config if it had one: {command}")
+    if not rows:
+        what = f"no record of {run!r}; `moonpool audit show` lists the newest" if run else "the audit journal is empty"
+        remark(f"{what}")
+    return int(not rows and run is not None)
 
-    sys.exit(print_rows(run, tail, as_json=json))
 
-
-@app.command()
-def verify(
-    *,
-    anchor: Annotated[
-        str | None, typer.Option(help="A head that `verify` printed earlier; finds a cut-off end.", metavar="SEQ:HASH")
-    ] = None,
-) -> None:
+@app.command("verify")
+@click.option("--anchor", metavar="SEQ:HASH", help="A head that `verify` printed earlier; finds a cut-off end.")
+def verify(*, anchor: str | None) -> int:
     """Walk the hash chain. Exit code 1 when it is broken."""
-    from moonpool.cli.audit_rows import verify_journal
+    path = _journal()
+    outcome = verify_file(path, anchor=_anchor(anchor))
+    if outcome.ok:
+        click.echo(f"{path}: {outcome.rows} records, chain whole; head {outcome.rows}:{outcome.head}")
+        if anchor is None:
+            remark("keep that head elsewhere: only --anchor shows that the end was cut off")
+        return 0
+    click.echo(
+        f"{path}: broken at record {outcome.broken_seq}: {outcome.why}; {outcome.rows} records before it are whole. "
+        "Keep the file as evidence"
+    )
+    return 1
 
-    sys.exit(verify_journal(anchor))
+
+def _journal() -> Path:
+    return journal_path(data_folder(Settings.load(os.environ)))
+
+
+def _remedies(records: Iterable[JsonObject]) -> list[str]:
+    """What would allow the refused calls, where their server's entry decided about them and no policy file."""
+    found: dict[str, None] = {}
+    for record in records:
+        server_id, tool, rule_id = (str(record.get(name, "")) for name in ("server_id", "tool_name", "rule_id"))
+        refused = record.get("error_type") in {"ApprovalRejected", "PolicyDenied"}
+        if refused and entry_decides(rule_id, server_id):
+            found[on_one_line(operators_remedy("", server_id, tool))] = None
+    return list(found)[:_REMEDIES_MAX]
+
+
+def _anchor(text: str | None) -> tuple[int, str] | None:
+    if text is None:
+        return None
+    seq, _, digest = text.partition(":")
+    if not seq.isdecimal() or len(digest) != 64:
+        raise InputError(f"{text[:80]!r} is no anchor; give SEQ:HASH as `moonpool audit verify` printed it")
+    return int(seq), digest
+
+
+def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[str, ...]:
+    kind = str(record.get("kind", ""))
+    what = f"{record.get('server_id', '')}.{record.get('tool_name', '')}" if kind.startswith("call_") else kind
+    what = f"{what} (intent)" if kind == "call_intent" else what
+    if kind == "calls_refused":
+        refused = record.get("refused")
+        counts = refused.items() if isinstance(refused, dict) else ()
+        what = "more refused calls: " + ", ".join(f"{count} {name}" for name, count in counts)
+    if kind == "standing_answer":
+        what = f"standing answer {record.get('what')} by {record.get('approver')}"
+    if kind == "file_transfer":
+        what = f"{record.get('what')} {record.get('direction')}: {record.get('path')} ({record.get('bytes')} bytes)"
+    if kind == "question":
+        what = f"{record.get('server_id')} asked: {record.get('method')} {record.get('mode')}".rstrip()
+    if kind == "drift":
+        kinds = record.get("changes")
+        shown_kinds = ", ".join(map(str, kinds)) if isinstance(kinds, list) else ""
+        what = f"{record.get('server_id')}.{record.get('tool_name')} changed, {record.get('action')}: {shown_kinds}"
+    if kind in {"library", "library_intent"}:
+        taken = f" from {record['from_run']}" if record.get("from_run") else ""
+        what = f"{record.get('entry')} {record.get('action')} by {record.get('principal')}{taken}"
+        what = f"{what} (intent)" if kind == "library_intent" else what
+    decision = " ".join(str(record[name]) for name in ("verdict", "approval") if record.get(name))
+    outcome = "" if kind in {_START, "call_intent", "library_intent"} else str(record.get("error_type") or "ok")
+    if kind == "question":
+        who = record.get("answerer") or record.get("why")
+        outcome = f"{record.get('answer')} ({who})" if who else str(record.get("answer"))
+    if kind == "calls_refused":
+        outcome = "refused"
+    if kind == _START and (state := states[str(record.get("run_id"))]) is not State.ENDED:
+        outcome = str(state)
+    duration = record.get("duration_ms")
+    shown = f"{duration:.0f}" if isinstance(duration, int | float) else ""
+    return (str(seq), str(record.get("at", "")), str(record.get("run_id", "")), what, decision, outcome, shown)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moonpool.store.paths import data_dir
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from moonpool.settings import Settings
     from moonpool.store.secrets import SecretStore
 
-LOCAL_NAME = "moonpool.json"
+LOCAL_NAME: Final = "moonpool.json"
+LAST: Final = "last"  # in place of a run id: the newest execution on record that is no replay
 
 
 def user_config_path(environ: Mapping[str, str]) -> Path:
@@ -62,3 +63,17 @@ def secret_store(environ: Mapping[str, str]) -> SecretStore:
 def data_folder(settings: Settings) -> Path:
     """The data folder in force, without importing the composition root."""
     return settings.data_dir or data_dir(os.geteuid(), os.environ)
+
+
+def run_named(name: str, data: Path) -> str:
+    """The run id that `name` is or stands for. Raises InputError, JournalError."""
+    from moonpool.core.errors import InputError
+    from moonpool.store.journal_file import newest_run
+    from moonpool.store.paths import journal_path
+
+    if name != LAST:
+        return name
+    found = newest_run(journal_path(data))
+    if found is None:
+        raise InputError(f"no execution is on record in {journal_path(data)}, so there is no last one; run code first")
+    return found

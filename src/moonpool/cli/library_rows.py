@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from typing import TYPE_CHECKING, TypeVar
 
 from moonpool.bootstrap.library import open_library_changes
 from moonpool.cli.config_choice import read_config
+from moonpool.cli.printer import remark
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
@@ -33,9 +33,4 @@ def change(config: Path | None, work: Callable[[LibraryChanges], Awaitable[_T]],
 
 def problem_on_stderr(problem: str) -> None:
     """Say that an entry cannot be used."""
-    sys.stderr.write(f"moonpool: {printed(problem)}\n")
-
-
-def printed(text: str) -> str:
-    """Text of several lines without what a terminal would act on."""
-    return "".join(char if char == "\n" or char.isprintable() else "?" for char in text)
+    remark(f"{problem}")

@@ -2,36 +2,110 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sys
-from pathlib import Path  # noqa: TC003  typer reads the annotations
-from typing import Annotated
+import webbrowser
+from typing import TYPE_CHECKING
 
-import typer
+import click
+
+from moonpool.bootstrap.logins import open_logins
+from moonpool.broker.oauth.entering import enter, leave
+from moonpool.broker.oauth.loopback import LoopbackAgent, PastingAgent
+from moonpool.cli.commands import command, config_option
+from moonpool.cli.config_choice import data_folder, read_config
+from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
+from moonpool.cli.printer import printable, remark
+from moonpool.core.errors import ConfigError, InputError
+from moonpool.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from moonpool.broker.config import ServerConfig
+    from moonpool.broker.oauth.keeping import Logins
+    from moonpool.broker.oauth.login import UserAgent
 
 
-def login(
-    server: Annotated[str, typer.Argument(help="Its name in the configuration.", metavar="SERVER")],
-    *,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config",
-            help="Servers (mcpServers JSON). Default: ./moonpool.json, else what `init` wrote.",
-            metavar="FILE",
-        ),
-    ] = None,
-    headless: Annotated[
-        bool, typer.Option("--headless", help="The browser is on another machine: paste what it shows at the end.")
-    ] = False,
-    scope: Annotated[
-        str, typer.Option(help="Ask for these scopes too; separated by spaces.", metavar="SCOPES", show_default=False)
-    ] = "",
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for the browser.", min=1, max=3600)] = 300,
-    forget: Annotated[bool, typer.Option("--forget", help="Forget the login instead.")] = False,
-) -> None:
+@command
+@click.argument("server", help="Its name in the configuration.")
+@config_option
+@click.option("--headless", is_flag=True, help="The browser is on another machine: paste what it shows at the end.")
+@click.option("--scope", default="", metavar="SCOPES", help="Ask for these scopes too; separated by spaces.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1, max=3600),
+    default=300,
+    show_default=True,
+    help="Seconds to wait for the browser.",
+)
+@click.option("--forget", is_flag=True, help="Forget the login instead.")
+def login(server: str, *, config: Path | None, headless: bool, scope: str, timeout: float, forget: bool) -> int:
     """Log in to a server by OAuth: opens an address in a browser and stores the tokens, sealed."""
-    from moonpool.cli.login_person import forget_login, log_in
-
     if forget:
-        sys.exit(forget_login(server, config))
-    sys.exit(log_in(server, config, scope=scope, timeout_s=None if headless else timeout))
+        return forget_login(server, config)
+    return log_in(server, config, scope=scope, timeout_s=None if headless else timeout)
+
+
+def log_in(server_id: str, config: Path | None, *, scope: str, timeout_s: float | None) -> int:
+    """Log in; without a time limit by pasting. Raises ConfigError, InputError, OAuthError, SecretStoreError."""
+    server = _server(server_id, config)
+    agent: UserAgent
+    agent = PastingAgent(_print_address, _pasted) if timeout_s is None else LoopbackAgent(_show, timeout_s=timeout_s)
+    login = asyncio.run(enter(server, _logins(), agent, scope=scope))
+    granted = f" for {login.tokens.scope}" if login.tokens.scope else ""
+    stays = "" if login.tokens.refresh_token else "; it cannot be renewed without you"
+    remark(f"logged in to {server.server_id} by {login.issuer}{granted}{stays}")
+    return EXIT_OK
+
+
+def forget_login(server_id: str, config: Path | None) -> int:
+    """Raises ConfigError, InputError, SecretStoreError."""
+    server = _server(server_id, config)
+    count, problem = asyncio.run(leave(server, _logins()))
+    if problem:
+        remark(f"the login is forgotten here, but {problem}")
+    if count:
+        remark(f"forgot the login to {server.server_id}")
+        return EXIT_OK
+    remark(f"nobody is logged in to {server.server_id}")
+    return EXIT_FAILED
+
+
+def _server(server_id: str, path: Path | None) -> ServerConfig:
+    config = read_config(path)
+    if config is None:
+        raise ConfigError("no servers are configured; pass --config FILE or run `moonpool init`")
+    server = config.find(server_id)
+    if server is None and server_id in config.left_out:
+        raise config.left_out[server_id]
+    if server is None:
+        raise InputError(f"no server is called {server_id[:40]!r}; there are {', '.join(config.ids) or 'none'}")
+    if not server.url:
+        raise InputError(f"server {server_id!r} is a command, not a URL; it logs in by itself, or by a variable")
+    return server
+
+
+def _logins() -> Logins:
+    return open_logins(data_folder(Settings.load(os.environ)), os.environ)
+
+
+def _show(address: str) -> None:
+    _print_address(address)
+    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        webbrowser.open(address)
+
+
+def _print_address(address: str) -> None:
+    sys.stderr.write(f"open this address in a browser:\n\n  {printable(address)}\n\n")
+    sys.stderr.flush()
+
+
+def _pasted() -> str:
+    sys.stderr.write("address it ended at: ")
+    sys.stderr.flush()
+    try:
+        return input()
+    except EOFError:
+        raise InputError("no address was pasted; run this where you can type, or pipe the address in") from None

@@ -8,86 +8,66 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
 
-import typer
+import click
 
-from moonpool.cli import (
-    actions,
-    approvals,
-    audit,
-    catalog,
-    doctor,
-    environments,
-    init,
-    login,
-    mcp,
-    permissions,
-    plans,
-    policy,
-    preview,
-    receipt,
-    recordings,
-    registry,
-    replay,
-    run,
-    secrets,
-    session,
-    skills,
-    stats,
-    tools,
-    version,
-)
-from moonpool.cli.command_group import command_group
+import moonpool
+from moonpool.cli.commands import CommandIndex
 from moonpool.cli.exit_codes import EXIT_UNUSABLE
 from moonpool.cli.private_memory import keep_memory_private
 from moonpool.cli.standard_streams import fill_closed_streams, sentence_and_code
 
-app = command_group(
-    "Run model-written code (Python, Node, Bash) in a sealed sandbox whose only opening calls MCP tools."
+app = CommandIndex(
+    {
+        "run": ("run", "Run Python, Node or Bash in a sealed sandbox."),
+        "preview": (
+            "preview",
+            "List the wrappers that code imports and the tools it calls, and what is certain to be refused.",
+        ),
+        "mcp": (
+            "mcp",
+            "Serve MCP on standard input and output: three tools (or one) in front of all configured servers.",
+        ),
+        "init": ("init", "Import servers from the configurations of Claude Desktop, Claude Code, VS Code and Cursor."),
+        "doctor": (
+            "doctor",
+            "Open real sandboxes on this machine and attack them: quickly, or by everything with --full.",
+        ),
+        "login": ("login", "Log in to a server by OAuth: opens an address in a browser and stores the tokens, sealed."),
+        "allow": ("permissions", "Let code call these tools without a question."),
+        "deny": ("permissions", "Let code never call these tools, whoever would say yes."),
+        "replay": (
+            "replay",
+            "Run an execution again from its recording: same environment, clock and randomness, tool results from the"
+            " record.",
+        ),
+        "stats": (
+            "stats",
+            "Report tokens saved, the time to find changed tools, and the sandbox's overhead with its spans.",
+        ),
+        "version": ("version", "Print the version."),
+        "tools": ("tools", "The tools of the configured servers."),
+        "catalog": ("catalog", "The search for tools."),
+        "actions": ("actions", "Saved actions: code that worked, which later code imports."),
+        "registry": ("registry", "Servers of MCP Registries."),
+        "secrets": ("secrets", "Stored secrets, for ${secret:NAME} in server configurations."),
+        "policy": ("policy", "The rules that decide about tool calls."),
+        "approvals": (
+            "approvals",
+            "The queue of approvals: what runs with `--approve queue` ask, and answers that stand for a while.",
+        ),
+        "plans": ("plans", "Plans of dry runs: the calls that code wants to make, approved once and as a whole."),
+        "audit": ("audit", "The audit journal: every execution and tool call, hash-chained."),
+        "receipt": ("receipt", "Receipts: the record of one execution, signed with this installation's key."),
+        "recordings": ("recordings", "Recordings: what is kept of executions so that they can be replayed."),
+        "session": ("session", "Sessions that `moonpool run --session NAME` keeps alive."),
+        "skills": ("skills", "Skills: folders of instructions, scripts and files beside the tools."),
+        "environments": ("environments", "Environments: interpreter and packages that sandboxes start from."),
+    },
+    help="Run model-written code (Python, Node, Bash) in a sealed sandbox whose only opening calls MCP tools.",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        version.version()
-        raise typer.Exit
-
-
-@app.callback()
-def _moonpool(
-    _version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    pass
-
-
-app.command(name="run")(run.run)
-app.command(name="preview")(preview.preview)
-app.add_typer(tools.app, name="tools")
-app.add_typer(catalog.app, name="catalog")
-app.add_typer(actions.app, name="actions")
-app.command(name="mcp")(mcp.mcp)
-app.command(name="init")(init.init)
-app.add_typer(registry.app, name="registry")
-app.command(name="doctor")(doctor.doctor)
-app.command(name="login")(login.login)
-app.add_typer(secrets.app, name="secrets")
-app.command(name="allow")(permissions.allow)
-app.command(name="deny")(permissions.deny)
-app.add_typer(policy.app, name="policy")
-app.add_typer(approvals.app, name="approvals")
-app.add_typer(plans.app, name="plans")
-app.add_typer(audit.app, name="audit")
-app.add_typer(receipt.app, name="receipt")
-app.command(name="replay")(replay.replay)
-app.add_typer(recordings.app, name="recordings")
-app.add_typer(session.app, name="session")
-app.add_typer(skills.app, name="skills")
-app.command(name="stats")(stats.stats)
-app.add_typer(environments.app, name="environments")
-app.command(name="version")(version.version)
+click.version_option(moonpool.__version__, message="moonpool %(version)s", help="Print the version.")(app)
 
 
 def main() -> None:
@@ -95,7 +75,7 @@ def main() -> None:
     fill_closed_streams()
     try:
         keep_memory_private()
-        app()
+        app(prog_name="moonpool")
     except Exception as error:
         if os.environ.get("MOONPOOL_DEBUG") == "1":
             raise

@@ -1,59 +1,165 @@
-"""`moonpool plans list|show|approve|deny`: answer what dry runs found."""
+"""`moonpool plans list|show|approve|deny`: answer what dry runs found.
+
+SECURITY: names, arguments and reasons come from code, servers and models. Nothing of them reaches a terminal as a
+control character, and no line of theirs can be taken for one of ours; JSON is ASCII.
+"""
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated
+import json
+import os
+import shutil
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
-import typer
+import click
 
-from moonpool.cli.command_group import command_group
+from moonpool.cli.approval_texts import answerer, confirmed, shown_left, shown_time
+from moonpool.cli.approvers import put_on_record
+from moonpool.cli.commands import command_group, json_lines
+from moonpool.cli.config_choice import data_folder
+from moonpool.cli.exit_codes import EXIT_OK
+from moonpool.cli.printer import print_json, print_table, remark
+from moonpool.cli.terminal_approver import PLAN_CHARS_MAX, hanging, visible
+from moonpool.core.plans import PlanError, PlanState
+from moonpool.runtime.planning import plan_lines
+from moonpool.runtime.plans import Plans
+from moonpool.settings import Settings
+from moonpool.store.paths import journal_path, plans_path
+from moonpool.store.plans import PlanStore
 
-_ID = typer.Argument(help="The plan; the first 8 characters after `plan_` are enough.", metavar="ID")
-_JSON = typer.Option("--json", help="One JSON object per line.")
-_FULL = typer.Option("--full", help="Also what is hidden because it looks like a secret.")
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from moonpool.core.json import JsonObject
+    from moonpool.core.plans import StoredPlan
+
+_ID_CHARS: Final = 17
+
+_NAME_CHARS_MAX: Final = 300
+
+_COLUMNS: Final = ("id", "state", "calls", "language", "whose", "left")
+
+_OPEN: Final = frozenset({PlanState.WAITING, PlanState.APPROVED})
 
 app = command_group("Plans of dry runs: the calls that code wants to make, approved once and as a whole.")
 
 
-@app.command(name="list")
-def list_(
-    *,
-    all_: Annotated[bool, typer.Option("--all", help="Also those of the last week that are over.")] = False,
-    json: Annotated[bool, _JSON] = False,
-) -> None:
+@app.command("list")
+@click.option("--all", "all_", is_flag=True, help="Also those of the last week that are over.")
+@json_lines
+def list_(*, all_: bool, as_json: bool) -> None:
     """List plans that wait or are approved, oldest first."""
-    from moonpool.cli.plan_reports import print_plans
+    with _opened() as plans:
+        found = [one for one in plans.plans() if one.state in _OPEN or all_]
+    if as_json:
+        for one in found:
+            print_json(_json(one))
+    elif found:
+        print_table(_COLUMNS, (_cells(one) for one in found))
+    if not found:
+        remark("no plan waits or is approved" if not all_ else "no plans")
 
-    print_plans(open_only=not all_, as_json=json)
 
-
-@app.command()
-def show(
-    id_: Annotated[str, _ID], *, full: Annotated[bool, _FULL] = False, json: Annotated[bool, _JSON] = False
-) -> None:
+@app.command("show")
+@click.argument("plan_id", metavar="ID", help="The plan; the first 8 characters after `plan_` are enough.")
+@click.option("--full", is_flag=True, help="Also what is hidden because it looks like a secret.")
+@json_lines
+def show(plan_id: str, *, full: bool, as_json: bool) -> None:
     """Show every call of a plan with its arguments."""
-    from moonpool.cli.plan_reports import print_plan
+    with _opened() as plans:
+        found = plans.find(plan_id)
+    if as_json:
+        print_json(_json(found))
+    else:
+        click.echo(_frame(found, full=full))
 
-    print_plan(id_, full=full, as_json=json)
 
-
-@app.command()
-def approve(
-    id_: Annotated[str, _ID], *, full: Annotated[bool, _FULL] = False, json: Annotated[bool, _JSON] = False
-) -> None:
+@app.command("approve")
+@click.argument("plan_id", metavar="ID", help="The plan; the first 8 characters after `plan_` are enough.")
+@click.option("--full", is_flag=True, help="Also what is hidden because it looks like a secret.")
+@json_lines
+def approve(plan_id: str, *, full: bool, as_json: bool) -> int:
     """Show a plan again and allow all of its calls, once: `moonpool run FILE --plan ID`.
 
     At a terminal it is asked once more whether you mean it.
     """
-    from moonpool.cli.plan_reports import approve_plan
+    with _opened() as plans:
+        by = answerer()
+        found = plans.approvable(plan_id, by)
+        question = "Allow the whole plan, once? y = yes, n = no: "
+        if not confirmed(_frame(found, full=full), question, by, as_json=as_json):
+            raise PlanError(f"you did not say yes, so plan {found.plan.plan_id} is as it was")
+        answered = plans.approve(found.plan.plan_id, by)
+    return _told(answered, as_json=as_json)
 
-    sys.exit(approve_plan(id_, full=full, as_json=json))
 
-
-@app.command()
-def deny(id_: Annotated[str, _ID], *, json: Annotated[bool, _JSON] = False) -> None:
+@app.command("deny")
+@click.argument("plan_id", metavar="ID", help="The plan; the first 8 characters after `plan_` are enough.")
+@json_lines
+def deny(plan_id: str, *, as_json: bool) -> int:
     """Refuse a plan, or take an approval back that was not used yet."""
-    from moonpool.cli.plan_reports import deny_plan
+    with _opened() as plans:
+        answered = plans.deny(plan_id, answerer())
+    return _told(answered, as_json=as_json)
 
-    sys.exit(deny_plan(id_, as_json=json))
+
+@contextmanager
+def _opened() -> Generator[Plans]:
+    settings = Settings.load(os.environ)
+    data = data_folder(settings)
+    yield Plans(
+        PlanStore(plans_path(data)),
+        lambda record: put_on_record(journal_path(data), record),
+        expiry_s=settings.plan_expiry_s,
+    )
+
+
+def _told(answered: StoredPlan, *, as_json: bool) -> int:
+    count = len(answered.plan.calls)
+    told = f"{answered.state} {answered.plan.plan_id}: {count} call{'s' if count != 1 else ''}"
+    click.echo(json.dumps(_json(answered)) if as_json else told)
+    return EXIT_OK
+
+
+def _cells(one: StoredPlan) -> tuple[str, ...]:
+    plan = one.plan
+    left = shown_left(plan.expires_at) if one.state in _OPEN else ""
+    state = f"{one.state} (cannot be approved)" if plan.problem and one.state is PlanState.WAITING else str(one.state)
+    whose = visible(plan.principal, _NAME_CHARS_MAX)
+    return (plan.plan_id[:_ID_CHARS], state, str(len(plan.calls)), plan.language, whose, left)
+
+
+def _frame(one: StoredPlan, *, full: bool) -> str:
+    plan = one.plan
+    width = max(20, shutil.get_terminal_size().columns)
+    kind = "; policy wants a person to approve it" if plan.human_only else ""
+    by = f" by {visible(one.approver, _NAME_CHARS_MAX)}" if one.approver else ""
+    head = f"{plan.plan_id}: {one.state}{by}{kind}; until {shown_time(plan.expires_at)}"
+    told = [
+        f"whose: {visible(plan.principal, _NAME_CHARS_MAX)}",
+        f"code: {plan.code_digest} ({plan.language})",
+        f"rehearsed as: {plan.run_id}",
+        *([f"cannot be approved: {visible(plan.problem, PLAN_CHARS_MAX)}"] if plan.problem else []),
+        *(visible(line, PLAN_CHARS_MAX) for line in plan_lines(plan, whole=full)),
+    ]
+    lines = [line for text in told for line in hanging(text, width)]
+    more = ["not all of it is shown; --full shows the rest"] if plan.cut and not full else []
+    return "\n".join([head, "┌─ plan", *(f"│ {line}" for line in lines), "└─", *more])
+
+
+def _json(one: StoredPlan) -> JsonObject:
+    plan = one.plan
+    return {
+        **plan.to_json(),
+        # SECURITY: without digests of configurations, from which a short secret in one could be guessed.
+        "servers": [
+            {"server": one.server_id, "address": one.address, "config_file": one.config_file} for one in plan.servers
+        ],
+        "state": str(one.state),
+        "approver": one.approver,
+        "digest": plan.digest,
+        "human_only": plan.human_only,
+        "made_at": shown_time(plan.made_at),
+        "expires_at": shown_time(plan.expires_at),
+    }

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import logging
 import os
 import queue
 import threading
@@ -22,7 +23,7 @@ from moonpool.broker.phrases import on_one_line
 from moonpool.cli.standard_streams import write_all
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from enum import IntEnum
 
 _STDERR = 2
@@ -114,3 +115,32 @@ class ProgramOutput:
             with self._writing:
                 if self._may_write.is_set():
                     return write_all(self._fd, data)
+
+
+class _LogLines(logging.Handler):
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        kind = record.exc_info[0] if record.exc_info else None
+        try:
+            text = record.getMessage()
+        except Exception:  # noqa: BLE001  a slip in a line of the log must not end what is logged
+            text = f"a line of {record.name} cannot be shown"
+        self._say(text + (f" ({kind.__name__})" if kind is not None else ""))
+
+
+@contextmanager
+def log_among(say: Callable[[str], None]) -> Generator[None]:
+    """What is logged within a `with` block is said by `say`, a line each.
+
+    SECURITY: a warning may quote a server, which chooses when it is written. Straight to the terminal it could stand
+    below an open question, in lines that look like one. A traceback may hold values; only its kind is told.
+    """
+    lines = _LogLines(say)
+    logging.getLogger().addHandler(lines)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(lines)

@@ -1,69 +1,147 @@
-"""`moonpool receipt show|verify|key`: what an execution did, signed, for people who were not there."""
+"""`moonpool receipt show|verify|key`: what an execution did, signed, for people who were not there.
+
+SECURITY: a receipt may be a stranger's, whose key somebody gave: its texts reach the terminal with what does not print
+written out.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
-from pathlib import Path  # noqa: TC003  typer reads the annotations
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from moonpool.cli.command_group import command_group
+from moonpool.broker.phrases import on_one_line
+from moonpool.cli.commands import command_group, json_object
+from moonpool.cli.config_choice import data_folder, run_named
+from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
+from moonpool.cli.printer import print_json, remark
+from moonpool.core.errors import InputError
+from moonpool.core.json import canonical_json
+from moonpool.core.receipts import ReceiptError, parse_receipt
+from moonpool.runtime.receipts import RECEIPT_BYTES_MAX, make_receipt, verify_receipt
+from moonpool.settings import Settings
+from moonpool.store.paths import journal_path, keys_dir
+from moonpool.store.signing_keys import PublicKey, SigningKeys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from moonpool.core.json import JsonValue
+    from moonpool.runtime.receipts import Verdict
+
+_SMALL_BYTES_MAX = 1024**2
 
 app = command_group("Receipts: the record of one execution, signed with this installation's key.")
 
 
-@app.command()
-def show(
-    run: Annotated[str, typer.Argument(help="The execution; `last`: the newest.", metavar="RUN_ID")],
-    *,
-    out: Annotated[Path | None, typer.Option(help="Write to this new file instead of stdout.", metavar="FILE")] = None,
-) -> None:
+@app.command("show")
+@click.argument("run_id", help="The execution; `last`: the newest.")
+@click.option("--out", type=Path, metavar="FILE", help="Write to this new file instead of stdout.")
+def show(run_id: str, *, out: Path | None) -> int:
     """Make the receipt of an execution from the audit journal, and sign it. The key is made at first use."""
-    from moonpool.cli.receipt_files import write_receipt
+    data = data_folder(Settings.load(os.environ))
+    named = run_named(run_id, data)
+    line = canonical_json(make_receipt(journal_path(data), SigningKeys(keys_dir(data)), named)).decode() + "\n"
+    if out is None:
+        sys.stdout.write(line)
+        return EXIT_OK
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(line)
+    except FileExistsError:
+        raise InputError(f"{out} is there already; choose another name") from None
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+    remark(f"wrote {out}")
+    return EXIT_OK
 
-    sys.exit(write_receipt(run, out))
 
-
-@app.command()
-def verify(
-    file: Annotated[str, typer.Argument(help="The receipt; `-` reads standard input.", metavar="FILE")],
-    *,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            help="Who signed it, as `moonpool receipt key` printed it there, or a file with that.", metavar="KEY"
-        ),
-    ] = None,
-    journal: Annotated[
-        Path | None,
-        typer.Option(
-            help="Compare with this journal. Default: the installation's own, if its key signed it.", metavar="FILE"
-        ),
-    ] = None,
-    envelope: Annotated[
-        Path | None,
-        typer.Option(help="The line that `moonpool run` printed: was it given out?", metavar="FILE"),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-) -> None:
+@app.command("verify")
+@click.argument("file", help="The receipt; `-` reads standard input.")
+@click.option(
+    "--key", metavar="KEY", help="Who signed it, as `moonpool receipt key` printed it there, or a file with that."
+)
+@click.option(
+    "--journal",
+    type=Path,
+    metavar="FILE",
+    help="Compare with this journal. Default: the installation's own, if its key signed it.",
+)
+@click.option("--envelope", type=Path, metavar="FILE", help="The line that `moonpool run` printed: was it given out?")
+@json_object
+def verify(file: str, *, key: str | None, journal: Path | None, envelope: Path | None, as_json: bool) -> int:
     """Check a receipt: signature, hashes, and its place in the journal where there is one. Needs no network.
 
     Exit code 0 when it is good, 1 when it is not, 2 when that cannot be said.
     """
-    from moonpool.cli.receipt_files import print_verdict
+    data = data_folder(Settings.load(os.environ))
+    own = SigningKeys(keys_dir(data)).known()
+    given = [] if key is None else [PublicKey.parse(_key_text(key))]
+    keys = {one.key_id: one for one in given} or dict(own)
+    text = sys.stdin.buffer.read(RECEIPT_BYTES_MAX + 1) if file == "-" else _read(Path(file), RECEIPT_BYTES_MAX)
+    beside = journal
+    if beside is None and _names_one_of(text, own) and journal_path(data).exists():
+        beside = journal_path(data)
+    shown = None if envelope is None else _json_of(envelope)
+    verdict = verify_receipt(text, keys, journal=beside, envelope=shown)
+    if as_json:
+        print_json(verdict.to_json())
+    else:
+        click.echo(f"{file}: {on_one_line(_sentence(verdict))}")
+    return EXIT_OK if verdict.ok else EXIT_FAILED
 
-    sys.exit(print_verdict(file, key, journal, envelope, as_json=json))
 
-
-@app.command()
-def key(
-    *,
-    rotate: Annotated[
-        bool, typer.Option("--rotate", help="Put a new key in its place first; receipts of the old one still verify.")
-    ] = False,
-) -> None:
+@app.command("key")
+@click.option("--rotate", is_flag=True, help="Put a new key in its place first; receipts of the old one still verify.")
+def key(*, rotate: bool) -> int:
     """Print the public key, for whoever verifies receipts elsewhere."""
-    from moonpool.cli.receipt_files import print_key
+    keys = SigningKeys(keys_dir(data_folder(Settings.load(os.environ))))
+    public = keys.rotate() if rotate else keys.current()
+    click.echo(public.text)
+    remark(f"key {public.key_id}")
+    return EXIT_OK
 
-    sys.exit(print_key(rotate=rotate))
+
+def _sentence(verdict: Verdict) -> str:
+    if not verdict.ok:
+        return f"NOT GOOD: {verdict.problem}"
+    more = "" if "journal" in verdict.checked else "; not compared with a journal"
+    return f"good: {verdict.run_id}, {verdict.state}, signed by {verdict.key_id} ({', '.join(verdict.checked)}){more}"
+
+
+def _names_one_of(text: bytes, own: Mapping[str, PublicKey]) -> bool:
+    """Whether the receipt says that one of our keys signed it. Whether that is true is checked later."""
+    try:
+        key_id = parse_receipt(text).get("key_id")
+    except ReceiptError:
+        return False
+    return isinstance(key_id, str) and key_id in own
+
+
+def _key_text(given: str) -> str:
+    if given.startswith("ed25519:"):
+        return given
+    return _read(Path(given), _SMALL_BYTES_MAX).decode(errors="replace")
+
+
+def _json_of(path: Path) -> JsonValue:
+    try:
+        found: JsonValue = json.loads(_read(path, _SMALL_BYTES_MAX))
+    except (ValueError, RecursionError):
+        raise InputError(f"{path} is not JSON; give the line that `moonpool run` printed") from None
+    return found
+
+
+def _read(path: Path, bytes_max: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(bytes_max + 1)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+    if len(content) > bytes_max:
+        raise InputError(f"{path} is larger than {bytes_max:,} bytes; is it the right file?")
+    return content

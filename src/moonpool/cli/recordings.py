@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+from dataclasses import asdict
 
-import typer
+import click
 
-from moonpool.cli.command_group import command_group
+from moonpool.bootstrap.recordings import open_recordings
+from moonpool.cli.commands import command_group, json_lines
+from moonpool.cli.config_choice import data_folder, run_named
+from moonpool.cli.printer import print_json, print_table
+from moonpool.core.errors import InputError
+from moonpool.settings import Settings
 
 app = command_group("Recordings: what is kept of executions so that they can be replayed.")
 
 
-@app.command(name="list")
-def list_(
-    *,
-    count: Annotated[int, typer.Option(help="At most so many, the newest.", min=1, max=100_000)] = 50,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
-) -> None:
+@app.command("list")
+@click.option(
+    "--count",
+    type=click.IntRange(min=1, max=100000),
+    default=50,
+    show_default=True,
+    help="At most so many, the newest.",
+)
+@json_lines
+def list_(*, count: int, as_json: bool) -> None:
     """List the newest recordings, newest first."""
-    from moonpool.cli.recording_rows import print_recordings
+    with open_recordings(Settings.load(os.environ), os.environ) as reader:
+        found = reader.newest(count)
+    if as_json:
+        for ref in found:
+            print_json(asdict(ref))
+        return
+    rows = ((one.run_id, one.at, one.session_id, str(one.position + 1), str(one.bytes), one.problem) for one in found)
+    print_table(("run", "at", "session", "position", "bytes", "not replayable because"), rows)
 
-    print_recordings(count, as_json=json)
 
-
-@app.command()
-def remove(
-    runs: Annotated[
-        list[str] | None, typer.Argument(help="`last`: the newest.", metavar="RUN_ID", show_default=False)
-    ] = None,
-    *,
-    all_: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
-) -> None:
+@app.command("remove")
+@click.argument("run_ids", metavar="[RUN_ID...]", nargs=-1, help="`last`: the newest.")
+@click.option("--all", "all_", is_flag=True, help="All of them.")
+def remove(run_ids: tuple[str, ...], *, all_: bool) -> None:
     """Remove recordings. The audit journal keeps its records."""
-    from moonpool.cli.recording_rows import remove_recordings
-
-    remove_recordings(runs or [], all_=all_)
+    if all_ == bool(run_ids):
+        raise InputError("name the executions whose recordings to remove, or give --all")
+    settings = Settings.load(os.environ)
+    named = [run_named(one, data_folder(settings)) for one in run_ids]
+    with open_recordings(settings, os.environ) as reader:
+        removed = reader.remove(None if all_ else named)
+    click.echo(f"{removed} recordings removed")

@@ -1,73 +1,187 @@
-"""`moonpool run`: one piece of code, one JSON line; on a terminal a few lines for a person."""
+"""`moonpool run`: one piece of code, one JSON line; on a terminal a few lines for a person.
+
+INVARIANT: either exactly one line goes to stdout, or (exit code 2) nothing does. On a terminal, without `--json`, a few
+lines for a person stand for it (`run_view`).
+The code runs here (`run_here`) or in the process of a session (`run_in_session`); both give a line and an outcome.
+"""
 
 from __future__ import annotations
 
-import sys
+import asyncio
+import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from moonpool.cli.approvers import Approve
+from moonpool.cli.code_source import SourceCode, read_code
+from moonpool.cli.commands import command, config_option
+from moonpool.cli.config_choice import data_folder
+from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNUSABLE
+from moonpool.cli.program_output import ProgramOutput, log_among
+from moonpool.cli.standard_streams import claim_stdout, sentence_and_code, write_all
+from moonpool.core.errors import InputError
+from moonpool.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from moonpool.cli.transfers import Files, Transfer
+    from moonpool.core.json import JsonValue
 
 
-def run(  # noqa: PLR0913, PLR0917  one parameter per option
-    file: Annotated[
-        str | None,
-        typer.Argument(help="File with code; `-` reads standard input.", show_default=False, metavar="FILE"),
-    ] = None,
-    code: Annotated[str | None, typer.Option("-c", "--code", help="Code to run instead of a file.")] = None,
-    language: Annotated[
-        str | None,
-        typer.Option(
-            "-l",
-            "--language",
-            help="python, node, typescript or bash. Default: by the file's name, else python.",
-            metavar="NAME",
-        ),
-    ] = None,
-    config: Annotated[
-        str | None,
-        typer.Option(
-            help="Servers (mcpServers JSON). Default: ./moonpool.json, else what `moonpool init` wrote.", metavar="FILE"
-        ),
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(help="Rules for tool calls (TOML). Default: MOONPOOL_POLICY, else none.", metavar="FILE"),
-    ] = None,
-    session: Annotated[
-        str | None, typer.Option(help="Keep variables and files under this name between runs.", metavar="NAME")
-    ] = None,
-    timeout: Annotated[
-        float | None, typer.Option(help="Seconds of wall clock; waiting for approval is free.", metavar="SECONDS")
-    ] = None,
-    env: Annotated[str | None, typer.Option(help="Environment: base or data.", metavar="NAME")] = None,
-    approve: Annotated[Approve, typer.Option(help="Who answers when policy says ask.")] = Approve.ASK,
-    backend: Annotated[str | None, typer.Option(help="Sandbox: zygote or bubblewrap.", metavar="NAME")] = None,
-    put: Annotated[
-        list[str] | None,
-        typer.Option(help="Put a file there before the code runs; repeatable.", metavar="LOCAL[:PATH]"),
-    ] = None,
-    get: Annotated[
-        list[str] | None, typer.Option(help="Take a file out when it has run; repeatable.", metavar="PATH[:LOCAL]")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Let --get replace files.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Make no call that may change something; list them as a plan.")
-    ] = False,
-    plan_first: Annotated[
-        bool, typer.Option("--plan-first", help="Rehearse, ask once about all calls, then run only those.")
-    ] = False,
-    plan: Annotated[
-        str | None, typer.Option(help="Run under this plan of a dry run; only its calls are made.", metavar="PLAN_ID")
-    ] = None,
-    placeholders: Annotated[
-        str | None,
-        typer.Option(help="What a rehearsal answers calls with (TOML): `server.tool` = result.", metavar="FILE"),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="The JSON line on a terminal, too.")] = False,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOrder:
+    """What the command line asks for."""
+
+    file: str | None
+    inline: str | None
+    language: str | None
+    config: Path | None
+    policy: Path | None
+    session: str | None
+    timeout_s: float | None
+    environment: str | None
+    backend: str | None
+    approve: Approve
+    puts: tuple[str, ...] = ()
+    gets: tuple[str, ...] = ()
+    force: bool = False
+    dry_run: bool = False
+    plan_first: bool = False
+    plan: str | None = None
+    placeholders: Path | None = None
+    as_json: bool = False  # the line on a terminal, too
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFiles:
+    """What to send before the code runs, and to fetch after it.
+
+    What cannot be sent stops the run before it begins. What cannot be fetched is said on stderr and makes the exit code
+    1; the envelope is printed all the same, after the files, so whoever reads it finds them.
+    """
+
+    puts: tuple[Transfer, ...] = ()
+    gets: tuple[Transfer, ...] = ()
+    force: bool = False
+
+    async def send(self, files: Files) -> None:
+        """Send everything. Raises MoonpoolError; nothing is run then."""
+        if self.puts:
+            from moonpool.cli.transfers import put_all
+
+            await put_all(files, self.puts)
+
+    async def fetch(self, files: Files, say: Callable[[str], None]) -> bool:
+        """Fetch what is there; say what is not. Whether everything was."""
+        complete = True
+        for transfer in self.gets:
+            from moonpool.cli.transfers import get_file
+
+            try:
+                await get_file(files, transfer.path, transfer.local, force=self.force)
+            except Exception as error:  # noqa: BLE001  whatever it is: the code has run, so its line is owed
+                say(sentence_and_code(error))
+                complete = False
+            except asyncio.CancelledError:  # a signal; the code has run, so its line is owed
+                say(f"interrupted while {transfer.path!r} was fetched; nothing of it was kept")
+                if (task := asyncio.current_task()) is not None:
+                    task.uncancel()
+                return False
+        return complete
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParts:
+    """What both ways of running need."""
+
+    order: RunOrder
+    settings: Settings
+    source: SourceCode
+    output: ProgramOutput
+    files: RunFiles
+    placeholders: Mapping[str, JsonValue]
+    answer: Callable[[bytes, bool], None]  # the line, and whether all succeeded; called at most once
+
+    async def hand_over(self, line: bytes, ok: bool, files: Files) -> None:
+        """Fetch files, let what the code printed come out, print the line.
+
+        INVARIANT: the line is printed whatever goes wrong before it: there is an envelope, and it is on record.
+        """
+        fetched = False
+        try:
+            fetched = await self.files.fetch(files, self.output.say)
+            self.output.end_line()
+            await self.output.drain()
+        finally:
+            self.answer(line, ok and fetched)
+
+
+class _Answer:
+    """Writes the line, or what `view` makes of it, as soon as there is one; what is closed later cannot spoil it."""
+
+    def __init__(self, fd: int, output: ProgramOutput, view: Callable[[bytes], bytes] | None) -> None:
+        self._fd, self._output, self._view = fd, output, view
+        self.exit_code: int | None = None
+
+    def __call__(self, line: bytes, ok: bool) -> None:
+        assert self.exit_code is None, "one execution, one line"
+        self.exit_code = EXIT_OK if ok else EXIT_FAILED
+        try:
+            write_all(self._fd, line if self._view is None else self._view(line))
+            os.close(self._fd)
+        except OSError as error:
+            self._output.say(f"standard output is gone ({error.strerror}); the envelope could not be handed over")
+            self.exit_code = EXIT_UNUSABLE
+
+
+@command
+@click.argument("file", required=False, help="File with code; `-` reads standard input.")
+@click.option("-c", "--code", "inline", help="Code to run instead of a file.")
+@click.option(
+    "-l",
+    "--language",
+    metavar="NAME",
+    help="python, node, typescript or bash. Default: by the file's name, else python.",
+)
+@config_option
+@click.option(
+    "--policy", type=Path, metavar="FILE", help="Rules for tool calls (TOML). Default: MOONPOOL_POLICY, else none."
+)
+@click.option("--session", metavar="NAME", help="Keep variables and files under this name between runs.")
+@click.option(
+    "--timeout", "timeout_s", type=float, metavar="SECONDS", help="Seconds of wall clock; waiting for approval is free."
+)
+@click.option("--env", "environment", metavar="NAME", help="Environment: base or data.")
+@click.option(
+    "--approve",
+    type=click.Choice([str(one) for one in Approve]),
+    default="ask",
+    show_default=True,
+    help="Who answers when policy says ask.",
+)
+@click.option("--backend", metavar="NAME", help="Sandbox: zygote or bubblewrap.")
+@click.option(
+    "--put", "puts", multiple=True, metavar="LOCAL[:PATH]", help="Put a file there before the code runs; repeatable."
+)
+@click.option(
+    "--get", "gets", multiple=True, metavar="PATH[:LOCAL]", help="Take a file out when it has run; repeatable."
+)
+@click.option("--force", is_flag=True, help="Let --get replace files.")
+@click.option("--dry-run", is_flag=True, help="Make no call that may change something; list them as a plan.")
+@click.option("--plan-first", is_flag=True, help="Rehearse, ask once about all calls, then run only those.")
+@click.option("--plan", metavar="PLAN_ID", help="Run under this plan of a dry run; only its calls are made.")
+@click.option(
+    "--placeholders",
+    type=Path,
+    metavar="FILE",
+    help="What a rehearsal answers calls with (TOML): `server.tool` = result.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The JSON line on a terminal, too.")
+def run(**given: Any) -> int:
     """Run Python, Node or Bash in a sealed sandbox. Prints exactly one JSON line; everything else goes to stderr.
 
     On a terminal, without --json, a few lines for a person stand for it.
@@ -75,31 +189,82 @@ def run(  # noqa: PLR0913, PLR0917  one parameter per option
     Exit code 0 when the code succeeded, 1 when it did not, 2 when it could not be run at all,
     130 when it was interrupted before it started.
     """
-    from moonpool.cli.run_order import RunOrder, answer_in_one_line
+    given["approve"] = Approve(given["approve"])
+    return answer_in_one_line(RunOrder(**given))
 
-    order = RunOrder(
-        file=file,
-        inline=code,
-        language=language,
-        config=_path(config),
-        policy=_path(policy),
-        session=session,
-        timeout_s=timeout,
-        environment=env,
-        backend=backend,
-        approve=approve,
-        puts=tuple(put or ()),
-        gets=tuple(get or ()),
-        force=force,
-        dry_run=dry_run,
-        plan_first=plan_first,
-        plan=plan,
-        placeholders=_path(placeholders),
-        as_json=json,
+
+def answer_in_one_line(order: RunOrder) -> int:
+    """Run the code, print the line, return the exit code. Raises MoonpoolError when nothing could be run."""
+    settings = Settings.load(os.environ, environment=order.environment, backend=order.backend, policy=order.policy)
+    source = read_code(order.file, order.inline, order.language, bytes_max=settings.code_bytes_max)
+    transfers, placeholders = _transfers(order), _placeholders(order)
+    stdout = claim_stdout()
+    output = ProgramOutput()
+    answer = _Answer(stdout, output, _view(stdout, settings) if not order.as_json and os.isatty(stdout) else None)
+    parts = RunParts(
+        order=order,
+        settings=settings,
+        source=source,
+        output=output,
+        files=transfers,
+        placeholders=placeholders,
+        answer=answer,
     )
-    sys.exit(answer_in_one_line(order))
+    try:
+        with log_among(output.say):
+            asyncio.run(_run(parts))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        if answer.exit_code is None:
+            output.say("interrupted before the code started")
+            return EXIT_INTERRUPTED
+    except Exception as error:
+        if answer.exit_code is None:
+            raise
+        output.say(f"after the run: {sentence_and_code(error)}")
+    finally:
+        output.close()
+    assert answer.exit_code is not None, "no error and no envelope"
+    return answer.exit_code
 
 
-def _path(text: str | None) -> Path | None:
-    """Not typer's business: see `plain_parameters`."""
-    return None if text is None else Path(text)
+def _view(stdout: int, settings: Settings) -> Callable[[bytes], bytes]:
+    from moonpool.cli.run_view import RunView
+    from moonpool.store.paths import journal_path
+
+    return RunView(stdout, journal_path(data_folder(settings)))
+
+
+def _transfers(order: RunOrder) -> RunFiles:
+    if not order.puts and not order.gets:
+        return RunFiles()
+    from moonpool.cli.transfers import gets_of, puts_of
+
+    return RunFiles(puts=puts_of(order.puts), gets=gets_of(order.gets, force=order.force), force=order.force)
+
+
+def _placeholders(order: RunOrder) -> Mapping[str, JsonValue]:
+    """Declared placeholders; and whether the options about plans go together. Raises InputError, ConfigError."""
+    given = [name for name in ("dry_run", "plan_first", "plan") if getattr(order, name)]
+    named = ["--" + name.replace("_", "-") for name in given]
+    if len(named) > 1:
+        raise InputError(f"{' and '.join(named)} exclude each other; give one")
+    if named and order.session is not None:
+        raise InputError(f"{named[0]} cannot be used with --session; rehearse and run without one")
+    if order.placeholders is None:
+        return {}
+    if "dry_run" not in given and "plan_first" not in given:
+        raise InputError("--placeholders answers the calls of a rehearsal; give --dry-run or --plan-first with it")
+    from moonpool.broker.placeholder_file import load_placeholders
+
+    return load_placeholders(order.placeholders)
+
+
+async def _run(parts: RunParts) -> None:
+    if parts.order.session is not None:
+        from moonpool.cli.run_in_session import run_in_session
+
+        await run_in_session(parts, parts.order.session)
+    else:
+        from moonpool.cli.run_here import run_here
+
+        await run_here(parts)

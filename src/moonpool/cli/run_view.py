@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from moonpool.cli.colour import Colour
+from moonpool.cli.printer import Colour
 from moonpool.cli.terminal import WIDTH_MIN
 from moonpool.cli.terminal_approver import framed, visible
 from moonpool.core.lookalikes import shown_name

@@ -1,37 +1,70 @@
-"""`moonpool secrets set|list|remove`: values for `${secret:NAME}` in server configurations."""
+"""`moonpool secrets set|list|remove`: values for `${secret:NAME}` in server configurations.
+
+SECURITY: a value comes from a prompt or from standard input, never from an argument, which every process can read.
+"""
 
 from __future__ import annotations
 
+import getpass
+import os
 import sys
-from typing import Annotated
 
-import typer
+import click
 
-from moonpool.cli.command_group import command_group
+from moonpool.broker.configured_secrets import SECRET_LENGTH_MIN
+from moonpool.broker.expansion import is_secret_name
+from moonpool.cli.commands import command_group
+from moonpool.cli.config_choice import secret_store
+from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
+from moonpool.cli.printer import remark
+from moonpool.core.errors import InputError
+from moonpool.store.secrets import SECRET_BYTES_MAX, SECRET_KIND
 
 app = command_group("Stored secrets, for ${secret:NAME} in server configurations.")
-Name = Annotated[str, typer.Argument(help="Letters, digits, _, - and dots.", metavar="NAME")]
 
 
-@app.command(name="set")
-def set_(name: Name) -> None:
+@app.command("set")
+@click.argument("name", help="Letters, digits, _, - and dots.")
+def set_(name: str) -> int:
     """Store a value: typed at a prompt that does not show it, or read from standard input."""
-    from moonpool.cli.secret_values import set_secret
+    if not is_secret_name(name):
+        raise InputError(f"{name[:40]!r} cannot be a secret's name; use up to 128 letters, digits, _, - and dots")
+    value = _value(name)
+    secret_store(os.environ).put(SECRET_KIND, name, value)
+    remark(f"stored; write ${{secret:{name}}} where it is needed")
+    if len(value) < SECRET_LENGTH_MIN:
+        remark(f"under {SECRET_LENGTH_MIN} characters it cannot be redacted from outputs")
+    return EXIT_OK
 
-    sys.exit(set_secret(name))
 
-
-@app.command(name="list")
-def list_() -> None:
+@app.command("list")
+def list_() -> int:
     """List the names, never the values."""
-    from moonpool.cli.secret_values import list_secrets
+    for name in secret_store(os.environ).names(SECRET_KIND):
+        click.echo(name)
+    return EXIT_OK
 
-    sys.exit(list_secrets())
 
-
-@app.command()
-def remove(name: Name) -> None:
+@app.command("remove")
+@click.argument("name", help="Letters, digits, _, - and dots.")
+def remove(name: str) -> int:
     """Forget a value. Exit code 1 when there was none."""
-    from moonpool.cli.secret_values import remove_secret
+    if secret_store(os.environ).remove(SECRET_KIND, name):
+        remark(f"forgot {name}")
+        return EXIT_OK
+    remark(f"there is no secret {name[:40]!r}")
+    return EXIT_FAILED
 
-    sys.exit(remove_secret(name))
+
+def _value(name: str) -> str:
+    if sys.stdin.isatty():
+        given = getpass.getpass(f"value of {name} (not shown): ")
+    else:
+        try:
+            given = sys.stdin.buffer.read(SECRET_BYTES_MAX + 2).decode()
+        except UnicodeDecodeError:
+            raise InputError("the value is not UTF-8; encode it, for instance as base64") from None
+        given = given.removesuffix("\n").removesuffix("\r")
+    if not given:
+        raise InputError("the value is empty; nothing was stored")
+    return given

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from moonpool.broker.config import CONFIG_BYTES_MAX, parse_config
 from moonpool.broker.json_text import without_comments
@@ -22,6 +22,7 @@ from moonpool.broker.permissions import with_servers
 from moonpool.broker.phrases import on_one_line
 from moonpool.cli.client_configs import FoundServer, client_paths, read_servers
 from moonpool.cli.config_choice import load_servers, user_config_path
+from moonpool.cli.printer import print_json, remark
 from moonpool.core.errors import ConfigError, MoonpoolError
 from moonpool.core.lookalikes import looks_like
 from moonpool.store.private_files import rewrite_own_file, sync_file, sync_folder
@@ -59,7 +60,7 @@ def import_servers(
     chosen = _choose(_found(sources))
     existing = existing_servers(target)
     if existing is not None and not add:
-        typer.echo(f"{target} exists and is not overwritten; --add adds only what it does not have yet:")
+        click.echo(f"{target} exists and is not overwritten; --add adds only what it does not have yet:")
         for server in chosen:
             say(f"  {'has' if server.server_id in existing[1] else 'would add'} {server.server_id}")
         return Imported(exit_code=1)
@@ -67,15 +68,15 @@ def import_servers(
     new = [server for server in chosen if looks_like(server.server_id) not in there]
     if not new:
         where = "" if existing else f"; name a client's file with --from FILE, or write {target} by hand"
-        typer.echo("no server to import was found" + (f"; {target} is unchanged" if existing else where))
+        click.echo("no server to import was found" + (f"; {target} is unchanged" if existing else where))
         return Imported(exit_code=0 if existing else 1)
     names = tuple(server.server_id for server in new)
     check(names)
     if dry_run:
-        typer.echo(f"would write {len(new)} servers to {target}: {', '.join(names)}")
+        click.echo(f"would write {len(new)} servers to {target}: {', '.join(names)}")
         return Imported(exit_code=0)
     write_servers(target, existing, new)
-    typer.echo(f"wrote {len(new)} servers to {target}")
+    click.echo(f"wrote {len(new)} servers to {target}")
     return Imported(exit_code=0, path=target, server_ids=names)
 
 
@@ -90,7 +91,7 @@ def _found(sources: Sequence[Path] | None) -> list[FoundServer]:
         except ConfigError as error:
             if sources is not None:
                 raise
-            typer.echo(f"moonpool: {on_one_line(str(error))}; skipped", err=True)
+            remark(f"{on_one_line(str(error))}; skipped")
     return found
 
 
@@ -116,7 +117,7 @@ def _choose(found: Sequence[FoundServer]) -> list[FoundServer]:
 
 def say(text: str) -> None:
     """One line. SECURITY: names and problems are the files' words, a terminal acts on none of them."""
-    typer.echo(on_one_line(text))
+    click.echo(on_one_line(text))
 
 
 def existing_servers(target: Path) -> tuple[JsonObject, JsonObject] | None:
@@ -169,10 +170,10 @@ def _encode(document: JsonObject) -> bytes:
 def _say_next(target: Path) -> None:
     try:
         for left_out in load_servers(target, os.environ).left_out.values():
-            typer.echo(f"moonpool: {on_one_line(str(left_out))}", err=True)
+            remark(f"{on_one_line(str(left_out))}")
     except MoonpoolError as error:
-        typer.echo(f"moonpool: before it can be used: {error}", err=True)
+        remark(f"before it can be used: {error}")
     command = shutil.which("moonpool") or str(Path(sys.executable).with_name("moonpool"))
     entry = {"mcpServers": {"moonpool": {"command": command, "args": ["mcp", "--config", str(target.absolute())]}}}
-    typer.echo("in the client, replace these servers by this one:")
-    typer.echo(json.dumps(entry, indent=2))
+    click.echo("in the client, replace these servers by this one:")
+    print_json(entry, indent=2)

@@ -7,22 +7,19 @@ terminal.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import typer
 
 from moonpool.bootstrap import assemble_tools, data_folder, local_principal, make_lessons, make_redactor
 from moonpool.bootstrap.models import vector_maker
 from moonpool.broker.policies import policy_in_force
 from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.filters import only_tools
-from moonpool.catalog.render import LINE_CHARS_MAX, about_tool, hit_lines, manifest_lines, one_line
+from moonpool.catalog.render import LINE_CHARS_MAX, one_line
 from moonpool.cli.config_choice import read_config
+from moonpool.cli.printer import remark
 from moonpool.core.errors import ConfigError
 from moonpool.embeddings.errors import DenseUnavailableError
 from moonpool.runtime.missing_tools import missing_server, remarks_on
@@ -33,10 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.broker.config import McpConfig
-    from moonpool.catalog.catalog import Form
-    from moonpool.catalog.entries import Hit
     from moonpool.catalog.filters import ToolFilter
-    from moonpool.core.json import JsonObject
     from moonpool.core.lessons import Lesson
     from moonpool.core.manifest import ToolDefinition
     from moonpool.runtime.tool_snapshot import ToolSnapshot
@@ -71,7 +65,7 @@ class FoundTools:
         except DenseUnavailableError as error:
             similarity, why = None, str(error)
         if similarity is None:
-            sys.stderr.write(f"moonpool: search goes by words alone: {why}\n")
+            remark(f"search goes by words alone: {why}")
         else:
             self.catalog.use_similarity(similarity)
 
@@ -93,8 +87,8 @@ def open_catalog(path: Path | None, *, refresh: bool, say_all: bool = False) -> 
     if config is None:
         raise ConfigError("no servers are configured; pass --config FILE or run `moonpool init`")
     snapshot = load_snapshot(config, refresh=refresh)
-    for remark in _all_remarks(snapshot) if say_all else remarks_on(snapshot, briefly=True):
-        sys.stderr.write(f"moonpool: {remark}\n")
+    for problem in _all_remarks(snapshot) if say_all else remarks_on(snapshot, briefly=True):
+        remark(problem)
     nothing = bool(snapshot.problems) and not snapshot.manifest.servers
     disabled = {one: f"server {one!r} is disabled in {config.source}" for one in config.disabled}
     unlisted = {one: missing_server(why) for one, why in snapshot.problems.items() if one in snapshot.missing}
@@ -122,56 +116,3 @@ async def _snapshot(config: McpConfig, *, refresh: bool) -> ToolSnapshot:
     settings = Settings.load(os.environ)
     async with assemble_tools(settings, config=config, environ=os.environ) as toolbox:
         return await (toolbox.refresh() if refresh else toolbox.snapshot())
-
-
-def print_tools(catalog: Catalog, servers: Sequence[str], *, as_json: bool) -> None:
-    """Servers with their tool counts, or tools when some servers or JSON are wanted."""
-    entries = [entry for server in servers or [None] for entry in catalog.list(server)]
-    if as_json:
-        for entry in entries:
-            _print_json(entry.to_json())
-    elif not servers:
-        _print(manifest_lines(catalog.servers()))
-        _print(catalog.library_line())
-    else:
-        for entry in entries:
-            path = catalog.path(catalog.find(entry.server_id, entry.tool_name))
-            about = about_tool(entry)
-            _print(one_line(f"{path} — {about}" if about else path, LINE_CHARS_MAX))
-
-
-def print_hits(hits: Sequence[Hit], *, as_json: bool, narrowed: bool) -> None:
-    """One line per hit; `narrowed` when there was a filter."""
-    if not as_json:
-        _print(hit_lines(hits, narrowed=narrowed))
-        return
-    for hit in hits:
-        _print_json(hit.to_json())
-
-
-def print_definitions(found: FoundTools, paths: Sequence[str], form: Form) -> None:
-    """Stubs with a line between them, or raw definitions one after the other. Raises before anything is printed."""
-    between = "\n" if form == "json" else "\n\n"
-    _print(between.join([_definition(found, path, form) for path in paths]))
-
-
-def _definition(found: FoundTools, path: str, form: Form) -> str:
-    """The stub, or the raw definition."""
-    if (entry := found.catalog.find_kept(path)) is not None:
-        definition = found.catalog.kept_definition(entry, form)
-    else:
-        tool = found.catalog.find_path(path)
-        lesson = None if form == "json" else found.lesson(tool)
-        definition = found.catalog.definition(*tool.key, form, lesson=lesson)
-    if isinstance(definition, str):
-        return "".join(char if char == "\n" or char.isprintable() else "?" for char in definition.rstrip("\n"))
-    return json.dumps(definition, indent=2)
-
-
-def _print_json(members: JsonObject) -> None:
-    _print(json.dumps(members))
-
-
-def _print(text: str) -> None:
-    if text:
-        typer.echo(text)

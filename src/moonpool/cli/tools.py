@@ -1,134 +1,287 @@
-"""`moonpool tools list|search|show|drift|accept`: what the configured servers offer, without running any code."""
+"""`moonpool tools list|search|show|drift|accept`: what the configured servers offer, without running any code.
+
+SECURITY: an acceptance refers to what was shown, by digest: printed by `drift`, or shown here to a person who answers.
+What servers wrote is printed without control characters.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import shlex
 import sys
-from pathlib import Path
-from typing import Annotated, Literal
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from moonpool.cli.command_group import command_group
+from moonpool.bootstrap import assemble_tools
+from moonpool.catalog.render import LINE_CHARS_MAX, about_tool, hit_lines, manifest_lines, one_line
+from moonpool.cli.commands import command_group, config_option, json_lines
+from moonpool.cli.config_choice import read_config
+from moonpool.cli.printer import print_json, printable, remark
+from moonpool.cli.tool_catalog import FoundTools, open_catalog
+from moonpool.core.acceptance import shown_digest
+from moonpool.core.drift import Severity
+from moonpool.core.errors import ConfigError, InputError
+from moonpool.runtime.drift import choose
+from moonpool.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable, Sequence
+    from pathlib import Path
+
+    from moonpool.catalog.catalog import Catalog, Form
+    from moonpool.catalog.entries import Detail, Hit
+    from moonpool.core.drift import ToolDiff
+    from moonpool.core.json import JsonObject
+    from moonpool.runtime.tools import Toolbox
+
+_LINE_CHARS_MAX = 400
 
 app = command_group("The tools of the configured servers.")
 
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", help="Servers (mcpServers JSON). Default: ./moonpool.json, else what `init` wrote.", metavar="FILE"
-    ),
-]
-Server = Annotated[list[str] | None, typer.Option("--server", help="Only this server; repeatable.", metavar="SERVER")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
-Refresh = Annotated[bool, typer.Option("--refresh", help="Ask the servers again, whatever is cached.")]
 
-
-@app.command(name="list")
-def list_(
-    server: Annotated[
-        str | None, typer.Argument(help="The same as --server.", show_default=False, metavar="SERVER")
-    ] = None,
-    *,
-    config: Config = None,
-    only: Server = None,
-    json: Json = False,
-    refresh: Refresh = False,
-) -> None:
+@app.command("list")
+@click.argument("server", required=False, help="The same as --server.")
+@config_option
+@click.option("--server", "only", multiple=True, metavar="SERVER", help="Only this server; repeatable.")
+@json_lines
+@click.option("--refresh", is_flag=True, help="Ask the servers again, whatever is cached.")
+def list_(server: str | None, *, config: Path | None, only: tuple[str, ...], as_json: bool, refresh: bool) -> int:
     """List the servers and how many tools each has; with SERVER or --json, its tools."""
-    from moonpool.cli.tool_catalog import open_catalog, print_tools
-
     with open_catalog(config, refresh=refresh, say_all=True) as found:
-        print_tools(found.catalog, [*([server] if server else []), *(only or [])], as_json=json)
-    sys.exit(found.exit_code)
+        _print_tools(found.catalog, [*([server] if server else []), *only], as_json=as_json)
+    return found.exit_code
 
 
-@app.command()
+@app.command("search")
+@click.argument(
+    "queries",
+    metavar="QUESTION...",
+    nargs=-1,
+    required=True,
+    help="What the tool should do; several questions are answered in turn.",
+)
+@config_option
+@click.option("--server", multiple=True, metavar="SERVER", help="Only this server; repeatable.")
+@click.option("--limit", type=int, default=10, show_default=True, help="Tools per question.")
+@click.option("--read-only", is_flag=True, help="Only tools whose server says that they read.")
+@click.option(
+    "--label", multiple=True, metavar="LABEL", help="Only tools that the policy labels so, e.g. sends_out; repeatable."
+)
+@click.option(
+    "--match", metavar="REGEX", help="Only tools in whose name or text this regular expression finds something."
+)
+@click.option(
+    "--detail",
+    type=click.Choice(["name", "name+description"]),
+    default="name+description",
+    show_default=True,
+    help="What is shown.",
+)
+@json_lines
+@click.option("--refresh", is_flag=True, help="Ask the servers again, whatever is cached.")
 def search(  # noqa: PLR0913  options of a command
-    queries: Annotated[
-        list[str],
-        typer.Argument(help="What the tool should do; several questions are answered in turn.", metavar="QUESTION"),
-    ],
+    queries: tuple[str, ...],
     *,
-    config: Config = None,
-    server: Server = None,
-    limit: Annotated[int, typer.Option(help="Tools per question.")] = 10,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Only tools whose server says that they read.")
-    ] = False,
-    label: Annotated[
-        list[str] | None,
-        typer.Option(help="Only tools that the policy labels so, e.g. sends_out; repeatable.", metavar="LABEL"),
-    ] = None,
-    match: Annotated[
-        str | None,
-        typer.Option(help="Only tools in whose name or text this regular expression finds something.", metavar="REGEX"),
-    ] = None,
-    detail: Annotated[Literal["name", "name+description"], typer.Option(help="What is shown.")] = "name+description",
-    json: Json = False,
-    refresh: Refresh = False,
-) -> None:
+    config: Path | None,
+    server: tuple[str, ...],
+    limit: int,
+    read_only: bool,
+    label: tuple[str, ...],
+    match: str | None,
+    detail: Detail,
+    as_json: bool,
+    refresh: bool,
+) -> int:
     """Find tools by words, best first."""
-    from moonpool.cli.tool_catalog import open_catalog, print_hits
-
     with open_catalog(config, refresh=refresh) as found:
-        only = found.only(read_only=read_only, labels=label or [])
+        only = found.only(read_only=read_only, labels=label)
         found.use_vectors()
         hits = found.catalog.search(
             queries, server=server or None, pattern=match, detail=detail, limit=limit, only=only
         )
-        print_hits(hits, as_json=json, narrowed=bool(server or match or only))
-    sys.exit(found.exit_code)
+        _print_hits(hits, as_json=as_json, narrowed=bool(server or match or only))
+    return found.exit_code
 
 
-@app.command()
-def show(
-    paths: Annotated[
-        list[str],
-        typer.Argument(help="As `search` prints it (servers.time.get_current_time) or server.tool.", metavar="PATH"),
-    ],
-    *,
-    config: Config = None,
-    as_: Annotated[
-        Literal["stub", "typescript", "json"],
-        typer.Option("--as", help="Python or TypeScript, or the server's own definition, member by member."),
-    ] = "stub",
-    json: Annotated[bool, typer.Option("--json", help="The same as --as json.")] = False,
-    refresh: Refresh = False,
-) -> None:
+@app.command("show")
+@click.argument(
+    "paths",
+    metavar="PATH...",
+    nargs=-1,
+    required=True,
+    help="As `search` prints it (servers.time.get_current_time) or server.tool.",
+)
+@config_option
+@click.option(
+    "--as",
+    "as_",
+    type=click.Choice(["stub", "typescript", "json"]),
+    default="stub",
+    show_default=True,
+    help="Python or TypeScript, or the server's own definition, member by member.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --as json.")
+@click.option("--refresh", is_flag=True, help="Ask the servers again, whatever is cached.")
+def show(paths: tuple[str, ...], *, config: Path | None, as_: Form, as_json: bool, refresh: bool) -> int:
     """Show tools: how code calls them and what they give."""
-    from moonpool.cli.tool_catalog import open_catalog, print_definitions
-
     with open_catalog(config, refresh=refresh) as found:
-        print_definitions(found, paths, "json" if json else as_)
-    sys.exit(found.exit_code)
+        _print_definitions(found, paths, "json" if as_json else as_)
+    return found.exit_code
 
 
-@app.command()
-def drift(
-    *,
-    config: Config = None,
-    json: Json = False,
-    refresh: Refresh = False,
-) -> None:
+@app.command("drift")
+@config_option
+@json_lines
+@click.option("--refresh", is_flag=True, help="Ask the servers again, whatever is cached.")
+def drift(*, config: Path | None, as_json: bool, refresh: bool) -> None:
     """Show tools that their servers changed dangerously since they were accepted."""
-    from moonpool.cli.tool_changes import print_changes
-
-    print_changes(config, refresh=refresh, as_json=json)
+    asyncio.run(_print_changes(config, refresh=refresh, as_json=as_json))
 
 
-@app.command()
-def accept(
-    name: Annotated[str, typer.Argument(help="All open changes of a server, or one tool's.", metavar="SERVER[.TOOL]")],
-    *,
-    digest: Annotated[
-        str | None,
-        typer.Option(
-            help="What you saw, as `drift` printed it. At a terminal you are asked instead.", metavar="DIGEST"
-        ),
-    ] = None,
-    config: Config = None,
-) -> None:
+@app.command("accept")
+@click.argument("name", metavar="SERVER[.TOOL]", help="All open changes of a server, or one tool's.")
+@click.option(
+    "--digest", metavar="DIGEST", help="What you saw, as `drift` printed it. At a terminal you are asked instead."
+)
+@config_option
+def accept(name: str, *, digest: str | None, config: Path | None) -> int:
     """Accept changed tools as they are now, so that they can be called again."""
-    from moonpool.cli.tool_changes import accept_changes
+    return asyncio.run(_accept(config, name, digest))
 
-    sys.exit(accept_changes(config, name, digest))
+
+@asynccontextmanager
+async def _toolbox(config: Path | None) -> AsyncGenerator[Toolbox]:
+    servers = read_config(config)
+    if servers is None:
+        raise ConfigError("no servers are configured; pass --config FILE or run `moonpool init`")
+    async with assemble_tools(Settings.load(os.environ), config=servers, environ=os.environ) as toolbox:
+        yield toolbox
+
+
+async def _print_changes(config: Path | None, *, refresh: bool, as_json: bool) -> None:
+    async with _toolbox(config) as toolbox:
+        snapshot = await (toolbox.refresh() if refresh else toolbox.snapshot())
+    for problem in snapshot.problems.values():
+        remark(f"{problem}; its tools cannot be compared")
+    if as_json:
+        for diff in snapshot.changes:
+            print_json(_members(diff, held=(diff.server_id, diff.tool_name) in snapshot.manifest.held))
+        return
+    for diff in snapshot.changes:
+        _say(_lines(diff))
+        click.echo(f"  accept it: {accept_command(_name(diff), [diff])}")
+    for server_id in dict.fromkeys(diff.server_id for diff in snapshot.changes):
+        of_server = [diff for diff in snapshot.changes if diff.server_id == server_id]
+        if len(of_server) > 1:
+            name = printable(server_id)
+            click.echo(f"accept all of {name}: {accept_command(name, of_server)}")
+    if not snapshot.changes:
+        remark("no tool has an open change")
+
+
+async def _accept(config: Path | None, name: str, digest: str | None) -> int:
+    async with _toolbox(config) as toolbox:
+        snapshot = await toolbox.snapshot()
+        diffs = choose(snapshot.changes, name, toolbox.server_ids)
+        if digest is None:
+            if not sys.stdin.isatty():
+                raise InputError("--digest is missing: it says what you saw; `moonpool tools drift` prints it")
+            for diff in diffs:
+                _say(_lines(diff))
+            if not await asyncio.to_thread(click.confirm, f"Accept {len(diffs)} changed tool(s)?", err=True):
+                return 1
+            digest = shown_digest(diffs)
+        accepted = await toolbox.accept(name, digest)
+    for diff in accepted:
+        click.echo(f"accepted {_name(diff)}")
+    return 0
+
+
+def _lines(diff: ToolDiff) -> Iterable[str]:
+    yield _name(diff)
+    for change in diff.changes:
+        mark = "!" if change.severity is Severity.DANGEROUS else " "
+        yield f"{mark} {change.kind}: {change.reason}"
+
+
+def _members(diff: ToolDiff, *, held: bool) -> JsonObject:
+    return {
+        "server": diff.server_id,
+        "tool": diff.tool_name,
+        "paused": held,
+        "before": diff.before_digest,
+        "after": diff.after_digest,
+        "digest": shown_digest([diff]),
+        "changes": [change.to_json() for change in diff.changes],
+    }
+
+
+def accept_command(name: str, diffs: Sequence[ToolDiff]) -> str:
+    """SECURITY: the server chose the name, and somebody will put the command into a shell."""
+    return f"moonpool tools accept {shlex.quote(name)} --digest {_short(diffs)}"
+
+
+def _name(diff: ToolDiff) -> str:
+    return printable(f"{diff.server_id}.{diff.tool_name}")
+
+
+def _short(diffs: Sequence[ToolDiff]) -> str:
+    return shown_digest(diffs).removeprefix("sha256:")[:32]
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(printable(line[:_LINE_CHARS_MAX]))
+
+
+def _print_tools(catalog: Catalog, servers: Sequence[str], *, as_json: bool) -> None:
+    """Servers with their tool counts, or tools when some servers or JSON are wanted."""
+    entries = [entry for server in servers or [None] for entry in catalog.list(server)]
+    if as_json:
+        for entry in entries:
+            print_json(entry.to_json())
+    elif not servers:
+        _print(manifest_lines(catalog.servers()))
+        _print(catalog.library_line())
+    else:
+        for entry in entries:
+            path = catalog.path(catalog.find(entry.server_id, entry.tool_name))
+            about = about_tool(entry)
+            _print(one_line(f"{path} — {about}" if about else path, LINE_CHARS_MAX))
+
+
+def _print_hits(hits: Sequence[Hit], *, as_json: bool, narrowed: bool) -> None:
+    """One line per hit; `narrowed` when there was a filter."""
+    if not as_json:
+        _print(hit_lines(hits, narrowed=narrowed))
+        return
+    for hit in hits:
+        print_json(hit.to_json())
+
+
+def _print_definitions(found: FoundTools, paths: Sequence[str], form: Form) -> None:
+    """Stubs with a line between them, or raw definitions one after the other. Raises before anything is printed."""
+    between = "\n" if form == "json" else "\n\n"
+    _print(between.join([_definition(found, path, form) for path in paths]))
+
+
+def _definition(found: FoundTools, path: str, form: Form) -> str:
+    """The stub, or the raw definition."""
+    if (entry := found.catalog.find_kept(path)) is not None:
+        definition = found.catalog.kept_definition(entry, form)
+    else:
+        tool = found.catalog.find_path(path)
+        lesson = None if form == "json" else found.lesson(tool)
+        definition = found.catalog.definition(*tool.key, form, lesson=lesson)
+    if isinstance(definition, str):
+        return "".join(char if char == "\n" or char.isprintable() else "?" for char in definition.rstrip("\n"))
+    return json.dumps(definition, indent=2)
+
+
+def _print(text: str) -> None:
+    if text:
+        click.echo(text)

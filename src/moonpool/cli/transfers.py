@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-import typer
+import click
 
+from moonpool.cli.printer import print_table, remark
 from moonpool.core.errors import InputError
 from moonpool.runtime.file_errors import shown
 from moonpool.runtime.local_files import landing, landing_path, local_source
@@ -113,10 +114,8 @@ def print_listing(listing: FileListing, *, as_json: bool) -> None:
 
     if as_json:
         for entry in listing.entries:
-            typer.echo(msgspec.json.encode(entry).decode())
+            click.echo(msgspec.json.encode(entry).decode())
     else:
-        from moonpool.cli.tables import print_table
-
         rows = [
             (
                 shown(entry.path) + (" (escaped)" if entry.escaped else ""),
@@ -128,4 +127,4 @@ def print_listing(listing: FileListing, *, as_json: bool) -> None:
         ]
         print_table(("path", "kind", "bytes", "mode"), rows)
     if listing.truncated:
-        typer.echo("moonpool: there is more; list a folder below", err=True)
+        remark("there is more; list a folder below")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import typer
+import click
+
+import moonpool
+from moonpool.cli.commands import command
 
 
+@command
 def version() -> None:
     """Print the version."""
-    import moonpool
-
-    typer.echo(f"moonpool {moonpool.__version__}")
+    click.echo(f"moonpool {moonpool.__version__}")

@@ -6,7 +6,6 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from moonpool.broker.approval import ApprovalRequest
 from moonpool.broker.relay import ELICIT
 from moonpool.broker.server_requests import AnswererGoneError
 from moonpool.runtime import session_wire as wire
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from moonpool.broker.approval import Approver
+    from moonpool.broker.approval import ApprovalRequest, Approver
     from moonpool.broker.server_requests import RequestResponder
 
 
@@ -70,7 +69,7 @@ class SessionRun:
         elif isinstance(message, wire.Remark):
             self._say(message.text)
         elif isinstance(message, wire.Question):
-            self._questions[message.request_id] = asyncio.create_task(self._answer(message))
+            self._questions[message.request.request_id] = asyncio.create_task(self._answer(message.request))
         elif isinstance(message, wire.Form):
             self._questions[message.request_id] = asyncio.create_task(self._fill_in(message))
         elif (
@@ -78,18 +77,8 @@ class SessionRun:
         ):
             task.cancel()
 
-    async def _answer(self, question: wire.Question) -> None:
-        request = ApprovalRequest(**{name: getattr(question, name) for name in question.__struct_fields__})
-        answer = await self._approver.ask(request)
-        self._send(
-            wire.Answer(
-                request_id=answer.request_id,
-                arguments_digest=answer.arguments_digest,
-                state=str(answer.state),
-                approver=answer.approver,
-                note=answer.note,
-            )
-        )
+    async def _answer(self, request: ApprovalRequest) -> None:
+        self._send(wire.Answer(answer=await self._approver.ask(request)))
 
     async def _fill_in(self, form: wire.Form) -> None:
         person, result = self._responder, dict[str, Any]()

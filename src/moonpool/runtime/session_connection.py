@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from moonpool.broker.approval import ApprovalAnswer, reject
@@ -47,7 +48,7 @@ class Client:
             return _nobody(request)
         answer: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
         self._questions[request.request_id] = (request, answer)
-        self.send(wire.Question(**{name: getattr(request, name) for name in wire.Question.__struct_fields__}))
+        self.send(wire.Question(request=request))
         try:
             return await answer
         finally:
@@ -79,21 +80,13 @@ class Client:
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)
 
-    def take(self, answer: wire.Answer) -> None:
+    def take(self, answer: ApprovalAnswer) -> None:
         """Match an answer to its question. The approval service checks what it is bound to."""
         _, waiting = self._questions.get(answer.request_id, (None, None))
         if waiting is None or waiting.done():
             return
-        state = ApprovalState.APPROVED if answer.state == ApprovalState.APPROVED else ApprovalState.REJECTED
-        waiting.set_result(
-            ApprovalAnswer(
-                request_id=answer.request_id,
-                arguments_digest=answer.arguments_digest,
-                state=state,
-                approver=answer.approver[:_APPROVER_CHARS_MAX],
-                note=answer.note,
-            )
-        )
+        state = ApprovalState.APPROVED if answer.state is ApprovalState.APPROVED else ApprovalState.REJECTED
+        waiting.set_result(replace(answer, state=state, approver=answer.approver[:_APPROVER_CHARS_MAX]))
 
     def vanish(self) -> None:
         """Nobody is at the other end any more."""

@@ -209,7 +209,7 @@ class SessionHost:
     async def _listen(self, client: Client, reader: asyncio.StreamReader, running: asyncio.Task[None]) -> None:
         while (message := await wire.receive_from_client(reader)) is not None:
             if isinstance(message, wire.Answer):
-                client.take(message)
+                client.take(message.answer)
             elif isinstance(message, wire.FormAnswer):
                 client.take_form(message)
             elif isinstance(message, wire.Interrupt):

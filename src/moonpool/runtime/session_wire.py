@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from moonpool.broker.approval import ApprovalAnswer, ApprovalRequest  # noqa: TC001  msgspec reads the annotations
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.core.languages import PYTHON
 from moonpool.runtime.files import FileEntry  # noqa: TC001  msgspec reads the annotations
@@ -71,11 +72,7 @@ class Run(_Message, frozen=True, tag="run"):
 class Answer(_Message, frozen=True, tag="answer"):
     """A person's answer to one question."""
 
-    request_id: str
-    arguments_digest: str
-    state: str
-    approver: str
-    note: str = ""
+    answer: ApprovalAnswer
 
 
 class FormAnswer(_Message, frozen=True, tag="form_answer"):
@@ -157,29 +154,9 @@ class Output(_Message, frozen=True, tag="output"):
 
 
 class Question(_Message, frozen=True, tag="question"):
-    """Policy says ask. The members of `ApprovalRequest`."""
+    """Policy says ask."""
 
-    request_id: str
-    run_id: str
-    principal: str
-    server_id: str
-    tool_name: str
-    arguments: str
-    arguments_digest: str
-    reason: str
-    human_only: bool
-    expires_s: float
-    remedy: str = ""
-    session_id: str = ""
-    rule_id: str = ""
-    tool_digest: str = ""
-    of_the_moment: bool = False
-    cut: bool = False
-    whole: str = ""
-    server_digest: str = ""
-    server_address: str = ""
-    config_file: str = ""
-    code_line: int = 0
+    request: ApprovalRequest
 
 
 class Form(_Message, frozen=True, tag="form"):

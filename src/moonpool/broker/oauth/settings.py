@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-OAUTH_KEYS: Final = (
-    "client_id", "client_secret", "client_metadata_url", "redirect_uri", "scope", "authorization_server",
-    "grant", "private_key",
-)  # fmt: skip
-
+import msgspec
 
 PERSON_GRANT: Final = "authorization_code"
 MACHINE_GRANT: Final = "client_credentials"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class OAuthSettings:
-    """How to log in to one server."""
+class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How to log in to one server. SECURITY: `repr` shows no secret."""
 
     client_id: str = ""  # registered there beforehand
     client_secret: str = ""
@@ -61,6 +55,9 @@ class OAuthSettings:
 
     def __repr__(self) -> str:
         return f"OAuthSettings(client_id={self.client_id!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("client_id", self.client_id)]
 
 
 def is_loopback(url: str) -> bool:

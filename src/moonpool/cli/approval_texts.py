@@ -1,0 +1,192 @@
+"""How requests for approval, and answers that stand for a while, are shown to people and programs.
+
+SECURITY: names, arguments and reasons come from code, servers and models. In tables and frames nothing of them reaches
+a terminal as a control character, and no line of theirs can be taken for one of ours; JSON is ASCII.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from moonpool.broker.approval import server_place
+from moonpool.broker.readable import in_one_line
+from moonpool.cli.approvers import user_name
+from moonpool.cli.terminal import ask_at, open_terminal
+from moonpool.cli.terminal_approver import hanging, visible
+from moonpool.core.approvals import WHOLE_CHARS_MAX
+from moonpool.core.lookalikes import shown_name
+from moonpool.core.policy import entry_decides, operators_remedy
+from moonpool.runtime.approvals import Answerer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from moonpool.core.approvals import QueuedRequest, StandingAnswer
+    from moonpool.core.json import JsonObject
+    from moonpool.core.policy import Condition
+
+_ID_CHARS: Final = 12
+_CELL_CHARS_MAX: Final = 60
+_NAME_CHARS_MAX: Final = 300
+_TEXT_CHARS_MAX: Final = 8000
+_YES: Final = frozenset({"y", "yes"})
+
+
+def confirmed(shown: str, question: str, by: Answerer, *, as_json: bool) -> bool:
+    """Show what is about to be approved; a person has to say yes to that, at the terminal.
+
+    A program has said yes already; for whoever reads its output it is printed, unless that is JSON.
+    """
+    if not by.person:
+        if not as_json:
+            click.echo(shown)
+        return True
+    terminal = open_terminal()
+    if terminal is None:  # in the background by now
+        return False
+    try:
+        return ask_at(terminal, f"{shown}\n{question}").lower() in _YES
+    finally:
+        os.close(terminal)
+
+
+def answerer() -> Answerer:
+    """You; a person only where a terminal is there to have shown the question on."""
+    terminal = open_terminal()
+    if terminal is None:
+        return Answerer(name=f"command:{user_name()}", person=False)
+    os.close(terminal)
+    return Answerer(name=f"terminal:{user_name()}", person=True)
+
+
+def shown_left(expires_at: float) -> str:
+    """How long it is until then, in the largest unit of which there are two."""
+    left_s = max(0.0, expires_at - time.time())
+    for seconds, unit in ((86_400, "days"), (3600, "h"), (60, "min")):
+        if left_s >= 2 * seconds:
+            return f"{left_s // seconds:.0f} {unit}"
+    return f"{left_s:.0f} s"
+
+
+def request_cells(request: QueuedRequest) -> tuple[str, ...]:
+    left = shown_left(request.expires_at) if request.state == "waiting" else ""
+    arguments = visible(in_one_line(request.arguments), _CELL_CHARS_MAX)
+    state = f"{request.state} (a person)" if request.human_only and request.state == "waiting" else str(request.state)
+    return (request.request_id[:_ID_CHARS], state, tool_of(request), arguments, request.principal, left)
+
+
+def rule_cells(standing: StandingAnswer) -> tuple[str, ...]:
+    tool = visible(f"{standing.server_id}.{shown_name(standing.tool_name)}", _NAME_CHARS_MAX)
+    until = shown_time(standing.expires_at)
+    server = visible(standing.server_address, _CELL_CHARS_MAX)
+    return (standing.answer_id, tool, server, further_calls(standing), standing.principal, until, standing.given_by)
+
+
+def request_frame(request: QueuedRequest, *, full: bool) -> str:
+    """SECURITY: what is of hostile origin stands behind `│ `, like at the terminal prompt."""
+    width = max(20, shutil.get_terminal_size().columns)
+    arguments = request.whole if full and request.whole else request.arguments
+    place = server_place(request.server_id, request.server_address, request.config_file)
+    kind = "; policy wants a person to answer" if request.human_only else ""
+    answered = f" by {visible(request.approver, _NAME_CHARS_MAX)}" if request.approver else ""
+    shown = {
+        "tool": tool_of(request),
+        "server": visible(place, _TEXT_CHARS_MAX),
+        "line of the code": str(request.code_line or ""),
+        "arguments": "" if request.is_plan else visible(in_one_line(arguments), WHOLE_CHARS_MAX),
+        "because": visible(request.reason, _TEXT_CHARS_MAX),
+        "rule": visible(request.rule_id, _NAME_CHARS_MAX),
+        "asked by": visible(request.principal, _NAME_CHARS_MAX),
+        "execution": visible(request.run_id, _NAME_CHARS_MAX),
+        "session": visible(request.session_id, _NAME_CHARS_MAX),
+        "digest": visible(request.arguments_digest, _NAME_CHARS_MAX),
+        "note": visible(request.note, _TEXT_CHARS_MAX),
+        "to allow it for good": visible(_for_good(request), _TEXT_CHARS_MAX),
+    }
+    told = [f"{name}: {text}" for name, text in shown.items() if text]
+    if request.is_plan:
+        told += [visible(line, WHOLE_CHARS_MAX) for line in arguments.split("\n")]
+    lines = [line for text in told for line in hanging(text, width)]
+    head = f"{request.request_id}: {request.state}{answered}{kind}; until {shown_time(request.expires_at)}"
+    more = "not all of it is shown; --full shows the rest" if request.whole and not full else ""
+    return "\n".join([head, "┌─ request", *(f"│ {line}" for line in lines), "└─", *([more] if more else [])])
+
+
+def _for_good(request: QueuedRequest) -> str:
+    """The command, where the server's entry decides and no policy file does."""
+    if request.is_plan or not entry_decides(request.rule_id, request.server_id):
+        return ""
+    return operators_remedy("", request.server_id, request.tool_name, request.config_file)
+
+
+def request_json(request: QueuedRequest, *, full: bool = False) -> JsonObject:
+    return {
+        "id": request.request_id,
+        "state": str(request.state),
+        "server": request.server_id,
+        "tool": request.tool_name,
+        "arguments": request.whole if full and request.whole else request.arguments,
+        "arguments_cut": request.cut and not (full and request.whole),
+        "arguments_digest": request.arguments_digest,
+        "server_address": request.server_address,
+        "config_file": request.config_file,
+        "code_line": request.code_line,
+        "reason": request.reason,
+        "rule": request.rule_id,
+        "human_only": request.human_only,
+        "principal": request.principal,
+        "run_id": request.run_id,
+        "session_id": request.session_id,
+        "asked_at": shown_time(request.asked_at),
+        "expires_at": shown_time(request.expires_at),
+        "approver": request.approver,
+        "note": request.note,
+    }
+
+
+def standing_json(standing: StandingAnswer) -> JsonObject:
+    return {
+        "id": standing.answer_id,
+        "principal": standing.principal,
+        "server": standing.server_id,
+        "tool": standing.tool_name,
+        "server_address": standing.server_address,
+        "where": [condition.to_json() for condition in standing.where],
+        "arguments_digest": standing.arguments_digest,
+        "human_only": standing.human_only,
+        "given_by": standing.given_by,
+        "given_at": shown_time(standing.given_at),
+        "expires_at": shown_time(standing.expires_at),
+        "request_id": standing.request_id,
+    }
+
+
+def tool_of(request: QueuedRequest) -> str:
+    return visible(f"{request.server_id}.{shown_name(request.tool_name)}", _NAME_CHARS_MAX)
+
+
+def further_calls(standing: StandingAnswer) -> str:
+    return covered(standing.where, same=bool(standing.arguments_digest))
+
+
+def covered(where: Sequence[Condition], *, same: bool) -> str:
+    """Which further calls an answer covers."""
+    if not where:
+        return "with the same arguments" if same else "with any arguments"
+    told = (f"{one.at} is {', '.join(str(glob) for glob in _globs(one.to_json()))}" for one in where)
+    return visible("where " + " and ".join(told), _TEXT_CHARS_MAX)
+
+
+def _globs(condition: JsonObject) -> list[object]:
+    globs = condition.get("glob")
+    return list(globs) if isinstance(globs, list) else []
+
+
+def shown_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

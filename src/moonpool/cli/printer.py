@@ -1,0 +1,71 @@
+"""What commands print: answers on stdout as JSON, lines or tables, remarks of ours on stderr.
+
+SECURITY: names and texts come from code, servers and models. A remark and a cell of a table stay on one line, and what
+a terminal would act on or hide is shown, not obeyed; JSON is ASCII.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_PIPE_WIDTH: Final = 200
+_CODES: Final = {"bold": "1", "dim": "2", "red": "1;31", "green": "1;32", "yellow": "1;33", "cyan": "36"}
+
+
+def print_json(members: Mapping[str, object], *, indent: int | None = None) -> None:
+    """One object on one line, or indented."""
+    click.echo(json.dumps(members, indent=indent))
+
+
+def remark(text: str) -> None:
+    """A remark on stderr, on a line of its own."""
+    from moonpool.broker.phrases import on_one_line
+
+    click.echo(f"moonpool: {on_one_line(text)}", err=True)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
+    """Rows of plain text, by rich: as wide as the terminal; a pipe gets them wide, so that nothing is cut."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(*columns, title=title)
+    for row in rows:
+        table.add_row(*(escape(printable(cell)) for cell in row))
+    console = Console(width=None) if Console().is_terminal else Console(width=_PIPE_WIDTH)
+    console.print(table)
+
+
+def printable(text: str) -> str:
+    """`text` on one line, with `?` for what a terminal would act on."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same for text of several lines."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+@dataclass(frozen=True, slots=True)
+class Colour:
+    """Colours texts of ours on a terminal that shows it, unless NO_COLOR is set (https://no-color.org)."""
+
+    shown: bool
+
+    @classmethod
+    def on(cls, fd: int) -> Self:
+        """As whatever `fd` leads to shows it: no colour where that is no terminal, or TERM is `dumb`."""
+        return cls(os.isatty(fd) and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb")
+
+    def of(self, tone: str, text: str) -> str:
+        """`text` in `tone`: bold, dim, red, green, yellow or cyan."""
+        return f"\x1b[{_CODES[tone]}m{text}\x1b[0m" if self.shown else text
