@@ -147,6 +147,7 @@ async def assemble(
         pool = SandboxPool(
             backend,
             pool_limits(settings, serving=serving),
+            current_tree=lambda _: None if toolbox.current is None else toolbox.current.tree_ref,
             on_opened=lambda sandbox: _show_tools(sandbox, toolbox),
         )
         stack.push_async_callback(pool.close)

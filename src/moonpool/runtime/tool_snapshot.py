@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.core.manifest import Manifest
 from moonpool.runtime.tool_tree import write_tree
-from moonpool.sandboxes.base import SandboxStartError
+from moonpool.sandboxes.base import SandboxStartError, TreeRef
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +35,11 @@ class ToolSnapshot:
     missing: tuple[str, ...] = ()  # servers without a listing: their packages say so
     reasons: Mapping[str, str] = field(default_factory=dict[str, str])  # of some of these, for code: why
     library_problems: tuple[str, ...] = ()  # a sentence for each saved action or skill that is left out
+
+    @property
+    def tree_ref(self) -> TreeRef:
+        """The wrapper tree, as a sandbox is opened with it."""
+        return TreeRef(self.tree, self.digest)
 
 
 async def show(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:

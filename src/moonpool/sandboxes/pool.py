@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moonpool.core.errors import MoonpoolError
@@ -33,7 +34,7 @@ from moonpool.sandboxes.waiting import WaitingRoom
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
+    from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec, TreeRef
     from moonpool.sandboxes.pool_limits import PoolLimits
     from moonpool.sandboxes.shelf import Shelf, Waiter
 
@@ -42,17 +43,22 @@ _TEND_S = 1.0
 
 
 class SandboxPool:
-    """Hands out sandboxes that nobody used. `on_opened` sees each ready one before anybody else."""
+    """Hands out sandboxes that nobody used.
+
+    Those opened ahead of need show `current_tree(scope)` from the start; `on_opened` sees each before anybody else.
+    """
 
     def __init__(
         self,
         backend: SandboxBackend,
         limits: PoolLimits,
         *,
+        current_tree: Callable[[str], TreeRef | None] = lambda _: None,
         on_opened: Callable[[Sandbox], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._backend, self._limits, self._clock = backend, limits, clock
+        self._current_tree = current_tree
         self._preparer = Preparer(backend, on_opened)
         self._places = Places(alive_max=limits.alive_max, alive_per_scope_max=limits.alive_per_scope_max)
         self._refusals = Refusals(limits, self._places, clock)
@@ -259,7 +265,7 @@ class SandboxPool:
             if now < self._quiet_until:
                 self._refill_later(now)
                 return
-            self._begin(shelf, shelf.spec, ahead=True)
+            self._begin(shelf, replace(shelf.spec, tree=self._current_tree(shelf.scope)), ahead=True)
 
     def _make_room(self) -> None:
         """Give up ready ones whose places are waited for."""
