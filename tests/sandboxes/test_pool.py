@@ -62,6 +62,19 @@ async def test_while_code_was_just_started_nothing_is_opened_ahead() -> None:
         await until(lambda: kind(pool).ready == 1)
 
 
+async def test_when_code_that_was_just_started_has_ended_the_next_one_is_opened_at_once() -> None:
+    clock, backend = Clock(), GatedBackend()
+    async with pool_of(backend, clock, ready_low=1, ready_high=1) as pool:
+        pool.fill(SPEC)
+        await until(lambda: kind(pool).ready == 1)
+        taken = pool.acquire_nowait(SPEC)
+        assert taken is not None
+        await settled()
+        assert len(backend.begun) == 1
+        await taken.close()  # the clock of the pool stands still
+        await until(lambda: kind(pool).ready == 1)
+
+
 async def test_what_is_opened_ahead_shows_the_tools_of_that_moment_from_the_start() -> None:
     clock, backend, trees = Clock(), GatedBackend(), {"a": TreeRef(Path("/trees/1"), "sha256:1")}
     pool = SandboxPool(backend, PoolLimits(ready_low=1, ready_high=1), clock=clock, current_tree=trees.get)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.pool_limits import PoolLimits
     from moonpool.sandboxes.shelf import Shelf, Waiter
 
-_QUIET_S = 0.01  # the code that was just started goes first; a fork takes 4 ms of the same cores
+_QUIET_S = 0.03  # the code that was just started goes first, until it ends; opening takes 10 ms of the same cores
 _TEND_S = 1.0
 
 
@@ -68,6 +68,7 @@ class SandboxPool:
         self._opening = 0
         self._lives: set[asyncio.Task[None]] = set()
         self._quiet_until = 0.0
+        self._quiet_for: Sandbox | None = None  # whose code that is
         self._refill_timer: asyncio.TimerHandle | None = None
         self._tend_timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -97,7 +98,7 @@ class SandboxPool:
             sandbox = plain.take(now, substitute=True)
         if sandbox is not None:
             shelf.demand.note(now)
-            self._on_taken(now)
+            self._on_taken(sandbox, now)
         return sandbox
 
     def fill(self, spec: SandboxSpec, language: str = PYTHON) -> None:
@@ -227,21 +228,23 @@ class SandboxPool:
         if waiter is not None:
             waiter.settle(sandbox)
             shelf.handed_over(now - waiter.since)
-            self._on_taken(now)
+            self._on_taken(sandbox, now)
         else:
             shelf.ready.append(sandbox)
             while shelf.ready and (self._closed or shelf.excess(now) > 0):
                 self._stock.give_up(shelf)
         self._waiting.cover(shelf)
 
-    def _on_taken(self, now: float) -> None:
+    def _on_taken(self, sandbox: Sandbox, now: float) -> None:
         self._refusals.note_served(now)
         if self._quiet_until <= now:
-            self._quiet_until = now + _QUIET_S
+            self._quiet_until, self._quiet_for = now + _QUIET_S, sandbox
         self._refill_later(now)
         self._tend_later()
 
     def _on_ended(self, shelf: Shelf, sandbox: Sandbox) -> None:
+        if sandbox is self._quiet_for:
+            self._quiet_until, self._quiet_for = 0.0, None
         if not self._stock.ended_unused(shelf, sandbox):
             shelf.in_use -= 1
 
