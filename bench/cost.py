@@ -240,6 +240,7 @@ def _figures(book: Book, rate: Measured, face: Measured, missing: dict[str, str]
             "vs_codemode": _ratio(faced.get("codemode"), faced["ours"]),
             "cpu_ms": book.ms("execute_code"),
             "codemode_cpu_ms": book.ms("codemode"),
+            "cpu_vs_codemode": _ratio(book.ms("codemode"), book.ms("execute_code")),
         },
         "missing": missing,
     }

@@ -38,7 +38,7 @@ ONE_PLUS_ONE = CodeRequest(code=b"result = 1+1")
 POOL_SIZE = 2
 PACE_S = 0.05
 _FULL_TIMEOUT_S = 30.0
-_QUIET_S = 0.02  # a sandbox that has been let go needs 1 to 3 ms to end; a refill begins after 10
+_QUIET_S = 0.02  # a sandbox that has been let go needs 1 to 3 ms to end; a refill begins then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from moonpool.bootstrap import Tenant
 
 _ROUNDS_MAX = 5  # each takes about ten seconds
+_SETTLE_S = 0.2  # the last sandboxes of a burst have ended by then, and cost the next case nothing
 
 
 async def measure(world: World, sizes: Sizes) -> Measured:
@@ -64,6 +65,7 @@ def _case(app: Tenant, name: str, in_flight: int, sizes: Sizes, waits: dict[str,
         seconds = time.perf_counter() - started
         assert len(samples) == count
         heard.append(samples)
+        await asyncio.sleep(_SETTLE_S)
         return [count / seconds]
 
     return Case(name=f"rate.{name}.{in_flight}", take=burst, per_round=_burst(in_flight, sizes))

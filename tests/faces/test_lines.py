@@ -8,6 +8,7 @@ import socket
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.lowlevel
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,6 +92,30 @@ async def test_a_cancelled_wait_does_not_cut_the_line() -> None:
     reader.close()
 
     assert line == b"x" * 200_000
+    os.close(read_end)
+    os.close(write_end)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "ends", [os.pipe, lambda: [end.detach() for end in socket.socketpair()]], ids=["pipe", "socket"]
+)
+async def test_what_is_taken_at_once_is_written_at_once_and_in_order(ends: Callable[[], Sequence[int]]) -> None:
+    read_end, write_end = ends()
+    writer = LineWriter(write_end, on_broken=lambda: None)
+    with pytest.raises(StopIteration):
+        writer.send(b"one\n").send(None)  # does not wait for anything
+    assert os.get_blocking(write_end)
+    reader = LineReader(read_end)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(writer.send, b"x" * 1_000_000 + b"\n")  # more than it takes
+        await anyio.lowlevel.checkpoint()
+        tasks.start_soon(writer.send, b"three\n")
+        await anyio.lowlevel.checkpoint()
+        with anyio.fail_after(30):
+            assert [await reader.receive() for _ in range(3)] == [b"one", b"x" * 1_000_000, b"three"]
+    await writer.close(5)
+    reader.close()
     os.close(read_end)
     os.close(write_end)
 

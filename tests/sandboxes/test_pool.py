@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 import pytest
 
-from moonpool.sandboxes.base import SandboxStartError
+from moonpool.sandboxes.base import SandboxStartError, TreeRef
 from moonpool.sandboxes.pool import SandboxPool
 from moonpool.sandboxes.pool_limits import PoolLimits
 from moonpool.sandboxes.refusals import BusyError, PoolClosedError
@@ -59,6 +60,33 @@ async def test_while_code_was_just_started_nothing_is_opened_ahead() -> None:
         assert len(backend.begun) == 1
         clock.now += 1
         await until(lambda: kind(pool).ready == 1)
+
+
+async def test_when_code_that_was_just_started_has_ended_the_next_one_is_opened_at_once() -> None:
+    clock, backend = Clock(), GatedBackend()
+    async with pool_of(backend, clock, ready_low=1, ready_high=1) as pool:
+        pool.fill(SPEC)
+        await until(lambda: kind(pool).ready == 1)
+        taken = pool.acquire_nowait(SPEC)
+        assert taken is not None
+        await settled()
+        assert len(backend.begun) == 1
+        await taken.close()  # the clock of the pool stands still
+        await until(lambda: kind(pool).ready == 1)
+
+
+async def test_what_is_opened_ahead_shows_the_tools_of_that_moment_from_the_start() -> None:
+    clock, backend, trees = Clock(), GatedBackend(), {"a": TreeRef(Path("/trees/1"), "sha256:1")}
+    pool = SandboxPool(backend, PoolLimits(ready_low=1, ready_high=1), clock=clock, current_tree=trees.get)
+    pool.fill(SPEC)
+    await until(lambda: kind(pool).ready == 1)
+    trees["a"] = TreeRef(Path("/trees/2"), "sha256:2")
+    assert pool.acquire_nowait(replace(SPEC, tree=trees["a"])) is not None
+    clock.now += 1
+    await until(lambda: kind(pool).ready == 1)
+    assert [spec.tree.digest for spec in backend.begun if spec.tree] == ["sha256:1", "sha256:2"]
+    await pool.close()
+    await backend.close()
 
 
 async def test_no_sandbox_is_handed_out_twice() -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from moonpool.environments.base import ProgressSink
     from moonpool.runtime.languages import Languages
     from moonpool.runtime.tools import Toolbox
-    from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
+    from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec, TreeRef
     from moonpool.settings import Settings
 
 
@@ -98,6 +98,7 @@ async def open_engine(
         pool = SandboxPool(
             backend,
             pool_limits(settings, serving=serving),
+            current_tree=lambda scope: _current_tree(toolboxes.get(scope)),
             on_opened=lambda sandbox, scope: _show_tools(sandbox, toolboxes.get(scope)),
         )
         stack.push_async_callback(pool.close)
@@ -113,6 +114,10 @@ async def open_engine(
             serving=serving,
             toolboxes=toolboxes,
         )
+
+
+def _current_tree(toolbox: Toolbox | None) -> TreeRef | None:
+    return None if toolbox is None or toolbox.current is None else toolbox.current.tree_ref
 
 
 async def _show_tools(sandbox: Sandbox, toolbox: Toolbox | None) -> None:

@@ -30,7 +30,6 @@ from moonpool.runtime.report import internal_error
 from moonpool.runtime.runs import CANCELLED_EARLY, CodeRequest, InterruptedRunError, Run
 from moonpool.runtime.token_book import TokenBook
 from moonpool.runtime.tool_snapshot import ToolSnapshot, show
-from moonpool.sandboxes.base import TreeRef
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -281,7 +280,7 @@ class Session:
     def _spec(self) -> SandboxSpec:
         """The sandbox to open: with the wrappers in it from the start, where the tools are known already."""
         spec, snapshot = self._runtime.sandbox_spec, self._runtime.toolbox.current
-        return spec if snapshot is None else replace(spec, tree=TreeRef(snapshot.tree, snapshot.digest))
+        return spec if snapshot is None else replace(spec, tree=snapshot.tree_ref)
 
     def _on_new_tools(self, snapshot: ToolSnapshot) -> None:
         self._snapshot = snapshot

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.core.manifest import Manifest
 from moonpool.runtime.tool_tree import why_missing, write_tree
-from moonpool.sandboxes.base import SandboxStartError
+from moonpool.sandboxes.base import SandboxStartError, TreeRef
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +39,11 @@ class ToolSnapshot:
     def why_missing(self) -> dict[str, str]:
         """A sentence for each server without a listing, as code and models may read it."""
         return {server_id: why_missing(server_id, self.reasons) for server_id in self.missing}
+
+    @property
+    def tree_ref(self) -> TreeRef:
+        """The wrapper tree, as a sandbox is opened with it."""
+        return TreeRef(self.tree, self.digest)
 
 
 async def show(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moonpool.core.errors import MoonpoolError
@@ -33,26 +34,32 @@ from moonpool.sandboxes.waiting import WaitingRoom
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
+    from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec, TreeRef
     from moonpool.sandboxes.pool_limits import PoolLimits
     from moonpool.sandboxes.shelf import Shelf, Waiter
 
-_QUIET_S = 0.01  # the code that was just started goes first; a fork takes 4 ms of the same cores
+_QUIET_S = 0.03  # the code that was just started goes first, until it ends; opening takes 10 ms of the same cores
 _TEND_S = 1.0
 
 
 class SandboxPool:
-    """Hands out sandboxes that nobody used. `on_opened` sees each ready one, with its scope, before anybody else."""
+    """Hands out sandboxes that nobody used.
+
+    Those opened ahead of need show `current_tree(scope)` from the start; `on_opened` sees each, with its scope, before
+    anybody else.
+    """
 
     def __init__(
         self,
         backend: SandboxBackend,
         limits: PoolLimits,
         *,
+        current_tree: Callable[[str], TreeRef | None] = lambda _: None,
         on_opened: Callable[[Sandbox, str], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._backend, self._limits, self._clock = backend, limits, clock
+        self._current_tree = current_tree
         self._preparer = Preparer(backend, on_opened)
         self._places = Places(alive_max=limits.alive_max, alive_per_scope_max=limits.alive_per_scope_max)
         self._refusals = Refusals(limits, self._places, clock)
@@ -62,6 +69,7 @@ class SandboxPool:
         self._opening = 0
         self._lives: dict[asyncio.Task[None], str] = {}  # with the scope of each
         self._quiet_until = 0.0
+        self._quiet_for: Sandbox | None = None  # whose code that is
         self._refill_timer: asyncio.TimerHandle | None = None
         self._tend_timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -91,7 +99,7 @@ class SandboxPool:
             sandbox = plain.take(now, substitute=True)
         if sandbox is not None:
             shelf.demand.note(now)
-            self._on_taken(now)
+            self._on_taken(sandbox, now)
         return sandbox
 
     def fill(self, spec: SandboxSpec, language: str = PYTHON) -> None:
@@ -221,21 +229,23 @@ class SandboxPool:
         if waiter is not None:
             waiter.settle(sandbox)
             shelf.handed_over(now - waiter.since)
-            self._on_taken(now)
+            self._on_taken(sandbox, now)
         else:
             shelf.ready.append(sandbox)
             while shelf.ready and (self._closed or shelf.excess(now) > 0):
                 self._stock.give_up(shelf)
         self._waiting.cover(shelf)
 
-    def _on_taken(self, now: float) -> None:
+    def _on_taken(self, sandbox: Sandbox, now: float) -> None:
         self._refusals.note_served(now)
         if self._quiet_until <= now:
-            self._quiet_until = now + _QUIET_S
+            self._quiet_until, self._quiet_for = now + _QUIET_S, sandbox
         self._refill_later(now)
         self._tend_later()
 
     def _on_ended(self, shelf: Shelf, sandbox: Sandbox) -> None:
+        if sandbox is self._quiet_for:
+            self._quiet_until, self._quiet_for = 0.0, None
         if not self._stock.ended_unused(shelf, sandbox):
             shelf.in_use -= 1
 
@@ -259,7 +269,7 @@ class SandboxPool:
             if now < self._quiet_until:
                 self._refill_later(now)
                 return
-            self._begin(shelf, shelf.spec, ahead=True)
+            self._begin(shelf, replace(shelf.spec, tree=self._current_tree(shelf.scope)), ahead=True)
 
     def _make_room(self) -> None:
         """Give up ready ones whose places are waited for."""

@@ -58,7 +58,7 @@ class Shelf:
     """One kind of sandbox."""
 
     def __init__(self, kind: Kind, spec: SandboxSpec, *, ready_low: int, ready_high: int) -> None:
-        self.kind, self.spec = kind, replace(spec, tree=None)  # trees change; the ready ones are shown the current one
+        self.kind, self.spec = kind, replace(spec, tree=None)  # trees change: the pool asks for the current one
         self.demand = Demand(ready_low=ready_low, ready_high=ready_high)
         self.ready: deque[Sandbox] = deque()
         self.waiters: deque[Waiter] = deque()

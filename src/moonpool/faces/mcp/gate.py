@@ -65,7 +65,7 @@ _log = logging.getLogger(__name__)
 
 
 class Gate:
-    """One connection. `take_line` has one caller, `pass_out` another."""
+    """One connection. `take_line` has one caller; the messages of `pass_out` leave in the order of its calls."""
 
     def __init__(
         self,

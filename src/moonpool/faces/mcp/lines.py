@@ -1,8 +1,8 @@
 """Lines of bytes over two file descriptors, many MiB long if need be, without blocking the loop.
 
 Reading waits for readiness and then reads what is there, so no flag of a shared descriptor is changed (a terminal stays
-as it was). Writing is a thread's work, because a descriptor that says it is writable may still block on a long line;
-one line is written whole before the next begins.
+as it was). What a pipe or socket takes without waiting is written at once; the rest is a thread's work, because a
+descriptor that says it is writable may still block on a long line. One line is written whole before the next begins.
 
 Everything has a cap: a line that is too long is thrown away while it arrives and reported once; reading pauses while
 too much waits to be taken.
@@ -14,6 +14,8 @@ import asyncio
 import os
 import queue
 import select
+import socket
+import stat
 import threading
 from collections import deque
 from contextlib import suppress
@@ -165,6 +167,8 @@ class LineWriter:
         self._loop = asyncio.get_running_loop()
         self._on_broken = on_broken
         self._told = False
+        self._direct = _direct_writer(fd)
+        self._waiting = 0  # orders of the thread that are not done; while there are any, it writes everything
         self._orders: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]] | None] = queue.SimpleQueue()
         self._broken = False
         self._thread = threading.Thread(target=self._write_all, name="mcp-stdout", daemon=True)
@@ -174,15 +178,34 @@ class LineWriter:
 
     async def send(self, line: bytes) -> None:
         """Return when `line` was written, or nobody reads any more. A cancelled wait does not cut the line."""
+        rest = self._write_now(line)
+        if not rest:
+            return
         written: asyncio.Future[None] = self._loop.create_future()
-        self._orders.put((line, written))
+        self._waiting += 1
+        self._orders.put((rest, written))
         await written
+
+    def _write_now(self, line: bytes) -> bytes:
+        """Write what is taken without waiting; returns what is left for the thread."""
+        if self._direct is None or self._waiting:
+            return line
+        try:
+            return line[self._direct.write(line) :]
+        except BlockingIOError:
+            return line
+        except OSError:
+            self._break()
+            return b""
 
     async def close(self, timeout_s: float) -> None:
         """Write what waits; give up after `timeout_s` when the other end does not read."""
         self._loop.remove_reader(self._fd)
         self._orders.put(None)
         await asyncio.to_thread(self._thread.join, timeout_s)
+        if self._direct is not None:
+            self._direct.close()
+            self._direct = None
 
     def _write_all(self) -> None:
         while (order := self._orders.get()) is not None:
@@ -190,9 +213,14 @@ class LineWriter:
             if not self._broken:
                 self._write(line)
             try:
-                self._loop.call_soon_threadsafe(_settle, written)
+                self._loop.call_soon_threadsafe(self._settle, written)
             except RuntimeError:  # the loop is closed
                 return
+
+    def _settle(self, written: asyncio.Future[None]) -> None:
+        self._waiting -= 1
+        if not written.done():
+            written.set_result(None)
 
     def _write(self, line: bytes) -> None:
         rest = memoryview(line)
@@ -221,9 +249,42 @@ class LineWriter:
             self._on_broken()
 
 
-def _settle(written: asyncio.Future[None]) -> None:
-    if not written.done():
-        written.set_result(None)
+class _Pipe:
+    """A descriptor of our own for somebody's pipe: only through this one nothing waits."""
+
+    def __init__(self, fd: int) -> None:
+        """Raises OSError: not ours to open, or nobody reads."""
+        self._fd = os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def write(self, data: bytes) -> int:
+        return os.write(self._fd, data)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class _Socket:
+    """Somebody's socket; each call says that it does not wait."""
+
+    def __init__(self, fd: int) -> None:
+        self._socket = socket.socket(fileno=os.dup(fd))
+
+    def write(self, data: bytes) -> int:
+        return self._socket.sendmsg([data], (), socket.MSG_DONTWAIT)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _direct_writer(fd: int) -> _Pipe | _Socket | None:
+    """How to write to `fd` without waiting and without a flag that others would see; None where there is no way."""
+    try:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISFIFO(mode):
+            return _Pipe(fd)
+        return _Socket(fd) if stat.S_ISSOCK(mode) else None
+    except OSError:
+        return None
 
 
 def _wait_writable(fd: int) -> None:

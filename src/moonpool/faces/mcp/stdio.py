@@ -22,7 +22,7 @@ import signal
 import sys
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import anyio
 
@@ -32,8 +32,9 @@ from moonpool.faces.mcp.tools import CodeTools, ServedApp
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Coroutine
+    from types import TracebackType
 
-    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+    from anyio.streams.memory import MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
 
     from moonpool.faces.mcp.gate import Gate
@@ -80,7 +81,6 @@ async def serve(app: ServedApp, *, wire: StdioWire | None = None, bindings: Bind
     server = build_server(tools)
     reader, writer = LineReader(wire.read_fd), LineWriter(wire.write_fd, on_broken=deaf.set)
     to_server, from_gate = anyio.create_memory_object_stream["SessionMessage"](_WAITING_MESSAGES_MAX)
-    to_gate, from_server = anyio.create_memory_object_stream["SessionMessage"](0)
     gate = Gate(
         to_server=to_server.send,
         to_client=writer.send,
@@ -91,8 +91,7 @@ async def serve(app: ServedApp, *, wire: StdioWire | None = None, bindings: Bind
         async with _stopping_on_signals(stop), anyio.create_task_group() as tasks:
             tasks.start_soon(_close_on, stop, deaf, reader)
             tasks.start_soon(_take_lines, gate, reader, _Ends(stop, deaf), to_server, tools)
-            tasks.start_soon(_pass_out, gate, from_server)
-            await server.run(from_gate, to_gate, server.create_initialization_options())
+            await server.run(from_gate, _Answers(gate), server.create_initialization_options())
             await _until(stop, tools.wait_spared())
             stop.set()
     finally:
@@ -107,6 +106,29 @@ class _Ends:
 
     stop: asyncio.Event
     deaf: asyncio.Event
+
+
+class _Answers:
+    """What the server writes, straight to the gate: a stream and a task between them would be turns of the loop."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate, self._closed = gate, False
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if self._closed:
+            raise anyio.ClosedResourceError
+        await self._gate.pass_out(item)
+
+    async def aclose(self) -> None:
+        self._closed = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
 
 
 async def _take_lines(
@@ -139,12 +161,6 @@ async def _until(stop: asyncio.Event, work: Coroutine[object, object, None]) -> 
     finally:
         running.cancel()
         stopped.cancel()
-
-
-async def _pass_out(gate: Gate, from_server: MemoryObjectReceiveStream[SessionMessage]) -> None:
-    async with from_server:
-        async for message in from_server:
-            await gate.pass_out(message)
 
 
 async def _close_on(stop: asyncio.Event, deaf: asyncio.Event, reader: LineReader) -> None:
