@@ -352,10 +352,12 @@ class GuestLink:
     def _close_channel(self) -> None:
         if self._channel_open:
             self._channel_open = False
-            self._unsent = bytearray()
+            if self._reads:
+                self._loop.remove_reader(self._fd)
+            if self._unsent:
+                self._loop.remove_writer(self._fd)
+                self._unsent = bytearray()
             self._unread.hold(self, 0)
-            self._loop.remove_reader(self._fd)
-            self._loop.remove_writer(self._fd)
             self._socket.close()
 
     def _close_pipe(self, stream: Stream) -> None:

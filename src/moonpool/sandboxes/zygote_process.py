@@ -77,7 +77,7 @@ class ZygoteSandbox(LinkedSandbox):
         )
 
     def _settle(self, ended: Ended | None) -> None:
-        if self._exited.done():
+        if self.has_ended:
             return
         violation = self._link.violation
         if ended is not None:
