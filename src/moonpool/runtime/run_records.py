@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -18,17 +18,30 @@ from moonpool.core.audit_records import ExecutionEndRecord, ExecutionStartRecord
 from moonpool.core.calls import ApprovalState
 from moonpool.core.envelope import Envelope
 from moonpool.core.json import digest_bytes, digest_json
+from moonpool.core.made_files import NO_FILES
 from moonpool.core.token_figures import TokenFigures
 from moonpool.runtime.failed_calls import FailedCalls
 
 if TYPE_CHECKING:
     from moonpool.broker.context import CallContext
     from moonpool.core.envelope import ExecutionError
-    from moonpool.core.json import JsonValue
+    from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.core.made_files import MadeFiles, Picture
     from moonpool.runtime.runs import CodeRequest
     from moonpool.runtime.surroundings import Surroundings
     from moonpool.runtime.ticket import Ticket
     from moonpool.runtime.tool_snapshot import ToolSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What the caller of a run is told of its code."""
+
+    data: JsonValue = None
+    error: ExecutionError | None = None
+    note: str = ""
+    made: MadeFiles = NO_FILES
+    pictures: tuple[Picture, ...] = ()
 
 
 class RunRecords:
@@ -62,9 +75,8 @@ class RunRecords:
 
     def envelope(
         self,
+        told: Told,
         *,
-        error: ExecutionError | None,
-        data: JsonValue = None,
         extras: dict[str, JsonValue] | None = None,
         metrics: dict[str, JsonValue] | None = None,
         tokens: TokenFigures,
@@ -79,9 +91,8 @@ class RunRecords:
         if context is not None and context.task_ids:
             calls["task_ids"] = list(context.task_ids)
         metrics = {**calls, **(metrics or {}), "tokens": tokens.to_json()}
-        envelope = self._envelope(data=data, error=error, metrics=metrics, extras=extras)
         failed = self.failed_calls.to_json(self._blanked) if self.failed_calls.count else None
-        return replace(envelope, failed_calls=failed)
+        return self._envelope(told, metrics=metrics, extras=extras, failed_calls=failed)
 
     def _blanked(self, text: str) -> str:
         return self._runtime.redactor.text(text, Counter())
@@ -89,16 +100,19 @@ class RunRecords:
     def envelope_of_failure(self, error: ExecutionError) -> Envelope:
         """For a run in which Moonpool failed: nothing stands in it but what is made here."""
         calls = self.context.calls if self.context else 0
-        envelope = self._envelope(error=error, metrics={"tool_calls": calls, "tokens": TokenFigures().to_json()})
         count = self.failed_calls.count
-        return replace(envelope, failed_calls={"count": count, "first": []} if count else None)
+        return self._envelope(
+            Told(error=error),
+            metrics={"tool_calls": calls, "tokens": TokenFigures().to_json()},
+            failed_calls={"count": count, "first": []} if count else None,
+        )
 
     def _envelope(
         self,
+        told: Told,
         *,
-        error: ExecutionError | None,
         metrics: dict[str, JsonValue],
-        data: JsonValue = None,
+        failed_calls: JsonObject | None,
         extras: dict[str, JsonValue] | None = None,
     ) -> Envelope:
         context = self.context
@@ -111,8 +125,12 @@ class RunRecords:
             sandbox_image=self.image,
             duration_ms=round((asyncio.get_running_loop().time() - self._started) * 1000),
             approval_state=context.approval_state if context else ApprovalState.NOT_REQUIRED,
-            data=data,
-            error=error,
+            data=told.data,
+            error=told.error,
+            note=told.note,
+            failed_calls=failed_calls,
+            made=told.made,
+            pictures=told.pictures,
             metrics=metrics,
             extras=extras or {"stdout": "", "stderr": "", "exit_code": 1, "signal": None},
         )
@@ -148,6 +166,7 @@ class RunRecords:
         context = self.context
         if context is not None and (refused := refused_record(context)).refused:
             await self._runtime.journal.record(refused)
+        members = envelope.to_json(extras=False)
         await self._runtime.journal.record(
             ExecutionEndRecord(
                 run_id=self.run_id,
@@ -159,9 +178,9 @@ class RunRecords:
                 calls_refused=context.refused if context else 0,
                 approval=str(envelope.approval_state),
                 error_type=envelope.error.type if envelope.error else "",
-                output_digest=digest_json(envelope.data if envelope.error is None else envelope.error.to_json()),
+                output_digest=str(members["output_digest"]),
                 output_bytes=output_bytes,
-                envelope_digest=digest_json(envelope.to_json(extras=False)),
+                envelope_digest=digest_json(members),
                 redactions=dict(self.tally),
                 start_ms=_ms(self._code_began - self._started) if self._code_began else 0.0,
                 code_ms=_ms(self._code_ended - self._code_began) if self._code_ended else 0.0,

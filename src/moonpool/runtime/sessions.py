@@ -264,7 +264,10 @@ class Session:
     async def _ready_sandbox(self, language: str = PYTHON) -> tuple[Sandbox, ToolSnapshot]:
         if self._sandbox is not None and self._sandbox.has_ended:
             self._sandbox = None
-        if self._sandbox is None:
+        if self._sandbox is None and (known := self._runtime.toolbox.current) is not None:
+            self._snapshot = known
+            self._sandbox = await self._runtime.pool.acquire(self._spec(), language)
+        elif self._sandbox is None:
             acquiring = asyncio.ensure_future(self._runtime.pool.acquire(self._spec(), language))
             try:
                 self._snapshot = await self._runtime.toolbox.snapshot()
