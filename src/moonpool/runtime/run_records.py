@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 import moonpool
@@ -50,8 +50,7 @@ class RunRecords:
     def __init__(self, runtime: Surroundings, ticket: Ticket, session_id: str, request: CodeRequest) -> None:
         self._runtime, self._ticket, self._request = runtime, ticket, request
         self.session_id = session_id
-        self.run_id = f"run_{uuid.uuid4().hex}"
-        self.trace_id = uuid.uuid4().hex
+        self.run_id, self.trace_id = f"run_{token_hex(16)}", token_hex(16)
         self.code_digest = digest_bytes(request.code)
         image = runtime.sandbox_spec.image
         self.image = f"{image.name}@{image.digest}"
@@ -164,8 +163,8 @@ class RunRecords:
     async def end(self, envelope: Envelope, *, output_bytes: int) -> None:
         """Record the end, and before it how many calls were refused that have no record of their own."""
         context = self.context
-        if context is not None and (refused := refused_record(context)).refused:
-            await self._runtime.journal.record(refused)
+        if context is not None and context.refusals.is_open:
+            await self._runtime.journal.record(refused_record(context))
         members = envelope.to_json(extras=False)
         await self._runtime.journal.record(
             ExecutionEndRecord(

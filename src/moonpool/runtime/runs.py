@@ -254,7 +254,8 @@ class Run:
         bind_plan(context, self._request, self._watch, lambda: execution.force_end("plan"))
         # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must
         # not run.
-        recorded.add_done_callback(lambda done: execution.force_end("journal") if done.exception() else None)
+        if not recorded.done() or recorded.exception():
+            recorded.add_done_callback(lambda done: execution.force_end("journal") if done.exception() else None)
         self._records.code_begins()
         try:
             outcome = self.outcome = await execution.run()
@@ -343,7 +344,7 @@ class Run:
         return StreamKeeper(
             self._runtime.redactor.stream(),
             kept_bytes_max=kept,
-            artifact=room.path(stream.name.lower()),
+            name=stream.name.lower(),
             artifact_bytes_max=settings.artifact_bytes_max,
             room=room,
             observer=None if observer is None else lambda data: observer(stream, data),

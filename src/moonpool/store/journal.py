@@ -4,11 +4,12 @@
 came of a change of the library, wait for the disk; other entries survive the death of the process but perhaps not a
 power loss.
 
-Two roads. What need not wait for the disk is committed on the loop itself, all that gathered in one turn of it as one
-transaction: 0.07 ms into the page cache, where the way to a thread and back costs 0.3 ms. Everything else goes to a
-thread: intents, whatever comes while the thread has work, what finds the file locked by another process, a large
-batch, and all of it for a while after the disk was slow once. The thread also does the checkpoints and the first write
-after each, which SQLite syncs; so nothing on the loop waits for the disk.
+Two ways. What need not wait for the disk is committed on the loop itself, all that gathered in one turn of it as one
+transaction: 0.07 ms into the page cache, where the way to a thread and back costs 0.3 ms. Start and end of an execution
+do not wait for the end of the turn: whoever awaits them goes on at once. Everything else goes to a thread: intents,
+whatever comes while the thread has work, what finds the file locked by another process, a large batch, and all of it
+for a while after the disk was slow once. The thread also does the checkpoints and the first write after each, which
+SQLite syncs; so nothing on the loop waits for the disk.
 
 INVARIANT: entries of one process are committed in the order of their `record` calls. Hence nothing takes the road on
 the loop while the thread has something to commit.
@@ -35,6 +36,7 @@ from moonpool.core.audit_records import (
     CallOutcomeRecord,
     CallsRefusedRecord,
     ExecutionEndRecord,
+    ExecutionStartRecord,
     LibraryIntentRecord,
     LibraryRecord,
 )
@@ -91,10 +93,11 @@ class SqliteJournal:
         committed: asyncio.Future[None] = self._loop.create_future()
         self._waiting_count += 1
         durable = isinstance(entry, CallIntentRecord | LibraryIntentRecord | LibraryRecord)
-        self._hand_over(_Waiting(Entry(entry.kind, entry.run_id, body), durable, committed))
+        at_once = isinstance(entry, ExecutionStartRecord | ExecutionEndRecord)
+        self._hand_over(_Waiting(Entry(entry.kind, entry.run_id, body), durable, committed), at_once=at_once)
         return committed
 
-    def _hand_over(self, item: _Waiting) -> None:
+    def _hand_over(self, item: _Waiting, *, at_once: bool) -> None:
         if (
             item.durable
             or self._with_thread
@@ -109,16 +112,18 @@ class SqliteJournal:
             self._soon = []
         else:
             self._soon.append(item)
-            if len(self._soon) == 1:
-                self._loop.call_soon(self._commit_soon)
+            if at_once:
+                self._commit_gathered()
+            elif len(self._soon) == 1:
+                self._loop.call_soon(self._commit_gathered)
 
     def _to_thread(self, items: Sequence[_Waiting]) -> None:
         self._with_thread += len(items)
         for item in items:
             self._queue.put(item)
 
-    def _commit_soon(self) -> None:
-        """Commit on the loop what gathered in this turn; whatever stands in the way is the thread's to deal with."""
+    def _commit_gathered(self) -> None:
+        """Commit on the loop what gathered so far; whatever stands in the way is the thread's to deal with."""
         batch, self._soon = self._soon, []
         if not batch:
             return
@@ -140,7 +145,7 @@ class SqliteJournal:
         """Commit what was handed over, then close the file."""
         if not self._closed:
             self._closed = True
-            self._commit_soon()
+            self._commit_gathered()
             self._queue.put(None)
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._thread.join)
