@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import resource
 import threading
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -53,7 +54,12 @@ _CHECKPOINT_EVERY: Final = 256
 
 _SLOW_S: Final = 0.02
 _SLOW_FOR_S: Final = 10.0
-"""A commit on the loop that takes so long sends everything to the thread for the next seconds."""
+"""A commit on the loop that waits so long sends everything to the thread for the next seconds."""
+
+
+def _waits() -> int:
+    """How often this thread has waited so far: for the disk or a lock, not for a processor, as a thread would, too."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
 class _Waiting(NamedTuple):
@@ -127,14 +133,14 @@ class SqliteJournal:
         batch, self._soon = self._soon, []
         if not batch:
             return
-        began = self._loop.time()
+        began, waits = self._loop.time(), _waits()
         try:
             self._on_loop.append([item.entry for item in batch], durable=False)
         except Exception:  # noqa: BLE001  nothing was kept; the thread tells the callers what it meets itself
             self._to_thread(batch)
             return
         self._since_checkpoint += 1
-        if self._loop.time() - began > _SLOW_S:
+        if self._loop.time() - began > _SLOW_S and _waits() > waits:
             self._slow_until = self._loop.time() + _SLOW_FOR_S
         self._tell(batch, None)
 
