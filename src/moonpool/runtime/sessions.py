@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import uuid
 from dataclasses import dataclass, field, replace
+from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.spending import SessionMemory
@@ -116,7 +116,7 @@ class Session:
     """One kernel and its state. Executions run one after the other."""
 
     def __init__(self, runtime: Runtime, ticket: Ticket, *, session_id: str | None = None, final: bool = False) -> None:
-        self.session_id = _checked_id(session_id) if session_id else uuid.uuid4().hex
+        self.session_id = _checked_id(session_id) if session_id else token_hex(16)
         self._runtime, self._ticket, self._final = runtime, ticket, final
         self._sandbox: Sandbox | None = None
         self._snapshot: ToolSnapshot | None = None

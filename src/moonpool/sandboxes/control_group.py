@@ -41,7 +41,7 @@ class Bound(NamedTuple):
     tolerated: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Count:
     """A number to read: of the line `key number`, or the only one in the file."""
 
@@ -238,10 +238,10 @@ def _read_now(folder: Path, count: Count) -> float | None:
 def _number(text: bytes, count: Count) -> float:
     if not count.key:
         return int(text) * count.unit
-    found = next((line for line in text.splitlines() if line.startswith(count.key)), None)
-    if found is None:  # not StopIteration, which no future takes: whoever waits for a worker thread would for ever
-        raise LookupError(f"{count.file} has no line {count.key.decode().strip()!r}")
-    return int(found.removeprefix(count.key)) * count.unit
+    for line in text.splitlines():
+        if line.startswith(count.key):
+            return int(line.removeprefix(count.key)) * count.unit
+    raise LookupError(f"{count.file} has no line {count.key.decode().strip()!r}")
 
 
 def create_group(

@@ -26,7 +26,7 @@ async def finish(work: Coroutine[object, object, _T], *, given_up: threading.Eve
     """
     future = asyncio.ensure_future(work)
     try:
-        await asyncio.wait({future})
+        await _done(future)
     except asyncio.CancelledError:
         if given_up is not None:
             given_up.set()
@@ -38,6 +38,13 @@ async def finish(work: Coroutine[object, object, _T], *, given_up: threading.Eve
             future.exception()  # seen, so that asyncio does not report it
         raise
     return future.result()
+
+
+async def _done(future: asyncio.Future[_T]) -> None:
+    """Wait for the end of `future`, which a cancellation leaves alone. What `asyncio.wait` does for many costs more."""
+    ended: asyncio.Future[None] = future.get_loop().create_future()
+    future.add_done_callback(lambda _: ended.done() or ended.set_result(None))
+    await ended
 
 
 async def in_thread(step: Callable[[], _T], *, given_up: threading.Event | None = None) -> _T:
