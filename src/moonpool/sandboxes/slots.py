@@ -57,7 +57,7 @@ class SlotFolder:
         if spare is None:
             return False
         del self._spares[spare]
-        (self._spare / spare).rename(self.root / name)
+        os.rename(f"{self._spare}/{spare}", f"{self.root}/{name}")  # noqa: PTH104  twice per sandbox
         self._shown[name] = digest
         return True
 
@@ -133,7 +133,7 @@ class SlotFolder:
         try:
             if name in self._mixed:
                 return False
-            (self.root / name).rename(self._spare / name)
+            os.rename(f"{self.root}/{name}", f"{self._spare}/{name}")  # noqa: PTH104
         except OSError:
             return False
         else:
