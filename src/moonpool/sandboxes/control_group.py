@@ -141,11 +141,16 @@ class ControlGroup:
         self._work = work or ShortWork()
         self._version, self._folders = version, folders
         self.places = tuple(dict.fromkeys(folders.values()))
-        with contextlib.ExitStack() as opened:
-            self.join_fds = tuple(_open(f"{place}/{version.join}", os.O_WRONLY, opened) for place in self.places)
-            counts = (version.oom_kills, version.forks_refused, version.cpu_s)
-            self._fds = {one: _open(f"{folders[one.controller]}/{one.file}", os.O_RDONLY, opened) for one in counts}
-            opened.pop_all()
+        self.join_fds: tuple[int, ...] = ()
+        self._fds: dict[Count, int] = {}
+        try:
+            for place in self.places:
+                self.join_fds += (os.open(f"{place}/{version.join}", os.O_WRONLY | os.O_CLOEXEC),)
+            for one in (version.oom_kills, version.forks_refused, version.cpu_s):
+                self._fds[one] = os.open(f"{folders[one.controller]}/{one.file}", os.O_RDONLY | os.O_CLOEXEC)
+        except BaseException:
+            self.close()
+            raise
         self._kinds = {version.oom_kills: LimitKind.MEMORY, version.forks_refused: LimitKind.PROCESSES}
         self._seen = dict.fromkeys(self._kinds, 0.0)
         self._removal: asyncio.Future[None] | None = None
@@ -216,12 +221,6 @@ class ControlGroup:
     async def wait_discarded(self) -> None:
         if self._removal is not None:
             await asyncio.wait({self._removal})
-
-
-def _open(file: str, flags: int, opened: contextlib.ExitStack) -> int:
-    fd = os.open(file, flags | os.O_CLOEXEC)
-    opened.callback(os.close, fd)
-    return fd
 
 
 def _read_now(folder: Path, count: Count) -> float | None:
