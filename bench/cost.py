@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from bench.sampling import Measured
     from bench.sizes import Sizes
     from bench.world import World
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
 
 _ENVIRONMENT: Final = "base"
 _PROTOTYPE: Final = Path(__file__).parents[2] / "shared" / "prototypes" / "zygote"
@@ -115,7 +115,7 @@ async def _measure(meter: CpuMeter, sizes: Sizes, prototype: Path, *, peers: boo
         return _figures(book, rate, face, {**missing, **face_missing})
 
 
-async def _ours(app: App, book: Book, stack: AsyncExitStack, sizes: Sizes) -> list[Case]:
+async def _ours(app: Tenant, book: Book, stack: AsyncExitStack, sizes: Sizes) -> list[Case]:
     unpooled = without_pool(app)
     stack.push_async_callback(unpooled.close)
     session = unpooled.session(app.ticket)
@@ -141,7 +141,7 @@ async def _ours(app: App, book: Book, stack: AsyncExitStack, sizes: Sizes) -> li
     ]
 
 
-async def _bubblewrap(app: App, book: Book, stack: AsyncExitStack, sizes: Sizes) -> list[Case]:
+async def _bubblewrap(app: Tenant, book: Book, stack: AsyncExitStack, sizes: Sizes) -> list[Case]:
     image, filter_fd = app.runtime.sandbox_spec.image, seccomp_fd()
     spawner = await stack.enter_async_context(open_spawner(image.python, image.variables, fds=[filter_fd]))
     walled = walled_python(image, filter_fd)

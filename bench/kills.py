@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from moonpool.bootstrap import assemble
+from moonpool.bootstrap import open_default_tenant
 from moonpool.broker.approval import AutoApprover
 from moonpool.broker.config import parse_config
 from moonpool.core.json import digest_json
@@ -139,7 +139,7 @@ async def load(data: Path, folder: Path, number: str) -> None:
         "moonpool": {"allow": ["*"]},
     }
     config = parse_config(json.dumps({"mcpServers": {"recorder": entry}}).encode(), source="kills", environ=os.environ)
-    async with assemble(
+    async with open_default_tenant(
         Settings.load({}, data_dir=data), config=config, approver=AutoApprover(), environ=os.environ
     ) as app:
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.peers.company import Company
-from moonpool.bootstrap import App, assemble, data_folder, sandbox_uid
+from moonpool.bootstrap import Tenant, data_folder, open_default_tenant, sandbox_uid
 from moonpool.broker.approval import AutoApprover
 from moonpool.core.languages import PYTHON
 from moonpool.environments.resolve import resolve_environment
@@ -57,10 +57,12 @@ class World:
         return Settings.load(os.environ, data_dir=data, environment=environment, pool_low=POOL_SIZE, **changes)
 
     @asynccontextmanager
-    async def app(self, environment: str, *, config: McpConfig | None = None, **changes: Any) -> AsyncGenerator[App]:
+    async def app(self, environment: str, *, config: McpConfig | None = None, **changes: Any) -> AsyncGenerator[Tenant]:
         """An application that serves; nothing is pooled until somebody asks. `changes` are settings."""
         settings = self.settings(environment, **changes)
-        opening = assemble(settings, config=config, approver=AutoApprover(), environ=os.environ, serving=True)
+        opening = open_default_tenant(
+            settings, config=config, approver=AutoApprover(), environ=os.environ, serving=True
+        )
         async with opening as app:
             yield app
 
@@ -101,9 +103,9 @@ async def prepare_environment(name: str, progress: ProgressSink | None = None) -
     await resolve_environment(name, root=_real_environments(), uid=sandbox_uid(), progress=progress)
 
 
-def without_pool(app: App, *, alive_max: int | None = None) -> Runtime:
+def without_pool(app: Tenant, *, alive_max: int | None = None) -> Runtime:
     """The same runtime, opening a sandbox for each execution."""
-    return replace(app.runtime, pool=pool_of(app.backend, alive_max=alive_max or app.settings.sandboxes_max))
+    return replace(app.runtime, pool=pool_of(app.engine.backend, alive_max=alive_max or app.settings.sandboxes_max))
 
 
 def pool_of(backend: SandboxBackend, *, alive_max: int) -> SandboxPool:
@@ -111,7 +113,7 @@ def pool_of(backend: SandboxBackend, *, alive_max: int) -> SandboxPool:
     return SandboxPool(backend, PoolLimits(alive_max=alive_max, ready_low=0, ready_high=0))
 
 
-async def fill_pool(app: App, language: str = PYTHON) -> None:
+async def fill_pool(app: Tenant, language: str = PYTHON) -> None:
     """Wait until the pool is full of one kind and the machine is not busy with our own leftovers."""
     app.runtime.pool.fill(app.runtime.sandbox_spec, language)
     async with asyncio.timeout(_FULL_TIMEOUT_S):
@@ -120,12 +122,12 @@ async def fill_pool(app: App, language: str = PYTHON) -> None:
     await asyncio.sleep(_QUIET_S)
 
 
-def _ready_count(app: App, language: str) -> int:
+def _ready_count(app: Tenant, language: str) -> int:
     kinds = app.runtime.pool.statistics().kinds
     return sum(kind.ready for kind in kinds if kind.language == language)
 
 
-async def timed_run(runtime: Runtime, app: App) -> float:
+async def timed_run(runtime: Runtime, app: Tenant) -> float:
     """One fresh execution, host call to outcome, in ms."""
     started = time.perf_counter()
     envelope = await runtime.run(ONE_PLUS_ONE, app.ticket)

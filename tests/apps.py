@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from commands.preloaded import import_host
-from moonpool.bootstrap import App, assemble
+from moonpool.bootstrap import Tenant, open_default_tenant
 from moonpool.broker.approval import AutoApprover
 from moonpool.broker.config import parse_config
 from moonpool.runtime.runs import CodeRequest
@@ -58,7 +58,7 @@ async def open_app(
     serving: bool = False,
     shared: bool = True,
     **settings: Any,
-) -> AsyncGenerator[App]:
+) -> AsyncGenerator[Tenant]:
     """An application over `servers` (name -> configuration entry).
 
     Its sandboxes are forked from zygotes that the tests of a worker share, unless it has settings of its own for them
@@ -70,7 +70,7 @@ async def open_app(
     sharing = shared and not _OF_BACKENDS & settings.keys()
     async with (
         shared_backend(chosen, DATA) if sharing else nullcontext() as backend,
-        assemble(
+        open_default_tenant(
             chosen,
             config=config,
             approver=approver or AutoApprover(),
@@ -82,6 +82,6 @@ async def open_app(
         yield app
 
 
-async def run(app: App, code: str, **request: Any) -> Envelope:
+async def run(app: Tenant, code: str, **request: Any) -> Envelope:
     """Run code in a sandbox of its own."""
     return await app.runtime.run(CodeRequest(code=code.encode(), **request), app.ticket)

@@ -37,6 +37,9 @@ class SharedBackend:
         self._sandboxes.append(sandbox)
         return sandbox
 
+    async def close_scope(self, scope: str) -> None:
+        """Other applications of this worker have the same scope."""
+
     async def close(self) -> None:
         """End what is left, and fail for it: nobody but the application ends its sandboxes on a backend of several."""
         left = [sandbox for sandbox in self._sandboxes if not sandbox.has_ended]

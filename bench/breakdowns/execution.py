@@ -15,7 +15,7 @@ from moonpool.runtime.runs import CodeRequest
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
     from moonpool.core.envelope import Envelope
 
 _ZYGOTE = "moonpool.sandboxes.zygote_process"
@@ -41,7 +41,7 @@ TOTAL: Final = "host call to outcome"
 _CODE = CodeRequest(code=b"import time\nresult = time.monotonic()")
 
 
-async def measure_executions(app: App, kind: str, count: int) -> dict[str, float]:
+async def measure_executions(app: Tenant, kind: str, count: int) -> dict[str, float]:
     """Median ms of each step of `count` executions: `pooled`, `unpooled` or `next` (in a session)."""
     unpooled = without_pool(app)
     session = unpooled.session(app.ticket)

@@ -14,7 +14,7 @@ from moonpool.store.paths import approvals_path
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
 
 RULE_COUNT = 200
 _RULE = '[[rule]]\nid = "r{n}"\nverdict = "deny"\nserver = "b*"\ntool = "*_{n}"\n[[rule.when]]\nat = "/n"\nmin = {n}\n'
@@ -51,7 +51,7 @@ def write_policy(folder: Path) -> Path:
     return path
 
 
-async def answer_for_good(app: App, tool: str) -> None:
+async def answer_for_good(app: Tenant, tool: str) -> None:
     """Keep a yes to every further call of the tool."""
     definition = (await app.toolbox.snapshot()).manifest.find("bench", tool)
     assert definition is not None, tool
@@ -70,7 +70,7 @@ async def answer_for_good(app: App, tool: str) -> None:
     await asyncio.to_thread(_keep, app, asked, given)
 
 
-def _keep(app: App, asked: QueuedRequest, given: StandingAnswer) -> None:
+def _keep(app: Tenant, asked: QueuedRequest, given: StandingAnswer) -> None:
     store = ApprovalStore(approvals_path(app.data), is_gone=lambda _mark: False)
     try:
         store.put(asked)

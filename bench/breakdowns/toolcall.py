@@ -12,7 +12,7 @@ from moonpool.runtime.runs import CodeRequest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
 
 _ROAD = "moonpool.broker.road:ToolRoad"
 _RESOLVING = "moonpool.broker.resolving:Resolving"
@@ -60,7 +60,7 @@ result = time.perf_counter() - started
 """
 
 
-async def measure_calls(app: App, tool: str, rounds: int) -> dict[str, float]:
+async def measure_calls(app: Tenant, tool: str, rounds: int) -> dict[str, float]:
     """Median ms of each step, of the means of `rounds` batches of calls."""
     samples: dict[str, list[float]] = {step: [] for step in (*STEPS, GUEST, TOTAL)}
     request = CodeRequest(code=_CODE.format(tool=tool, count=_CALLS).encode())

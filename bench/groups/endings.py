@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bench.sampling import Measured
     from bench.sizes import Sizes
     from bench.world import World
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
 
 _MODES = {"auto": "groups", "rlimits": "rlimits"}
 _COUNTS = (1, 60)
@@ -37,7 +37,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
         cases: list[Case] = []
         for limits, name in _MODES.items():
             app = await stack.enter_async_context(world.app("base", limits=limits))
-            if name == "groups" and str(app.backend.limits_mode) == "rlimits-only":
+            if name == "groups" and str(app.engine.backend.limits_mode) == "rlimits-only":
                 continue  # the other mode's rows say it all
             cases += [
                 Case(name=f"kill.{name}.{count}", take=partial(_kill, app, count), per_round=max(1, sizes.fresh // 5))
@@ -46,12 +46,12 @@ async def measure(world: World, sizes: Sizes) -> Measured:
         return await take_turns("endings", cases, rounds=sizes.rounds)
 
 
-async def _kill(app: App, processes: int, count: int) -> list[float]:
+async def _kill(app: Tenant, processes: int, count: int) -> list[float]:
     return [await _kill_one(app, processes) for _ in range(count)]
 
 
-async def _kill_one(app: App, processes: int) -> float:
-    sandbox = await app.backend.open_sandbox(app.runtime.sandbox_spec)
+async def _kill_one(app: Tenant, processes: int) -> float:
+    sandbox = await app.engine.backend.open_sandbox(app.runtime.sandbox_spec)
     try:
         heard = _Heard()
         sandbox.attach(heard)

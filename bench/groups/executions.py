@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bench.sampling import Measured
     from bench.sizes import Sizes
     from bench.world import World
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
     from moonpool.sandboxes.base import ImageSpec
 
 
@@ -33,7 +33,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
         return with_skipped(await take_turns("executions", [*cases, *peers], rounds=sizes.rounds), missing)
 
 
-async def _cases(app: App, name: str, stack: AsyncExitStack, sizes: Sizes) -> list[Case]:
+async def _cases(app: Tenant, name: str, stack: AsyncExitStack, sizes: Sizes) -> list[Case]:
     unpooled = without_pool(app)
     session = unpooled.session(app.ticket)
     stack.push_async_callback(unpooled.close)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bench.sampling import Measured
     from bench.sizes import Sizes
     from bench.world import World
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
     from moonpool.runtime.sessions import Runtime
 
 LANGUAGES = ("node", "bash")
@@ -32,7 +32,7 @@ SNIPPETS = {"node": b"globalThis.result = 1 + 1", "bash": b"echo $((1 + 1))"}
 _PLAIN = {"node": ("node", "-e", "console.log(1+1)"), "bash": ("bash", "-c", "echo $((1 + 1))")}
 
 
-async def missing_languages(app: App) -> dict[str, str]:
+async def missing_languages(app: Tenant) -> dict[str, str]:
     """Which of the languages cannot be used here, and why."""
     found: dict[str, str] = {}
     for language in LANGUAGES:
@@ -67,7 +67,7 @@ def _rows_of(language: str) -> tuple[str, ...]:
     return ("cold", "next", "pooled") if language == "node" else ("cold", "next")
 
 
-def _cases(language: str, app: App, unpooled: Runtime, sizes: Sizes) -> list[Case]:
+def _cases(language: str, app: Tenant, unpooled: Runtime, sizes: Sizes) -> list[Case]:
     request = CodeRequest(code=SNIPPETS[language], language=language)
     kept = unpooled.session(app.ticket)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bench.sampling import Measured
     from bench.sizes import Sizes
     from bench.world import World
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
     from moonpool.runtime.sessions import Runtime, Session
 
 _SPARE = 8
@@ -39,7 +39,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
     most, why = _machine_limit(max(sizes.live))
     async with AsyncExitStack() as stack:
         app = await stack.enter_async_context(world.app("base"))
-        runtime = replace(app.runtime, pool=pool_of(app.backend, alive_max=most + _SPARE))
+        runtime = replace(app.runtime, pool=pool_of(app.engine.backend, alive_max=most + _SPARE))
         stack.push_async_callback(runtime.close)
         sessions: list[Session] = []
         for wanted in sizes.live:
@@ -70,7 +70,7 @@ def _available_bytes() -> int:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
 
 
-async def _open_until(count: int, sessions: list[Session], runtime: Runtime, app: App) -> str:
+async def _open_until(count: int, sessions: list[Session], runtime: Runtime, app: Tenant) -> str:
     """Open sessions until `count` are alive; returns what stopped it, if anything."""
     while len(sessions) < count:
         session = runtime.session(app.ticket)
@@ -85,7 +85,7 @@ async def _open_until(count: int, sessions: list[Session], runtime: Runtime, app
     return ""
 
 
-async def _opening(runtime: Runtime, app: App) -> list[float]:
+async def _opening(runtime: Runtime, app: Tenant) -> list[float]:
     """From no session to its first answer."""
     samples: list[float] = []
     for _ in range(_SAMPLES):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bench.sampling import Measured
     from bench.sizes import Sizes
     from bench.world import World
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
 
     Take = Callable[[int], Awaitable[list[float]]]
@@ -91,11 +91,11 @@ async def measure(world: World, sizes: Sizes) -> Measured:
         return with_skipped(await take_turns("memory", cases, rounds=min(2, sizes.rounds), warm_ups=0), missing)
 
 
-def _sessions(app: App, requests: Sequence[CodeRequest]) -> Take:
+def _sessions(app: Tenant, requests: Sequence[CodeRequest]) -> Take:
     """Private memory of `count` sessions after `requests`, all alive at once."""
 
     async def take(count: int) -> list[float]:
-        backend = _WatchedBackend(app.backend)
+        backend = _WatchedBackend(app.engine.backend)
         runtime = replace(app.runtime, pool=pool_of(cast("SandboxBackend", backend), alive_max=count))
         sessions = [runtime.session(app.ticket) for _ in range(count)]
         try:
@@ -111,7 +111,7 @@ def _sessions(app: App, requests: Sequence[CodeRequest]) -> Take:
     return take
 
 
-def _ready(app: App) -> Take:
+def _ready(app: Tenant) -> Take:
     """Private memory of what waits in the pool: one is taken out, read and discarded."""
 
     async def take(_count: int) -> list[float]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bench.sampling import Measured
     from bench.sizes import Sizes
     from bench.world import World
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
 
 _ROUNDS_MAX = 5  # each takes about ten seconds
 
@@ -47,7 +47,7 @@ def _walls(spawner: Spawner, program: Program, in_flight: int, sizes: Sizes) -> 
     return Case(name=f"rate.bwrap.{in_flight}", take=burst, per_round=_burst(in_flight, sizes))
 
 
-def _case(app: App, name: str, in_flight: int, sizes: Sizes, waits: dict[str, list[list[float]]]) -> Case:
+def _case(app: Tenant, name: str, in_flight: int, sizes: Sizes, waits: dict[str, list[list[float]]]) -> Case:
     runtime = without_pool(app, alive_max=2 * in_flight)
     heard = waits.setdefault(f"answer.{name}.{in_flight}", [])
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bench.sampling import Measured
     from bench.sizes import Sizes
     from bench.world import World
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
 
 _CALLS = """\
 import time
@@ -75,7 +75,7 @@ def _write_config(folder: Path, count: int) -> Path:
 class _Counted:
     """One application, and what is measured in it."""
 
-    app: App
+    app: Tenant
     snapshot: ToolSnapshot
 
     def cases(self, count: int, sizes: Sizes) -> list[Case]:
@@ -102,7 +102,7 @@ class _Counted:
         """A tree that is on disk, shown in a sandbox that had none."""
         samples: list[float] = []
         for _ in range(count):
-            sandbox = await self.app.backend.open_sandbox(self.app.runtime.sandbox_spec)
+            sandbox = await self.app.engine.backend.open_sandbox(self.app.runtime.sandbox_spec)
             try:
                 started = time.perf_counter()
                 await show(sandbox, self.snapshot)

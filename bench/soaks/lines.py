@@ -14,7 +14,7 @@ from moonpool.runtime.runs import CodeRequest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
 
 TIMEOUT_S = 0.5
 _HUNG_S = 120.0
@@ -45,7 +45,7 @@ class FuzzOutcome:
         return f"{self.programs:,} programs, {self.fault_count} faults: {self.ok:,} ok, {most}"
 
 
-async def fuzz_lines(app: App, sources: Sequence[str], *, concurrency: int) -> FuzzOutcome:
+async def fuzz_lines(app: Tenant, sources: Sequence[str], *, concurrency: int) -> FuzzOutcome:
     """Run every source in a sandbox of its own and look at its line."""
     outcome = FuzzOutcome()
     left = iter(sources)
@@ -53,7 +53,7 @@ async def fuzz_lines(app: App, sources: Sequence[str], *, concurrency: int) -> F
     return outcome
 
 
-async def _work(app: App, left: Iterator[str], outcome: FuzzOutcome) -> None:
+async def _work(app: Tenant, left: Iterator[str], outcome: FuzzOutcome) -> None:
     for source in left:
         session = app.runtime.session(app.ticket, final=True)
         request = CodeRequest(code=source.encode(), timeout_s=TIMEOUT_S)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from bench.soaks.kinds import Wanted
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
     from moonpool.core.envelope import Envelope
     from moonpool.runtime.sessions import Session
 
@@ -82,8 +82,8 @@ def _slope(points: list[tuple[int, float]]) -> float:
 class Marathon:
     """One soak over one application for `base` and perhaps one for `data`."""
 
-    base: App
-    data: App | None = None
+    base: Tenant
+    data: Tenant | None = None
     languages: Collection[str] = ()  # beside Python
     executions: int
     concurrency: int

@@ -10,7 +10,7 @@ import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from moonpool.bootstrap import assemble
+from moonpool.bootstrap import open_default_tenant
 from moonpool.broker.approval import AutoApprover, DenyApprover
 from moonpool.broker.config import load_config
 from moonpool.cli.approvers import open_queue
@@ -47,7 +47,7 @@ async def main(config_path: str, approve: str) -> None:
             approver = ElicitingApprover(queue) if approve == "ask" else queue
         eliciting = approver if isinstance(approver, ElicitingApprover) else None
         app = await stack.enter_async_context(
-            assemble(settings, config=config, approver=approver, environ=os.environ, serving=True)
+            open_default_tenant(settings, config=config, approver=approver, environ=os.environ, serving=True)
         )
         await serve(app, wire=wire, bindings=None if eliciting is None else eliciting.bindings)
 

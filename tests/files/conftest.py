@@ -15,11 +15,11 @@ from sandboxes.images import skip_unless_required
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
 
 
 @pytest.fixture(scope="session", params=[pytest.param("bubblewrap", marks=pytest.mark.slow), "zygote"])
-async def app(request: pytest.FixtureRequest) -> AsyncGenerator[App]:
+async def app(request: pytest.FixtureRequest) -> AsyncGenerator[Tenant]:
     backend = request.param
     try:
         context = open_app(backend=backend, file_bytes_max=8 * 1024**2, disk_bytes_max=32 * 1024**2)
@@ -32,7 +32,7 @@ async def app(request: pytest.FixtureRequest) -> AsyncGenerator[App]:
 
 
 @pytest.fixture
-async def bench(request: pytest.FixtureRequest, app: App) -> AsyncGenerator[Workbench]:
+async def bench(request: pytest.FixtureRequest, app: Tenant) -> AsyncGenerator[Workbench]:
     """A session of its own."""
     request.node.user_properties.append(("sandbox backend", app.settings.backend))
     session = app.runtime.session(app.ticket)

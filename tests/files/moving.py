@@ -17,7 +17,7 @@ from moonpool.store.paths import journal_path
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject
     from moonpool.runtime.files import FileReceipt
@@ -43,7 +43,7 @@ async def source(*chunks: bytes) -> AsyncIterator[bytes]:
 
 @dataclass
 class Workbench:
-    app: App
+    app: Tenant
     session: Session
 
     @property

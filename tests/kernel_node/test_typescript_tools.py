@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from pathlib import Path
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
 
 pytestmark = pytest.mark.anyio
 
@@ -45,30 +45,30 @@ class Installation:
 
 
 @pytest.fixture
-async def app() -> AsyncGenerator[App]:
+async def app() -> AsyncGenerator[Tenant]:
     async with open_app() as app:
         yield app
 
 
 @pytest.fixture
-def installation(app: App) -> Installation:
+def installation(app: Tenant) -> Installation:
     fake = Installation()
     app.runtime.languages.install_typescript = fake
     return fake
 
 
-async def node(app: App, code: str = "globalThis.result = 1", **request: Any) -> Any:
+async def node(app: Tenant, code: str = "globalThis.result = 1", **request: Any) -> Any:
     return await run(app, code, language="node", **request)
 
 
-async def test_javascript_does_not_have_it_installed(app: App, installation: Installation) -> None:
+async def test_javascript_does_not_have_it_installed(app: Tenant, installation: Installation) -> None:
     with anyio.fail_after(30):
         assert (await node(app)).data == 1
         assert (await node(app, name="script.js")).data == 1
     assert installation.calls == 0
 
 
-async def test_typescript_waits_for_it_and_two_wait_for_one(app: App, installation: Installation) -> None:
+async def test_typescript_waits_for_it_and_two_wait_for_one(app: Tenant, installation: Installation) -> None:
     with anyio.fail_after(30):
         two = asyncio.gather(node(app, typescript=True), node(app, typescript=True))
         await installation.begun.wait()
@@ -82,7 +82,7 @@ async def test_typescript_waits_for_it_and_two_wait_for_one(app: App, installati
 
 
 async def test_a_failure_is_one_clear_error_and_the_next_request_tries_again(
-    app: App, installation: Installation
+    app: Tenant, installation: Installation
 ) -> None:
     installation.may_end.set()
     installation.problem = "npm was not found"

@@ -11,10 +11,10 @@ from apps import fixture_server, open_app
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
 
 
 @pytest.fixture(scope="module")
-async def app() -> AsyncGenerator[App]:
+async def app() -> AsyncGenerator[Tenant]:
     async with open_app({"echo": fixture_server("echo.py", allow=["*"], deny=["text"])}) as opened:
         yield opened

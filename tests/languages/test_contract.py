@@ -14,7 +14,7 @@ from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
     from moonpool.core.envelope import Envelope
     from moonpool.runtime.sessions import Session
 
@@ -34,7 +34,7 @@ async def execute(session: Session, language: str, code: str, **request: Any) ->
 
 
 @pytest.mark.parametrize(("row", "language"), _CASES)
-async def test_the_contract_holds(app: App, row: Row, language: str) -> None:
+async def test_the_contract_holds(app: Tenant, row: Row, language: str) -> None:
     session = app.runtime.session(app.ticket, final=True)
     try:
         envelope = await execute(session, language, getattr(row, language), **row.request)
@@ -80,7 +80,7 @@ KEEPS = {
 
 @pytest.mark.req("H-010")
 @pytest.mark.parametrize("language", LANGUAGES)
-async def test_a_session_keeps_its_state(app: App, language: str) -> None:
+async def test_a_session_keeps_its_state(app: Tenant, language: str) -> None:
     session = app.runtime.session(app.ticket)
     try:
         first = await execute(session, language, KEEPS[language][0])
@@ -95,7 +95,7 @@ LOOPS = {"python": "while True: pass", "node": "for (;;) {}", "bash": "while :; 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_an_interrupt_keeps_the_state_of_a_session(
-    app: App, language: str, monkeypatch: pytest.MonkeyPatch
+    app: Tenant, language: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(execution, "GRACE_S", 20)  # they obey, but a busy machine may take its time
     patient = "from moonpool_guest import companion\ncompanion.INTERRUPT_GRACE_S = 15"
@@ -113,7 +113,7 @@ async def test_an_interrupt_keeps_the_state_of_a_session(
     assert (after.error, after.data) == (None, 42)
 
 
-async def test_three_languages_share_one_workspace(app: App) -> None:
+async def test_three_languages_share_one_workspace(app: Tenant) -> None:
     session = app.runtime.session(app.ticket)
     try:
         await execute(session, "python", "open('data.txt', 'w').write('a\\n')")
@@ -126,7 +126,7 @@ async def test_three_languages_share_one_workspace(app: App) -> None:
 
 
 @pytest.mark.req("H-029")
-async def test_a_last_expression_that_is_no_json_is_null_and_a_sentence(app: App) -> None:
+async def test_a_last_expression_that_is_no_json_is_null_and_a_sentence(app: Tenant) -> None:
     session = app.runtime.session(app.ticket)
     codes = {"python": "print('word')\n{1, 2}", "node": "console.log('word');\nnew Set([1, 2])"}
     try:
@@ -149,7 +149,7 @@ DEATHS = {
 
 
 @pytest.mark.parametrize("language", DEATHS)
-async def test_the_death_of_one_kernel_leaves_the_others_their_state(app: App, language: str) -> None:
+async def test_the_death_of_one_kernel_leaves_the_others_their_state(app: Tenant, language: str) -> None:
     session = app.runtime.session(app.ticket)
     try:
         await execute(session, "python", "kept = 5")
@@ -165,7 +165,7 @@ async def test_the_death_of_one_kernel_leaves_the_others_their_state(app: App, l
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-async def test_the_language_is_on_record(app: App, language: str) -> None:
+async def test_the_language_is_on_record(app: Tenant, language: str) -> None:
     session = app.runtime.session(app.ticket, final=True)
     try:
         envelope = await execute(session, language, "true" if language == "bash" else "1")

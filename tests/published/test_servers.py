@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
     from pathlib import Path
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300), pytest.mark.slow]
 
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300), pytest.mark.slow]
 class World:
     """What the servers work on."""
 
-    app: App
+    app: Tenant
     folder: Path
     repository: Path
 

@@ -41,7 +41,7 @@ from moonpool.store.paths import journal_path, library_dir
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
     from moonpool.core.library import LibraryEntry
     from moonpool.core.recordings import Recording
 
@@ -79,7 +79,7 @@ def store(data: Path) -> LibraryStore:
 
 
 @asynccontextmanager
-async def opened(data: Path, **changes: Any) -> AsyncGenerator[App]:
+async def opened(data: Path, **changes: Any) -> AsyncGenerator[Tenant]:
     async with open_app({"echo": fixture_server("echo.py")}, data_dir=data, **changes) as app:
         yield app
 

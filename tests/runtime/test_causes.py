@@ -20,7 +20,7 @@ from sandboxes.groups import best_groups
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
     from moonpool.core.envelope import Envelope
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +53,7 @@ finally:
 
 
 @asynccontextmanager
-async def app_in(limits: str, backend: str, **settings: Any) -> AsyncGenerator[App]:
+async def app_in(limits: str, backend: str, **settings: Any) -> AsyncGenerator[Tenant]:
     """An application of small sandboxes, with the best control groups of this machine (`auto`) or with none."""
     if limits == "auto":
         async with best_groups():
@@ -64,7 +64,7 @@ async def app_in(limits: str, backend: str, **settings: Any) -> AsyncGenerator[A
         backend=backend,
         **{"memory_bytes_max": memory, "disk_bytes_max": 8 * MIB, "process_count_max": 24, **settings},
     ) as app:
-        assert (app.backend.limits_mode == LimitsMode.RLIMITS) is (limits == "rlimits")
+        assert (app.engine.backend.limits_mode == LimitsMode.RLIMITS) is (limits == "rlimits")
         yield app
 
 
@@ -90,7 +90,7 @@ async def test_memory_of_the_whole_that_runs_out_is_told_with_its_limit(backend:
 async def test_a_child_that_ran_out_of_memory_is_told_beside_what_became_of_the_code(backend: str) -> None:
     child = f"import subprocess, sys\nended = subprocess.run([sys.executable, '-I', '-S', '-c', {FILL!r}])"
     async with app_in("auto", backend) as app:
-        if app.backend.limits_mode == LimitsMode.CGROUP2:
+        if app.engine.backend.limits_mode == LimitsMode.CGROUP2:
             pytest.skip("cgroup v2 ends the whole sandbox")
         survived = await run(app, f"{child}\nresult = ended.returncode")
         failed = await run(app, f"{child}\nended.check_returncode()")

@@ -20,7 +20,7 @@ from waiting import until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,7 @@ def serve(folder: Path, *tools: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {"box": fixture_server("recorder.py", str(folder / "tools.json"), str(folder / "calls.jsonl"))}
 
 
-async def call(app: App, name: str, **arguments: Any) -> Any:
+async def call(app: Tenant, name: str, **arguments: Any) -> Any:
     code = (
         "from client import mcp_client\n"
         f"call = await mcp_client.call_tool(server_id='box', name={name!r}, arguments={arguments!r})\n"
@@ -187,5 +187,5 @@ async def test_a_change_that_the_server_tells_reaches_the_wrappers_at_once(tmp_p
     assert envelope.data is True
 
 
-def _tools(app: App) -> list[Any]:
+def _tools(app: Tenant) -> list[Any]:
     return [one.raw for one in app.toolbox.current.manifest.tools()] if app.toolbox.current else []

@@ -18,7 +18,7 @@ from tables import every_row
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
 
 TOOL_LISTS = Path(__file__).parents[1] / "data" / "toollists"
 
@@ -170,14 +170,14 @@ def test_without_servers_nothing_is_made_up() -> None:
 
 
 @pytest.fixture(scope="module")
-async def app() -> AsyncGenerator[App]:
+async def app() -> AsyncGenerator[Tenant]:
     async with open_app({"sheets": fixture_server("sheets.py", "sheets")}) as app:
         yield app
 
 
 @pytest.mark.anyio
 @pytest.mark.req("H-043")
-async def test_what_a_model_reads_of_a_mistake_is_short_and_says_everything_once(app: App) -> None:
+async def test_what_a_model_reads_of_a_mistake_is_short_and_says_everything_once(app: Tenant) -> None:
     urllib = "import urllib.request\nurllib.request.urlopen('https://example.com')"
     calls = {
         "python": "r = await servers.sheets.get_all_rows(sheetId='q')",

@@ -18,7 +18,7 @@ from moonpool.runtime.runs import CodeRequest
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
     from moonpool.core.envelope import Envelope
 
 pytestmark = pytest.mark.anyio
@@ -58,12 +58,12 @@ echo '{"inserted": 3}'
 
 
 @pytest.fixture(scope="module")
-async def app() -> AsyncGenerator[App]:
+async def app() -> AsyncGenerator[Tenant]:
     async with open_app({"echo": fixture_server("echo.py", allow=["*"], deny=["text"])}) as opened:
         yield opened
 
 
-async def execute(app: App, code: str, language: str = "python") -> Envelope:
+async def execute(app: Tenant, code: str, language: str = "python") -> Envelope:
     with anyio.fail_after(60):
         return await app.runtime.run(CodeRequest(code=code.encode(), language=language), app.ticket)
 
@@ -74,7 +74,7 @@ def told(failed: Any) -> list[tuple[str, str]]:
 
 @pytest.mark.req("H-027", "H-041")
 @pytest.mark.parametrize("language", LOOKS_AWAY)
-async def test_failed_calls_are_told_where_code_looked_away(app: App, language: str) -> None:
+async def test_failed_calls_are_told_where_code_looked_away(app: Tenant, language: str) -> None:
     envelope = await execute(app, LOOKS_AWAY[language], language)
     failed: Any = envelope.failed_calls
     assert (envelope.error, envelope.data, envelope.extras["exit_code"]) == (None, {"inserted": 3}, 0)
@@ -102,13 +102,13 @@ async def test_walls_of_their_own_tell_them_too() -> None:
         assert (await execute(app, "x = 6\nx * 7")).data == 42
 
 
-async def test_an_execution_without_failed_calls_says_nothing_of_them(app: App) -> None:
+async def test_an_execution_without_failed_calls_says_nothing_of_them(app: Tenant) -> None:
     envelope = await execute(app, "import servers.echo as e\nresult = (await e.echo(a=1)).data")
     assert "failed_calls" not in envelope.result
     assert "failed_calls" not in execution_answer(envelope).text
 
 
-async def test_a_failed_call_that_ended_the_code_is_said_once(app: App) -> None:
+async def test_a_failed_call_that_ended_the_code_is_said_once(app: Tenant) -> None:
     envelope = await execute(app, "import servers.echo as e\nr = await e.fail(text='no such table')\nresult = r.rows")
     assert envelope.error is not None
     assert envelope.error.type == "ToolError"
@@ -122,7 +122,7 @@ async def test_a_failed_call_that_ended_the_code_is_said_once(app: App) -> None:
     assert answer["failed_calls"] == {"count": 1, "first": [{"tool": "echo.fail", "type": "ToolError"}]}
 
 
-async def test_arguments_that_are_refused_before_they_are_sent_on_count_too(app: App) -> None:
+async def test_arguments_that_are_refused_before_they_are_sent_on_count_too(app: Tenant) -> None:
     code = "import servers.echo as e\nfrom moonpool_guest import toolcalls\n"
     code += "await toolcalls.relay('echo', 'echo', b'[1]')\nawait e.echo(a={1, 2})\nresult = 1"
     failed: Any = (await execute(app, code)).failed_calls
@@ -150,7 +150,7 @@ def test_what_is_told_is_redacted_cut_and_one_sentence() -> None:
 
 
 @pytest.mark.req("H-041")
-async def test_a_call_that_was_not_answered_when_the_code_ended_is_told(app: App) -> None:
+async def test_a_call_that_was_not_answered_when_the_code_ended_is_told(app: Tenant) -> None:
     code = "import asyncio, servers.echo as e\nt = asyncio.create_task(e.sleep(seconds=60))\n"
     code += "await asyncio.sleep(0)\n'done'"
     envelope = await execute(app, code)
@@ -159,7 +159,7 @@ async def test_a_call_that_was_not_answered_when_the_code_ended_is_told(app: App
     assert "before this call was answered" in failed["first"][0]["message"]
 
 
-async def test_what_the_sandbox_says_of_its_calls_takes_no_place_from_what_the_host_knows(app: App) -> None:
+async def test_what_the_sandbox_says_of_its_calls_takes_no_place_from_what_the_host_knows(app: Tenant) -> None:
     code = "import servers.echo as e\nfrom moonpool_guest import toolcalls\n"
     code += (
         "for _ in range(5): toolcalls.tell_refused('echo', 'echo', 'all is well')\nawait e.text(text='x')\nresult = 1"

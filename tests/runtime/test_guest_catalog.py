@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from pathlib import Path
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
-async def app() -> AsyncGenerator[App]:
+async def app() -> AsyncGenerator[Tenant]:
     async with open_app({"my-sheets": fixture_server("sheets.py"), "echo": fixture_server("echo.py")}) as opened:
         yield opened
 
 
 @pytest.mark.req("H-049")
-async def test_search_and_definition(app: App) -> None:
+async def test_search_and_definition(app: Tenant) -> None:
     code = """
 from client.catalog import definition, search
 hits = search(["rows of a sheet", "echo text"], limit=2)
@@ -61,7 +61,7 @@ result = {"hits": hits, "path": first.path, "server": first.server, "stub": same
         ("definition(search('rows'))", "needs a text, not ["),
     ],
 )
-async def test_refusals_say_what_to_do(app: App, expression: str, message: str) -> None:
+async def test_refusals_say_what_to_do(app: Tenant, expression: str, message: str) -> None:
     envelope = await run(app, f"from client.catalog import definition, search\n{expression}")
 
     assert envelope.error is not None
@@ -88,7 +88,7 @@ result = [hits, [hit.also for hit in hits], search("天气")[0].path]
     ]
 
 
-async def test_the_tree_reads_well_without_search(app: App) -> None:
+async def test_the_tree_reads_well_without_search(app: Tenant) -> None:
     code = """
 import contextlib, io, pathlib, servers, servers.my_sheets as sheets
 def told(thing):
@@ -114,7 +114,7 @@ result = {"servers": told(servers), "server": told(sheets), "tool": told(getattr
     assert f"  - `{name}(" in told["root"]
 
 
-async def test_bash_finds_the_same(app: App) -> None:
+async def test_bash_finds_the_same(app: Tenant) -> None:
     python = await run(app, "from client.catalog import search\nresult = search(['rows of a sheet', 'echo text'])")
     bash = await run(app, "moonpool search 'rows of a sheet' 'echo text'; moonpool search; echo $?", language="bash")
 
@@ -134,7 +134,7 @@ async def test_bash_finds_the_same(app: App) -> None:
         ("import numpi", "No module named 'numpi'"),
     ],
 )
-async def test_imports_of_what_is_not_there_say_what_there_is(app: App, statement: str, message: str) -> None:
+async def test_imports_of_what_is_not_there_say_what_there_is(app: Tenant, statement: str, message: str) -> None:
     envelope = await run(app, statement)
 
     assert envelope.error is not None
@@ -142,7 +142,7 @@ async def test_imports_of_what_is_not_there_say_what_there_is(app: App, statemen
     assert message in envelope.error.message
 
 
-async def test_optional_imports_stay_optional(app: App) -> None:
+async def test_optional_imports_stay_optional(app: Tenant) -> None:
     code = """
 import servers
 from importlib.util import find_spec

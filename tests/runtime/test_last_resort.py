@@ -20,7 +20,7 @@ from moonpool.store.paths import journal_path
 from runtime.test_hostile_guests import SPEAK
 
 if TYPE_CHECKING:
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
     from moonpool.core.envelope import Envelope
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +44,7 @@ FORGED = {
 }
 
 
-async def rows_of(app: App, envelope: Envelope) -> list[str]:
+async def rows_of(app: Tenant, envelope: Envelope) -> list[str]:
     """What is on record of an execution: its start and its end, and nothing else."""
     rows = await asyncio.to_thread(list, read_rows(journal_path(app.data), run_id=envelope.run_id))
     return [row.kind for row in rows]

@@ -30,7 +30,7 @@ from moonpool.store.plans import PlanStore
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
     from moonpool.broker.approval import Approver
     from moonpool.core.envelope import Envelope
 
@@ -61,7 +61,7 @@ result = [made.ok, told.ok, made.data["tool"]]
 class Hub:
     """An application over one recording server."""
 
-    def __init__(self, app: App, folder: Path) -> None:
+    def __init__(self, app: Tenant, folder: Path) -> None:
         self.app, self._folder = app, folder
 
     @property

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +48,7 @@ result = [one.ok, two.ok, two.error and two.error["message"]]
 """
 
 
-def runner(app: App) -> Callable[[CodeRequest], Awaitable[Envelope]]:
+def runner(app: Tenant) -> Callable[[CodeRequest], Awaitable[Envelope]]:
     return lambda request: app.runtime.run(request, app.ticket)
 
 
@@ -164,7 +164,7 @@ async def test_executions_side_by_side_ask_in_their_own_streams_and_others_in_th
     approver = EventApprover()
     call = "import servers.srv as srv\nresult = (await srv.echo(text='{}')).ok"
 
-    async def own(app: App, text: str) -> list[str]:
+    async def own(app: Tenant, text: str) -> list[str]:
         asked = list[str]()
         async with run_events(runner(app), code(call.format(text)), approver) as events:
             async for event in events:

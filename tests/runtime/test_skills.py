@@ -25,7 +25,7 @@ from moonpool.store.skill_folder import read_skill_folder
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
 
 pytestmark = pytest.mark.anyio
 PUBLISHED = Path(__file__).parent.parent / "data" / "skills" / "invoice-check"
@@ -44,12 +44,12 @@ def store() -> LibraryStore:
 
 
 @pytest.fixture(scope="module")
-async def app(store: LibraryStore) -> AsyncGenerator[App]:
+async def app(store: LibraryStore) -> AsyncGenerator[Tenant]:
     async with open_app(data_dir=DATA / "with-skills") as opened:
         yield opened
 
 
-async def test_code_reads_every_file_of_a_skill_as_it_is(app: App) -> None:
+async def test_code_reads_every_file_of_a_skill_as_it_is(app: Tenant) -> None:
     code = f"""
 import asyncio
 import hashlib, os
@@ -66,7 +66,7 @@ result = [found, open("skills/invoice-check/assets/logo.png", "rb").read(4).hex(
     assert envelope.data == [digests, "89504e47"]
 
 
-async def test_scripts_are_imported_and_find_the_files_beside_them(app: App) -> None:
+async def test_scripts_are_imported_and_find_the_files_beside_them(app: Tenant) -> None:
     code = """
 from skills.invoice_check.scripts.check_totals import check
 import skills
@@ -86,7 +86,7 @@ result = {"off": off, "dir": skills.__all__, "about": about,
     assert found["folder"] == FOLDER
 
 
-async def test_the_code_of_the_page_runs(app: App) -> None:
+async def test_the_code_of_the_page_runs(app: Tenant) -> None:
     section = PAGE.partition("## Skills")[2]
     code = section.partition("```python\n")[2].partition("```")[0]
     envelope = await run(app, f"{code}\nresult = [rates.count('|'), callable(check)]")
@@ -94,14 +94,14 @@ async def test_the_code_of_the_page_runs(app: App) -> None:
     assert envelope.data == [20, True]
 
 
-async def test_bash_reads_and_runs_what_is_there(app: App) -> None:
+async def test_bash_reads_and_runs_what_is_there(app: Tenant) -> None:
     code = f"head -2 skills/INDEX.md; sh {FOLDER}/scripts/count-rows.sh {FOLDER}/assets/template.csv; ls skills"
     envelope = await run(app, code, language="bash")
     assert envelope.ok, envelope.error
     assert envelope.extras["stdout"].split()[-4:] == ["2", "INDEX.md", "__init__.py", "invoice-check"]
 
 
-async def test_node_reads_what_is_there(app: App) -> None:
+async def test_node_reads_what_is_there(app: Tenant) -> None:
     code = f"""
 const fs = require("fs")
 result = [fs.readFileSync("{FOLDER}/references/tax-rates.md", "utf8").includes("| DE | 19 |"),
@@ -112,7 +112,7 @@ result = [fs.readFileSync("{FOLDER}/references/tax-rates.md", "utf8").includes("
     assert envelope.data == [True, len(FILES["assets/logo.png"])]
 
 
-async def test_no_code_can_change_a_skill(app: App, store: LibraryStore) -> None:
+async def test_no_code_can_change_a_skill(app: Tenant, store: LibraryStore) -> None:
     code = f"""
 import os, shutil
 root, done = "{FOLDER}", []
@@ -143,7 +143,7 @@ result = done
     assert await asyncio.to_thread(store.load) == before
 
 
-async def test_no_file_of_a_skill_can_be_executed_by_its_name(app: App) -> None:
+async def test_no_file_of_a_skill_can_be_executed_by_its_name(app: Tenant) -> None:
     code = f"""
 import os, stat
 found = [os.stat(os.path.join(folder, name)) for folder, _, names in os.walk("{FOLDER}") for name in names]
@@ -153,7 +153,7 @@ result = sorted({{oct(stat.S_IMODE(state.st_mode)) for state in found}})
     assert envelope.data == ["0o644"]
 
 
-async def test_a_live_session_sees_a_replaced_skill_and_misses_a_removed_one(app: App, store: LibraryStore) -> None:
+async def test_a_live_session_sees_a_replaced_skill_and_misses_a_removed_one(app: Tenant, store: LibraryStore) -> None:
     use = b"from skills.numbers.scripts.number import value\nresult = value"
     head = b"---\nname: numbers\ndescription: Numbers.\n---\n"
     session = app.runtime.session(app.ticket)
@@ -178,7 +178,7 @@ async def test_a_live_session_sees_a_replaced_skill_and_misses_a_removed_one(app
         await session.close()
 
 
-async def test_code_finds_a_skill_by_its_description_and_reads_it_on_demand(app: App) -> None:
+async def test_code_finds_a_skill_by_its_description_and_reads_it_on_demand(app: Tenant) -> None:
     code = """
 from client.catalog import definition, search
 hit = search("compare tax rates of supplier invoices")[0]

@@ -267,7 +267,7 @@ async def test_closing_ends_what_comes_up_although_its_opening_was_cancelled() -
     backend = GatedBackend()
     opened: list[asyncio.Event] = []
 
-    async def slow_to_give_up(sandbox) -> None:
+    async def slow_to_give_up(sandbox, scope) -> None:
         opened.append(asyncio.Event())
         with contextlib.suppress(asyncio.CancelledError):
             await opened[-1].wait()

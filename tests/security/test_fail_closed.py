@@ -289,7 +289,7 @@ async def test_an_application_does_not_start_on_an_environment_that_shows_the_so
     engine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from apps import open_app
-    from moonpool.bootstrap import app as bootstrap
+    from moonpool.bootstrap import engine as bootstrap
 
     whole = bootstrap.sandbox_spec
 

@@ -37,7 +37,7 @@ from security.backends import BACKENDS, opened
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from moonpool.bootstrap import App
+    from moonpool.bootstrap import Tenant
     from moonpool.core.audit import Journal
     from moonpool.core.audit_records import AuditRecord
     from moonpool.core.envelope import Envelope
@@ -72,7 +72,7 @@ def resident_bytes() -> int:
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
-def calls_on_record(app: App, envelope: Envelope) -> list[int]:
+def calls_on_record(app: Tenant, envelope: Envelope) -> list[int]:
     """Ids of the calls of an execution that reached the road and left it."""
     rows = [json.loads(row.body) for row in read_rows(journal_path(app.data), run_id=envelope.run_id)]
     return [row["call_id"] for row in rows if "call_id" in row and "duration_ms" in row]

@@ -1,23 +1,25 @@
 """Composition root: from settings and a server configuration to a running application. Nothing else names adapters.
 
-`app` puts everything together; `tools` the upstream side, `sandboxes` the other side, `programs` what the host has of
-other languages, `models` what vector search needs, `token_counts` what showing tools costs, `tickets` what a caller of
-this process may do, `recordings` and `replays` what is kept of executions and done with it, `places` where things lie.
+`engine` is what a process shares, `tenant` what one tenant owns; `tools` the upstream side, `sandboxes` the other
+side, `programs` what the host has of other languages, `models` what vector search needs, `token_counts` what showing
+tools costs, `tickets` what a caller of this process may do, `recordings` and `replays` what is kept of executions and
+done with it, `places` where things lie.
 """
 
-from moonpool.bootstrap.app import App, assemble
+from moonpool.bootstrap.engine import Engine, open_engine
 from moonpool.bootstrap.places import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes
 from moonpool.bootstrap.recordings import open_recordings
 from moonpool.bootstrap.sandboxes import BACKENDS, assemble_backend, image_spec
+from moonpool.bootstrap.tenant import Tenant, open_default_tenant, open_tenant
 from moonpool.bootstrap.tickets import local_principal
 from moonpool.bootstrap.token_counts import make_token_book
 from moonpool.bootstrap.tools import assemble_tools, make_lessons, make_redactor
 
 __all__ = [
     "BACKENDS",
-    "App",
-    "assemble",
+    "Engine",
+    "Tenant",
     "assemble_backend",
     "assemble_tools",
     "data_folder",
@@ -27,6 +29,9 @@ __all__ = [
     "make_lessons",
     "make_redactor",
     "make_token_book",
+    "open_default_tenant",
+    "open_engine",
     "open_recordings",
+    "open_tenant",
     "sandbox_uid",
 ]

@@ -20,6 +20,7 @@ from moonpool.store.paths import journal_path, library_dir
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
+    from pathlib import Path
 
     from moonpool.broker.config import McpConfig
     from moonpool.core.audit import Journal
@@ -33,9 +34,9 @@ def library_store(settings: Settings, environ: Mapping[str, str]) -> LibraryStor
     return LibraryStore(library_dir(data_folder(settings, environ)))
 
 
-async def settle_library(journal: Journal, settings: Settings, environ: Mapping[str, str]) -> None:
+async def settle_library(journal: Journal, data: Path) -> None:
     """Put on record what came of a change whose process died. What prevents that is told; the next one tries again."""
-    changes = _changes(journal, settings, environ)
+    changes = _changes(journal, data)
     try:
         await changes.settle()
     except MoonpoolError as error:
@@ -48,20 +49,14 @@ async def open_library_changes(
 ) -> AsyncGenerator[LibraryChanges]:
     """Change the library, on record; what holds a secret is refused. Raises JournalError."""
     redactor = make_redactor(settings, config)
-    async with open_journal(journal_path(data_folder(settings, environ))) as journal:
-        yield _changes(
-            journal, settings, environ, holds_secret=lambda content: redactor.data(content, Tally()) != content
-        )
+    data = data_folder(settings, environ)
+    async with open_journal(journal_path(data)) as journal:
+        yield _changes(journal, data, holds_secret=lambda content: redactor.data(content, Tally()) != content)
 
 
 def _changes(
-    journal: Journal,
-    settings: Settings,
-    environ: Mapping[str, str],
-    *,
-    holds_secret: Callable[[bytes], bool] = lambda _: False,
+    journal: Journal, data: Path, *, holds_secret: Callable[[bytes], bool] = lambda _: False
 ) -> LibraryChanges:
-    data = data_folder(settings, environ)
     return LibraryChanges(
         LibraryStore(library_dir(data)),
         journal,

@@ -35,12 +35,11 @@ def open_recordings(settings: Settings, environ: Mapping[str, str]) -> closing[R
 
 
 def open_recorder(
-    stack: AsyncExitStack, settings: Settings, redactor: Redactor, environ: Mapping[str, str]
+    stack: AsyncExitStack, settings: Settings, data: Path, redactor: Redactor, environ: Mapping[str, str]
 ) -> Recorder | None:
     """Records executions, if `settings` say so. Nothing is opened before the first one."""
     if settings.record == "off":
         return None
-    data = data_folder(settings, environ)
     writer = RecordingWriter(
         recordings_path(data),
         make_sealer(data, environ),

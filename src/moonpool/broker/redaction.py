@@ -65,7 +65,7 @@ class Redactor:
 
         `growing` finds values that become known later.
         """
-        secrets = secret_finders() if patterns else []
+        secrets = secret_finders() if patterns else ()
         members = next((finder for finder in secrets if isinstance(finder, NamedValues)), None)
         known = [KnownValues(values), *([] if growing is None else [growing])]
         return cls([*known, *secrets, *personal_finders(personal)], members=members)

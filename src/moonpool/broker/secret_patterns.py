@@ -11,6 +11,7 @@ SECURITY: a net for accidents, not a wall: code that transforms a secret gets pa
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.line_finder import Kind, LineFinder, hold_from_words
@@ -67,6 +68,7 @@ def _grouped(shape: str) -> str:
     return shape if re.search(r"(?<!\\)\((?!\?)", shape) else f"({shape})"
 
 
-def secret_finders() -> list[SpanFinder]:
-    """Finders of all kinds of secrets, in the order in which they must search."""
-    return [PrivateKeys(), _token_finder(), NamedValues()]
+@cache
+def secret_finders() -> tuple[SpanFinder, ...]:
+    """Finders of all kinds of secrets, in the order in which they must search. Compiled once; they hold no state."""
+    return PrivateKeys(), _token_finder(), NamedValues()

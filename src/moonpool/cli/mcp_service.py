@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from moonpool.bootstrap import assemble, sandbox_uid
+from moonpool.bootstrap import open_default_tenant, sandbox_uid
 from moonpool.broker.approval import AutoApprover, DenyApprover
 from moonpool.broker.phrases import on_one_line
 from moonpool.cli.approvers import Approve, open_queue
@@ -42,7 +42,7 @@ async def serve_stdio(config_path: Path | None, choice: Approve, **overrides: Pa
         progress = bound.enter_context(stderr_progress())
         async with (
             _answering(choice, settings) as approver,
-            assemble(
+            open_default_tenant(
                 settings,
                 config=config,
                 approver=approver,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 async def run_here(parts: RunParts) -> None:
     """Run the code and print its line. Raises MoonpoolError before there is an envelope."""
     with no_collection():
-        from moonpool.bootstrap import assemble
+        from moonpool.bootstrap import open_default_tenant
         from moonpool.environments.progress import stderr_progress
         from moonpool.runtime.answering import answered_by
         from moonpool.runtime.envelope_line import envelope_line
@@ -44,7 +44,9 @@ async def run_here(parts: RunParts) -> None:
     with stderr_progress() as progress:
         async with (
             open_approver(parts.order.approve, parts.output, parts.settings) as approver,
-            assemble(parts.settings, config=config, approver=approver, environ=os.environ, progress=progress) as app,
+            open_default_tenant(
+                parts.settings, config=config, approver=approver, environ=os.environ, progress=progress
+            ) as app,
         ):
             last: list[Session] = []
             person = respondent_beside(approver)

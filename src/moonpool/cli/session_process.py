@@ -49,7 +49,7 @@ class StartReport(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _hold(start: SessionStart, starter: _Starter) -> None:
     with no_collection():
-        from moonpool.bootstrap import assemble, data_folder
+        from moonpool.bootstrap import data_folder, open_default_tenant
         from moonpool.broker.policies import file_digest
         from moonpool.runtime.answering import answered_by
         from moonpool.runtime.session_files import SessionFolder
@@ -64,7 +64,9 @@ async def _hold(start: SessionStart, starter: _Starter) -> None:
     config = load_servers(Path(start.config), os.environ) if start.config is not None else None
     folder = SessionFolder(data_folder(settings, os.environ))
     approver = ClientApprover()
-    async with assemble(settings, config=config, approver=approver, environ=os.environ, progress=starter.note) as app:
+    async with open_default_tenant(
+        settings, config=config, approver=approver, environ=os.environ, progress=starter.note
+    ) as app:
         await app.prove()
         identity = SessionIdentity(
             name=start.name,

@@ -273,6 +273,10 @@ class SandboxBackend(Protocol):
         """Return a READY sandbox. Raises SandboxStartError, HostUnfitError, BusyError; nothing is left running then."""
         ...
 
+    async def close_scope(self, scope: str) -> None:
+        """End what is kept for a scope that nobody uses any more, such as its zygotes. Its sandboxes are closed."""
+        ...
+
     async def close(self) -> None:
         """End everything this backend opened."""
         ...

@@ -195,6 +195,9 @@ class BubblewrapBackend:
         self._open.discard(sandbox)
         self._uids.give_back(identity)
 
+    async def close_scope(self, scope: str) -> None:
+        """Nothing is kept for a scope."""
+
     async def close(self) -> None:
         for sandbox in tuple(self._open):
             await sandbox.close()

@@ -207,6 +207,9 @@ class FakeBackend:
         self.opened.append(sandbox)
         return sandbox
 
+    async def close_scope(self, scope: str) -> None:
+        """Nothing is kept for a scope."""
+
     async def close(self) -> None:
         for sandbox in self.opened:
             await sandbox.close()

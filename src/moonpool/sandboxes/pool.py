@@ -42,14 +42,14 @@ _TEND_S = 1.0
 
 
 class SandboxPool:
-    """Hands out sandboxes that nobody used. `on_opened` sees each ready one before anybody else."""
+    """Hands out sandboxes that nobody used. `on_opened` sees each ready one, with its scope, before anybody else."""
 
     def __init__(
         self,
         backend: SandboxBackend,
         limits: PoolLimits,
         *,
-        on_opened: Callable[[Sandbox], Awaitable[None]] | None = None,
+        on_opened: Callable[[Sandbox, str], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._backend, self._limits, self._clock = backend, limits, clock
@@ -60,7 +60,7 @@ class SandboxPool:
         self._stock = Stock(ready_high=limits.ready_high)
         self._ahead_max = max(1, limits.opening_max // 4)
         self._opening = 0
-        self._lives: set[asyncio.Task[None]] = set()
+        self._lives: dict[asyncio.Task[None], str] = {}  # with the scope of each
         self._quiet_until = 0.0
         self._refill_timer: asyncio.TimerHandle | None = None
         self._tend_timer: asyncio.TimerHandle | None = None
@@ -159,8 +159,8 @@ class SandboxPool:
         shelf.opening += 1
         self._opening += 1
         life = asyncio.ensure_future(self._live(shelf, spec, ahead=ahead))
-        self._lives.add(life)
-        life.add_done_callback(self._lives.discard)
+        self._lives[life] = shelf.scope
+        life.add_done_callback(self._lives.pop)
 
     async def _live(self, shelf: Shelf, spec: SandboxSpec, *, ahead: bool) -> None:
         """A sandbox from its opening to its end; its place is taken all the time."""
@@ -288,6 +288,21 @@ class SandboxPool:
         if not self._stock.rests(now):
             self._tend_later()
 
+    async def close_scope(self, scope: str) -> None:
+        """End what is there for a scope that nobody uses any more: its ready sandboxes and those being opened.
+
+        Its sandboxes in use are closed before. Whoever waits is refused.
+        """
+        for shelf in self._stock.drop(scope):
+            self._clear(shelf)
+        ending = [life for life, of in self._lives.items() if of == scope]
+        given_up = self._stock.wait_gone()
+        for life in ending:
+            life.cancel()  # one that opens leaves nothing
+        await asyncio.gather(*ending, return_exceptions=True)
+        await given_up
+        await self._backend.close_scope(scope)
+
     async def close(self) -> None:
         """End the ready ones, refuse those who wait and stop opening. Sandboxes in use belong to their users."""
         self._closed = True
@@ -295,12 +310,15 @@ class SandboxPool:
             if timer is not None:
                 timer.cancel()
         for shelf in self._stock:
-            while (waiter := self._waiting.take_next(shelf)) is not None:
-                waiter.settle(PoolClosedError())
-            while shelf.ready:
-                self._stock.give_up(shelf)
+            self._clear(shelf)
         given_up = self._stock.wait_gone()
         for life in self._lives:
             life.cancel()  # one that opens leaves nothing
         await asyncio.gather(*self._lives, return_exceptions=True)
         await asyncio.gather(given_up, self._stock.wait_gone())
+
+    def _clear(self, shelf: Shelf) -> None:
+        while (waiter := self._waiting.take_next(shelf)) is not None:
+            waiter.settle(PoolClosedError())
+        while shelf.ready:
+            self._stock.give_up(shelf)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Preparer:
     """Opens sandboxes of one backend. `on_opened` sees each that is to stand ready."""
 
-    def __init__(self, backend: SandboxBackend, on_opened: Callable[[Sandbox], Awaitable[None]] | None) -> None:
+    def __init__(self, backend: SandboxBackend, on_opened: Callable[[Sandbox, str], Awaitable[None]] | None) -> None:
         self._backend, self._on_opened = backend, on_opened
 
     async def open(self, spec: SandboxSpec) -> Sandbox:
@@ -28,7 +28,7 @@ class Preparer:
         """Show it the tools, start the kernel of its language, let it run nothing once. It is ended when that fails."""
         try:
             if self._on_opened is not None:
-                await self._on_opened(sandbox)
+                await self._on_opened(sandbox, shelf.scope)
             await rehearse(sandbox, shelf.kind.language)
         except BaseException as error:
             if isinstance(error, MoonpoolError) and shelf.waiters and not sandbox.has_ended:

@@ -42,6 +42,13 @@ class Stock:
         """The shelf of this kind, if there is one."""
         return self._shelves.get(Kind(spec.key, language))
 
+    def drop(self, scope: str) -> list[Shelf]:
+        """Take out the shelves of a scope; nothing is opened for them any more."""
+        dropped = [shelf for shelf in self if shelf.scope == scope]
+        for shelf in dropped:
+            del self._shelves[shelf.kind]
+        return dropped
+
     def neediest(self, now: float, may_open: Callable[[str], bool]) -> Shelf | None:
         """Where a sandbox should be opened ahead of need, if anywhere."""
         lacking = [shelf for shelf in self if shelf.missing(now) > 0 and may_open(shelf.scope)]

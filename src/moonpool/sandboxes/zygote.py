@@ -129,6 +129,9 @@ class ZygoteBackend:
             os.close(errors_fd)
         return zygote
 
+    async def close_scope(self, scope: str) -> None:
+        await self._zygotes.close_scope(scope)
+
     async def close(self) -> None:
         await self._zygotes.close()
         await self._starter.close()

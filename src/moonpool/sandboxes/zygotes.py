@@ -264,6 +264,18 @@ class Zygotes:
         if self._families:
             self._wake_in(self._policy.idle_s_max - longest_s)
 
+    async def close_scope(self, scope: str) -> None:
+        """End those of one scope, and wait until they are gone."""
+        families = [family for family in self._families.values() if family.scope == scope]
+        starting = [family.starting for family in families if family.starting is not None]
+        await asyncio.gather(*starting, return_exceptions=True)
+        before = set(self._ending)
+        for family in families:
+            for member in family.members:
+                self._end(family, member)
+            self._families.pop(family.key, None)
+        await asyncio.gather(*(self._ending - before))
+
     async def close(self) -> None:
         """End all of them, whatever they are doing."""
         self._closed = True

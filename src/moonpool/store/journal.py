@@ -73,10 +73,11 @@ class SqliteJournal:
     """The `Journal` of a running Moonpool. Opened by `open_journal`; used from one event loop."""
 
     def __init__(
-        self, file: JournalFile, on_loop: JournalFile, loop: asyncio.AbstractEventLoop, *, queue_count_max: int
+        self, path: Path, loop: asyncio.AbstractEventLoop, *, busy_timeout_s: float, queue_count_max: int
     ) -> None:
-        self._file = file  # the thread's
-        self._on_loop = on_loop  # waits for nobody
+        self._path, self._busy_timeout_s = path, busy_timeout_s
+        self._file: JournalFile | None = None  # the thread's
+        self._on_loop: JournalFile | None = None  # waits for nobody
         self._loop = loop
         self._soon: list[_Waiting] = []  # committed on the loop in its next turn
         self._with_thread = 0
@@ -86,7 +87,7 @@ class SqliteJournal:
         self._queue_count_max = queue_count_max
         self._waiting_count = 0  # touched on the loop only
         self._closed = False
-        self._thread = threading.Thread(target=self._write, name="moonpool-journal", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def record(self, entry: AuditRecord) -> asyncio.Future[None]:
         """See `moonpool.core.audit.Journal`."""
@@ -98,6 +99,8 @@ class SqliteJournal:
         body = record_bytes(entry)
         committed: asyncio.Future[None] = self._loop.create_future()
         self._waiting_count += 1
+        if self._thread is None:
+            self._start()
         durable = isinstance(entry, CallIntentRecord | LibraryIntentRecord | LibraryRecord)
         at_once = isinstance(entry, ExecutionStartRecord | ExecutionEndRecord)
         self._hand_over(_Waiting(Entry(entry.kind, entry.run_id, body), durable, committed), at_once=at_once)
@@ -107,6 +110,7 @@ class SqliteJournal:
         if (
             item.durable
             or self._with_thread
+            or self._on_loop is None
             or len(self._soon) >= _ON_LOOP_COUNT_MAX
             or self._loop.time() < self._slow_until
         ):
@@ -134,6 +138,7 @@ class SqliteJournal:
         if not batch:
             return
         began, waits = self._loop.time(), _waits()
+        assert self._on_loop is not None, "what comes before it is open goes to the thread"
         try:
             self._on_loop.append([item.entry for item in batch], durable=False)
         except Exception:  # noqa: BLE001  nothing was kept; the thread tells the callers what it meets itself
@@ -144,8 +149,23 @@ class SqliteJournal:
             self._slow_until = self._loop.time() + _SLOW_FOR_S
         self._tell(batch, None)
 
-    def start(self) -> None:
-        self._thread.start()
+    def open(self) -> None:
+        """Open the file, or make it. Blocking; also done by the first record. Raises JournalError."""
+        file = JournalFile(self._path, busy_timeout_s=self._busy_timeout_s)
+        try:
+            self._on_loop = JournalFile(self._path, busy_timeout_s=0.0, checkpoints=False)
+        except BaseException:
+            file.close()
+            raise
+        self._file = file
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._write, name="moonpool-journal", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as exc:  # the machine lets us start no more
+            raise JournalError(f"the audit journal cannot be written: {exc}") from exc
+        self._thread = thread
 
     async def close(self) -> None:
         """Commit what was handed over, then close the file."""
@@ -153,8 +173,12 @@ class SqliteJournal:
             self._closed = True
             self._commit_gathered()
             self._queue.put(None)
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(self._thread.join)
+        if self._thread is not None:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._thread.join)
+        for file in (self._file, self._on_loop):
+            if file is not None:
+                file.close()
 
     def _write(self) -> None:
         """The thread: take a batch, commit it, tell the loop; until the end mark."""
@@ -166,17 +190,19 @@ class SqliteJournal:
             running = None not in batch
             if waiting := [item for item in batch if item is not None]:
                 self._commit(waiting)
-        self._file.close()
-        self._on_loop.close()
 
     def _commit(self, batch: Sequence[_Waiting]) -> None:
         error: JournalError | None = None
         try:
+            if self._file is None:
+                self.open()
+            file = self._file
+            assert file is not None
             if any(item.checkpoint for item in batch):
-                self._file.checkpoint()
-            self._file.append([item.entry for item in batch], durable=any(item.durable for item in batch))
+                file.checkpoint()
+            file.append([item.entry for item in batch], durable=any(item.durable for item in batch))
         except Exception as exc:  # noqa: BLE001  whatever it is, the callers must learn it and the thread must go on
-            error = journal_error(self._file.path, exc)
+            error = journal_error(self._path, exc)
         try:
             self._loop.call_soon_threadsafe(self._thread_done, batch, error)
         except RuntimeError:  # the loop is closed: nobody waits any more
@@ -200,19 +226,16 @@ class SqliteJournal:
 
 @asynccontextmanager
 async def open_journal(
-    path: Path, *, busy_timeout_s: float = 5.0, queue_count_max: int = 10_000
+    path: Path, *, lazily: bool = False, busy_timeout_s: float = 5.0, queue_count_max: int = 10_000
 ) -> AsyncGenerator[SqliteJournal]:
-    """Open or make the journal at `path`; on exit everything handed over is committed. Raises JournalError."""
+    """Open or make the journal at `path`; on exit everything handed over is committed. Raises JournalError.
 
-    def start() -> SqliteJournal:
-        file = JournalFile(path, busy_timeout_s=busy_timeout_s)
-        on_loop = JournalFile(path, busy_timeout_s=0.0, checkpoints=False)
-        journal = SqliteJournal(file, on_loop, loop, queue_count_max=queue_count_max)
-        journal.start()
-        return journal
-
+    `lazily`: the first record opens it, and fails if that is not possible.
+    """
     loop = asyncio.get_running_loop()
-    journal = await anyio.to_thread.run_sync(start)
+    journal = SqliteJournal(path, loop, busy_timeout_s=busy_timeout_s, queue_count_max=queue_count_max)
+    if not lazily:
+        await anyio.to_thread.run_sync(journal.open)
     try:
         yield journal
     finally:

@@ -7,10 +7,13 @@ other user (0700). The data folder itself is not: environments lie beside it and
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+DEFAULT_TENANT: Final = "default"
+"""The tenant of the command line."""
 
 
 def data_dir(uid: int, environ: Mapping[str, str]) -> Path:
@@ -21,6 +24,11 @@ def data_dir(uid: int, environ: Mapping[str, str]) -> Path:
     if xdg.startswith("/"):  # the XDG specification says to ignore relative ones
         return Path(xdg) / "moonpool"
     return Path(environ.get("HOME") or f"/home/{uid}") / ".local/share/moonpool"
+
+
+def tenant_dir(data: Path, tenant_id: str) -> Path:
+    """Where a tenant's files lie: the data folder itself for the first, else a folder below it."""
+    return data if tenant_id == DEFAULT_TENANT else data / "tenants" / tenant_id
 
 
 def journal_path(data: Path) -> Path:

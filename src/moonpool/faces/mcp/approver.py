@@ -41,7 +41,7 @@ _UNSEEN: Final = "application:mcp"  # nobody has said no, so a plan goes on wait
 
 
 class ElicitingApprover:
-    """An `Approver` for `bootstrap.assemble`; the face tells its bindings who can be asked about which execution."""
+    """An `Approver` for `bootstrap.open_tenant`; the face tells its bindings who can be asked about which execution."""
 
     together: ClassVar[bool] = True  # one client that does not answer must not hold up the questions to others
 

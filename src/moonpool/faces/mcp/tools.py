@@ -55,7 +55,7 @@ OUTCOME_KEPT_S: Final = 600.0
 
 
 class ServedApp(Protocol):
-    """What this face needs of the application (`moonpool.bootstrap.App`)."""
+    """What this face needs of the application (`moonpool.bootstrap.Tenant`)."""
 
     @property
     def settings(self) -> Settings: ...

@@ -1,0 +1,129 @@
+"""What one process shares between its tenants: sandboxes, their pool, environments, runtimes, models for the search.
+
+`open_engine` builds it and closes it in reverse on every way out. A machine that cannot isolate code gets an error
+before anything is started (fail closed). Tenants are opened on it at run time (`bootstrap.tenant`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from moonpool.bootstrap.places import data_folder, sandbox_uid
+from moonpool.bootstrap.programs import find_runtimes, make_languages
+from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits, sandbox_spec
+from moonpool.core.errors import HostUnfitError
+from moonpool.environments.resolve import resolve_environment
+from moonpool.runtime.engine_sockets import refuse_shown
+from moonpool.runtime.run_folder import run_folder
+from moonpool.runtime.tool_snapshot import show
+from moonpool.sandboxes.pool import SandboxPool
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+    from pathlib import Path
+
+    from moonpool.bootstrap.models import VectorMaker
+    from moonpool.environments.base import ProgressSink
+    from moonpool.runtime.languages import Languages
+    from moonpool.runtime.tools import Toolbox
+    from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
+    from moonpool.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """What every tenant of a process uses. It holds nothing of any tenant but which tools its sandboxes show."""
+
+    settings: Settings
+    environ: Mapping[str, str]
+    data: Path
+    backend: SandboxBackend
+    pool: SandboxPool
+    sandbox_spec: SandboxSpec  # of no tenant yet, see `spec_for`
+    languages: Languages
+    vectors: VectorMaker | None
+    serving: bool
+    toolboxes: dict[str, Toolbox] = field(default_factory=dict[str, "Toolbox"])  # by tenant, of those that are open
+
+    def spec_for(self, tenant_id: str) -> SandboxSpec:
+        """The sandbox of one tenant.
+
+        SECURITY: the scope keeps tenants apart: no uid, zygote, slot or ready sandbox is shared between scopes.
+        """
+        return replace(self.sandbox_spec, scope=tenant_id)
+
+    async def prove(self) -> None:
+        """Open one sandbox, before anybody hears "ready". Raises HostUnfitError, SandboxStartError.
+
+        SECURITY: flags of the machine lie; only an opening shows that code can be isolated here.
+        """
+        sandbox = await self.backend.open_sandbox(self.sandbox_spec)
+        await sandbox.close()
+
+
+@asynccontextmanager
+async def open_engine(
+    settings: Settings,
+    *,
+    environ: Mapping[str, str],
+    serving: bool = False,
+    progress: ProgressSink | None = None,
+    backend: SandboxBackend | None = None,
+) -> AsyncGenerator[Engine]:
+    """Build the engine. Raises HostUnfitError, ConfigError and what the packages below raise at start.
+
+    `serving` keeps a pool of ready sandboxes; a single command does not. `progress` hears of environments being built.
+    A `backend` is one that several engines share; its owner closes it.
+    """
+    data = data_folder(settings, environ)
+    async with AsyncExitStack() as stack:
+        if backend is None:
+            folder = stack.enter_context(run_folder(data / "run"))
+            backend = make_backend(settings, folder, await limit_groups(stack, settings))
+            stack.push_async_callback(backend.close)
+        if missing := backend.missing_features():
+            raise HostUnfitError(tuple(missing))
+        environment = await resolve_environment(
+            settings.environment, root=data / "environments", uid=sandbox_uid(), progress=progress
+        )
+        found = await find_runtimes(data, environ)
+        spec = sandbox_spec(settings, environment, data, found)
+        await asyncio.to_thread(refuse_shown, spec.image, environ)
+        languages = await make_languages(found, data, environ)
+        stack.push_async_callback(languages.close)
+        toolboxes: dict[str, Toolbox] = {}
+        pool = SandboxPool(
+            backend,
+            pool_limits(settings, serving=serving),
+            on_opened=lambda sandbox, scope: _show_tools(sandbox, toolboxes.get(scope)),
+        )
+        stack.push_async_callback(pool.close)
+        yield Engine(
+            settings=settings,
+            environ=environ,
+            data=data,
+            backend=backend,
+            pool=pool,
+            sandbox_spec=spec,
+            languages=languages,
+            vectors=_vectors(settings, data),
+            serving=serving,
+            toolboxes=toolboxes,
+        )
+
+
+async def _show_tools(sandbox: Sandbox, toolbox: Toolbox | None) -> None:
+    """Publish the wrappers before anybody asks for the sandbox."""
+    if toolbox is not None and (snapshot := toolbox.current) is not None:
+        await show(sandbox, snapshot)
+
+
+def _vectors(settings: Settings, data: Path) -> VectorMaker | None:
+    if settings.dense_kind is None:
+        return None
+    from moonpool.bootstrap.models import vector_maker  # noqa: PLC0415  with all of `embeddings`; most search by words
+
+    return vector_maker(settings, data)

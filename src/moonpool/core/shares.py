@@ -1,0 +1,73 @@
+"""How many of something may be in use: in all, of one tenant, and of one principal in it. Pure bookkeeping.
+
+Whoever is alone may have everything there is. Where there are more, each has at most three quarters, so that no tenant
+keeps the others out, and no principal the others of its tenant, whatever it does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from typing import Final
+
+SHARE_OF_ONE: Final = 0.75
+
+
+class Level(StrEnum):
+    """Whose bound is reached."""
+
+    ALL = "all"
+    TENANT = "tenant"
+    PRINCIPAL = "principal"
+
+
+def share_of(most: int, *, alone: bool, fixed: int = 0) -> int:
+    """What one of several may have of `most`; `fixed` is what an operator set instead, 0 for nothing."""
+    if fixed:
+        return min(fixed, most)
+    return most if alone else max(1, int(most * SHARE_OF_ONE))
+
+
+class Shares:
+    """Counts what is in use, against one bound for all. `tenant_max` and `principal_max` are an operator's, or 0."""
+
+    def __init__(self, count_max: int, *, tenant_max: int = 0, principal_max: int = 0) -> None:
+        self._max, self._tenant_max, self._principal_max = count_max, tenant_max, principal_max
+        self._tenants: Counter[str] = Counter()
+        self._principals: Counter[tuple[str, str]] = Counter()
+
+    @property
+    def total(self) -> int:
+        """How many are in use."""
+        return self._tenants.total()
+
+    def tenant_max(self, tenant_id: str) -> int:
+        """What this tenant may have now."""
+        return share_of(self._max, alone=not self._tenants.keys() - {tenant_id}, fixed=self._tenant_max)
+
+    def principal_max(self, tenant_id: str, principal: str) -> int:
+        """What this principal may have now."""
+        others = any(tenant == tenant_id and name != principal for tenant, name in self._principals)
+        return share_of(self.tenant_max(tenant_id), alone=not others, fixed=self._principal_max)
+
+    def reached(self, tenant_id: str, principal: str) -> Level | None:
+        """Whose bound keeps this principal from one more, if any."""
+        if self.total >= self._max:
+            return Level.ALL
+        if self._tenants[tenant_id] >= self.tenant_max(tenant_id):
+            return Level.TENANT
+        if self._principals[tenant_id, principal] >= self.principal_max(tenant_id, principal):
+            return Level.PRINCIPAL
+        return None
+
+    def take(self, tenant_id: str, principal: str) -> None:
+        """One more is in use."""
+        self._tenants[tenant_id] += 1
+        self._principals[tenant_id, principal] += 1
+
+    def give_back(self, tenant_id: str, principal: str) -> None:
+        """One is in use no longer."""
+        for counter, key in ((self._tenants, tenant_id), (self._principals, (tenant_id, principal))):
+            counter[key] -= 1
+            if not counter[key]:
+                del counter[key]
