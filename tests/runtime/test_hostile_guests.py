@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from apps import fixture_server, open_app, run
-from moonpool.broker.spending import SessionMemory
-from moonpool.runtime.runs import CodeRequest, InterruptedRunError, Run
+from moonpool.runtime.runs import CodeRequest
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
 
@@ -103,11 +102,17 @@ result = [[[one["type"], one["message"]] for one in errors], given]
 
 async def test_an_interrupt_in_the_moment_the_sandbox_is_ready_is_not_lost() -> None:
     async with open_app() as app:
-        loop = asyncio.get_running_loop()
-        interrupted = Run(app.runtime, app.ticket, "s", CodeRequest(code=b"pass"), SessionMemory())
+        session = app.runtime.session(app.ticket)
+        acquire = app.runtime.pool.acquire
 
-        async def ready() -> Any:
-            loop.call_soon(lambda: interrupted.interrupt(at_once=False))
+        async def acquire_and_interrupt(*what: Any) -> Any:
+            sandbox = await acquire(*what)
+            asyncio.get_running_loop().call_soon(session.interrupt)
+            return sandbox
 
-        with pytest.raises(InterruptedRunError):
-            await interrupted.opening(ready())
+        app.runtime.pool.acquire = acquire_and_interrupt
+        async with asyncio.timeout(30):
+            envelope = await session.execute(CodeRequest(code=b"import time; time.sleep(60)"))
+        await session.close()
+    assert envelope.error is not None
+    assert envelope.error.type == "Cancelled"

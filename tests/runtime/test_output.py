@@ -26,10 +26,13 @@ class Plain:
 
 
 class Room:
-    """Room for so many bytes."""
+    """Room for so many bytes in `folder`."""
 
-    def __init__(self, size: int = 10**9) -> None:
-        self.free = size
+    def __init__(self, folder: Path, size: int = 10**9) -> None:
+        self.folder, self.free = folder, size
+
+    def path(self, name: str) -> Path:
+        return self.folder / name
 
     def grant(self, count: int) -> str:
         if count > self.free:
@@ -52,9 +55,9 @@ def keeper(
     return StreamKeeper(
         Plain(),
         kept_bytes_max=kept,
-        artifact=folder / "stdout",
+        name="stdout",
         artifact_bytes_max=artifact,
-        room=room or Room(),
+        room=room or Room(folder),
         observer=observer,
     )
 
@@ -99,7 +102,7 @@ def test_a_disk_that_cannot_be_written_costs_the_artifact_only(tmp_path: Path) -
 
 
 def test_an_artifact_that_finds_no_room_is_given_up_with_its_room_and_nothing_else_is_lost(tmp_path: Path) -> None:
-    room, heard = Room(1000), bytearray()
+    room, heard = Room(tmp_path, 1000), bytearray()
     stream = keeper(tmp_path / "run", room=room, observer=heard.extend)
     for _ in range(4):
         stream.feed(b"a" * 300)
@@ -137,9 +140,9 @@ def test_an_observer_hears_nothing_that_the_redactor_takes_out(tmp_path: Path) -
     stream = StreamKeeper(
         Blanking(),
         kept_bytes_max=400,
-        artifact=tmp_path / "stdout",
+        name="stdout",
         artifact_bytes_max=10_000,
-        room=Room(),
+        room=Room(tmp_path),
         observer=heard.extend,
     )
     stream.feed(b"a secret\n")

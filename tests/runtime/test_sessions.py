@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
+from typing import Any
 
 import anyio
 import pytest
 
 from apps import open_app, run
+from moonpool.broker.spending import SessionMemory
 from moonpool.core.errors import InputError
 from moonpool.runtime import execution
-from moonpool.runtime.runs import CodeRequest
+from moonpool.runtime.runs import CodeRequest, InterruptedRunError, Run
 from moonpool.sandboxes.base import Stream
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
@@ -172,3 +175,31 @@ async def test_a_cancelled_execution_has_its_end_on_record() -> None:
     run_id = next(row["run_id"] for row in rows if row.get("session_id") == name)
     end = next(row for row in rows if row["run_id"] == run_id and row["kind"] == "execution_end")
     assert end["error_type"] == "Cancelled"
+
+
+async def test_an_interrupt_ends_the_wait_for_a_sandbox_and_a_cancellation_beside_it_goes_on() -> None:
+    async with open_app() as app:
+
+        def waiting(run: Run) -> asyncio.Task[int]:
+            async def wait() -> int:
+                forever: Any = asyncio.Event().wait()
+                with pytest.raises(InterruptedRunError):
+                    await run.opening(forever)
+                task = asyncio.current_task()
+                assert task is not None
+                return task.cancelling()
+
+            return asyncio.ensure_future(wait())
+
+        async with asyncio.timeout(10):
+            for cancelled in (False, True):
+                run = Run(app.runtime, app.ticket, "s", CodeRequest(code=b"pass"), SessionMemory())
+                task = waiting(run)
+                await asyncio.sleep(0)
+                run.interrupt(at_once=False)
+                if cancelled:
+                    task.cancel()
+                    with pytest.raises(asyncio.CancelledError):
+                        await task
+                else:
+                    assert await task == 0, "the task that waited is not being cancelled any more"

@@ -7,6 +7,7 @@ import logging
 import os
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -262,7 +263,7 @@ async def test_what_cannot_be_removed_is_told(tmp_path: Path, caplog: pytest.Log
 
 async def test_an_opening_that_was_given_up_is_forgotten_once_it_is_removed(groups: LimitGroups) -> None:
     clock = Clock()
-    groups._work = ShortWork(clock)
+    groups._work = ShortWork(clock, count().__next__)
     groups._work.now(lambda: setattr(clock, "now", clock.now + 1))  # that was slow: threads make them from now on
     for number in range(5):
         with anyio.CancelScope() as scope:

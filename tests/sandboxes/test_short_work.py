@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import count
 
 import pytest
 
@@ -19,7 +20,7 @@ def taking(clock: Clock, seconds: float) -> str:
 
 def test_what_is_short_stays_on_the_loop() -> None:
     clock = Clock()
-    work = ShortWork(clock)
+    work = ShortWork(clock, count().__next__)
     for _ in range(3):
         assert work.is_short
         assert work.now(lambda: taking(clock, SLOW_S / 2)) == threading.current_thread().name
@@ -28,7 +29,7 @@ def test_what_is_short_stays_on_the_loop() -> None:
 
 async def test_what_was_not_is_for_threads_until_some_time_has_passed() -> None:
     clock = Clock()
-    work = ShortWork(clock)
+    work = ShortWork(clock, count().__next__)
     work.now(lambda: taking(clock, 2 * SLOW_S))
     assert not work.is_short
     assert await work.soon(lambda: taking(clock, 0)) != threading.current_thread().name
@@ -40,7 +41,7 @@ async def test_what_was_not_is_for_threads_until_some_time_has_passed() -> None:
 
 def test_work_that_fails_slowly_counts_as_slow() -> None:
     clock = Clock()
-    work = ShortWork(clock)
+    work = ShortWork(clock, count().__next__)
 
     def failing() -> None:
         clock.now += 2 * SLOW_S
@@ -49,3 +50,10 @@ def test_work_that_fails_slowly_counts_as_slow() -> None:
     with pytest.raises(OSError, match="busy"):
         work.now(failing)
     assert not work.is_short
+
+
+def test_work_that_took_long_without_waiting_lacked_a_processor_and_stays_on_the_loop() -> None:
+    clock = Clock()
+    work = ShortWork(clock, lambda: 7)
+    work.now(lambda: taking(clock, 2 * SLOW_S))
+    assert work.is_short

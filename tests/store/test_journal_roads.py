@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+from itertools import count
 from typing import TYPE_CHECKING
 
 import anyio
@@ -52,18 +53,31 @@ async def test_what_need_not_wait_for_the_disk_is_committed_on_the_loop_in_one_g
     assert verify_file(path).ok
 
 
+async def test_the_start_of_an_execution_is_committed_at_once_with_what_gathered_before(
+    path: Path, roads: list[tuple[bool, int]]
+) -> None:
+    with anyio.fail_after(30):
+        async with open_journal(path) as journal:
+            started, called = journal.record(start()), journal.record(outcome())
+            assert (started.done(), called.done()) == (True, False)
+            next_one = journal.record(start("r2"))
+            assert (called.done(), next_one.done()) == (True, True)
+    assert roads == [(True, 1), (True, 2)]
+    assert [row.kind for row in read_rows(path)] == ["execution_start", "call_outcome", "execution_start"]
+
+
 async def test_an_intent_goes_to_the_thread_and_everything_after_it_follows(
     path: Path, roads: list[tuple[bool, int]]
 ) -> None:
     with anyio.fail_after(30):
         async with open_journal(path) as journal:
             await asyncio.gather(
-                journal.record(start()), journal.record(intent()), journal.record(outcome()), journal.record(start())
+                journal.record(outcome(2)), journal.record(intent()), journal.record(outcome()), journal.record(start())
             )
             await journal.record(start())
     assert [on_loop for on_loop, _ in roads if on_loop] == [True]
     assert roads[-1] == (True, 1)
-    kinds = ["execution_start", "call_intent", "call_outcome", "execution_start", "execution_start"]
+    kinds = ["call_outcome", "call_intent", "call_outcome", "execution_start", "execution_start"]
     assert [row.kind for row in read_rows(path)] == kinds
 
 
@@ -113,6 +127,7 @@ async def test_after_a_slow_commit_the_thread_takes_over(
     path: Path, roads: list[tuple[bool, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("moonpool.store.journal._SLOW_S", -1.0)
+    monkeypatch.setattr("moonpool.store.journal._waits", count().__next__)
     with anyio.fail_after(30):
         async with open_journal(path) as journal:
             await journal.record(outcome(1))

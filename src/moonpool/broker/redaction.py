@@ -128,10 +128,13 @@ class StreamRedactor:
 
     def __init__(self, finders: Sequence[SpanFinder]) -> None:
         self.tally: Tally = Counter()
-        self._searches = [Search(finder, self.tally) for finder in finders]
+        self._finders = finders
+        self._searches: list[Search] = []  # made when there is something to search: most streams stay empty
 
     def feed(self, chunk: bytes) -> bytes:
         """Take a chunk, give back what can be shown now (perhaps nothing)."""
+        if chunk and not self._searches:
+            self._searches = [Search(finder, self.tally) for finder in self._finders]
         for search in self._searches:
             chunk = search.take(chunk, final=False)
         return chunk

@@ -10,7 +10,6 @@ INVARIANT: no refusal is neither recorded nor counted. What is counted is put on
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ class RefusedCalls:
 
     def __init__(self) -> None:
         self._own = 0
-        self._counted: Counter[str] = Counter()
+        self._counted: dict[str, int] = {}
         self._told = set[tuple[str, str]]()
 
     def is_news(self, tool: str, rule_id: str) -> bool:
@@ -44,14 +43,20 @@ class RefusedCalls:
 
     def count(self, error_type: str, tool: str = "") -> None:
         """Count one. `tool` is empty when there is no such tool: names that a guest makes up would have no end."""
-        self._counted[f"{error_type} {tool}".rstrip()] += 1
+        name = f"{error_type} {tool}".rstrip()
+        self._counted[name] = self._counted.get(name, 0) + 1
 
     @property
     def is_due(self) -> bool:
         """Whether so many are counted that they are to be put on record now."""
-        return self._counted.total() >= COUNTED_PER_RECORD
+        return sum(self._counted.values()) >= COUNTED_PER_RECORD
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything is counted that is not on record yet."""
+        return bool(self._counted)
 
     def take(self) -> Mapping[str, int]:
         """What is counted and not on record yet; from now on it is."""
-        counted, self._counted = self._counted, Counter()
+        counted, self._counted = self._counted, {}
         return dict(sorted(counted.items()))

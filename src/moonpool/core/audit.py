@@ -89,7 +89,8 @@ def record_bytes(entry: AuditRecord) -> bytes:
     """Canonical JSON of `entry`, ready to be chained."""
     members: JsonObject = {"kind": entry.kind}
     for name in entry.__slots__:
-        members[name] = _plain(getattr(entry, name))
+        value: object = getattr(entry, name)
+        members[name] = value if isinstance(value, str) else _plain(value)
     return canonical_json(members)
 
 
@@ -158,7 +159,7 @@ def _members(body: bytes) -> JsonObject:
 
 
 def _plain(value: object) -> JsonValue:
-    if isinstance(value, str | int | float) or value is None:
+    if value is None or isinstance(value, (str, int, float)):
         return value
     if isinstance(value, tuple):
         return [str(item) for item in cast("tuple[object, ...]", value)]

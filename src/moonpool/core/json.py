@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 JsonObject: TypeAlias = dict[str, JsonValue]
+_encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True).encode
 
 
 def canonical_json(value: JsonValue) -> bytes:
@@ -16,7 +17,7 @@ def canonical_json(value: JsonValue) -> bytes:
 
     Raises ValueError for NaN and infinities, UnicodeEncodeError (a ValueError) for lone surrogates.
     """
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True).encode()
+    return _encode(value).encode()
 
 
 def digest_bytes(data: bytes) -> str:

@@ -80,6 +80,9 @@ class MadeFiles:
         return told
 
 
+NO_FILES: Final = MadeFiles()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
     """A picture that code showed. SECURITY: its form was read from its first bytes, it was not decoded."""

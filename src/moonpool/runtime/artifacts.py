@@ -20,11 +20,11 @@ import shutil
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from pathlib import Path
 
     from moonpool.settings import Settings
 
@@ -116,7 +116,7 @@ class ArtifactsOfRun:
 
     def path(self, name: str) -> Path:
         """The file of one stream, or a folder. Nothing is made yet."""
-        return self._artifacts.folder / self._run_id / name
+        return Path(self._artifacts.folder, self._run_id, name)
 
     def grant(self, count: int) -> str:
         """See `Artifacts.grant`."""

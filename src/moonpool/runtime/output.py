@@ -31,6 +31,10 @@ class ChunkRedactor(Protocol):
 class ArtifactRoom(Protocol):
     """What an artifact may take (`moonpool.runtime.artifacts.ArtifactsOfRun`)."""
 
+    def path(self, name: str) -> Path:
+        """Where an artifact of this name lies."""
+        ...
+
     def grant(self, count: int) -> str:
         """Count bytes that are about to be written; or say why they may not be."""
         ...
@@ -48,14 +52,14 @@ class StreamKeeper:
         redactor: ChunkRedactor,
         *,
         kept_bytes_max: int,
-        artifact: Path,
+        name: str,
         artifact_bytes_max: int,
         room: ArtifactRoom,
         observer: Callable[[bytes], None] | None,
     ) -> None:
         self._redactor = redactor
         self._kept_bytes_max = kept_bytes_max
-        self._artifact_path = artifact
+        self._name = name  # of its artifact
         self._artifact_bytes_max = artifact_bytes_max
         self._room = room
         self._observer = observer
@@ -67,6 +71,10 @@ class StreamKeeper:
         self._tail = bytearray()
         self.total_bytes = 0
         self.overflowed = False
+
+    @property
+    def _artifact_path(self) -> Path:
+        return self._room.path(self._name)
 
     @property
     def exceeds(self) -> bool:

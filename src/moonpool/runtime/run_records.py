@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 import moonpool
@@ -19,16 +19,29 @@ from moonpool.broker.recording import refused_record
 from moonpool.core.audit_records import ExecutionEndRecord, ExecutionStartRecord, time_stamp
 from moonpool.core.envelope import Envelope
 from moonpool.core.json import digest_bytes, digest_json
+from moonpool.core.made_files import NO_FILES
 from moonpool.core.token_figures import TokenFigures
 from moonpool.runtime.failed_calls import FailedCalls
 
 if TYPE_CHECKING:
     from moonpool.core.envelope import ExecutionError
-    from moonpool.core.json import JsonValue
+    from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.core.made_files import MadeFiles, Picture
     from moonpool.runtime.caller_grant import CallerGrant
     from moonpool.runtime.run_services import RunServices
     from moonpool.runtime.runs import CodeRequest
     from moonpool.runtime.tool_snapshot import ToolSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What the caller of a run is told of its code."""
+
+    data: JsonValue = None
+    error: ExecutionError | None = None
+    note: str = ""
+    made: MadeFiles = NO_FILES
+    pictures: tuple[Picture, ...] = ()
 
 
 class RunRecords:
@@ -37,8 +50,8 @@ class RunRecords:
     def __init__(self, runtime: RunServices, ticket: CallerGrant, session_id: str, request: CodeRequest) -> None:
         self._runtime, self._ticket, self._request = runtime, ticket, request
         self.identity = CallIdentity(
-            run_id=f"run_{uuid.uuid4().hex}",
-            trace_id=uuid.uuid4().hex,
+            run_id=f"run_{token_hex(16)}",
+            trace_id=token_hex(16),
             principal=ticket.principal,
             session_id=session_id,
             code_digest=digest_bytes(request.code),
@@ -66,9 +79,8 @@ class RunRecords:
 
     def envelope(
         self,
+        told: Told,
         *,
-        error: ExecutionError | None,
-        data: JsonValue = None,
         extras: dict[str, JsonValue] | None = None,
         metrics: dict[str, JsonValue] | None = None,
         tokens: TokenFigures,
@@ -83,26 +95,27 @@ class RunRecords:
         if counters.task_ids:
             calls["task_ids"] = list(counters.task_ids)
         metrics = {**calls, **(metrics or {}), "tokens": tokens.to_json()}
-        envelope = self._envelope(data=data, error=error, metrics=metrics, extras=extras)
         failed = self.failed_calls.to_json(self._blanked) if self.failed_calls.count else None
-        return replace(envelope, failed_calls=failed)
+        return self._envelope(told, metrics=metrics, extras=extras, failed_calls=failed)
 
     def _blanked(self, text: str) -> str:
         return self._runtime.redactor.text(text, Counter())
 
     def envelope_of_failure(self, error: ExecutionError) -> Envelope:
         """For a run in which Moonpool failed: nothing stands in it but what is made here."""
-        metrics: dict[str, JsonValue] = {"tool_calls": self.counters.calls, "tokens": TokenFigures().to_json()}
-        envelope = self._envelope(error=error, metrics=metrics)
         count = self.failed_calls.count
-        return replace(envelope, failed_calls={"count": count, "first": []} if count else None)
+        return self._envelope(
+            Told(error=error),
+            metrics={"tool_calls": self.counters.calls, "tokens": TokenFigures().to_json()},
+            failed_calls={"count": count, "first": []} if count else None,
+        )
 
     def _envelope(
         self,
+        told: Told,
         *,
-        error: ExecutionError | None,
         metrics: dict[str, JsonValue],
-        data: JsonValue = None,
+        failed_calls: JsonObject | None,
         extras: dict[str, JsonValue] | None = None,
     ) -> Envelope:
         identity = self.identity
@@ -115,8 +128,12 @@ class RunRecords:
             sandbox_image=self.image,
             duration_ms=round((asyncio.get_running_loop().time() - self._started) * 1000),
             approval_state=self.counters.approval_state,
-            data=data,
-            error=error,
+            data=told.data,
+            error=told.error,
+            note=told.note,
+            failed_calls=failed_calls,
+            made=told.made,
+            pictures=told.pictures,
             metrics=metrics,
             extras=extras or {"stdout": "", "stderr": "", "exit_code": 1, "signal": None},
         )
@@ -151,8 +168,9 @@ class RunRecords:
     async def end(self, envelope: Envelope, *, output_bytes: int) -> None:
         """Record the end, and before it how many calls were refused that have no record of their own."""
         identity, counters = self.identity, self.counters
-        if (refused := refused_record(identity, counters)).refused:
-            await self._runtime.journal.record(refused)
+        if counters.refusals.is_open:
+            await self._runtime.journal.record(refused_record(identity, counters))
+        members = envelope.to_json(extras=False)
         await self._runtime.journal.record(
             ExecutionEndRecord(
                 run_id=identity.run_id,
@@ -164,9 +182,9 @@ class RunRecords:
                 calls_refused=counters.refused,
                 approval=str(envelope.approval_state),
                 error_type=envelope.error.type if envelope.error else "",
-                output_digest=digest_json(envelope.data if envelope.error is None else envelope.error.to_json()),
+                output_digest=str(members["output_digest"]),
                 output_bytes=output_bytes,
-                envelope_digest=digest_json(envelope.to_json(extras=False)),
+                envelope_digest=digest_json(members),
                 redactions=dict(self.tally),
                 start_ms=_ms(self._code_began - self._started) if self._code_began else 0.0,
                 code_ms=_ms(self._code_ended - self._code_began) if self._code_ended else 0.0,

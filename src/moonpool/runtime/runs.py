@@ -1,7 +1,8 @@
 """One run: an execution with its identity, its records in the journal and its envelope.
 
 `Run` is what stands around an `Execution`: it has the start recorded, gives the execution its keepers and its context
-in the pipeline, and has the end recorded before it hands the envelope out; `run_records` writes all three.
+in the pipeline, and has the end recorded before it hands the envelope out. `run_ending` makes the envelope of a run
+that came to its end, `run_records` writes both records.
 
 INVARIANT: every start on record gets an end on record, also when the run is cancelled and when Moonpool itself fails;
 and every run that is not cancelled gets its envelope, even where nothing can be recorded any more.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
 from moonpool.broker.phrases import printable, storable
@@ -21,21 +22,15 @@ from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.errors import InputError
 from moonpool.core.json import JsonValue
 from moonpool.core.languages import PYTHON
-from moonpool.core.made_files import MadeFiles
-from moonpool.core.manifest import Manifest
 from moonpool.runtime import report
 from moonpool.runtime.call_progress import ProgressOfCalls
 from moonpool.runtime.caller_grant import RunFacts
-from moonpool.runtime.envelope_line import with_files_that_fit
-from moonpool.runtime.error_hints import Scene, remark_on, with_hint
 from moonpool.runtime.execution import Execution
 from moonpool.runtime.execution_spec import ExecutionSpec
-from moonpool.runtime.file_records import TransferRecorder
-from moonpool.runtime.made_files import in_sandbox, kept
 from moonpool.runtime.output import StreamKeeper
-from moonpool.runtime.planning import keep_plan, plan_json, plan_metrics, plan_of
 from moonpool.runtime.recording import RunStart
-from moonpool.runtime.run_records import RunRecords
+from moonpool.runtime.run_ending import RunEnding
+from moonpool.runtime.run_records import RunRecords, Told
 from moonpool.sandboxes.base import Stream
 from moonpool.sandboxes.shielding import finish
 
@@ -47,7 +42,6 @@ if TYPE_CHECKING:
     from moonpool.broker.server_requests import RequestResponder
     from moonpool.broker.spending import SessionMemory
     from moonpool.core.calls import CallErrorType, CallProgress, ToolCallOutcome, ToolCallSpec
-    from moonpool.core.plans import Plan
     from moonpool.core.recordings import RecordedInput
     from moonpool.runtime.artifacts import ArtifactsOfRun
     from moonpool.runtime.caller_grant import CallerGrant
@@ -116,12 +110,12 @@ class Run:
         self._context: CallContext | None = None  # of its calls, once its code can make some
         self._rehearsal = Rehearsal(declared=request.placeholders) if request.dry_run else None
         self._execution: Execution | None = None
-        self._opening: asyncio.Future[tuple[Sandbox, ToolSnapshot]] | None = None
+        self._opening: asyncio.Task[object] | None = None  # whose code waits in `opening`
         self._interrupted = False
         self._recording: RunRecording | None = None
         self.outcome: ExecutionOutcome | None = None
         self._watch: PlanWatch | None = None
-        self._plan: Plan | None = None  # that was kept of a dry run
+        self._ending: RunEnding | None = None
         self._tools: ToolSnapshot | None = None  # that it ran with
         if request.begun is not None:
             request.begun(self.run_id)
@@ -143,14 +137,20 @@ class Run:
         self, ready: Coroutine[object, object, tuple[Sandbox, ToolSnapshot]]
     ) -> tuple[Sandbox, ToolSnapshot]:
         """Wait until the sandbox is ready; raises InterruptedRunError when `interrupt` is called meanwhile."""
-        self._opening = asyncio.ensure_future(ready)
+        self._opening = task = asyncio.current_task()
+        assert task is not None
+        before = task.cancelling()
         try:
-            ready_now = await self._opening
+            ready_now = await ready
         except asyncio.CancelledError:
-            if self._interrupted:
+            if self._opening is None and task.cancelling() == before + 1:  # by `interrupt`, and by nobody else
                 raise InterruptedRunError from None
             raise
-        if self._interrupted:  # in the moment between the end of the opening and this line
+        finally:
+            if self._opening is None:
+                task.uncancel()
+            self._opening = None
+        if self._interrupted:  # before there was anything to wait for
             raise InterruptedRunError
         return ready_now
 
@@ -160,6 +160,7 @@ class Run:
         if self._execution is None:
             if self._opening is not None:
                 self._opening.cancel()
+                self._opening = None
         elif at_once:
             self._execution.kill("cancelled")
         else:
@@ -230,6 +231,17 @@ class Run:
                 plan=self._watch,
             )
         )
+        ending = self._ending = RunEnding(
+            self._runtime,
+            self._ticket,
+            self._request,
+            self._records,
+            context=context,
+            rehearsal=self._rehearsal,
+            tools=tools,
+            spec=spec,
+            keepers=keepers,
+        )
         if self._watch is not None:
             self._watch.begin(context.counters, end=lambda: execution.force_end("plan"))
         if (recorder := self._runtime.recorder) is not None:
@@ -253,7 +265,8 @@ class Run:
             self._recording = recorder.begin(start)
         # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must
         # not run.
-        recorded.add_done_callback(lambda done: execution.force_end("journal") if done.exception() else None)
+        if not recorded.done() or recorded.exception():
+            recorded.add_done_callback(lambda done: execution.force_end("journal") if done.exception() else None)
         self._records.code_begins()
         try:
             outcome = self.outcome = await execution.run()
@@ -268,7 +281,7 @@ class Run:
                 progress.over()
             self._runtime.artifacts.close(self.run_id)
         self._records.code_ends()
-        return await finish(self._finish(outcome, spec, keepers, recorded, sandbox))
+        return await finish(self._finish(outcome, ending, recorded, sandbox))
 
     async def call_tool(self, spec: ToolCallSpec) -> ToolCallOutcome:
         """The pipeline, bound to this execution."""
@@ -297,7 +310,7 @@ class Run:
     async def _ended_early(self, error: ExecutionError) -> Envelope:
         try:
             tokens = await self._runtime.tokens.figures(self._tools, self._request.connection, wait=False)
-            envelope = self._records.envelope(error=error, tokens=tokens)
+            envelope = self._records.envelope(Told(error=error), tokens=tokens)
             self._keep_recording(envelope, forced="cancelled")
             await self._records.end(envelope, output_bytes=0)
         except Exception as failure:  # noqa: BLE001  the last resort
@@ -311,8 +324,9 @@ class Run:
         self._records.code_ends()
         if self.outcome is None and self._execution is not None:
             await self._safely(self._execution.abandon())
-        if self._plan is not None and self._runtime.plans is not None:
-            await self._safely(self._runtime.plans.withdraw(self._plan))
+        plan = self._ending.plan if self._ending is not None else None
+        if plan is not None and self._runtime.plans is not None:
+            await self._safely(self._runtime.plans.withdraw(plan))
         envelope = self._records.envelope_of_failure(error or problem)
         self._keep_recording(envelope, forced="cancelled")
         await self._safely(self._records.end(envelope, output_bytes=0))
@@ -340,113 +354,19 @@ class Run:
         return StreamKeeper(
             self._runtime.redactor.stream(),
             kept_bytes_max=kept,
-            artifact=room.path(stream.name.lower()),
+            name=stream.name.lower(),
             artifact_bytes_max=settings.artifact_bytes_max,
             room=room,
             observer=None if observer is None else lambda data: observer(stream, data),
         )
 
     async def _finish(
-        self,
-        outcome: ExecutionOutcome,
-        spec: ExecutionSpec,
-        keepers: dict[Stream, StreamKeeper],
-        recorded: asyncio.Future[None],
-        sandbox: Sandbox,
+        self, outcome: ExecutionOutcome, ending: RunEnding, recorded: asyncio.Future[None], sandbox: Sandbox
     ) -> Envelope:
         """Make the envelope once the start is on record, and record the end."""
         await recorded
-        made = await self._files_made(outcome, spec, sandbox)
-        data: JsonValue = None
-        note = ""
-        error = report.error_of(outcome, spec, self._watch.problem if self._watch is not None else "")
-        if error is None:
-            found = report.data_of(outcome, spec, keepers[Stream.STDOUT])
-            error, data = (found, None) if isinstance(found, ExecutionError) else (None, found)
-        if error is not None:
-            scene = self._scene(keepers)
-            error = await asyncio.to_thread(with_hint, error, scene) if scene.is_large else with_hint(error, scene)
-        redactor, tally = self._runtime.redactor, self._records.tally
-        if error is None:
-            data = redactor.json(data, tally)
-            if data is None and outcome.done is not None:
-                note = printable(storable(redactor.text(outcome.done.note, tally))) or remark_on(self._scene(keepers))
-        else:
-            kind, message = (redactor.text(text, tally) for text in (error.type, error.message))
-            error = ExecutionError(type=kind, message=message, retryable=error.retryable)
-        if (spec.final and made.files) or any(keeper.exceeds for keeper in keepers.values()):
-            await self._runtime.artifacts.make_room()
-        tokens = await self._runtime.tokens.figures(self._tools, self._request.connection)
-
-        def blanked(text: str) -> str:
-            return redactor.text(text, Tally())
-
-        def envelope_with(plan: Plan | None) -> Envelope:
-            envelope = self._records.envelope(
-                data=data,
-                error=error,
-                extras={
-                    **({"plan": plan_json(plan, blanked)} if plan is not None else {}),
-                    "stdout": keepers[Stream.STDOUT].text(),
-                    "stderr": keepers[Stream.STDERR].text(),
-                    "exit_code": report.exit_code_of(outcome),
-                    "signal": report.signal_of(outcome),
-                },
-                metrics={
-                    "stdout_bytes": keepers[Stream.STDOUT].total_bytes,
-                    "stderr_bytes": keepers[Stream.STDERR].total_bytes,
-                    "parked_ms": round(outcome.parked_s * 1000),
-                    **({"limits_hit": [str(one) for one in sorted(outcome.limits_hit)]} if outcome.limits_hit else {}),
-                    **plan_metrics(plan),
-                },
-                tokens=tokens,
-            )
-            return replace(envelope, note=note, made=made, pictures=tuple(outcome.claims.pictures))
-
-        plan = self._planned(error)
-        if plan is not None:
-            envelope_with(plan).to_json()  # what cannot be told shows before there is a plan that could be approved
-            plan = self._plan = await keep_plan(self._runtime.plans, plan)
-        envelope = with_files_that_fit(envelope_with(plan))
+        exceeded = self._watch.problem if self._watch is not None else ""
+        envelope = await ending.envelope(outcome, sandbox, exceeded=exceeded)
         self._keep_recording(envelope, forced=outcome.forced or "", tape=outcome.tape)
-        await self._records.end(envelope, output_bytes=sum(keeper.total_bytes for keeper in keepers.values()))
+        await self._records.end(envelope, output_bytes=ending.output_bytes)
         return envelope
-
-    async def _files_made(self, outcome: ExecutionOutcome, spec: ExecutionSpec, sandbox: Sandbox) -> MadeFiles:
-        """What the code left in `/workspace`, as long as its sandbox is there."""
-        if not outcome.claims.count or sandbox.has_ended:
-            return MadeFiles()
-
-        def blanked(text: str) -> str:
-            return self._runtime.redactor.text(text, Tally())
-
-        if not spec.final:
-            return in_sandbox(outcome.claims, blanked)
-        session_id = self._records.identity.session_id
-        recorder = TransferRecorder(
-            journal=self._runtime.journal,
-            redactor=self._runtime.redactor,
-            principal=self._ticket.principal,
-            session_id=session_id,
-        )
-        try:
-            room = self._runtime.artifacts.of_run(self.run_id, session_id)
-            return await kept(outcome.claims, sandbox, room, recorder, blanked)
-        finally:
-            self._runtime.artifacts.close(self.run_id)
-
-    def _scene(self, keepers: Mapping[Stream, StreamKeeper]) -> Scene:
-        return Scene(
-            language=self._request.language,
-            environment=self._runtime.sandbox_spec.image.name,
-            manifest=self._tools.manifest if self._tools is not None else Manifest(),
-            code=self._request.code.decode(errors="replace"),
-            stderr=keepers[Stream.STDERR].text(),
-        )
-
-    def _planned(self, error: ExecutionError | None) -> Plan | None:
-        """What a dry run found; not kept yet."""
-        if self._rehearsal is None:
-            return None
-        assert self._context is not None
-        return plan_of(self._rehearsal, self._context, policy_digest=self._ticket.policy_digest, error=error)

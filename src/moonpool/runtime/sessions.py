@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import uuid
 from dataclasses import dataclass, field, replace
+from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.spending import SessionMemory
@@ -117,7 +117,7 @@ class Session:
     def __init__(
         self, runtime: Runtime, ticket: CallerGrant, *, session_id: str | None = None, final: bool = False
     ) -> None:
-        self.session_id = _checked_id(session_id) if session_id else uuid.uuid4().hex
+        self.session_id = _checked_id(session_id) if session_id else token_hex(16)
         self._runtime, self._ticket, self._final = runtime, ticket, final
         self._sandbox: Sandbox | None = None
         self._snapshot: ToolSnapshot | None = None
@@ -265,7 +265,10 @@ class Session:
     async def _ready_sandbox(self, language: str = PYTHON) -> tuple[Sandbox, ToolSnapshot]:
         if self._sandbox is not None and self._sandbox.has_ended:
             self._sandbox = None
-        if self._sandbox is None:
+        if self._sandbox is None and (known := self._runtime.toolbox.current) is not None:
+            self._snapshot = known
+            self._sandbox = await self._runtime.pool.acquire(self._spec(), language)
+        elif self._sandbox is None:
             acquiring = asyncio.ensure_future(self._runtime.pool.acquire(self._spec(), language))
             try:
                 self._snapshot = await self._runtime.toolbox.snapshot()

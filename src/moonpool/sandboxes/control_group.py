@@ -41,7 +41,7 @@ class Bound(NamedTuple):
     tolerated: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Count:
     """A number to read: of the line `key number`, or the only one in the file."""
 
@@ -141,11 +141,16 @@ class ControlGroup:
         self._work = work or ShortWork()
         self._version, self._folders = version, folders
         self.places = tuple(dict.fromkeys(folders.values()))
-        with contextlib.ExitStack() as opened:
-            self.join_fds = tuple(_open(place / version.join, os.O_WRONLY, opened) for place in self.places)
-            counts = (version.oom_kills, version.forks_refused, version.cpu_s)
-            self._fds = {one: _open(folders[one.controller] / one.file, os.O_RDONLY, opened) for one in counts}
-            opened.pop_all()
+        self.join_fds: tuple[int, ...] = ()
+        self._fds: dict[Count, int] = {}
+        try:
+            for place in self.places:
+                self.join_fds += (os.open(f"{place}/{version.join}", os.O_WRONLY | os.O_CLOEXEC),)
+            for one in (version.oom_kills, version.forks_refused, version.cpu_s):
+                self._fds[one] = os.open(f"{folders[one.controller]}/{one.file}", os.O_RDONLY | os.O_CLOEXEC)
+        except BaseException:
+            self.close()
+            raise
         self._kinds = {version.oom_kills: LimitKind.MEMORY, version.forks_refused: LimitKind.PROCESSES}
         self._seen = dict.fromkeys(self._kinds, 0.0)
         self._removal: asyncio.Future[None] | None = None
@@ -218,12 +223,6 @@ class ControlGroup:
             await asyncio.wait({self._removal})
 
 
-def _open(file: Path, flags: int, opened: contextlib.ExitStack) -> int:
-    fd = os.open(file, flags | os.O_CLOEXEC)
-    opened.callback(os.close, fd)
-    return fd
-
-
 def _read_now(folder: Path, count: Count) -> float | None:
     try:
         fd = os.open(folder / count.file, os.O_RDONLY | os.O_CLOEXEC)
@@ -238,10 +237,10 @@ def _read_now(folder: Path, count: Count) -> float | None:
 def _number(text: bytes, count: Count) -> float:
     if not count.key:
         return int(text) * count.unit
-    found = next((line for line in text.splitlines() if line.startswith(count.key)), None)
-    if found is None:  # not StopIteration, which no future takes: whoever waits for a worker thread would for ever
-        raise LookupError(f"{count.file} has no line {count.key.decode().strip()!r}")
-    return int(found.removeprefix(count.key)) * count.unit
+    for line in text.splitlines():
+        if line.startswith(count.key):
+            return int(line.removeprefix(count.key)) * count.unit
+    raise LookupError(f"{count.file} has no line {count.key.decode().strip()!r}")
 
 
 def create_group(
@@ -257,7 +256,7 @@ def create_group(
             place.mkdir()
         for controller, file, value, tolerated in version.bounds(limits):
             try:
-                write_number(folders[controller] / file, value)
+                write_number(f"{folders[controller]}/{file}", value)
             except OSError as error:
                 if error.errno not in tolerated:
                     raise

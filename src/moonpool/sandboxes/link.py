@@ -92,6 +92,7 @@ class GuestLink:
         self.violation: str | None = None
         self._channel_open = True
         self._outcome: ExitOutcome | None = None
+        self._expecting: asyncio.TimerHandle | None = None  # that the process ends, once it has closed its channel
         self._rest_until = 0.0  # nothing more is handled before
         self._reads = True  # the channel; else `_go_on` is scheduled
         self._loop.add_reader(self._fd, self._on_channel)
@@ -202,7 +203,7 @@ class GuestLink:
             data = b""
         if not data:
             self._close_channel()
-            self._loop.call_later(_CLOSED_GRACE_S, self._expect_end)
+            self._expecting = self._loop.call_later(_CLOSED_GRACE_S, self._expect_end)
             return
         self._drain_pipes()
         self._take_turn(data)
@@ -320,6 +321,8 @@ class GuestLink:
         if self._outcome is not None:
             return
         self._outcome = outcome
+        if self._expecting is not None:
+            self._expecting.cancel()
         if self._channel_open:
             self._read_channel_to_end()
         self._drain_pipes()
@@ -352,10 +355,12 @@ class GuestLink:
     def _close_channel(self) -> None:
         if self._channel_open:
             self._channel_open = False
-            self._unsent = bytearray()
+            if self._reads:
+                self._loop.remove_reader(self._fd)
+            if self._unsent:
+                self._loop.remove_writer(self._fd)
+                self._unsent = bytearray()
             self._unread.hold(self, 0)
-            self._loop.remove_reader(self._fd)
-            self._loop.remove_writer(self._fd)
             self._socket.close()
 
     def _close_pipe(self, stream: Stream) -> None:

@@ -54,7 +54,8 @@ class LinkedSandbox:
         self._on_gone = on_gone  # the backend's own books
         link.on_violation = self.kill
         self._killed = False
-        self._exited: asyncio.Future[ExitOutcome] = asyncio.get_running_loop().create_future()
+        self._exited: ExitOutcome | None = None
+        self._waiting: set[asyncio.Future[ExitOutcome]] = set()  # for its end
 
     @property
     def sandbox_id(self) -> str:
@@ -82,7 +83,7 @@ class LinkedSandbox:
 
     @property
     def has_ended(self) -> bool:
-        return self._exited.done()
+        return self._exited is not None
 
     def limits_hit(self) -> frozenset[LimitKind] | None:
         return self._watch.hits()
@@ -97,7 +98,7 @@ class LinkedSandbox:
         self._link.count_refused_call(size)
 
     def send(self, message: HostMessage, body: bytes = b"") -> None:
-        if self._exited.done():
+        if self._exited is not None:
             raise SandboxClosedError(self.sandbox_id)
         self._link.send(message, body)
 
@@ -116,7 +117,7 @@ class LinkedSandbox:
         self._group.kill()
 
     def _signal(self, number: signal.Signals) -> None:
-        if not self._exited.done():
+        if self._exited is None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, number)
 
@@ -147,16 +148,26 @@ class LinkedSandbox:
         except Exception:  # noqa: BLE001
             _log.exception("the limits of sandbox %s could not be settled; its groups may be left", self._slot)
         os.close(self._pidfd)
-        self._exited.set_result(outcome)
+        self._exited = outcome
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(outcome)
         self._slots.remove(self._slot)
         self._on_gone()
         self._link.end(outcome)
 
     async def wait_exited(self) -> ExitOutcome:
-        return await asyncio.shield(self._exited)
+        if self._exited is not None:
+            return self._exited
+        waiter: asyncio.Future[ExitOutcome] = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiter)
+        try:
+            return await waiter
+        finally:
+            self._waiting.discard(waiter)
 
     async def close(self) -> ExitOutcome:
-        if not self._exited.done():
+        if self._exited is None:
             self.kill()
         outcome = await self.wait_exited()
         await self._slots.wait_removed(self._slot)

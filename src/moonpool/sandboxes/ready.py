@@ -58,6 +58,11 @@ class _FirstWord:
     def _refuse(self, reason: str, *, step: str | None = None) -> None:
         self.ready.set_exception(SandboxStartError(step=step or self.step, reason=reason))
 
+    def give_up(self) -> None:
+        """It took too long."""
+        if not self.ready.done():
+            self._refuse(f"the kernel said nothing for {_READY_TIMEOUT_S:.0f} s", step=self.step)
+
     def on_refused(self, message: HostMessage) -> None:
         del message
 
@@ -100,10 +105,9 @@ async def _first_word(sandbox: Attachable, sink: _FirstWord, order: Execute | No
     sandbox.attach(sink)
     if order is not None and not sink.ready.done():  # it may have ended, and say so at once
         sandbox.send(order, code)
+    timer = asyncio.get_running_loop().call_later(_READY_TIMEOUT_S, sink.give_up)
     try:
-        async with asyncio.timeout(_READY_TIMEOUT_S):
-            await sink.ready
-    except TimeoutError as error:
-        reason = f"the kernel said nothing for {_READY_TIMEOUT_S:.0f} s"
-        raise SandboxStartError(step=sink.step, reason=reason) from error
+        await sink.ready
+    finally:
+        timer.cancel()
     sandbox.detach()

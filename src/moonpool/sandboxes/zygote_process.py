@@ -77,7 +77,7 @@ class ZygoteSandbox(LinkedSandbox):
         )
 
     def _settle(self, ended: Ended | None) -> None:
-        if self._exited.done():
+        if self.has_ended:
             return
         violation = self._link.violation
         if ended is not None:
@@ -167,8 +167,11 @@ class Zygote:
                 self._send_request(request_id, spec.to_confinement(slot, grouped=group.counts), fds)
                 theirs.close()
                 group.joined()
-                async with asyncio.timeout(_SPAWN_TIMEOUT_S):
+                timer = self._loop.call_later(_SPAWN_TIMEOUT_S, _time_out, spawned)
+                try:
                     pidfd = await spawned
+                finally:
+                    timer.cancel()
             except BaseException as error:
                 self._spawns.pop(request_id, None)
                 self._statuses.pop(request_id, None)
@@ -302,6 +305,11 @@ class Zygote:
 async def _close(sandbox: ZygoteSandbox, showing: asyncio.Future[None]) -> None:
     await settled(showing)
     await sandbox.close()
+
+
+def _time_out(spawned: asyncio.Future[int]) -> None:
+    if not spawned.done():
+        spawned.set_exception(TimeoutError())
 
 
 def _end(pidfd: int, number: int = signal.SIGKILL) -> None:

@@ -4,11 +4,12 @@
 came of a change of the library, wait for the disk; other entries survive the death of the process but perhaps not a
 power loss.
 
-Two roads. What need not wait for the disk is committed on the loop itself, all that gathered in one turn of it as one
-transaction: 0.07 ms into the page cache, where the way to a thread and back costs 0.3 ms. Everything else goes to a
-thread: intents, whatever comes while the thread has work, what finds the file locked by another process, a large
-batch, and all of it for a while after the disk was slow once. The thread also does the checkpoints and the first write
-after each, which SQLite syncs; so nothing on the loop waits for the disk.
+Two ways. What need not wait for the disk is committed on the loop itself, all that gathered in one turn of it as one
+transaction: 0.07 ms into the page cache, where the way to a thread and back costs 0.3 ms. Start and end of an execution
+do not wait for the end of the turn: whoever awaits them goes on at once. Everything else goes to a thread: intents,
+whatever comes while the thread has work, what finds the file locked by another process, a large batch, and all of it
+for a while after the disk was slow once. The thread also does the checkpoints and the first write after each, which
+SQLite syncs; so nothing on the loop waits for the disk.
 
 INVARIANT: entries of one process are committed in the order of their `record` calls. Hence nothing takes the road on
 the loop while the thread has something to commit.
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import resource
 import threading
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -35,6 +37,7 @@ from moonpool.core.audit_records import (
     CallOutcomeRecord,
     CallsRefusedRecord,
     ExecutionEndRecord,
+    ExecutionStartRecord,
     LibraryIntentRecord,
     LibraryRecord,
 )
@@ -51,7 +54,12 @@ _CHECKPOINT_EVERY: Final = 256
 
 _SLOW_S: Final = 0.02
 _SLOW_FOR_S: Final = 10.0
-"""A commit on the loop that takes so long sends everything to the thread for the next seconds."""
+"""A commit on the loop that waits so long sends everything to the thread for the next seconds."""
+
+
+def _waits() -> int:
+    """How often this thread has waited so far: for the disk or a lock, not for a processor, as a thread would, too."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
 class _Waiting(NamedTuple):
@@ -94,10 +102,11 @@ class SqliteJournal:
         if self._thread is None:
             self._start()
         durable = isinstance(entry, CallIntentRecord | LibraryIntentRecord | LibraryRecord)
-        self._hand_over(_Waiting(Entry(entry.kind, entry.run_id, body), durable, committed))
+        at_once = isinstance(entry, ExecutionStartRecord | ExecutionEndRecord)
+        self._hand_over(_Waiting(Entry(entry.kind, entry.run_id, body), durable, committed), at_once=at_once)
         return committed
 
-    def _hand_over(self, item: _Waiting) -> None:
+    def _hand_over(self, item: _Waiting, *, at_once: bool) -> None:
         if (
             item.durable
             or self._with_thread
@@ -113,20 +122,22 @@ class SqliteJournal:
             self._soon = []
         else:
             self._soon.append(item)
-            if len(self._soon) == 1:
-                self._loop.call_soon(self._commit_soon)
+            if at_once:
+                self._commit_gathered()
+            elif len(self._soon) == 1:
+                self._loop.call_soon(self._commit_gathered)
 
     def _to_thread(self, items: Sequence[_Waiting]) -> None:
         self._with_thread += len(items)
         for item in items:
             self._queue.put(item)
 
-    def _commit_soon(self) -> None:
-        """Commit on the loop what gathered in this turn; whatever stands in the way is the thread's to deal with."""
+    def _commit_gathered(self) -> None:
+        """Commit on the loop what gathered so far; whatever stands in the way is the thread's to deal with."""
         batch, self._soon = self._soon, []
         if not batch:
             return
-        began = self._loop.time()
+        began, waits = self._loop.time(), _waits()
         assert self._on_loop is not None, "what comes before it is open goes to the thread"
         try:
             self._on_loop.append([item.entry for item in batch], durable=False)
@@ -134,7 +145,7 @@ class SqliteJournal:
             self._to_thread(batch)
             return
         self._since_checkpoint += 1
-        if self._loop.time() - began > _SLOW_S:
+        if self._loop.time() - began > _SLOW_S and _waits() > waits:
             self._slow_until = self._loop.time() + _SLOW_FOR_S
         self._tell(batch, None)
 
@@ -160,7 +171,7 @@ class SqliteJournal:
         """Commit what was handed over, then close the file."""
         if not self._closed:
             self._closed = True
-            self._commit_soon()
+            self._commit_gathered()
             self._queue.put(None)
         if self._thread is not None:
             with anyio.CancelScope(shield=True):
