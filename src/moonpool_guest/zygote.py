@@ -51,7 +51,8 @@ class Zygote:
 
     def __init__(self, control: socket.socket, program: bytes) -> None:
         self._control = control
-        self._program = program
+        self._program = linux.FilterProgram(program)
+        self._kernel = kernel.Kernel()
         self._uid, self._gid = os.getuid(), os.getgid()
         self._tid_address = linux.thread_id_address()
         self._poll = select.poll()
@@ -59,6 +60,7 @@ class Zygote:
 
     def serve(self) -> None:
         """Run until the host closes the control socket."""
+        confine.reset_signals()
         gc.collect()
         linux.collapse_heap()
         gc.freeze()  # pages of old objects are not written to by later collections in the children
@@ -124,11 +126,10 @@ class Zygote:
     def _become_sandbox(self, request: "dict[str, Any]", fds: "list[int]") -> None:
         """Run the child's whole life; never return into the zygote's loop."""
         try:
-            confine.reset_signals()
             uid = request.get("uid")
             outer = (self._uid, self._gid) if uid is None else (uid, uid)
             confine.confine(request, fds, outer_uid=outer[0], outer_gid=outer[1], program=self._program)
-            kernel.main(confine.CHANNEL_FD)
+            kernel.main(self._kernel, confine.CHANNEL_FD)
         except confine.StepFailedError as error:
             kernel.report_failure(confine.CHANNEL_FD, error.step, str(error.reason))
         except BaseException as error:
