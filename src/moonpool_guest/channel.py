@@ -255,7 +255,7 @@ class GuestChannel:
         return self._channel.data_to_send()
 
     def _hand_out(self, event: "Message | BlobRefused") -> None:
-        head: dict[str, Any] = _DECODER.decode(event.head.decode())
+        head: dict[str, Any] = _DECODER.raw_decode(event.head.decode())[0]
         waiter = self._waiters.pop(head["id"], None) if "id" in head else None
         if waiter is not None:
             waiter.answer(event)

@@ -96,9 +96,7 @@ _READ_ONLY_BYTES = ctypes.sizeof(_READ_ONLY)
 
 def make_read_only(folder: str) -> None:
     """Make the mount at `folder` and all below it read-only."""
-    _checked(
-        _mount_setattr(_NR_MOUNT_SETATTR, _AT_FDCWD, folder.encode(), _AT_RECURSIVE, _READ_ONLY, _READ_ONLY_BYTES)
-    )
+    _checked(_mount_setattr(_NR_MOUNT_SETATTR, _AT_FDCWD, folder.encode(), _AT_RECURSIVE, _READ_ONLY, _READ_ONLY_BYTES))
 
 
 def unshare(namespaces: int) -> None:

@@ -142,9 +142,9 @@ class ControlGroup:
         self._version, self._folders = version, folders
         self.places = tuple(dict.fromkeys(folders.values()))
         with contextlib.ExitStack() as opened:
-            self.join_fds = tuple(_open(place / version.join, os.O_WRONLY, opened) for place in self.places)
+            self.join_fds = tuple(_open(f"{place}/{version.join}", os.O_WRONLY, opened) for place in self.places)
             counts = (version.oom_kills, version.forks_refused, version.cpu_s)
-            self._fds = {one: _open(folders[one.controller] / one.file, os.O_RDONLY, opened) for one in counts}
+            self._fds = {one: _open(f"{folders[one.controller]}/{one.file}", os.O_RDONLY, opened) for one in counts}
             opened.pop_all()
         self._kinds = {version.oom_kills: LimitKind.MEMORY, version.forks_refused: LimitKind.PROCESSES}
         self._seen = dict.fromkeys(self._kinds, 0.0)
@@ -218,7 +218,7 @@ class ControlGroup:
             await asyncio.wait({self._removal})
 
 
-def _open(file: Path, flags: int, opened: contextlib.ExitStack) -> int:
+def _open(file: str, flags: int, opened: contextlib.ExitStack) -> int:
     fd = os.open(file, flags | os.O_CLOEXEC)
     opened.callback(os.close, fd)
     return fd
@@ -257,7 +257,7 @@ def create_group(
             place.mkdir()
         for controller, file, value, tolerated in version.bounds(limits):
             try:
-                write_number(folders[controller] / file, value)
+                write_number(f"{folders[controller]}/{file}", value)
             except OSError as error:
                 if error.errno not in tolerated:
                     raise

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 _REMOVAL_TRIES, _REMOVAL_PAUSE_S = 50, 0.01  # the last process leaves its group a moment after it is reaped
 
 
-def write_number(file: Path, value: int) -> None:
+def write_number(file: Path | str, value: int) -> None:
     """Write to a file of a group, in one system call. Raises OSError that names the file."""
     write_text(file, str(value))
 
 
-def write_text(file: Path, text: str) -> None:
+def write_text(file: Path | str, text: str) -> None:
     """Write to a file of a group, in one system call. Raises OSError that names the file."""
     fd = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
     try:

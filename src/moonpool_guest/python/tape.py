@@ -254,10 +254,11 @@ _NOTHING: "Iterator[Any]" = iter(())
 
 
 def _compressed(blocks: bytes) -> bytes:
-    """A zlib stream. A few bytes are only stored in it: compressing touches 260 KB of fresh memory, whatever the size."""
+    """A zlib stream. A few bytes are only stored in it: compressing takes 260 KB of fresh memory, whatever the size."""
     if len(blocks) > _STORED_BYTES_MAX:
         return zlib.compress(blocks, 1)
-    return _STORED.pack(0x7801, 1) + _SIZES.pack(len(blocks), len(blocks) ^ 0xFFFF) + blocks + _SUM.pack(zlib.adler32(blocks))
+    sizes = _SIZES.pack(len(blocks), len(blocks) ^ 0xFFFF)
+    return _STORED.pack(0x7801, 1) + sizes + blocks + _SUM.pack(zlib.adler32(blocks))
 
 
 def _little(values: "array[int]") -> "array[int]":
