@@ -28,6 +28,9 @@ from moonpool_wire.frames import WireError
 
 _READ_BYTES = 65536  # below malloc's mmap threshold: a larger buffer costs two system calls and page faults per read
 _LOOK_AGAIN_MS = 100
+_EVENT_FLAGS = os.EFD_CLOEXEC | os.EFD_NONBLOCK
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_DECODER = json.JSONDecoder()
 
 
 class ChannelGoneError(Exception):
@@ -35,16 +38,16 @@ class ChannelGoneError(Exception):
 
 
 class GuestChannel:
-    """Sends messages and waits for answers. `control` messages (those without a waiter) queue for the kernel."""
+    """Sends messages and waits for answers. `control` messages (those without a waiter) queue for the kernel.
 
-    def __init__(self, fd: int, *, blob_bytes_max: int) -> None:
-        self._socket = socket.socket(fileno=fd)
-        self._socket.setblocking(False)
-        self._fd = fd
-        self._pid = os.getpid()
+    Made in the zygote and opened in the sandbox: what is made there is shared memory here.
+    """
+
+    def __init__(self, *, blob_bytes_max: int) -> None:
+        self._socket: socket.socket
+        self._fd = self._event_fd = self._pid = -1
         self._channel = Channel(blob_bytes_max=blob_bytes_max)
-        self._event_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self.hold = Hold(self._event_fd)
+        self.hold = Hold()
         self._lock = Guard(self.hold)
         self._waiters: dict[int, Waiter] = {}
         self._turns = Turns()
@@ -53,6 +56,14 @@ class GuestChannel:
         self._control_waiter: Waiter | None = None
         self._closed = False
 
+    def open(self, fd: int) -> None:
+        """Take over `fd`, the guest's end of a Unix stream. From now on only this process may use the channel."""
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fd)
+        self._socket.setblocking(False)
+        self._fd = fd
+        self._pid = os.getpid()
+        self._event_fd = self.hold.event_fd = os.eventfd(0, _EVENT_FLAGS)
+
     def close(self) -> None:
         """Give back the descriptors, in a process that lives on."""
         self._socket.close()
@@ -60,12 +71,16 @@ class GuestChannel:
 
     # --- sending
 
-    def send(self, head: "dict[str, Any]", body: bytes = b"") -> None:
-        """Queue a message and write what the socket takes, waiting for room where it must."""
+    def send(self, head: "dict[str, Any]", body: bytes = b"", *, more: bool = False) -> None:
+        """Queue a message and write what the socket takes, waiting for room where it must.
+
+        `more`: another one follows at once; both may go out together.
+        """
         self._check()
         with self._lock:
             self._channel.send(_encode(head), body)
-            self._flush()
+            if not more or self._channel.unsent_bytes:
+                self._flush()
 
     def request(self, head: "dict[str, Any]", body: bytes) -> Waiter:
         """Send a request whose `id` the answer will repeat; return the waiter for that answer."""
@@ -81,6 +96,8 @@ class GuestChannel:
 
     def wait_sent(self) -> None:
         """Wait until no blob waits for credits any more, which a smaller message would pass."""
+        if not self._channel.unsent_bytes:
+            return
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         while self._channel.unsent_bytes and not self._closed:
@@ -238,7 +255,7 @@ class GuestChannel:
         return self._channel.data_to_send()
 
     def _hand_out(self, event: "Message | BlobRefused") -> None:
-        head: dict[str, Any] = json.loads(event.head)
+        head: dict[str, Any] = _DECODER.raw_decode(event.head.decode())[0]
         waiter = self._waiters.pop(head["id"], None) if "id" in head else None
         if waiter is not None:
             waiter.answer(event)
@@ -273,7 +290,7 @@ class GuestChannel:
 
 
 def _encode(head: "dict[str, Any]") -> bytes:
-    return json.dumps(head, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return _ENCODER.encode(head).encode("utf-8", "replace")
 
 
 def _drain_event(fd: int) -> None:

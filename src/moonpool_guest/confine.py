@@ -45,7 +45,9 @@ class StepFailedError(Exception):
         self.step, self.reason = step, reason
 
 
-def confine(spec: "dict[str, Any]", fds: "list[int]", *, outer_uid: int, outer_gid: int, program: bytes) -> None:
+def confine(
+    spec: "dict[str, Any]", fds: "list[int]", *, outer_uid: int, outer_gid: int, program: linux.FilterProgram
+) -> None:
     """Turn the calling child into a sandbox. `fds` are channel, stdout and stderr, then those of `_join_groups`.
 
     `spec` holds `slot` (name or ""), `tmpfs_bytes`, `tmpfs_inodes`, `limits` (RLIMIT name to value).
@@ -58,7 +60,7 @@ def confine(spec: "dict[str, Any]", fds: "list[int]", *, outer_uid: int, outer_g
     )
 
 
-def confine_alone(spec: "dict[str, Any]", fds: "list[int]", *, program: bytes) -> None:
+def confine_alone(spec: "dict[str, Any]", fds: "list[int]", *, program: linux.FilterProgram) -> None:
     """Turn PID 1 of a wall that has mapped our uid already into a sandbox; otherwise as `confine`.
 
     `spec` holds `groups`, too: the numbers of the descriptors for `_join_groups`.
@@ -73,7 +75,7 @@ def confine_alone(spec: "dict[str, Any]", fds: "list[int]", *, program: bytes) -
 _Step = tuple[str, Callable[[], None]]
 
 
-def _steps(spec: "dict[str, Any]", program: bytes) -> "tuple[_Step, ...]":
+def _steps(spec: "dict[str, Any]", program: linux.FilterProgram) -> "tuple[_Step, ...]":
     return (
         ("group", _lead_group),
         ("budgets", _bound_budgets),
@@ -142,17 +144,18 @@ def _mount(spec: "dict[str, Any]") -> None:
     linux.make_read_only("/dev")  # devices are the host's own files: anybody may set their times, for everybody to see
     size, inodes, slot = spec["tmpfs_bytes"], spec["tmpfs_inodes"], spec["slot"]
     linux.mount("tmpfs", _QUOTA, "tmpfs", _FLAGS, f"size={size},nr_inodes={inodes},mode=755")
+    mask = os.umask(0)
     for name, place, mode in _PLACES:
         source = f"{_QUOTA}/{name}"
-        os.mkdir(source)
-        os.chmod(source, mode)
+        os.mkdir(source, mode)
         linux.mount(source, place, None, linux.MS_BIND)
+    os.umask(mask)
     linux.unmount(_QUOTA)
     if slot:
         linux.mount(f"{SLOTS}/{slot}", WRAPPERS, None, linux.MS_BIND)
         os.symlink(f"{WRAPPERS}/current/servers", f"{WORKSPACE}/servers")
         os.symlink(f"{WRAPPERS}/current/mcptools", f"{WORKSPACE}/mcptools")
-    linux.mount("tmpfs", SLOTS, "tmpfs", _FLAGS | linux.MS_RDONLY, "size=4k,nr_inodes=2,mode=555")
+    linux.mount(_QUOTA, SLOTS, None, linux.MS_BIND)  # which is empty again, and read-only as the whole root
     # SECURITY: processes only. The rest of /proc tells about the host (command line, modules) and holds /proc/sys and
     # the pressure files, which are open for writing. Read-only: a sandbox may not take back that it is the first to go
     # when memory runs out (oom_score_adj), nor slow its neighbours down (autogroup).

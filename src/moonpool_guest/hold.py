@@ -13,8 +13,8 @@ import threading
 class Hold:
     """Holds back KeyboardInterrupt in the main thread while a `with` block runs. Blocks may nest."""
 
-    def __init__(self, event_fd: int) -> None:
-        self._event_fd = event_fd
+    def __init__(self) -> None:
+        self.event_fd = -1  # whoever waits polls it; set by the channel when it opens
         self._main = threading.main_thread().ident
         self._depth = 0
         self._noted = False
@@ -30,7 +30,7 @@ class Hold:
         """Called by the signal handler, in the main thread: raise KeyboardInterrupt now or when the block ends."""
         self._noted = True
         self.settle()
-        os.eventfd_write(self._event_fd, 1)
+        os.eventfd_write(self.event_fd, 1)
         if self.sleeping_on is not None and self.sleeping_on.locked():
             self.sleeping_on.release()
 

@@ -1,5 +1,8 @@
 """System calls that Python does not offer, through ctypes. One verb each; every failure is an OSError.
 
+Everything a sandbox needs once is made when this is imported, in the zygote: functions with their argument types,
+structures. A sandbox that made them itself would write to some 100 pages, each of which is copied then.
+
 `PyDLL` keeps the GIL during a call, so that the child of a raw `clone3` comes back into a consistent interpreter.
 Numbers are those of x86_64 and aarch64, which agree from 424 upwards.
 """
@@ -44,11 +47,24 @@ _CAPABILITY_LAST = 40  # CAP_CHECKPOINT_RESTORE; higher numbers fail with EINVAL
 _SECUREBITS_LOCKED = 0x2F  # NOROOT, NO_SETUID_FIXUP, both locked, KEEP_CAPS locked
 
 _libc = ctypes.PyDLL(None, use_errno=True)
-_syscall = _libc.syscall
-_syscall.restype = ctypes.c_long
-_python = ctypes.pythonapi
+_before_fork = ctypes.pythonapi.PyOS_BeforeFork
+_after_fork_parent = ctypes.pythonapi.PyOS_AfterFork_Parent
+_after_fork_child = ctypes.pythonapi.PyOS_AfterFork_Child
 
 
+def _system_call(*kinds: Any) -> Any:
+    """`syscall` for a number and arguments of these kinds."""
+    function = _libc["syscall"]  # by index: another object each time
+    function.restype = ctypes.c_long
+    function.argtypes = (ctypes.c_long, *kinds)
+    return function
+
+
+_capset = _system_call(ctypes.c_void_p, ctypes.c_void_p)
+_clone3 = _system_call(ctypes.c_void_p, ctypes.c_size_t)
+_mount_setattr = _system_call(ctypes.c_int, ctypes.c_char_p, ctypes.c_uint, ctypes.c_void_p, ctypes.c_size_t)
+_openat2 = _system_call(ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
+_seccomp = _system_call(ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p)
 _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
 _libc.umount2.argtypes = (ctypes.c_char_p, ctypes.c_int)
 _libc.prctl.argtypes = (ctypes.c_int, *(ctypes.c_ulong,) * 4)  # declared once: a sandbox makes 50 of these calls
@@ -63,11 +79,6 @@ def _checked(result: int) -> int:
     return result
 
 
-def _call(number: int, *arguments: Any) -> int:
-    converted = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
-    return _checked(_syscall(ctypes.c_long(number), *converted))
-
-
 def mount(source: str, target: str, fstype: "str | None", flags: int, options: str = "") -> None:
     """Mount a file system or bind a folder."""
     kind = fstype.encode() if fstype else None
@@ -79,13 +90,13 @@ def unmount(target: str) -> None:
     _checked(_libc.umount2(target.encode(), MNT_DETACH))
 
 
+_READ_ONLY = (ctypes.c_uint64 * 4)(MS_RDONLY)  # MOUNT_ATTR_RDONLY, which has the same number, is to be set
+_READ_ONLY_BYTES = ctypes.sizeof(_READ_ONLY)
+
+
 def make_read_only(folder: str) -> None:
     """Make the mount at `folder` and all below it read-only."""
-    attributes = (ctypes.c_uint64 * 4)(MS_RDONLY)  # MOUNT_ATTR_RDONLY, which has the same number, is to be set
-    _call(
-        _NR_MOUNT_SETATTR, _AT_FDCWD, ctypes.c_char_p(folder.encode()), _AT_RECURSIVE,
-        ctypes.byref(attributes), ctypes.sizeof(attributes),
-    )  # fmt: skip
+    _checked(_mount_setattr(_NR_MOUNT_SETATTR, _AT_FDCWD, folder.encode(), _AT_RECURSIVE, _READ_ONLY, _READ_ONLY_BYTES))
 
 
 def unshare(namespaces: int) -> None:
@@ -115,16 +126,17 @@ def set_no_new_privileges() -> None:
 
 def drop_capabilities() -> None:
     """Empty every capability set, ambient and bounding included, and lock the securebits."""
+    change = _libc.prctl  # 41 calls: each through `prctl` would take twice as long
     for capability in range(_CAPABILITY_LAST + 1):
-        try:
-            prctl(_PR_CAPBSET_DROP, capability)
-        except OSError:
+        if change(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
             break  # a Linux kernel with fewer capabilities
     prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     prctl(_PR_SET_SECUREBITS, _SECUREBITS_LOCKED)
-    header = (ctypes.c_uint32 * 2)(0x2008_0522, 0)
-    empty = (ctypes.c_uint32 * 6)()
-    _call(_NR["capset"], ctypes.byref(header), ctypes.byref(empty))
+    _checked(_capset(_NR["capset"], _CAPABILITY_HEADER, _NO_CAPABILITIES))
+
+
+_CAPABILITY_HEADER = (ctypes.c_uint32 * 2)(0x2008_0522, 0)
+_NO_CAPABILITIES = (ctypes.c_uint32 * 6)()
 
 
 RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH = 2, 4, 8
@@ -137,18 +149,21 @@ class _OpenHow(ctypes.Structure):
 def open_beneath(folder_fd: int, path: bytes, flags: int) -> int:
     """Open `path` below a folder without ever following a link, or leaving the folder by `..`. Makes nothing."""
     how = _OpenHow(flags | os.O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
-    return _call(_NR_OPENAT2, folder_fd, ctypes.c_char_p(path), ctypes.byref(how), ctypes.sizeof(how))
+    return _checked(_openat2(_NR_OPENAT2, folder_fd, path, ctypes.byref(how), ctypes.sizeof(how)))
 
 
-class _FilterProgram(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
+class FilterProgram(ctypes.Structure):
+    """A BPF program (struct sock_filter[]) as `load_seccomp` takes it."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+    def __init__(self, program: bytes) -> None:
+        super().__init__(len(program) // 8, program)
 
 
-def load_seccomp(program: bytes) -> None:
-    """Load a BPF program (struct sock_filter[]) for this thread and all its children."""
-    buffer = ctypes.create_string_buffer(program, len(program))
-    header = _FilterProgram(len(program) // 8, ctypes.addressof(buffer))
-    _call(_NR["seccomp"], _SECCOMP_SET_MODE_FILTER, 0, ctypes.byref(header))
+def load_seccomp(program: FilterProgram) -> None:
+    """Load a filter for this thread and all its children."""
+    _checked(_seccomp(_NR["seccomp"], _SECCOMP_SET_MODE_FILTER, 0, ctypes.byref(program)))
 
 
 class _CloneArguments(ctypes.Structure):
@@ -183,24 +198,23 @@ def clone_into(namespaces: int, tid_address: int) -> "tuple[int, int]":
     INVARIANT: only for a single-threaded caller: a raw clone3 skips pthread_atfork, so any lock that another thread
     held would stay locked in the child (seen: OpenBLAS with two threads hangs at the first large product).
     """
-    pidfd = ctypes.c_int(-1)
-    arguments = _CloneArguments(
-        flags=namespaces | _CLONE_PIDFD | _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID,
-        pidfd=ctypes.addressof(pidfd),
-        child_tid=tid_address,
-        exit_signal=int(signal.SIGCHLD),
-    )
-    number, pointer, size = ctypes.c_long(_NR_CLONE3), ctypes.byref(arguments), ctypes.c_long(ctypes.sizeof(arguments))
-    _python.PyOS_BeforeFork()
-    result = _syscall(number, pointer, size)
+    _CLONE.flags = namespaces | _CLONE_PIDFD | _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID
+    _CLONE.child_tid = tid_address
+    _before_fork()
+    result = _clone3(_NR_CLONE3, _CLONE_AT, _CLONE_BYTES)
     if result == 0:
-        _python.PyOS_AfterFork_Child()
+        _after_fork_child()
         return 0, -1
     code = ctypes.get_errno()
-    _python.PyOS_AfterFork_Parent()
+    _after_fork_parent()
     if result < 0:
         raise OSError(code, os.strerror(code), "clone3")
-    return result, pidfd.value
+    return result, _PIDFD.value
+
+
+_PIDFD = ctypes.c_int(-1)  # where the Linux kernel writes it
+_CLONE = _CloneArguments(pidfd=ctypes.addressof(_PIDFD), exit_signal=int(signal.SIGCHLD))
+_CLONE_AT, _CLONE_BYTES = ctypes.addressof(_CLONE), ctypes.sizeof(_CLONE)
 
 
 def collapse_heap() -> int:

@@ -30,6 +30,7 @@ from moonpool_guest import confine, linux
 from moonpool_guest.python import kernel, own_signals, pictures, sources
 
 _PACKET_BYTES_MAX = 65536
+_DECODER = json.JSONDecoder()
 
 
 def main(control_fd: int, program_fd: int, preload: "list[str]", variables: "list[str]") -> None:
@@ -51,7 +52,8 @@ class Zygote:
 
     def __init__(self, control: socket.socket, program: bytes) -> None:
         self._control = control
-        self._program = program
+        self._program = linux.FilterProgram(program)
+        self._kernel = kernel.Kernel()
         self._uid, self._gid = os.getuid(), os.getgid()
         self._tid_address = linux.thread_id_address()
         self._poll = select.poll()
@@ -59,6 +61,7 @@ class Zygote:
 
     def serve(self) -> None:
         """Run until the host closes the control socket."""
+        confine.reset_signals()
         gc.collect()
         linux.collapse_heap()
         gc.freeze()  # pages of old objects are not written to by later collections in the children
@@ -80,7 +83,7 @@ class Zygote:
         if not packet:
             return False
         try:
-            self._spawn(json.loads(packet), list(fds))
+            self._spawn(_DECODER.raw_decode(packet.decode())[0], list(fds))
         finally:
             for fd in fds:
                 os.close(fd)
@@ -103,7 +106,7 @@ class Zygote:
         self._poll.register(pidfd, select.POLLIN)
         self._children[pidfd] = (pid, int(request["id"]))
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [pidfd]))]
-        self._say({"op": "spawned", "id": request["id"], "pid": pid}, rights)
+        self._control.sendmsg([b'{"op":"spawned","id":%d,"pid":%d}' % (request["id"], pid)], rights)
 
     def _clone(self, uid: "int | None") -> "tuple[int, int]":
         """Clone a child, under a uid of its own if there is one: its user namespace belongs to who made it, and maps
@@ -124,11 +127,10 @@ class Zygote:
     def _become_sandbox(self, request: "dict[str, Any]", fds: "list[int]") -> None:
         """Run the child's whole life; never return into the zygote's loop."""
         try:
-            confine.reset_signals()
             uid = request.get("uid")
             outer = (self._uid, self._gid) if uid is None else (uid, uid)
             confine.confine(request, fds, outer_uid=outer[0], outer_gid=outer[1], program=self._program)
-            kernel.main(confine.CHANNEL_FD)
+            kernel.main(self._kernel, confine.CHANNEL_FD)
         except confine.StepFailedError as error:
             kernel.report_failure(confine.CHANNEL_FD, error.step, str(error.reason))
         except BaseException as error:
@@ -141,12 +143,10 @@ class Zygote:
         _, status, usage = os.wait4(pid, 0)
         os.close(pidfd)
         cpu_ms = int((usage.ru_utime + usage.ru_stime) * 1000)
-        self._say({"op": "exited", "id": request_id, "status": status, "cpu_ms": cpu_ms})
+        self._control.send(b'{"op":"exited","id":%d,"status":%d,"cpu_ms":%d}' % (request_id, status, cpu_ms))
 
-    def _say(
-        self, message: "dict[str, Any]", ancillary: "list[tuple[int, int, array.array[int]]] | None" = None
-    ) -> None:
-        self._control.sendmsg([json.dumps(message).encode()], ancillary or [])
+    def _say(self, message: "dict[str, Any]") -> None:
+        self._control.send(json.dumps(message).encode())
 
 
 def _change_ids(uid: int, gid: int) -> None:

@@ -42,6 +42,13 @@ def last(text: str) -> object:
         ("from __future__ import annotations\n1 if True else 2", 1),
         ("def f() -> int:\n    return 5\nf()", 5),
         ("x = 1\nx == 2", False),
+        ("dict(\nx = 1)", {"x": 1}),
+        ("dict(a=1,\nx = (2))", {"a": 1, "x": 2}),
+        ("'''\nx = 1'''", "\nx = 1"),
+        ("dict(a=1,\nx = 2 # (\n)", {"a": 1, "x": 2}),
+        ("f = [(1)]\nx = f[0]", NOTHING),
+        ("f = dict(\nx = 1)", NOTHING),
+        ("x = 1; y = 2", NOTHING),
         ("None", None),
         ("x = 1", NOTHING),
         ("x = 3\ny = x + \\\n1", NOTHING),
@@ -62,7 +69,20 @@ def test_the_last_expression_is_kept_and_no_other(text: str, expected: object) -
     assert last(text) == expected
 
 
-@every_row("text", ["x = (\n6*7", "return 1\n6*7", "s = '''\n6*7", "6*7\n x", "@f\n6*7", "try:\n    1\n6*7", "f(\\\n"])
+@every_row(
+    "text",
+    [
+        "x = (\n6*7",
+        "return 1\n6*7",
+        "s = '''\n6*7",
+        "f(\nx = 1",
+        "s = '''\nx = 1",
+        "6*7\n x",
+        "@f\n6*7",
+        "try:\n    1\n6*7",
+        "f(\\\n",
+    ],
+)
 def test_what_does_not_compile_says_what_it_always_said(text: str) -> None:
     def said(compiled: Any) -> tuple[str, int | None]:
         with pytest.raises(SyntaxError) as caught:
@@ -118,6 +138,12 @@ async def test_the_kernel_hands_the_last_expression_over(kernel: Probe) -> None:
         assert (run.done.error, run.done.has_result, run.done.has_last, run.body, run.done.note) == (
             None, False, expected != b"", expected, "",
         ), code  # fmt: skip
+    many = "\n".join(f"n{n} = 0" for n in range(300))  # more names than one byte counts
+    for code, handed_over in (("result = 1", True), ("result = 1", True), ("kept = result", False),
+                              (f"{many}\nresult = 1", True), (f"{many}\nkept = result", False),
+                              ("def f():\n    global result\n    result = 1\nf()", True)):  # fmt: skip
+        run = await kernel.run(code)
+        assert (run.done and run.done.has_result, run.body) == (handed_over, b"1" if handed_over else b""), code
     run = await kernel.run("result = 1\n2")
     assert (run.result, run.done and run.done.has_last) == (1, False)
     run = await kernel.run("1/0\n2")

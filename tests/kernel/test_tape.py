@@ -52,6 +52,12 @@ def test_an_empty_tape_is_a_few_bytes() -> None:
     assert recorded() == b"MT1\0"
 
 
+def test_a_small_tape_is_a_zlib_stream_as_a_large_one() -> None:
+    for size in (0, 200, 243, 244, 3000):
+        blocks = zlib.decompress(recorded(pieces=[bytes(size)])[4:])
+        assert len(blocks) == 5 + 4 + size
+
+
 def test_readings_of_a_clock_take_a_few_bytes_each() -> None:
     assert len(recorded({TIME: [1_700_000_000_000_000_000 + 137 * n for n in range(10_000)]})) < 2000
 

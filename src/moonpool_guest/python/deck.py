@@ -49,5 +49,5 @@ class Deck:
             body, divergence = tape.finish()
         except BaseException:  # out of memory in our own code; the execution has its outcome all the same
             return
-        channel.send({"t": "tape", "run": run, "divergence": divergence}, body)
+        channel.send({"t": "tape", "run": run, "divergence": divergence}, body, more=True)
         channel.wait_sent()

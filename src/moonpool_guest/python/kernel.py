@@ -95,16 +95,16 @@ def rehearse() -> None:
     orders.send(json.dumps({"t": "close"}).encode())
     with ours:
         ours.sendall(orders.data_to_send())
-        kernel = Kernel(theirs.detach())
-        kernel.serve()
+        kernel = Kernel()
+        kernel.serve(theirs.detach())
     kernel.end()
     sys.modules["__main__"], sys.unraisablehook, handler = kept
     signal.signal(signal.SIGINT, handler)
 
 
-def main(fd: int) -> None:
+def main(kernel: "Kernel", fd: int) -> None:
     """Serve orders until the channel closes. Does not return."""
-    Kernel(fd).serve()
+    kernel.serve(fd)
     os._exit(0)
 
 
@@ -119,13 +119,12 @@ def report_failure(fd: int, step: str, message: str) -> None:
 
 
 class Kernel:
-    """One interpreter behind one channel."""
+    """One interpreter behind one channel. Made in the zygote, it serves in a sandbox."""
 
-    def __init__(self, fd: int) -> None:
-        _reseed()
-        self._channel = GuestChannel(fd, blob_bytes_max=BLOB_BYTES_MAX_TO_GUEST)
+    def __init__(self) -> None:
+        self._channel = GuestChannel(blob_bytes_max=BLOB_BYTES_MAX_TO_GUEST)
         self._interpreter = Interpreter.main()
-        self._pid = os.getpid()
+        self._pid = 0
         self._manifest: object = None
         self._companions: dict[str, companion.Companion] = {}
         self._companion: companion.Companion | None = None  # the one that runs code now
@@ -134,13 +133,16 @@ class Kernel:
         signal.signal(signal.SIGINT, self._on_interrupt)
         sys.unraisablehook = self._on_unraisable
 
-    def serve(self) -> None:
-        """Say ready, then run what comes."""
+    def serve(self, fd: int) -> None:
+        """Say ready on the channel `fd`, then run what comes."""
+        _reseed()
+        self._pid = os.getpid()
+        self._channel.open(fd)
         self._channel.send(
             {
                 "t": "ready",
                 "protocol": PROTOCOL_VERSION,
-                "pid": os.getpid(),
+                "pid": self._pid,
                 "language": "python",
                 "version": sys.version.split()[0],
             }
@@ -292,23 +294,28 @@ class Kernel:
         """Import wrappers afresh when the host has published another tree (the tools changed)."""
         if manifest != self._manifest:
             first, self._manifest = self._manifest is None, manifest
-            _link_library()
+            _link_library(fresh=first)
+            if first:  # nothing of it was imported yet; looking at every name would touch a page for each
+                for root in _IMPORT_ROOTS:
+                    sys.path_importer_cache.pop(root, None)
+                return
             for path in [p for p in sys.path_importer_cache if p.startswith(_IMPORT_ROOTS)]:
                 del sys.path_importer_cache[path]
-            if first:
-                return  # nothing of it was imported yet; looking at every name would touch a page for each
             for name in [n for n in sys.modules if n.partition(".")[0] in ("servers", "mcptools", *_LIBRARY)]:
                 del sys.modules[name]
 
 
-def _link_library() -> None:
-    """Let code find saved actions and skills in its folder, where it has nothing of that name and there are some."""
+def _link_library(*, fresh: bool) -> None:
+    """Let code find saved actions and skills in its folder, where it has nothing of that name and there are some.
+
+    `fresh`: no link was made here before.
+    """
     for name in _LIBRARY:
         place, link = f"{_IMPORT_ROOTS[0]}/{name}", f"{_IMPORT_ROOTS[1]}/{name}"
         try:
             if os.path.isdir(place):
                 os.symlink(place, link)
-            elif os.readlink(link) == place:
+            elif not fresh and os.readlink(link) == place:
                 os.unlink(link)
         except OSError:
             pass  # the code has a file or folder there, or never had any of these
@@ -391,7 +398,7 @@ def _known_children() -> "set[int]":
 
 def serve_alone(fd: int, program_fd: int, confinement: "dict[str, Any]", variables: "list[str]") -> None:
     """Entry of the `bubblewrap` backend: PID 1 of a wall of its own locks itself in and becomes the kernel."""
-    from moonpool_guest import confine
+    from moonpool_guest import confine, linux
 
     sources.install()
     own_signals.install()
@@ -401,8 +408,8 @@ def serve_alone(fd: int, program_fd: int, confinement: "dict[str, Any]", variabl
     warm_up(variables, alone=True)
     confine.reset_signals()
     try:
-        confine.confine_alone(confinement, [fd, 1, 2], program=program)
-        main(confine.CHANNEL_FD)
+        confine.confine_alone(confinement, [fd, 1, 2], program=linux.FilterProgram(program))
+        main(Kernel(), confine.CHANNEL_FD)
     except confine.StepFailedError as error:
         report_failure(confine.CHANNEL_FD, error.step, str(error.reason))
     except BaseException as error:

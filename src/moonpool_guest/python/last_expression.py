@@ -9,6 +9,7 @@ INVARIANT: a piece counts only if both pieces are whole programs: then no string
 """
 
 import ast
+import re
 import warnings
 from contextlib import nullcontext
 from types import CodeType
@@ -20,6 +21,7 @@ TREE_CHARS_MAX = 16 * 1024
 
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _LINES_MAX, _TRIES_MAX = 400, 8
+_ASSIGNMENT = re.compile(r"""[A-Za-z_]\w*[ \t]*=(?!=)[^\n"'#;\\]*""", re.ASCII)
 _NO_START = frozenset(" \t\f\n#)]}")
 _FUTURE = 0x1FF0000  # flags of `from __future__` in a code object, as `compile` takes them
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -72,6 +74,8 @@ def _last_statement(text: str) -> "int | None":
             return None
         if text[start : start + 1] and text[start] not in _NO_START:
             tail = text[start:]
+            if not tries and not text[:at].endswith("\\") and _is_assignment(tail.rstrip()):
+                return None
             if (kind := _kind_of_last(tail)) is not None:
                 certain = kind is ast.Expr or not ('"""' in tail or "'''" in tail or text[:at].endswith("\\"))
                 return (start if kind is ast.Expr else None) if certain else whole
@@ -80,6 +84,25 @@ def _last_statement(text: str) -> "int | None":
         if at <= 0:
             return None  # nothing but comments, or no program
     return whole
+
+
+def _is_assignment(tail: str) -> bool:
+    """Whether a program whose last lines these are ends with an assignment, if it is a program at all.
+
+    INVARIANT: true only for one line that closes nothing but what it opens, with no string, comment or further
+    statement in it: what was open before it would stay open.
+    """
+    if _ASSIGNMENT.fullmatch(tail) is None:
+        return False
+    depth = 0
+    for character in tail:
+        if character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+            if depth < 0:
+                return False
+    return not depth
 
 
 def _kind_of_last(tail: str) -> "type[ast.stmt] | None":

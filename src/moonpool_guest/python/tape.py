@@ -60,6 +60,8 @@ _STEADY = {  # clocks that share a counter which never goes back
 }
 _MAGIC, _INCOMPLETE = b"MT1", 1
 _BLOCK = struct.Struct("<BI")
+_STORED, _SIZES, _SUM = struct.Struct(">HB"), struct.Struct("<HH"), struct.Struct(">I")  # RFC 1950, RFC 1951
+_STORED_BYTES_MAX = 256
 _ROOM = TAPE_BYTES_MAX - 4096  # readings before compression, which adds a few bytes at worst
 _FURTHEST = 2**62  # nanoseconds: beyond them `datetime` and `array` raise
 _NUMBER_BYTES = 8
@@ -134,7 +136,7 @@ class Tape:
                 room -= taken[len(pieces) - 1]
                 parts += (_BLOCK.pack(kind, len(pieces)), _little(array("I", map(len, pieces))).tobytes(), *pieces)
         head = _MAGIC + bytes([0 if self._complete else _INCOMPLETE])
-        return head + zlib.compress(b"".join(parts), 1) if parts else head
+        return head + _compressed(b"".join(parts)) if parts else head
 
 
 class _Player:
@@ -249,6 +251,14 @@ class _Player:
 
 
 _NOTHING: "Iterator[Any]" = iter(())
+
+
+def _compressed(blocks: bytes) -> bytes:
+    """A zlib stream. A few bytes are only stored in it: compressing takes 260 KB of fresh memory, whatever the size."""
+    if len(blocks) > _STORED_BYTES_MAX:
+        return zlib.compress(blocks, 1)
+    sizes = _SIZES.pack(len(blocks), len(blocks) ^ 0xFFFF)
+    return _STORED.pack(0x7801, 1) + sizes + blocks + _SUM.pack(zlib.adler32(blocks))
 
 
 def _little(values: "array[int]") -> "array[int]":
