@@ -188,7 +188,7 @@ async def assemble(
 
 
 def _vectors(settings: Settings, data: Path) -> VectorMaker | None:
-    if settings.dense_kind is None:
+    if settings.dense == "none":
         return None
     from moonpool.bootstrap.models import vector_maker  # noqa: PLC0415  with all of `embeddings`; most search by words
 

@@ -18,12 +18,9 @@ def _group() -> None:
 
 @app.command(name="build-model")
 def build_model(
-    kind: Annotated[
-        Literal["static", "minilm"],
-        typer.Argument(help="static: a table, 8 MB. minilm: a network, 23 MB, finds more.", metavar="MODEL"),
-    ] = "minilm",
+    _model: Annotated[Literal["minilm"], typer.Argument(help="A network, 23 MB.", metavar="MODEL")] = "minilm",
 ) -> None:
     """Fetch the published weights (84 MB) and make the model for vector search."""
     from moonpool.cli.catalog_models import build
 
-    build(kind)
+    build()
