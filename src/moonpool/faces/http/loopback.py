@@ -15,7 +15,7 @@ import asyncio
 import logging
 import socket
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -25,9 +25,9 @@ from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.core.listening import LoopbackAddress
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
-    from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
+    Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 CONNECTIONS_MAX: Final = 8
 HEAD_BYTES_MAX: Final = 8 * 1024
@@ -72,11 +72,11 @@ class Listener:
 
 @asynccontextmanager
 async def serving(
-    listener: Listener, application: ASGI3Application, *, request_s: float = REQUEST_S
+    listener: Listener, application: Application, *, request_s: float = REQUEST_S
 ) -> AsyncGenerator[None]:
     """Serve `application` inside the block; at its end every connection is closed, and the socket."""
 
-    async def answered(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    async def answered(scope: Any, receive: Any, send: Any) -> None:
         with suppress(asyncio.CancelledError):  # `serving` ends; uvicorn would log it as a bug
             await application(scope, receive, send)
 
