@@ -1,4 +1,4 @@
-"""`python -m bench.retrieval --data DIR [--dense none|static|minilm] [--json]`."""
+"""`python -m bench.retrieval --data DIR [--dense none|minilm] [--json]`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from moonpool.embeddings.errors import DenseUnavailableError
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.retrieval", description="How well search finds tools.")
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="a folder of catalogs with questions")
-    parser.add_argument("--dense", choices=("none", "static", "minilm"), default="none")
+    parser.add_argument("--dense", choices=("none", "minilm"), default="none")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--no-peers", action="store_true", help="ours alone")
     parser.add_argument("--no-scale", action="store_true", help="leave out time and memory at 8,500 and 100,000 tools")

@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     words = sorted({line.split()[0] for line in path.read_text(encoding="utf-8").splitlines()})
     settings = Settings.load(os.environ, dense="minilm")
     try:
-        model, _ = open_model("minilm", models_dir(data_folder(settings, os.environ)))
+        model, _ = open_model(models_dir(data_folder(settings, os.environ)))
     except DenseUnavailableError as error:
         parser.error(str(error))
     text = "".join(f"{line}\n" for line in lines(words, model))

@@ -22,14 +22,14 @@ def have_model(dense: str) -> None:
     """Make the model that was asked for by name, where the data folder has none. Raises DenseUnavailableError."""
     settings = Settings.load(os.environ, dense=dense)
     data = data_folder(settings, os.environ)
-    maker, kind = vector_maker(settings, data), settings.dense_kind
-    if maker is None or kind is None:
+    maker = vector_maker(settings, data)
+    if maker is None:
         return
     try:
         maker.open()
     except DenseUnavailableError:
-        sys.stderr.write(f"fetching the weights and making the model {kind!r}, once; this takes a few minutes\n")
-        make_model(kind, data, os.environ)
+        sys.stderr.write("fetching the weights and making the model, once; this takes a few minutes\n")
+        make_model(data, os.environ)
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import os
 import shlex
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, get_type_hints
+from typing import TYPE_CHECKING, Any, Self, get_type_hints
 
 from moonpool.core.errors import ConfigError
 
@@ -154,7 +154,7 @@ class Settings:
     """Where clients of the MCP face find tools: by `tools` of ours, or in `code`, with `execute_code` alone."""
 
     dense: str = "none"
-    """Vectors in the search for tools: `none`, `static` (a table, 8 MB) or `minilm` (a network, 23 MB)."""
+    """Vectors in the search for tools: `none` or `minilm` (a network, 23 MB)."""
 
     registry: str = ""
     """Where `moonpool registry add` looks up names: the https address of an MCP Registry. Empty: nowhere."""
@@ -213,7 +213,8 @@ class Settings:
                 raise ConfigError(f"{field.name} must be positive, but is {value}")
         for name, choices in _CHOICES.items():
             if (value := getattr(self, name)) not in choices:
-                raise ConfigError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, but is {value!r}")
+                hint = _REMOVED.get((name, value), "")
+                raise ConfigError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, but is {value!r}{hint}")
         if unknown := [kind for kind in self.personal_kinds if kind not in _PERSONAL_KINDS]:
             near = difflib.get_close_matches(unknown[0], _PERSONAL_KINDS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(_PERSONAL_KINDS)}"
@@ -232,11 +233,6 @@ class Settings:
             raise ConfigError(f"timeout_s is {self.timeout_s:g}, but timeout_s_max allows {self.timeout_s_max:g}")
 
     @property
-    def dense_kind(self) -> Literal["static", "minilm"] | None:
-        """`dense`, or None for words alone."""
-        return "static" if self.dense == "static" else "minilm" if self.dense == "minilm" else None
-
-    @property
     def personal_kinds(self) -> tuple[str, ...]:
         """`redact_personal`, one by one."""
         return tuple(kind for part in self.redact_personal.split(",") if (kind := part.strip()))
@@ -248,9 +244,12 @@ _CHOICES = {
     "drift": ("pause", "report"),
     "learn": ("on", "types", "off"),
     "catalog": ("tools", "code"),
-    "dense": ("none", "static", "minilm"),
+    "dense": ("none", "minilm"),
     "record": ("on", "off"),
     "redact_patterns": ("on", "off"),
+}
+_REMOVED = {
+    ("dense", "static"): ", which was removed: set MOONPOOL_DENSE=minilm and run `moonpool catalog build-model` once"
 }
 _PERSONAL_KINDS = ("email", "phone", "card", "iban")
 _MAY_BE_0 = frozenset({"artifact_free_bytes_min", "pool_low", "pool_high", "sandboxes_per_tenant_max", "refresh_s"})

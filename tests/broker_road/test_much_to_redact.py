@@ -231,13 +231,13 @@ def test_both_engines_find_the_same(words: list[bytes]) -> None:
     assert slow == quick
 
 
-def test_google_re2_is_made_as_we_use_it() -> None:
+def test_a_place_is_the_leftmost_longest_and_sees_what_is_before_it() -> None:
     first = first_place(compiled(rb"b+|(?m:^)c"))
-    assert first(b"abbabbb", 0, 7) == [(1, 3)]
-    assert first(b"abbabbb", 3, 6) == [(4, 6)]
-    assert first(b"aaaa", 0, 4) == [(-1, -1)]
-    assert first(b"a\nc ac", 1, 6) == [(2, 3)]  # what stands before the place counts
-    assert first(b"ac", 1, 2) == [(-1, -1)]
+    assert first(b"abbabbb", 0, 7) == (1, 3)
+    assert first(b"abbabbb", 3, 6) == (4, 6)
+    assert first(b"aaaa", 0, 4) == (-1, -1)
+    assert first(b"a\nc ac", 1, 6) == (2, 3)  # what stands before the place counts
+    assert first(b"ac", 1, 2) == (-1, -1)
     fitting = which_fit([rb"a+", rb"\bab?", rb"b"])
     assert sorted(fitting(b"a")) == [0, 1]
     assert list(fitting(b"c")) == []

@@ -106,12 +106,12 @@ def test_tools_are_searched_and_shown(tmp_path: Path, sheets: Path) -> None:
 
 
 def test_a_search_without_the_vectors_that_are_wanted_says_why(tmp_path: Path, sheets: Path) -> None:
-    ended = moonpool(tmp_path, "tools", "search", "rows of a sheet", "--config", sheets, MOONPOOL_DENSE="static")
+    ended = moonpool(tmp_path, "tools", "search", "rows of a sheet", "--config", sheets, MOONPOOL_DENSE="minilm")
 
     assert ended.exit_code == 0
     assert b"servers.sheets.get_all_rows" in ended.stdout
-    assert "search goes by words alone: there is no model 'static'" in ended.stderr
-    assert "make it with `moonpool catalog build-model static`" in ended.stderr
+    assert "search goes by words alone: there is no model for vector search" in ended.stderr
+    assert "make it with `moonpool catalog build-model`" in ended.stderr
 
 
 def test_making_a_model_without_the_extra_names_it_and_fetches_nothing(tmp_path: Path) -> None:

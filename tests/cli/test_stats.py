@@ -72,8 +72,8 @@ def test_the_exposition_has_one_type_per_metric_and_no_foreign_label() -> None:
     assert shown == {"search": 7, "other": 5}
     assert value(samples, "moonpool_tokens_saved", of="recorded") == 88
     assert 'x"' not in text
-    assert 'moonpool_build_info{version="1\\"\\\\\\n"} 1' in text
-    assert 'moonpool_span_seconds{span="tool_call",quantile="0.95"} NaN' in text
+    assert 'moonpool_build_info{version="1\\"\\\\\\n"} 1.0' in text
+    assert 'moonpool_span_seconds{quantile="0.95",span="tool_call"} NaN' in text
 
 
 def test_every_metric_is_on_the_reference_page() -> None:

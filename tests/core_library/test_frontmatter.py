@@ -70,10 +70,7 @@ def test_keys_that_nobody_asked_for_may_hold_anything() -> None:
 @pytest.mark.parametrize(
     "written",
     [
-        pytest.param('metadata: {"tool":{"requires":{"bins":["a"]}}}', id="JSON on one line"),
-        pytest.param('metadata:\n  {\n    "tool": {"requires": []},\n  }', id="JSON below the key"),
-        pytest.param('metadata: {\n  "tool": 1\n}', id="JSON that closes at the margin"),
-        pytest.param("metadata: [\n  a,\n]", id="a list over lines"),
+        pytest.param('metadata: {"a": "b"', id="a mapping that is not closed"),
         pytest.param("metadata: *a", id="an alias"),
         pytest.param("metadata:\n  a: b\n  a: c", id="a member twice"),
     ],
@@ -81,8 +78,29 @@ def test_keys_that_nobody_asked_for_may_hold_anything() -> None:
 def test_under_a_key_that_may_be_read_what_cannot_be_is_no_value(written: str) -> None:
     text = f"---\n{written}\nname: a\n---\n"
     found = read_frontmatter(text, source="SKILL.md", wanted=frozenset({"name"}), optional=frozenset({"metadata"}))
-    assert found.values in ({"name": "a"}, {"name": "a", "metadata": ["a"]})
+    assert found.values == {"name": "a"}
     assert found.keys == ("metadata", "name")
+
+
+@every_row(
+    ("written", "meant"),
+    [
+        pytest.param('{"tool":{"requires":{"bins":["a"]}},"by":"me"}', {"by": "me"}, id="JSON on one line"),
+        pytest.param('\n  {\n    "tool": {"requires": []},\n  }', {}, id="JSON below the key"),
+        pytest.param('{\n  "tool": 1\n}', {"tool": "1"}, id="JSON that closes at the margin"),
+        pytest.param("[\n  a,\n]", ["a"], id="a list over lines"),
+    ],
+)
+def test_json_is_yaml(written: str, meant: object) -> None:
+    assert read(f"metadata: {written}") == {"metadata": meant}
+
+
+def test_what_would_grow_is_refused_at_once() -> None:
+    """Aliases of aliases, and nesting as deep as a head is long: no more is parsed than shows it."""
+    rows = [f"  b{at}: &b{at} [{', '.join([f'*b{at - 1}'] * 9) if at else 'x'}]" for at in range(9)]
+    for head in ("\n".join(["metadata:", *rows]), f"metadata: {'[' * 15_000}", f"metadata: {'{a: ' * 3_000}"):
+        with pytest.raises(InputError, match=r"cannot begin with '&'|nested more than|expected"):
+            read(head)
 
 
 def test_nothing_is_no_value() -> None:
@@ -116,18 +134,27 @@ def test_line_ends_and_a_byte_order_mark_change_nothing(lead: str, end: str) -> 
         pytest.param("---\nname\n---\n", "line 2: 'name' is not `key: value`", id="no colon"),
         pytest.param("---\nname:a\n---\n", "line 2: 'name:a' is not `key: value`", id="no space after the colon"),
         pytest.param("---\n{name: a}\n---\n", "line 2: '{name: a}' is not", id="a mapping in braces"),
-        pytest.param('---\nname: "a\n---\n', 'line 2: the " that begins the value is not closed', id="open quote"),
-        pytest.param('---\nname: "a" b\n---\n', "there is text behind the closing", id="text after a quote"),
+        pytest.param('---\nname: "a\n---\n', "line 2: the quote that begins the value is not closed", id="open quote"),
+        pytest.param('---\nname: "a" b\n---\n', "there is text behind the end of the value", id="text after a quote"),
         pytest.param('---\nname: "\\q"\n---\n', "is no escape sequence", id="an unknown escape"),
         pytest.param('---\nname: "\\ud800"\n---\n', "is no escape sequence", id="half a character"),
         pytest.param('---\nname: "\\U0011ffff"\n---\n', "is no escape sequence", id="beyond Unicode"),
         pytest.param("---\nname: *a\n---\n", "cannot begin with '*'", id="an alias"),
         pytest.param("---\nname: &a b\n---\n", "cannot begin with '&'", id="an anchor"),
         pytest.param("---\nname: !!str b\n---\n", "cannot begin with '!'", id="a tag"),
+        pytest.param('---\nname: a\ndescription: "\x1bb"\n---\n', "line 3: the character U+001B", id="a control code"),
         pytest.param("---\ndescription: [WIP] forms\n---\n", "write it in double quotes", id="an open bracket"),
         pytest.param("---\nallowed-tools: [a, [b]]\n---\n", "close the list", id="a list in a list"),
-        pytest.param("---\nallowed-tools:\n  - a\n  b\n---\n", "one `- item` to a line", id="a broken list"),
-        pytest.param("---\ndescription: |4\n  a\n---\n", "it is indented by 2, the text", id="a block too far left"),
+        pytest.param(
+            "---\nallowed-tools:\n  - a\n  b\n---\n",
+            "line 4: it does not belong to the value above it; a list goes one `- item` to a line",
+            id="a broken list",
+        ),
+        pytest.param(
+            "---\ndescription: |4\n  a\n---\n",
+            "line 3: there is text behind the end of the value, or it is indented",
+            id="a block too far left",
+        ),
     ],
 )
 def test_what_is_broken_is_refused_with_its_place(text: str, says: str) -> None:

@@ -27,13 +27,12 @@ def test_without_the_extra_nothing_is_fetched_and_the_remedy_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
     with pytest.raises(DenseUnavailableError, match=rf"needs the package {package}: .*pip install 'moonpool\[dense\]'"):
-        make_model("minilm", tmp_path, {})
+        make_model(tmp_path, {})
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("kind", ["static", "minilm"])
-def test_without_a_model_the_remedy_is_named(tmp_path: Path, kind: str) -> None:
-    maker = vector_maker(Settings.load({"MOONPOOL_DENSE": kind}), tmp_path)
+def test_without_a_model_the_remedy_is_named(tmp_path: Path) -> None:
+    maker = vector_maker(Settings.load({"MOONPOOL_DENSE": "minilm"}), tmp_path)
     assert maker is not None
     with pytest.raises(DenseUnavailableError, match="moonpool catalog build-model"):
         maker.similarity(Manifest())
@@ -45,7 +44,7 @@ def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_bytes(b"whole")
     (tmp_path / "minilm.onnx").write_bytes(b"half")
     with pytest.raises(DenseUnavailableError, match="damaged"):
-        open_model("minilm", tmp_path)
+        open_model(tmp_path)
 
 
 def test_other_weights_are_refused(tmp_path: Path) -> None:
@@ -59,5 +58,10 @@ def test_words_alone_is_the_default(tmp_path: Path) -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(ConfigError, match="dense must be none, static or minilm"):
+    with pytest.raises(ConfigError, match=r"dense must be none or minilm, but is 'large'$"):
         Settings.load({"MOONPOOL_DENSE": "large"})
+
+
+def test_the_removed_kind_is_refused_with_the_remedy() -> None:
+    with pytest.raises(ConfigError, match="removed: set MOONPOOL_DENSE=minilm and run `moonpool catalog build-model`"):
+        Settings.load({"MOONPOOL_DENSE": "static"})

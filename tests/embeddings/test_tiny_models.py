@@ -1,4 +1,4 @@
-"""Both models and the cache of vectors, with weights made here. `make setup` installs the extra that they need."""
+"""The model and the cache of vectors, with weights made here. `make setup` installs the extra that they need."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from embeddings import tiny
 from moonpool.bootstrap.models import VectorMaker
 from moonpool.catalog.catalog import Catalog
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
-from moonpool.embeddings import minilm, minilm_graph, models, static_table, weights
+from moonpool.embeddings import minilm, minilm_graph, models, weights
 from moonpool.embeddings.arrays import numpy
 from moonpool.embeddings.errors import DenseUnavailableError
 from moonpool.embeddings.vectors import ToolVectors, VectorCache
@@ -65,13 +65,11 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "WIDTH", tiny.WIDTH)
     monkeypatch.setattr(minilm_graph, "_HEADS", tiny.HEADS)
     monkeypatch.setattr(minilm_graph, "_LAYERS", 1)
-    monkeypatch.setattr(static_table, "WIDTH", tiny.WIDTH)
-    monkeypatch.setattr(static_table, "_FIRST_PIECE", 103)
 
 
 @pytest.fixture
 def built(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with both models."""
+    """A folder with the model."""
     files = {"vocab.txt": tiny.VOCABULARY.encode(), "model.safetensors": tiny.safetensors(tiny.arrays(np))}
     source, folder = tmp_path / "weights", tmp_path / "models"
     source.mkdir()
@@ -79,8 +77,7 @@ def built(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, content in files.items():
         (source / name).write_bytes(content)
         monkeypatch.setitem(weights.DIGESTS, name, hashlib.sha256(content).hexdigest())
-    for kind in ("minilm", "static"):
-        models.build_model(kind, source, folder, lambda path, content: path.write_bytes(content) and None)
+    models.build_model(source, folder, lambda path, content: path.write_bytes(content) and None)
     return folder
 
 
@@ -90,7 +87,7 @@ def keys(*names: str) -> Manifest:
 
 
 def test_the_network_answers_nearly_as_with_whole_numbers(built: Path) -> None:
-    model, _ = models.open_model("minilm", built)
+    model, _ = models.open_model(built)
     exact = tiny.expected(np, tiny.arrays(np), [CLS, *PIECES.pieces("send mail"), SEP])
     row = model.embed(["send mail"])[0]
 
@@ -98,9 +95,8 @@ def test_the_network_answers_nearly_as_with_whole_numbers(built: Path) -> None:
     assert float(row @ exact / np.linalg.norm(exact)) > 0.99
 
 
-@pytest.mark.parametrize("kind", ["minilm", "static"])
-def test_a_text_has_one_vector_whatever_is_asked_beside_it(built: Path, kind: models.DenseKind) -> None:
-    model, digest = models.open_model(kind, built)
+def test_a_text_has_one_vector_whatever_is_asked_beside_it(built: Path) -> None:
+    model, digest = models.open_model(built)
     alone, beside = model.embed(["send mail"]), model.embed(["read a file in the rain", "send mail"])
 
     assert len(digest) == 64
@@ -109,26 +105,11 @@ def test_a_text_has_one_vector_whatever_is_asked_beside_it(built: Path, kind: mo
     assert not (beside[0] == beside[1]).all()
 
 
-def test_the_table_gives_pieces_back_and_nothing_for_no_pieces(built: Path) -> None:
-    model, _ = models.open_model("static", built)
-    rain, both, none = model.embed(["rain", "rain rain", ""])
-
-    assert both == pytest.approx(rain, abs=1e-6)
-    assert not none.any()
-
-
-@pytest.mark.parametrize(("kind", "package"), [("static", "numpy"), ("minilm", "numpy"), ("minilm", "onnxruntime")])
-def test_a_model_without_the_extra_names_the_remedy(
-    built: Path, monkeypatch: pytest.MonkeyPatch, kind: models.DenseKind, package: str
-) -> None:
+@pytest.mark.parametrize("package", ["numpy", "onnxruntime"])
+def test_a_model_without_the_extra_names_the_remedy(built: Path, monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed any more
     with pytest.raises(DenseUnavailableError, match=rf"needs the package {package}: .*set MOONPOOL_DENSE=none"):
-        VectorMaker(kind, built).cached(keys("send_mail"))
-
-
-def test_a_table_of_another_version_is_refused() -> None:
-    with pytest.raises(DenseUnavailableError, match="not of this version"):
-        static_table.StaticModel(b"something else", PIECES)
+        VectorMaker(built).cached(keys("send_mail"))
 
 
 def test_a_tool_is_the_mean_of_its_name_and_its_text() -> None:
@@ -182,11 +163,11 @@ def test_a_full_cache_keeps_what_is_used(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_command_uses_what_a_session_made_and_makes_nothing(built: Path) -> None:
     manifest = keys("send_mail", "read_file", "rain")
-    maker = VectorMaker("minilm", built)
+    maker = VectorMaker(built)
 
     assert maker.cached(manifest) is None
     assert maker.similarity(manifest, Event()) is not None
-    similarity = VectorMaker("minilm", built).cached(manifest)
+    similarity = VectorMaker(built).cached(manifest)
     assert similarity is not None
     catalog = Catalog(manifest)
     catalog.use_similarity(similarity)

@@ -1,4 +1,4 @@
-"""A network and a table of a few kilobytes, and what they must answer, worked out with 32-bit numbers."""
+"""A network of a few kilobytes, and what it must answer, worked out with 32-bit numbers."""
 
 from __future__ import annotations
 

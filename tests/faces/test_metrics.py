@@ -113,7 +113,7 @@ async def exchange(listener: Listener, request: bytes) -> bytes:
         pytest.param(b"GET /metrics HTTP/1.0\r\n\r\n", 421, id="no name"),
         pytest.param(b"GET /metrics HTTP/1.1\r\nHost: HOST\r\nHost: HOST\r\n\r\n", 400, id="two names"),
         pytest.param(b"\x16\x03\x01 hello\r\n\r\n", 400, id="no HTTP"),
-        pytest.param(b"GET /metrics HTTP/1.1\r\nHost: HOST\r\nA: " + b"a" * HEAD_BYTES_MAX, 431, id="a long head"),
+        pytest.param(b"GET /metrics HTTP/1.1\r\nHost: HOST\r\nA: " + b"a" * HEAD_BYTES_MAX, 400, id="a long head"),
     ],
 )
 async def test_only_a_reader_on_this_machine_gets_figures(request_: bytes, status: int) -> None:
@@ -154,6 +154,27 @@ async def test_connections_are_bounded_and_end_with_the_server() -> None:
             writer.close()
     with pytest.raises(OSError):  # noqa: PT011
         await asyncio.open_connection(*pair(listener))
+
+
+@pytest.mark.anyio
+async def test_an_end_in_the_middle_of_an_answer_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    asked = anyio.Event()
+
+    class Endless:
+        async def text(self) -> str:
+            asked.set()
+            await anyio.sleep_forever()
+            raise AssertionError
+
+    with anyio.fail_after(10):
+        async with served(Endless()) as listener:
+            reader, writer = await asyncio.open_connection(*pair(listener))
+            writer.write(b"GET /metrics HTTP/1.1\r\nHost: " + listener.address.netloc.encode() + b"\r\n\r\n")
+            await asked.wait()
+        with suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
+    assert caplog.text == ""
 
 
 @pytest.mark.anyio

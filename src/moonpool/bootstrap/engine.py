@@ -127,7 +127,7 @@ async def _show_tools(sandbox: Sandbox, toolbox: Toolbox | None) -> None:
 
 
 def _vectors(settings: Settings, data: Path) -> VectorMaker | None:
-    if settings.dense_kind is None:
+    if settings.dense == "none":
         return None
     from moonpool.bootstrap.models import vector_maker  # noqa: PLC0415  with all of `embeddings`; most search by words
 

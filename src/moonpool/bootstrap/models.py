@@ -1,4 +1,4 @@
-"""Vector search: where its models lie, how they are made, and what turns a manifest into similarities."""
+"""Vector search: where its model lies, how it is made, and what turns a manifest into similarities."""
 
 from __future__ import annotations
 
@@ -23,16 +23,14 @@ if TYPE_CHECKING:
 
     from moonpool.catalog.dense import Similarity
     from moonpool.core.manifest import Manifest
-    from moonpool.embeddings.models import DenseKind
     from moonpool.embeddings.vectors import EmbeddingModel
     from moonpool.settings import Settings
 
 
 @dataclass(slots=True)
 class VectorMaker:
-    """Embeds the tools of manifests with one model; everything blocks and belongs into a thread."""
+    """Embeds the tools of manifests; everything blocks and belongs into a thread."""
 
-    kind: DenseKind
     folder: Path
     _model: EmbeddingModel | None = None
     _digest: str = ""
@@ -42,14 +40,14 @@ class VectorMaker:
         """Load the model. Raises DenseUnavailableError."""
         with self._turn:
             if self._model is None:
-                self._model, self._digest = open_model(self.kind, self.folder)
+                self._model, self._digest = open_model(self.folder)
 
     def similarity(self, manifest: Manifest, stop: Event | None = None) -> Similarity | None:
         """Embed what is not cached. None: `stop` was set meanwhile. Raises DenseUnavailableError."""
         self.open()
         assert self._model is not None
         with self._turn:
-            path = self.folder / f"{self.kind}-{self._digest[:16]}.vectors"
+            path = self.folder / f"minilm-{self._digest[:16]}.vectors"
             cache = VectorCache(lambda: path.read_bytes() if path.is_file() else b"", lambda raw: _keep(path, raw))
             rows = cache.rows(self._model, dense_texts(manifest), stop.is_set if stop else lambda: False)
         return None if rows is None else ToolVectors(self._model, rows)
@@ -63,12 +61,11 @@ class VectorMaker:
 
 def vector_maker(settings: Settings, data: Path) -> VectorMaker | None:
     """What `dense` asks for; None for words alone. The model is not loaded yet."""
-    kind = settings.dense_kind
-    return None if kind is None else VectorMaker(kind, models_dir(data))
+    return VectorMaker(models_dir(data)) if settings.dense == "minilm" else None
 
 
-def make_model(kind: DenseKind, data: Path, environ: Mapping[str, str]) -> int:
-    """Fetch the weights, make one model; return its size. Raises DenseUnavailableError, StoreFolderError."""
+def make_model(data: Path, environ: Mapping[str, str]) -> int:
+    """Fetch the weights, make the model; return its size in bytes. Raises DenseUnavailableError, StoreFolderError."""
     need_extra()  # before anything is fetched
     private_folder(data / "private")
     folder = private_folder(models_dir(data))
@@ -76,7 +73,7 @@ def make_model(kind: DenseKind, data: Path, environ: Mapping[str, str]) -> int:
         index = uv_variables(read_pip_settings(), environ)
         kept = {key: value for key, value in environ.items() if not key.startswith("PYTHON")}
         weights = fetch_weights(Path(place), {**kept, **index, "UV_NO_PROGRESS": "1"})
-        return build_model(kind, weights, folder, _write)
+        return build_model(weights, folder, _write)
 
 
 def _keep(path: Path, content: bytes) -> None:

@@ -71,7 +71,7 @@ class KnownValues:
         return self._first is None
 
     def contains(self, data: bytes) -> bool:
-        return self._first is not None and self._first(data, 0, len(data))[0][0] >= 0
+        return self._first is not None and self._first(data, 0, len(data))[0] >= 0
 
     def scan(self, data: bytes, at: int, *, final: bool, most: int | None = None) -> Scan:
         hold = len(data) if final else self._hold_from(data, at)
@@ -80,7 +80,7 @@ class KnownValues:
             return Scan(spans, hold, hold)
         first, names, length = self._first, self._names, len(data)
         while most is None or len(spans) < most:
-            ((start, end),) = first(data, at, length)
+            start, end = first(data, at, length)
             if start < 0 or start >= hold:
                 break
             spans.append((start, end, names[data[start:end]]))

@@ -110,7 +110,7 @@ class LineFinder:
         unfinished = max(at, data.rfind(b"\r", at) + 1)  # a progress bar's lines; nothing goes over their ends either
         held = unfinished + self._hold(data[unfinished:])
         while True:
-            ((start, end),) = self._first(data, at, len(data))
+            start, end = self._first(data, at, len(data))
             if start < 0 or end > held or found.enough():
                 return Scan(found.spans, at, max(at, held), found.misses)
             at = self._take(data, start, end, found)
@@ -119,7 +119,7 @@ class LineFinder:
         """Search whole lines, the first of which may have begun before `at`."""
         first, take, (spans, misses, most) = self._first, self._take, found
         while len(spans) + len(misses) < most:
-            ((start, stop),) = first(data, at, end)
+            start, stop = first(data, at, end)
             if start < 0:
                 return
             if stop - start <= _HALF:
@@ -134,7 +134,7 @@ class LineFinder:
         while line_end - at > WINDOW_BYTES and not found.enough():
             at = self._step(data, at, found)
         while not found.enough():
-            ((start, stop),) = self._first(data, at, line_end)
+            start, stop = self._first(data, at, line_end)
             if start < 0:
                 break
             at = self._take(data, start, stop, found)
@@ -142,7 +142,7 @@ class LineFinder:
 
     def _step(self, data: bytes, at: int, found: _Found) -> int:
         """One step in a line that goes on behind the window; return where the next one stands."""
-        ((start, stop),) = self._first(data, at, at + WINDOW_BYTES)
+        start, stop = self._first(data, at, at + WINDOW_BYTES)
         if start < 0 or start >= at + _HALF:
             return at + _HALF
         return self._take(data, start, stop, found)

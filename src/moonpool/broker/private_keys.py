@@ -55,7 +55,7 @@ class PrivateKeys:
         if data.find(b"PRIVATE KEY", at) < 0:
             return Scan(spans, held, held)
         while most is None or len(spans) < most:
-            ((start, end),) = self._first(data, at, len(data))
+            start, end = self._first(data, at, len(data))
             if start < 0 or start >= held:
                 break
             if end - start > KEY_BYTES_MAX:

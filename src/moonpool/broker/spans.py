@@ -9,7 +9,7 @@ finders are `known_values`, `private_keys` and `line_finder`.
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import re2
@@ -27,6 +27,9 @@ later; and how many secrets were found before it."""
 
 NOT_IN_TEXT: Final = b"\xff"
 """No text has this byte in its UTF-8, and so no secret."""
+
+
+_NOWHERE: Final = (-1, -1)
 
 
 class Scan(NamedTuple):
@@ -74,13 +77,15 @@ def _options(*, captures: bool) -> Any:
     return options
 
 
-def first_place(pattern: Any) -> Callable[[bytes, int, int], list[tuple[int, int]]]:
-    """The search of a `compiled` pattern: the one place it fits first, or -1 and -1.
+def first_place(pattern: Any) -> Callable[[bytes, int, int], tuple[int, int]]:
+    """The search of a `compiled` pattern: the one place it fits first, or -1 and -1."""
+    search = pattern.search
 
-    It goes past the objects that `re2` makes around a match, which take longer than the search itself where places
-    are close together. `tests/broker_road/test_much_to_redact.py` fails with a `google-re2` that is made differently.
-    """
-    return partial(pattern._regexp.Match, re2._Anchor.UNANCHORED)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType]
+    def first(data: bytes, at: int, end: int) -> tuple[int, int]:
+        match = search(data, at, end)
+        return match.span() if match is not None else _NOWHERE
+
+    return first
 
 
 def which_fit(patterns: Sequence[bytes]) -> Callable[[bytes], list[int]]:
@@ -89,7 +94,7 @@ def which_fit(patterns: Sequence[bytes]) -> Callable[[bytes], list[int]]:
     for pattern in patterns:
         fitting.Add(pattern)
     fitting.Compile()
-    return fitting._set.Match  # noqa: SLF001
+    return lambda text: fitting.Match(text) or []
 
 
 def replaced(data: bytes, start: int, end: int, spans: Sequence[Span]) -> bytes:

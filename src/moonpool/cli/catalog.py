@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,24 +13,16 @@ from moonpool.cli.printer import remark
 from moonpool.embeddings.arrays import need_extra
 from moonpool.settings import Settings
 
-if TYPE_CHECKING:
-    from moonpool.embeddings.models import DenseKind
-
-
 app = command_group("The search for tools.")
 
 
 @app.command("build-model")
 @click.argument(
-    "kind",
-    type=click.Choice(["static", "minilm"]),
-    metavar="[MODEL]",
-    default="minilm",
-    help="static: a table, 8 MB. minilm (default): a network, 23 MB, finds more.",
+    "model", type=click.Choice(["minilm"]), metavar="[MODEL]", default="minilm", help="minilm (default): 23 MB."
 )
-def build_model(kind: DenseKind) -> None:
+def build_model(model: str) -> None:
     """Fetch the published weights (84 MB) and make the model for vector search."""
     need_extra()
-    remark(f"fetching the weights and making the model {kind!r}; this takes a few minutes")
-    size = make_model(kind, data_folder(Settings.load(os.environ)), os.environ)
-    click.echo(f"{kind}: {size / 1_000_000:.1f} MB, ready; use it with MOONPOOL_DENSE={kind}")
+    remark("fetching the weights and making the model; this takes a few minutes")
+    size = make_model(data_folder(Settings.load(os.environ)), os.environ)
+    click.echo(f"{model}: {size / 1_000_000:.1f} MB, ready; use it with MOONPOOL_DENSE={model}")

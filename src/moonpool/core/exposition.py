@@ -6,6 +6,7 @@ kinds of disclosure are ours, others are summed up as `other`. So the number of 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,9 +15,12 @@ from moonpool.core.token_figures import KINDS, OTHER
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from prometheus_client import Metric
+
     from moonpool.core.measures import Measures, Times
     from moonpool.core.token_figures import TokenFigures, ToolTokens
 
+_NO_LABELS: Final[dict[str, str]] = {}
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -44,7 +48,32 @@ class Exposed:
 
 def prometheus_text(exposed: Exposed) -> str:
     """The whole exposition, ending in a newline. Durations are seconds, sizes o200k tokens."""
-    return "".join(f"{line}\n" for line in _lines(exposed))
+    from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415  0.1 s; few processes expose
+
+    registry = CollectorRegistry(auto_describe=False)  # its own: the package's has figures of the process
+    registry.register(_Figures(exposed))
+    return generate_latest(registry).decode()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Figures:
+    """A collector of one moment's figures."""
+
+    exposed: Exposed
+
+    def collect(self) -> Iterator[Metric]:
+        exposed = self.exposed
+        yield _gauge("moonpool_build_info", "1; the version is the label.", ({"version": exposed.version}, 1))
+        if exposed.configuration is not None:
+            tools, uncounted = exposed.configuration.tools, exposed.configuration.uncounted
+            yield _gauge("moonpool_tools", "Tools that are configured, known and counted.", (_NO_LABELS, tools))
+            yield _gauge(
+                "moonpool_tools_uncounted", "Tools that are not in the figures of tokens yet.", (_NO_LABELS, uncounted)
+            )
+        yield from _token_gauges(tuple(_sides(exposed)))
+        if exposed.pool is not None:
+            yield from _pool_metrics(exposed.pool)
+        yield from _summaries(exposed.recorded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,20 +87,6 @@ class _Tokens:
     connections: int | None = None  # None: a configuration, which nobody has asked yet
     executions: int = 0
     on_demand: int = 0
-
-
-def _lines(exposed: Exposed) -> Iterator[str]:
-    yield from _head("moonpool_build_info", "gauge", "1; the version is the label.")
-    yield f'moonpool_build_info{{version="{_escaped(exposed.version)}"}} 1'
-    if exposed.configuration is not None:
-        yield from _head("moonpool_tools", "gauge", "Tools that are configured, known and counted.")
-        yield f"moonpool_tools {exposed.configuration.tools}"
-        yield from _head("moonpool_tools_uncounted", "gauge", "Tools that are not in the figures of tokens yet.")
-        yield f"moonpool_tools_uncounted {exposed.configuration.uncounted}"
-    yield from _token_lines(tuple(_sides(exposed)))
-    if exposed.pool is not None:
-        yield from _pool_lines(exposed.pool)
-    yield from _time_lines(exposed.recorded)
 
 
 def _sides(exposed: Exposed) -> Iterator[_Tokens]:
@@ -100,65 +115,60 @@ def _sides(exposed: Exposed) -> Iterator[_Tokens]:
     )
 
 
-def _token_lines(sides: Sequence[_Tokens]) -> Iterator[str]:
-    yield from _head("moonpool_tokens_upfront", "gauge", "Tokens of all definitions, once per connection.")
-    for side in sides:
-        yield f'moonpool_tokens_upfront{{of="{side.of}"}} {side.upfront}'
-    yield from _head("moonpool_tokens_shown", "gauge", "Tokens of what models are shown of the tools instead.")
-    for side in sides:
-        for kind, tokens in side.by_kind.items():
-            yield f'moonpool_tokens_shown{{of="{side.of}",kind="{kind}"}} {tokens}'
-    yield from _head("moonpool_tokens_saved", "gauge", "The difference; below 0 where more was shown.")
-    for side in sides:
-        yield f'moonpool_tokens_saved{{of="{side.of}"}} {side.saved}'
-    asked = [side for side in sides if side.connections is not None]
-    yield from _head("moonpool_tokens_per_task", "gauge", "Tokens of searches and definitions per execution.")
-    for side in asked:
-        yield f'moonpool_tokens_per_task{{of="{side.of}"}} {round(side.on_demand / max(1, side.executions), 1)}'
-    yield from _head("moonpool_connections", "gauge", "Connections of models.")
-    for side in asked:
-        yield f'moonpool_connections{{of="{side.of}"}} {side.connections}'
-    yield from _head("moonpool_executions", "gauge", "Executions that models asked for over these connections.")
-    for side in asked:
-        yield f'moonpool_executions{{of="{side.of}"}} {side.executions}'
+def _token_gauges(sides: Sequence[_Tokens]) -> Iterator[Metric]:
+    upfront = [({"of": side.of}, side.upfront) for side in sides]
+    yield _gauge("moonpool_tokens_upfront", "Tokens of all definitions, once per connection.", *upfront)
+    shown = [({"of": side.of, "kind": kind}, tokens) for side in sides for kind, tokens in side.by_kind.items()]
+    yield _gauge("moonpool_tokens_shown", "Tokens of what models are shown of the tools instead.", *shown)
+    saved = [({"of": side.of}, side.saved) for side in sides]
+    yield _gauge("moonpool_tokens_saved", "The difference; below 0 where more was shown.", *saved)
+    asked = [(side, {"of": side.of}, side.connections) for side in sides if side.connections is not None]
+    per_task = [(of, round(side.on_demand / max(1, side.executions), 1)) for side, of, _ in asked]
+    yield _gauge("moonpool_tokens_per_task", "Tokens of searches and definitions per execution.", *per_task)
+    yield _gauge("moonpool_connections", "Connections of models.", *((of, count) for _, of, count in asked))
+    executions = [(of, side.executions) for side, of, _ in asked]
+    yield _gauge("moonpool_executions", "Executions that models asked for over these connections.", *executions)
 
 
-def _pool_lines(pool: PoolGauges) -> Iterator[str]:
-    yield from _head("moonpool_sandboxes", "gauge", "Sandboxes of this process; those in use are ready no more.")
-    for state, count in (("alive", pool.alive), ("ready", pool.ready), ("opening", pool.opening)):
-        yield f'moonpool_sandboxes{{state="{state}"}} {count}'
-    yield from _head("moonpool_callers_waiting", "gauge", "Callers who wait for a sandbox.")
-    yield f"moonpool_callers_waiting {pool.waiting}"
-    yield from _head("moonpool_callers_refused_total", "counter", "Callers who were told to come again.")
-    yield f"moonpool_callers_refused_total {pool.refused}"
+def _pool_metrics(pool: PoolGauges) -> Iterator[Metric]:
+    states = [({"state": name}, getattr(pool, name)) for name in ("alive", "ready", "opening")]
+    yield _gauge("moonpool_sandboxes", "Sandboxes of this process; those in use are ready no more.", *states)
+    yield _gauge("moonpool_callers_waiting", "Callers who wait for a sandbox.", (_NO_LABELS, pool.waiting))
+    refused = _metric("moonpool_callers_refused", "counter", "Callers who were told to come again.")
+    refused.add_sample("moonpool_callers_refused_total", {}, pool.refused)
+    yield refused
 
 
-def _time_lines(recorded: Measures) -> Iterator[str]:
-    yield from _head("moonpool_drift_update_seconds", "summary", "From notice of a changed list to its new wrappers.")
-    yield from _summary("moonpool_drift_update_seconds", "", recorded.updates)
-    yield from _head("moonpool_drift_unseen_seconds", "summary", "The most that changed lists stood unseen.")
-    yield from _summary("moonpool_drift_unseen_seconds", "", recorded.unseen)
-    yield from _head("moonpool_sandbox_overhead_seconds", "summary", "What Moonpool itself took of an execution.")
-    yield from _summary("moonpool_sandbox_overhead_seconds", "", recorded.overhead)
-    yield from _head("moonpool_span_seconds", "summary", "Parts of executions.")
-    for name, times in recorded.spans:
-        yield from _summary("moonpool_span_seconds", f'span="{name}"', times)
+def _summaries(recorded: Measures) -> Iterator[Metric]:
+    for name, help_, times in (
+        ("moonpool_drift_update_seconds", "From notice of a changed list to its new wrappers.", recorded.updates),
+        ("moonpool_drift_unseen_seconds", "The most that changed lists stood unseen.", recorded.unseen),
+        ("moonpool_sandbox_overhead_seconds", "What Moonpool itself took of an execution.", recorded.overhead),
+    ):
+        yield _summary(name, help_, (_NO_LABELS, times))
+    spans = [({"span": name}, times) for name, times in recorded.spans]
+    yield _summary("moonpool_span_seconds", "Parts of executions.", *spans)
 
 
-def _head(name: str, kind: str, help_: str) -> Iterator[str]:
-    yield f"# HELP {name} {help_}"
-    yield f"# TYPE {name} {kind}"
+def _gauge(name: str, help_: str, *samples: tuple[dict[str, str], float]) -> Metric:
+    metric = _metric(name, "gauge", help_)
+    for labels, value in samples:
+        metric.add_sample(name, labels, value)
+    return metric
 
 
-def _summary(name: str, label: str, times: Times) -> Iterator[str]:
-    comma = "," if label else ""
-    around = f"{{{label}}}" if label else ""
-    for quantile, value in (("0.5", times.p50_ms), ("0.95", times.p95_ms)):
-        shown = f"{value / 1000:.6f}" if times.count else "NaN"
-        yield f'{name}{{{label}{comma}quantile="{quantile}"}} {shown}'
-    yield f"{name}_sum{around} {times.sum_ms / 1000:.6f}"
-    yield f"{name}_count{around} {times.count}"
+def _summary(name: str, help_: str, *samples: tuple[dict[str, str], Times]) -> Metric:
+    metric = _metric(name, "summary", help_)
+    for labels, times in samples:
+        for quantile, value in (("0.5", times.p50_ms), ("0.95", times.p95_ms)):
+            seconds = round(value / 1000, 6) if times.count else math.nan
+            metric.add_sample(name, {**labels, "quantile": quantile}, seconds)
+        metric.add_sample(f"{name}_sum", labels, round(times.sum_ms / 1000, 6))
+        metric.add_sample(f"{name}_count", labels, times.count)
+    return metric
 
 
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+def _metric(name: str, kind: str, help_: str) -> Metric:
+    from prometheus_client import Metric  # noqa: PLC0415
+
+    return Metric(name, help_, kind)

@@ -1,51 +1,43 @@
-"""The head of a `SKILL.md`: a small, strict reader for the part of YAML that such heads are written in. Pure.
+"""The head of a `SKILL.md`: flat YAML, read key by key. Pure.
 
-Read are texts (plain, quoted, `|` and `>` blocks), flat lists and flat mappings of texts. A plain text may hold `: `,
-which YAML forbids and many published skills do; it means itself. Everything that could mean something else to another
-reader (anchors, tags, aliases, flow, tabs as indentation) is refused, with its line, where it stands under a key that
-must be read; under a key that may be, it is no value, and below any other key it is passed over. No key stands there
-twice.
+Keys are found line by line, so a key that nobody asks for may hold anything. A plain string means itself, also with the
+`: ` that YAML forbids and many published skills write; every other value is read by PyYAML (`yaml_strings`).
+Values are strings, flat lists and flat mappings of strings: `yes`, `1.0` and dates stay strings. Anchors, aliases and
+tags are refused, with their line, where they stand under a key that must be read; under a key that may be, they are no
+value. No key stands there twice.
 
-SECURITY: whoever wrote the text is not trusted. Nothing is built from it but texts, lists and dictionaries of texts,
-each of them no longer than what was given.
+SECURITY: whoever wrote the text is not trusted. The head is bounded before it is parsed, nesting while it is; nothing
+is built from it but strings, lists and dictionaries of strings, each of them no longer than what was given: PyYAML's
+constructors of other types are not used.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from moonpool.core.yaml_strings import Value
+
 HEAD_CHARS_MAX: Final = 16 * 1024
 LINES_MAX: Final = 400
 
-Value: TypeAlias = "str | list[str] | dict[str, str]"
-
 _FENCE: Final = "---"
 _KEY: Final = re.compile(r"""(\w[\w.-]*|"[^"\\]*"|'[^']*')[ ]*:(?:[ ]+(.*))?$""")
-_BLOCK: Final = re.compile(r"([|>])([+-]?[1-9]?|[1-9][+-])[ ]*(?:[ ]#.*)?$")
 _COMMENT: Final = re.compile(r"(?:^|[ ])#.*$")
-_RESERVED: Final = "[]{}&*!%@`,"
-_ESCAPES: Final = {
-    "0": "\0", "a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b", " ": " ",
-    '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",
-}  # fmt: skip
-_HEX: Final = {"x": 2, "u": 4, "U": 8}
+_NOT_PLAIN: Final = tuple("\"'|>[]{}&*!%@`,")
+_NOTHING: Final = frozenset({"~", "null", "Null", "NULL"})
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
     number: int  # in the file
     text: str
-
-    @property
-    def indent(self) -> int:
-        return len(self.text) - len(self.text.lstrip(" "))
 
     @property
     def blank(self) -> bool:
@@ -141,133 +133,20 @@ class _Reader:
 
     def value(self, line: _Line, said: str, block: list[_Line]) -> Value | None:
         """What a key's lines mean; None for nothing."""
-        said = said.strip(" ")
-        if match := _BLOCK.match(said):
-            return self._block_text(match[1], match[2], block)
-        self._check_indents(block)
-        if said[:1] in {'"', "'"}:
-            return self._quoted(line, _folded([said, *(one.text for one in block)]))
-        plain = _COMMENT.sub("", said).strip(" ")
-        if not plain:
-            return self._collection(block)
-        if plain.startswith("["):
-            return self._flow_list(line, " ".join([plain, *(one.text.strip(" ") for one in block)]))
-        return self._plain(line, plain, block)
-
-    def _plain(self, line: _Line, plain: str, block: list[_Line]) -> str | None:
-        if plain[0] in _RESERVED:
-            raise self.fault(line, f"a text cannot begin with {plain[0]!r} here; write it in double quotes")
-        if not block and plain in {"~", "null", "Null", "NULL"}:
+        lines = [said.strip(" "), *(one.text for one in block)]
+        bare = [_COMMENT.sub("", one).strip() for one in lines]
+        first = next(filter(None, bare), None)
+        if first is None or (len(lines) == 1 and first in _NOTHING):
             return None
-        return _folded([plain, *(_COMMENT.sub("", one.text) for one in block)])
+        collection = not bare[0] and (first == "-" or first.startswith("- ") or _KEY.match(first))
+        if not collection and not first.startswith(_NOT_PLAIN):
+            return _folded(bare)
+        from moonpool.core.yaml_strings import YamlValueError, read_value  # noqa: PLC0415  few heads need it
 
-    def _collection(self, block: list[_Line]) -> Value | None:
-        """A list, a mapping or a text on lines of its own."""
-        lines = [one for one in block if not one.blank and not one.text.lstrip(" ").startswith("#")]
-        if not lines:
-            return None
-        first = lines[0].text.lstrip(" ")
-        if first == "-" or first.startswith("- "):
-            return self._list(lines)
-        if _KEY.match(first):
-            return self._mapping(lines)
-        if first[0] in {'"', "'"}:
-            return self._quoted(lines[0], _folded([one.text for one in lines]))
-        return self._plain(lines[0], _COMMENT.sub("", first).strip(" "), lines[1:])
-
-    def _list(self, lines: Sequence[_Line]) -> list[str]:
-        items: list[str] = []
-        for line in lines:
-            dash, _, item = line.text.lstrip(" ").partition(" ")
-            if dash != "-" or line.indent != lines[0].indent:
-                raise self.fault(line, "a list of texts goes one `- item` to a line")
-            items.append(self._scalar(line, item))
-        return items
-
-    def _mapping(self, lines: Sequence[_Line]) -> dict[str, str]:
-        """The members that are texts; lists and mappings below them are passed over."""
-        members: dict[str, str] = {}
-        for line in lines:
-            if line.indent > lines[0].indent:
-                continue
-            match = _KEY.match(line.text.lstrip(" "))
-            if match is None or line.indent < lines[0].indent:
-                raise self.fault(line, f"{line.text.strip()[:60]!r} is not `key: value`")
-            key, said = match[1].strip("\"'"), (match[2] or "").strip(" ")
-            if key in members:
-                raise self.fault(line, f"`{key}` is there twice; leave one")
-            if said and said[0] not in "[{|>&*!":
-                members[key] = self._scalar(line, said)
-        return members
-
-    def _scalar(self, line: _Line, said: str) -> str:
-        said = said.strip(" ")
-        if said[:1] in {'"', "'"}:
-            return self._quoted(line, said)
-        plain = _COMMENT.sub("", said).strip(" ")
-        if plain and plain[0] in _RESERVED:
-            raise self.fault(line, f"a text cannot begin with {plain[0]!r} here; write it in double quotes")
-        return plain
-
-    def _flow_list(self, line: _Line, text: str) -> list[str]:
-        inner = _COMMENT.sub("", text).strip(" ")
-        if not inner.endswith("]") or any(mark in inner[1:-1] for mark in "[]{}"):
-            raise self.fault(line, "a text cannot begin with '[' here; write it in double quotes, or close the list")
-        return [self._scalar(line, item) for item in inner[1:-1].split(",") if item.strip(" ")]
-
-    def _block_text(self, style: str, marks: str, block: list[_Line]) -> str:
-        """`|` keeps line ends, `>` makes one line of those that follow each other at the block's own indentation."""
-        given = marks.strip("+-")
-        first = next((one for one in block if not one.blank), None)
-        if first is None:
-            return ""
-        indent = int(given) if given else first.indent
-        lines: list[str] = []
-        for line in block:
-            if not line.blank and line.indent < indent:
-                raise self.fault(line, f"it is indented by {line.indent}, the text it belongs to by {indent}")
-            lines.append(line.text[indent:])
-        return "\n".join(lines).strip("\n") if style == "|" else _folded_block(lines).strip("\n")
-
-    def _quoted(self, line: _Line, text: str) -> str:
-        quote = text[0]
-        out: list[str] = []
-        at = 1
-        while at < len(text):
-            char = text[at]
-            at += 1
-            if char == quote:
-                if quote == "'" and text[at : at + 1] == "'":
-                    out.append("'")
-                    at += 1
-                    continue
-                if _COMMENT.sub("", text[at:]).strip(" "):
-                    raise self.fault(line, f"there is text behind the closing {quote}; quote the whole value")
-                return "".join(out)
-            if char == "\\" and quote == '"':
-                char, at = self._escape(line, text, at)
-            out.append(char)
-        raise self.fault(line, f"the {quote} that begins the value is not closed")
-
-    def _escape(self, line: _Line, text: str, at: int) -> tuple[str, int]:
-        """The character behind a backslash, and where the text goes on."""
-        letter = text[at : at + 1]
-        if letter in _HEX:
-            digits = text[at + 1 : at + 1 + _HEX[letter]]
-            try:
-                code = int(digits, 16) if len(digits) == _HEX[letter] and digits.isalnum() else -1
-            except ValueError:
-                code = -1
-            if 0 <= code < 0xD800 or 0xE000 <= code < 0x110000:
-                return chr(code), at + 1 + len(digits)
-        elif letter in _ESCAPES:
-            return _ESCAPES[letter], at + 1
-        raise self.fault(line, f"`\\{ascii(letter)[1:-1]}` is no escape sequence; write `\\\\` for a backslash")
-
-    def _check_indents(self, block: Sequence[_Line]) -> None:
-        for line in block:
-            if line.text.lstrip(" ").startswith("\t"):
-                raise self.fault(line, "a tab indents it; use spaces")
+        try:
+            return read_value(lines)
+        except YamlValueError as error:
+            raise InputError(f"{self._source} line {line.number + error.line}: {error}") from None
 
 
 def _belongs(line: _Line) -> bool:
@@ -284,22 +163,8 @@ def _trimmed(lines: Sequence[_Line]) -> list[_Line]:
 
 
 def _folded(lines: Sequence[str]) -> str:
-    """Lines of a plain or quoted text as one; a blank line is a line end."""
+    """The lines of a plain string as one; a blank line is a line end."""
     text = ""
-    for line in (one.strip(" ") for one in lines):
+    for line in lines:
         text += f" {line}" if text and line and not text.endswith("\n") else line or "\n"
     return text.strip("\n")
-
-
-def _folded_block(lines: Sequence[str]) -> str:
-    text, open_line = "", False
-    for line in lines:
-        own = bool(line) and line[0] != " "  # lines that are indented further keep their ends
-        if own and open_line:
-            text += f" {line}"
-        elif not line:
-            text += "\n"
-        else:
-            text += ("\n" if text and not text.endswith("\n") else "") + line
-        open_line = own
-    return text

@@ -26,7 +26,7 @@ from moonpool.core.python_text import refuse_other_encoding
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from moonpool.core.frontmatter import Value
+    from moonpool.core.yaml_strings import Value
 
 SKILL_FILE: Final = "SKILL.md"
 SKILL_FILE_BYTES_MAX: Final = 256 * 1024

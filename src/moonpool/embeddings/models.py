@@ -1,6 +1,6 @@
-"""Models in the data folder: how they are made from the published weights, and how they are opened.
+"""The model in the data folder: how it is made from the published weights, and how it is opened.
 
-`models/` holds the vocabulary, and per model its file and a list of digests. SECURITY: nothing is fetched unless
+`models/` holds the vocabulary, the network and a list of their digests. SECURITY: nothing is fetched unless
 somebody asks for it by `moonpool catalog build-model`; what is fetched is one locked wheel, taken apart and not
 installed; a file whose digest is not the listed one is refused.
 """
@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from moonpool.embeddings.arrays import numpy
 from moonpool.embeddings.errors import DenseUnavailableError
 from moonpool.embeddings.minilm import MiniLmModel
 from moonpool.embeddings.minilm_graph import minilm_graph
-from moonpool.embeddings.static_table import StaticModel, static_table
 from moonpool.embeddings.weights import Weights, read_checked
-from moonpool.embeddings.wordpiece import CLS, SEP, WordPiece
+from moonpool.embeddings.wordpiece import WordPiece
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,65 +23,50 @@ if TYPE_CHECKING:
 
     from moonpool.embeddings.vectors import EmbeddingModel
 
-DenseKind: TypeAlias = Literal["static", "minilm"]
-FILES: Final = {"static": "static.table", "minilm": "minilm.onnx"}
 _VOCABULARY: Final = "vocab.txt"
+_NETWORK: Final = "minilm.onnx"
+_DIGESTS: Final = "minilm.json"
 _VERSION: Final = 1  # of what is made: a model of another version is made again
+_REMEDY: Final = "make it with `moonpool catalog build-model`, or set MOONPOOL_DENSE=none"
 
 
-def build_model(kind: DenseKind, weights: Path, folder: Path, write: Callable[[Path, bytes], None]) -> int:
-    """Make one model from the unpacked package at `weights`; return its size. The table takes some minutes."""
-    np = numpy()
-    vocabulary = read_checked(weights, _VOCABULARY)
-    content = minilm_graph(Weights(read_checked(weights, "model.safetensors")))
-    if kind == "static":
-        pieces = WordPiece(vocabulary.decode())
-        network = MiniLmModel(content, pieces)
-        alone = np.array([network.one([CLS, number, SEP]) for number in range(len(pieces))], dtype=np.float32)
-        content = static_table(alone)
-    contents = {_VOCABULARY: vocabulary, FILES[kind]: content}
+def build_model(weights: Path, folder: Path, write: Callable[[Path, bytes], None]) -> int:
+    """Make the model from the unpacked package at `weights`; return its size in bytes."""
+    network = minilm_graph(Weights(read_checked(weights, "model.safetensors")))
+    contents = {_VOCABULARY: read_checked(weights, _VOCABULARY), _NETWORK: network}
     for name, made in contents.items():
         write(folder / name, made)
     digests = {name: hashlib.sha256(made).hexdigest() for name, made in contents.items()}
-    write(folder / f"{kind}.json", json.dumps({"version": _VERSION, "sha256": digests}).encode())
-    return len(content)
+    write(folder / _DIGESTS, json.dumps({"version": _VERSION, "sha256": digests}).encode())
+    return len(network)
 
 
-def open_model(kind: DenseKind, folder: Path) -> tuple[EmbeddingModel, str]:
+def open_model(folder: Path) -> tuple[EmbeddingModel, str]:
     """The model and its digest. Raises DenseUnavailableError with what to do."""
-    listed = _listed(folder, kind)
-    vocabulary, _ = _read(folder, _VOCABULARY, kind, listed)
-    content, digest = _read(folder, FILES[kind], kind, listed)
-    pieces = WordPiece(vocabulary.decode())
-    if kind == "static":
-        return StaticModel(content, pieces), digest
-    return MiniLmModel(content, pieces), digest
+    listed = _listed(folder)
+    vocabulary, _ = _read(folder, _VOCABULARY, listed)
+    network, digest = _read(folder, _NETWORK, listed)
+    return MiniLmModel(network, WordPiece(vocabulary.decode())), digest
 
 
-def _listed(folder: Path, kind: DenseKind) -> dict[str, str]:
+def _listed(folder: Path) -> dict[str, str]:
     try:
-        found = json.loads((folder / f"{kind}.json").read_bytes())
+        found = json.loads((folder / _DIGESTS).read_bytes())
     except (OSError, ValueError):
-        raise DenseUnavailableError(
-            f"there is no model {kind!r} for vector search in {folder}: {_remedy(kind)}"
-        ) from None
+        raise DenseUnavailableError(f"there is no model for vector search in {folder}: {_REMEDY}") from None
     if not isinstance(found, dict) or cast("dict[str, object]", found).get("version") != _VERSION:
-        raise DenseUnavailableError(f"the model in {folder} is of another version: {_remedy(kind)}")
+        raise DenseUnavailableError(f"the model in {folder} is of another version: {_REMEDY}")
     return cast("dict[str, dict[str, str]]", found)["sha256"]
 
 
-def _read(folder: Path, name: str, kind: DenseKind, listed: dict[str, str]) -> tuple[bytes, str]:
+def _read(folder: Path, name: str, listed: dict[str, str]) -> tuple[bytes, str]:
     try:
         content = (folder / name).read_bytes()
     except OSError as error:
-        raise DenseUnavailableError(f"{folder / name} cannot be read ({error.strerror}): {_remedy(kind)}") from None
+        raise DenseUnavailableError(f"{folder / name} cannot be read ({error.strerror}): {_REMEDY}") from None
     digest = hashlib.sha256(content).hexdigest()
     if digest != listed.get(name):
         raise DenseUnavailableError(
-            f"{folder / name} is damaged: its digest is not the one it was made with: {_remedy(kind)}"
+            f"{folder / name} is damaged: its digest is not the one it was made with: {_REMEDY}"
         )
     return content, digest
-
-
-def _remedy(kind: DenseKind) -> str:
-    return f"make it with `moonpool catalog build-model {kind}`, or set MOONPOOL_DENSE=none"
