@@ -21,7 +21,7 @@ from moonpool.bootstrap import Tenant, data_folder, open_default_tenant, sandbox
 from moonpool.broker.approval import AutoApprover
 from moonpool.core.languages import PYTHON
 from moonpool.environments.resolve import resolve_environment
-from moonpool.runtime.runs import CodeRequest
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.sandboxes.pool import SandboxPool
 from moonpool.sandboxes.pool_limits import PoolLimits
 from moonpool.settings import Settings

@@ -16,8 +16,8 @@ from pathlib import Path
 from moonpool.bootstrap import assemble
 from moonpool.broker.config import parse_config
 from moonpool.runtime.approval_events import ApprovalQuestion, EventApprover
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.run_events import OutputChunk, RunEnded, run_events
-from moonpool.runtime.runs import CodeRequest
 from moonpool.settings import Settings
 
 CODE = b"""

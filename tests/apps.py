@@ -16,7 +16,7 @@ from commands.preloaded import import_host
 from moonpool.bootstrap import Tenant, open_default_tenant
 from moonpool.broker.approval import AutoApprover
 from moonpool.broker.config import parse_config
-from moonpool.runtime.runs import CodeRequest
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.settings import Settings
 from run_folder import environments, run_folder
 from shared_backend import shared_backend

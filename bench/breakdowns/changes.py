@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from bench.sampling import median
 from moonpool.broker.config import parse_config
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.relisting import PER_MINUTE_MAX
-from moonpool.runtime.runs import CodeRequest
 
 if TYPE_CHECKING:
     from bench.world import World

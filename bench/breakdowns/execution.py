@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bench.breakdowns.stopwatch import Spot, moments
 from bench.sampling import median
 from bench.world import PACE_S, fill_pool, without_pool
-from moonpool.runtime.runs import CodeRequest
+from moonpool.runtime.code_request import CodeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

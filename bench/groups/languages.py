@@ -18,7 +18,7 @@ from bench.peers.programs import Program, open_spawner
 from bench.sampling import Case, take_turns, with_skipped
 from bench.world import ONE_PLUS_ONE, PACE_S, fill_pool, timed_execute, without_pool
 from moonpool.core.errors import MoonpoolError
-from moonpool.runtime.runs import CodeRequest
+from moonpool.runtime.code_request import CodeRequest
 
 if TYPE_CHECKING:
     from bench.sampling import Measured

@@ -20,7 +20,7 @@ from bench.peers.company import ECHO
 from bench.sampling import Case, take_turns
 from bench.world import timed_run, without_pool
 from moonpool.broker.config import load_config
-from moonpool.runtime.runs import CodeRequest
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.tool_snapshot import ToolSnapshot, show
 from moonpool.wrappers.tree import render_tree
 

@@ -18,7 +18,7 @@ from bench.peers.venvs import PeerMissingError
 from bench.sampling import Case, median, take_turns, with_skipped
 from bench.world import without_pool
 from moonpool.broker.config import load_config
-from moonpool.runtime.runs import CodeRequest
+from moonpool.runtime.code_request import CodeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.processes import descendants, descriptor_count, resident_megabytes
 from bench.soaks.kinds import choose, faults
-from moonpool.runtime.runs import CodeRequest
+from moonpool.runtime.code_request import CodeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

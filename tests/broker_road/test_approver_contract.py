@@ -13,19 +13,26 @@ import anyio
 import pytest
 
 from broker_road.test_road import CANARY, Bench, type_of
-from moonpool.broker.approval import ApprovalRequest, AutoApprover, DenyApprover, LiveApprovals, ScriptedApprover
+from moonpool.broker.approval import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    AutoApprover,
+    DenyApprover,
+    LiveApprovals,
+    ScriptedApprover,
+)
 from moonpool.broker.queued_approval import QueueApprover
 from moonpool.broker.server_requests import AnswererGoneError
 from moonpool.cli.approvers import KeptAnswers
 from moonpool.cli.terminal import Terminal
 from moonpool.cli.terminal_approver import TerminalApprover
-from moonpool.core.approvals import ApprovalQueueError
+from moonpool.core.approvals import Answerer, ApprovalQueueError
 from moonpool.core.calls import ApprovalState
 from moonpool.core.policy import Layer, LayerName, Policy, Rule, Verdict
 from moonpool.faces.mcp.approver import ElicitingApprover
 from moonpool.runtime import session_wire as wire
 from moonpool.runtime.approval_events import EventApprover
-from moonpool.runtime.approvals import Answerer, Approvals
+from moonpool.runtime.approvals import Approvals
 from moonpool.runtime.session_connection import Client, ClientApprover
 from moonpool.store.approvals import ApprovalStore
 from waiting import until
@@ -33,7 +40,7 @@ from waiting import until
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
-    from moonpool.broker.approval import ApprovalAnswer, Approver
+    from moonpool.broker.approval import Approver
 
 pytestmark = pytest.mark.anyio
 
@@ -144,11 +151,11 @@ class ClientStand(Client):
         super().__init__(writer=None)  # type: ignore[arg-type]  `send` does not use it
         self.approver = ClientApprover()
         self.approver.client = self
-        self._asked: list[wire.Question] = []
+        self._asked: list[ApprovalRequest] = []
 
     def send(self, message: wire.HostMessage) -> None:
         if isinstance(message, wire.Question):
-            self._asked.append(message)
+            self._asked.append(message.request)
         if isinstance(message, wire.Withdrawn):
             self._asked = [one for one in self._asked if one.request_id != message.request_id]
 
@@ -159,7 +166,7 @@ class ClientStand(Client):
         one = self._asked.pop(0)
         state = ApprovalState.APPROVED if yes else ApprovalState.REJECTED
         self.take(
-            wire.Answer(
+            ApprovalAnswer(
                 request_id=one.request_id, arguments_digest=one.arguments_digest, state=state, approver="terminal:a"
             )
         )

@@ -14,10 +14,10 @@ from call_contexts import changed
 from moonpool.broker.approval import AutoApprover, DenyApprover, LiveApprovals, ScriptedApprover
 from moonpool.broker.execution_grant import CallLimits
 from moonpool.broker.queued_approval import GrantedApprovals, QueueApprover
-from moonpool.core.approvals import ApprovalQueueError, QueueState
+from moonpool.core.approvals import Answerer, ApprovalQueueError, QueueState
 from moonpool.core.calls import ApprovalState, ToolCallSpec
 from moonpool.core.policy import Budget, Layer, LayerName, Measure, Policy, Rule, Scope, Verdict
-from moonpool.runtime.approvals import Answerer, Approvals, standing_terms
+from moonpool.runtime.approvals import Approvals, standing_terms
 from moonpool.store.approvals import ApprovalStore
 from waiting import until
 

@@ -19,9 +19,9 @@ from broker_upstreams.peers import QUICK, SECRET, command, configure, raw, upstr
 from moonpool.broker.oauth.errors import OAuthError
 from moonpool.broker.oauth.wire import BODY_BYTES_MAX, open_login_http
 from moonpool.broker.upstreams import UpstreamError
-from moonpool.broker.upstreams.base import RESULT_BYTES_MAX
 from moonpool.broker.upstreams.bodies import EventStream
 from moonpool.broker.upstreams.http import IGNORED_BYTES_MAX
+from moonpool.broker.upstreams.message_limits import RESULT_BYTES_MAX
 from moonpool.broker.upstreams.process import UNREAD_BYTES_MAX, open_process
 from moonpool.broker.upstreams.throttle import UNASKED_BURST_MAX, UNASKED_PER_SECOND_MAX, pieces
 

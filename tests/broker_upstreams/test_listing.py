@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from broker_upstreams.peers import HttpServer, command, raw, upstream
+from moonpool.broker.phrases import ends_of, said
 from moonpool.broker.upstreams import UpstreamError
-from moonpool.broker.upstreams.base import ends_of, said
 from moonpool.broker.upstreams.cursors import Cursors
 from moonpool.broker.upstreams.link import INSTRUCTIONS_CHARS_MAX
 from moonpool.broker.upstreams.listing import LISTING_BYTES_MAX, ListingPages

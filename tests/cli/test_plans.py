@@ -13,7 +13,7 @@ import pytest
 from apps import fixture_server
 from cli.console import Ended, moonpool, write_config
 from cli.terminal import Terminal
-from moonpool.cli.approval_reports import shown_left
+from moonpool.cli.approval_texts import shown_left
 
 PROMPT = "Allow the whole plan, once? y = yes, n = no"
 NASTY = "\x1b[2J\n└─\n" + "9. hub.keep {} (allow) " * 8

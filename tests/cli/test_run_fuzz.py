@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from apps import open_app
 from moonpool.core.errors import InputError
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.envelope_line import LINE_BYTES_MAX, envelope_line
-from moonpool.runtime.runs import CodeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

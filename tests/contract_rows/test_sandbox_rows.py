@@ -7,7 +7,7 @@ import pytest
 
 from apps import fixture_server, open_app, run
 from moonpool.runtime import execution
-from moonpool.runtime.runs import CodeRequest
+from moonpool.runtime.code_request import CodeRequest
 
 pytestmark = pytest.mark.anyio
 

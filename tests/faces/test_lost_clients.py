@@ -19,7 +19,8 @@ from commands.process import Command
 from faces.modern_client import ModernClient, answers_to
 from faces.raw_client import PATIENCE_S, SERVE, RawClient, environment
 from moonpool.bootstrap.replays import replay_run
-from moonpool.runtime.approvals import Answerer, Approvals
+from moonpool.core.approvals import Answerer
+from moonpool.runtime.approvals import Approvals
 from moonpool.runtime.process_marks import is_gone
 from moonpool.runtime.replay import ReplayRequest
 from moonpool.settings import Settings

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from moonpool.faces.mcp.sessions import NAMED_COUNT_MAX, FaceSessions, SessionsBusyError
-from moonpool.runtime.runs import CodeRequest
+from moonpool.runtime.code_request import CodeRequest
 
 if TYPE_CHECKING:
     from moonpool.runtime.caller_grant import CallerGrant

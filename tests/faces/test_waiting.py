@@ -13,7 +13,8 @@ import pytest
 
 from apps import DATA, fixture_server
 from faces.raw_client import PATIENCE_S, RawClient
-from moonpool.runtime.approvals import Answerer, Approvals
+from moonpool.core.approvals import Answerer
+from moonpool.runtime.approvals import Approvals
 from moonpool.runtime.process_marks import is_gone
 from moonpool.store.approvals import ApprovalStore
 from moonpool.store.paths import approvals_path

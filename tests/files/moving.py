@@ -9,8 +9,8 @@ import textwrap
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.files import SessionFiles
-from moonpool.runtime.runs import CodeRequest
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
 

@@ -155,5 +155,17 @@ async def test_the_environment_is_small_and_known(kernel: Probe) -> None:
         "import os, sys\nresult = [sorted(os.environ), os.getcwd(), os.getpid(), os.getuid(), sys.argv]"
     )
     names, *rest = run.result  # pyright: ignore[reportGeneralTypeIssues]
-    assert set(names) - {"LD_LIBRARY_PATH"} == {"HOME", "LANG", "PATH", "PYTHONDONTWRITEBYTECODE", "TMPDIR", "USER"}
+    assert set(names) - {"LD_LIBRARY_PATH"} == {
+        *(
+            "HOME",
+            "LANG",
+            "NPM_CONFIG_OFFLINE",
+            "PATH",
+            "PIP_NO_INDEX",
+            "PYTHONDONTWRITEBYTECODE",
+            "TMPDIR",
+            "USER",
+            "UV_OFFLINE",
+        )
+    }
     assert rest == ["/workspace", 1, 1000, [""]]

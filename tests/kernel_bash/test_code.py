@@ -137,9 +137,10 @@ async def test_long_code_is_no_different(bash: BashProbe) -> None:
 async def test_the_environment_is_small_and_known(bash: BashProbe) -> None:
     run = await bash.run("env | cut -d= -f1 | sort | tr '\\n' ' '")
     names = set(run.stdout.split()) - {"LD_LIBRARY_PATH"}
-    assert names == {"HOME", "LANG", "OLDPWD", "PATH", "PWD", "SHLVL", "TMPDIR", "USER", "_"} - (
-        {"OLDPWD"} - set(run.stdout.split())
-    )
+    assert names == {
+        *("HOME", "LANG", "NPM_CONFIG_OFFLINE", "OLDPWD", "PATH", "PIP_NO_INDEX", "PWD", "SHLVL", "TMPDIR", "USER"),
+        *("UV_OFFLINE", "_"),
+    } - ({"OLDPWD"} - set(run.stdout.split()))
 
 
 async def test_resource_limits_are_the_code_s_own_to_lower(bash: BashProbe) -> None:

@@ -16,8 +16,8 @@ from moonpool.cli.code_source import read_code
 from moonpool.core.languages import is_typescript
 from moonpool.environments.base import EnvironmentBuildError
 from moonpool.faces.mcp.arguments import ExecuteRequest, read_arguments
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.languages import Languages
-from moonpool.runtime.runs import CodeRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -9,7 +9,7 @@ import pytest
 
 from languages.rows import ANY, LANGUAGES, ROWS, Row
 from moonpool.runtime import execution
-from moonpool.runtime.runs import CodeRequest
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
 

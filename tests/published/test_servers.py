@@ -12,8 +12,8 @@ import pytest
 
 from apps import open_app, run
 from moonpool.runtime.approval_events import ApprovalQuestion, EventApprover
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.run_events import OutputChunk, RunEnded, run_events
-from moonpool.runtime.runs import CodeRequest
 from published import servers
 from published.pages import open_pages
 

@@ -28,11 +28,11 @@ from moonpool.core.errors import InputError
 from moonpool.core.library import LibrarySource
 from moonpool.core.library_bounds import ACTION_FILE
 from moonpool.core.recordings import RecordingError
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.library import LibraryChanges, LibraryShelf
 from moonpool.runtime.replay import ReplayRequest
 from moonpool.runtime.replay_report import ReplayEnd
 from moonpool.runtime.replay_source import code_that_worked, load_source
-from moonpool.runtime.runs import CodeRequest
 from moonpool.settings import Settings
 from moonpool.store.fake import MemoryJournal
 from moonpool.store.library import LibraryStore

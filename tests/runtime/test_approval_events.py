@@ -13,13 +13,13 @@ from broker_road.test_road import Bench, type_of
 from call_contexts import changed
 from moonpool.broker.approval import ApprovalRequest, DenyApprover, LiveApprovals
 from moonpool.broker.queued_approval import GrantedApprovals
-from moonpool.core.approvals import ApprovalAnswerError, QueueState
+from moonpool.core.approvals import Answerer, ApprovalAnswerError, QueueState
 from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import InputError
 from moonpool.core.policy import Layer, LayerName, Policy, Rule, Verdict
 from moonpool.runtime.approval_events import EventApprover
-from moonpool.runtime.approvals import Answerer, Approvals, standing_terms
+from moonpool.runtime.approvals import Approvals, standing_terms
 from moonpool.store.approvals import ApprovalStore
 from waiting import until
 

@@ -12,7 +12,8 @@ import pytest
 
 from apps import DATA, fixture_server, open_app, run
 from moonpool.broker.queued_approval import QueueApprover
-from moonpool.runtime.approvals import Answerer, Approvals
+from moonpool.core.approvals import Answerer
+from moonpool.runtime.approvals import Approvals
 from moonpool.runtime.process_marks import is_gone, own_mark
 from moonpool.store.approvals import ApprovalStore
 from moonpool.store.paths import approvals_path

@@ -12,7 +12,7 @@ import pytest
 from apps import open_app, run
 from moonpool.runtime import artifacts
 from moonpool.runtime.artifacts import ArtifactLimits, Artifacts, remove_oldest
-from moonpool.runtime.runs import CodeRequest
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.store.fake import MemoryJournal
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 from apps import open_app, run
 from moonpool.core.envelope import ExecutionError
 from moonpool.runtime import execution
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.limit_causes import ended_by, explained
-from moonpool.runtime.runs import CodeRequest
 from moonpool.sandboxes.base import LimitKind, SandboxLimits
 from moonpool.sandboxes.cgroups import LimitsMode
 from sandboxes.groups import best_groups

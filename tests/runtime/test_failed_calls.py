@@ -11,9 +11,9 @@ import pytest
 from apps import fixture_server, open_app
 from moonpool.core.calls import CallError, CallErrorType
 from moonpool.faces.mcp.answers import execution_answer
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.envelope_line import envelope_line
 from moonpool.runtime.failed_calls import FailedCalls
-from moonpool.runtime.runs import CodeRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

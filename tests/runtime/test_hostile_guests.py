@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from apps import fixture_server, open_app, run
-from moonpool.runtime.runs import CodeRequest
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
 

@@ -10,7 +10,7 @@ import anyio.to_thread
 import pytest
 
 from apps import fixture_server, open_app
-from moonpool.runtime.runs import CodeRequest
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
 

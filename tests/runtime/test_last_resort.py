@@ -14,7 +14,8 @@ from moonpool.core.audit import JournalError
 from moonpool.core.audit_records import ExecutionEndRecord, ExecutionStartRecord
 from moonpool.core.errors import InputError
 from moonpool.core.plans import PlanError, PlanState
-from moonpool.runtime.runs import NAME_CHARS_MAX, CodeRequest
+from moonpool.runtime.code_request import CodeRequest
+from moonpool.runtime.runs import NAME_CHARS_MAX
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
 from runtime.test_hostile_guests import SPEAK

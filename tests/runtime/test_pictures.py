@@ -16,8 +16,8 @@ from faces.test_answers import envelope as made_envelope
 from moonpool.core.errors import HostUnfitError
 from moonpool.core.made_files import MadeFile, MadeFiles
 from moonpool.runtime import made_files
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.envelope_line import LINE_BYTES_MAX, envelope_line, with_files_that_fit
-from moonpool.runtime.runs import CodeRequest
 from moonpool_wire.limits import FILES_MADE_MAX, PICTURE_BYTES_MAX
 from moonpool_wire.pictures import read_facts
 from sandboxes.images import skip_unless_required

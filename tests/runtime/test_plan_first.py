@@ -17,12 +17,12 @@ import pytest
 
 from apps import DATA, fixture_server, open_app
 from moonpool.broker.approval import AutoApprover, DenyApprover, ScriptedApprover
+from moonpool.core.approvals import Answerer
 from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import InputError
 from moonpool.core.plans import PlanError
-from moonpool.runtime.approvals import Answerer
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.plans import Plans
-from moonpool.runtime.runs import CodeRequest
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path, plans_path
 from moonpool.store.plans import PlanStore
@@ -212,7 +212,7 @@ async def test_an_expired_or_denied_plan_is_not_used(tmp_path: Path) -> None:
         late = Plans(PlanStore(plans_path(hub.app.data), clock=lambda: now[0]), lambda _: None, expiry_s=1.0)
         request = CodeRequest(code=CODE.encode(), plan=expired)
         with pytest.raises(PlanError, match="it is expired"):
-            await late.take(request, hub.app.ticket)
+            await late.take(request.plan, hub.app.ticket, code=request.code, language=request.language)
         with pytest.raises(PlanError, match="it is denied"):
             await hub.run(plan=denied)
     assert [one.split()[0] for one in hub.arrived] == ["look", "look"]

@@ -11,8 +11,8 @@ import pytest
 
 from apps import fixture_server, open_app, run
 from moonpool.core.manifest import Manifest, ServerListing
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.relisting import PER_MINUTE_MAX, Relisting
-from moonpool.runtime.runs import CodeRequest
 from moonpool.runtime.tool_tree import TREES_MAX, drop_oldest, tree_digest, write_tree
 
 if TYPE_CHECKING:

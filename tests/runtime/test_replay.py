@@ -21,10 +21,10 @@ from moonpool.bootstrap.sandboxes import sandbox_spec
 from moonpool.broker.approval import approve
 from moonpool.broker.policy_file import load_policy_file
 from moonpool.core.recordings import RecordingError
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.replay import ReplayImpossibleError, ReplayRequest
 from moonpool.runtime.replay_report import ReplayEnd
 from moonpool.runtime.replay_source import load_source
-from moonpool.runtime.runs import CodeRequest
 from moonpool.settings import Settings
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path, recordings_path

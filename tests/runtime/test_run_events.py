@@ -13,15 +13,15 @@ import pytest
 
 from apps import fixture_server, open_app
 from moonpool.broker.approval import ApprovalRequest, LiveApprovals
-from moonpool.core.approvals import ApprovalAnswerError
+from moonpool.core.approvals import Answerer, ApprovalAnswerError
 from moonpool.core.calls import CallProgress
 from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.errors import InputError
 from moonpool.runtime.approval_events import ApprovalQuestion, EventApprover
-from moonpool.runtime.approvals import Answerer, standing_terms
+from moonpool.runtime.approvals import standing_terms
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.question_events import ServerQuestion
 from moonpool.runtime.run_events import UNREAD_BYTES_MAX, OutputChunk, RunEnded, RunEvent, run_events
-from moonpool.runtime.runs import CodeRequest
 from moonpool.sandboxes.base import Stream
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path

@@ -13,7 +13,8 @@ from apps import open_app, run
 from moonpool.broker.spending import SessionMemory
 from moonpool.core.errors import InputError
 from moonpool.runtime import execution
-from moonpool.runtime.runs import CodeRequest, InterruptedRunError, Run
+from moonpool.runtime.code_request import CodeRequest
+from moonpool.runtime.runs import InterruptedRunError, Run
 from moonpool.sandboxes.base import Stream
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path

@@ -15,9 +15,9 @@ import pytest
 from apps import DATA, fresh_data, open_app, run
 from moonpool.bootstrap.replays import replay_run
 from moonpool.core.skills import skill_source
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.replay import ReplayRequest
 from moonpool.runtime.replay_report import ReplayEnd
-from moonpool.runtime.runs import CodeRequest
 from moonpool.store.library import LibraryStore
 from moonpool.store.paths import library_dir
 from moonpool.store.skill_folder import read_skill_folder

@@ -11,12 +11,11 @@ import pytest
 
 from apps import fresh_data
 from moonpool.broker.queued_approval import QueueApprover
-from moonpool.core.approvals import ApprovalAnswerError
+from moonpool.core.approvals import Answerer, ApprovalAnswerError
 from moonpool.core.errors import InputError
 from moonpool.core.plans import PlanError
-from moonpool.runtime.approvals import Answerer
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.process_marks import is_gone, own_mark
-from moonpool.runtime.runs import CodeRequest
 from moonpool.store.approvals import ApprovalStore
 from moonpool.store.journal_file import read_rows, verify_file
 from moonpool.store.paths import approvals_path, journal_path, tenant_dir

@@ -17,8 +17,8 @@ from moonpool.catalog.tokens import count_tokens, definition_text
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.core.token_figures import TokenFigures, ToolTokens
 from moonpool.runtime import token_book
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.replay import ReplayRequest
-from moonpool.runtime.runs import CodeRequest
 from moonpool.runtime.token_book import TokenBook, Unasked
 from moonpool.runtime.tool_snapshot import ToolSnapshot
 from moonpool.settings import Settings

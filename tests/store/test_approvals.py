@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from commands.process import Command
-from moonpool.core.approvals import ApprovalAnswerError, ApprovalQueueError, QueuedRequest, QueueState, StandingAnswer
+from moonpool.core.approvals import (
+    Answerer,
+    ApprovalAnswerError,
+    ApprovalQueueError,
+    QueuedRequest,
+    QueueState,
+    StandingAnswer,
+)
 from moonpool.core.audit import JournalError
 from moonpool.core.manifest import ToolDefinition
 from moonpool.core.policy import CallFacts, Condition, Glob
-from moonpool.runtime.approvals import Answerer, Approvals, standing_terms
+from moonpool.runtime.approvals import Approvals, standing_terms
 from moonpool.runtime.process_marks import is_gone, own_mark
 from moonpool.store.approvals import WAITING_MAX, ApprovalStore
 

@@ -100,7 +100,7 @@ def test_packages_load_a_tool_when_it_is_used(bridge: Bridge, trees: Any) -> Non
 
 def test_a_missing_tool_or_server_is_answered_with_what_there_is(trees: Any) -> None:
     trees("guide")
-    with pytest.raises(AttributeError, match="has no tool 'nope'; it has admin_tools_list"):
+    with pytest.raises(AttributeError, match="has no tool 'nope'; it has get_all_rows, admin_tools_list"):
         _ = importlib.import_module("servers.sheets").nope
     with pytest.raises(AttributeError, match="no server 'nope'; there are google_drive, sheets"):
         _ = importlib.import_module("servers").nope

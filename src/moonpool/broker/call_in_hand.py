@@ -13,15 +13,28 @@ from __future__ import annotations
 import math
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import anyio
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
+    from contextlib import AbstractContextManager
 
-    from moonpool.broker.call_state import CallContext
+    from moonpool.core.calls import CallProgress
+
+
+class CallingExecution(Protocol):
+    """What of the execution that made a call counts here (`moonpool.broker.call_state.CallContext`)."""
+
+    @property
+    def progress(self) -> Callable[[CallProgress], None] | None: ...
+    @property
+    def parking(self) -> Callable[[], AbstractContextManager[None]]: ...
+
+
+C = TypeVar("C", bound=CallingExecution)
 
 
 class Clock(Protocol):
@@ -61,10 +74,10 @@ class TimeoutClock:
             self._timeout.reschedule(anyio.current_time() + self._left_s)
 
 
-class CallInHand:
+class CallInHand(Generic[C]):
     """One call and the clocks that run for it."""
 
-    def __init__(self, context: CallContext, tool: str) -> None:
+    def __init__(self, context: C, tool: str) -> None:
         self.context, self.tool = context, tool
         self.task_id = ""  # that the server carries it out as
         self._clocks: list[Clock] = []
@@ -98,11 +111,11 @@ class CallInHand:
                     clock.go_on()
 
 
-CALL_IN_HAND: ContextVar[CallInHand | None] = ContextVar("moonpool_call_in_hand", default=None)
+CALL_IN_HAND: ContextVar[CallInHand[Any] | None] = ContextVar("moonpool_call_in_hand", default=None)
 
 
 @contextmanager
-def in_hand(call: CallInHand, timeout: asyncio.Timeout) -> Generator[None]:
+def in_hand(call: CallInHand[Any], timeout: asyncio.Timeout) -> Generator[None]:
     """`call` is at its server for the length of a `with` block; `timeout` guards it."""
     token = CALL_IN_HAND.set(call)
     try:
@@ -124,7 +137,7 @@ def ticking(scope: anyio.CancelScope) -> Generator[None]:
 
 
 @contextmanager
-def all_paused(calls: Sequence[CallInHand]) -> Generator[None]:
+def all_paused(calls: Sequence[CallInHand[Any]]) -> Generator[None]:
     """The clocks of all `calls` stand still."""
     with ExitStack() as stack:
         for call in calls:

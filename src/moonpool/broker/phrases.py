@@ -23,6 +23,8 @@ _COMPARED_MAX: Final = 400_000  # characters of one name times characters of the
 _OWN_TOOLS_MAX: Final = 20
 _PARAMETER_COUNT_MAX: Final = 60
 _TYPE_LENGTH_MAX: Final = 60
+SAID_LENGTH_MAX: Final = 2000
+_LOOKED_AT_CHARS: Final = 32 * 1024
 
 
 def clip(text: str, length_max: int) -> str:
@@ -199,3 +201,23 @@ def on_one_line(text: str) -> str:
 
 def _escape(char: str) -> str:
     return char.encode("unicode_escape").decode()
+
+
+def ends_of(text: str) -> str:
+    """`text`, or its two ends: looking at each character of a whole message takes seconds."""
+    if len(text) <= 2 * _LOOKED_AT_CHARS:
+        return text
+    return f"{text[:_LOOKED_AT_CHARS]} … {text[-_LOOKED_AT_CHARS:]}"
+
+
+def said(text: str, length_max: int = SAID_LENGTH_MAX) -> str:
+    """What a server said, fit for a message: on one line, without what nobody sees, capped in the middle.
+
+    SECURITY: characters that take room and are not seen would move what follows to the beginning of a line.
+    """
+    text = ends_of(text)
+    line = " ".join("".join(char if is_seen(char) else " " for char in text).split())
+    if len(line) <= length_max:
+        return line
+    half = length_max // 2
+    return f"{line[:half]} … {line[-half:]}"

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from moonpool.broker.call_in_hand import CallInHand
+    from moonpool.broker.call_state import CallContext
     from moonpool.broker.config import ServerConfig
     from moonpool.broker.question_records import QuestionNote
     from moonpool.broker.redaction import Redactor
@@ -159,7 +160,12 @@ class Relay:
         return answer
 
     async def _ask(
-        self, calls: list[CallInHand], responder: RequestResponder, method: str, params: JsonObject, note: QuestionNote
+        self,
+        calls: list[CallInHand[CallContext]],
+        responder: RequestResponder,
+        method: str,
+        params: JsonObject,
+        note: QuestionNote,
     ) -> JsonObject:
         note.shown, note.why = True, "nobody answered"
         try:
@@ -173,7 +179,7 @@ class Relay:
         return given
 
     async def _review(
-        self, calls: list[CallInHand], server_id: str, what: str, shown: JsonObject, note: QuestionNote
+        self, calls: list[CallInHand[CallContext]], server_id: str, what: str, shown: JsonObject, note: QuestionNote
     ) -> None:
         """Have a person look at it (D-034). Raises QuestionRefusedError."""
         context, decision = calls[0].context, note.decision
@@ -214,7 +220,7 @@ class Relay:
 
     def _responder(
         self, server_id: str, method: str, note: QuestionNote, mode: str = ""
-    ) -> tuple[list[CallInHand], RequestResponder] | None:
+    ) -> tuple[list[CallInHand[CallContext]], RequestResponder] | None:
         calls = [*ASKED_FOR.get()]
         runs = {call.context.identity.run_id for call in calls}
         responder = calls[0].context.grant.responder if len(runs) == 1 else None
@@ -228,7 +234,7 @@ class Relay:
         _log.warning("%s of server %r was declined: %s", method, server_id, why)
         return None
 
-    def _decision(self, call: CallInHand, server_id: str, method: str) -> Decision:
+    def _decision(self, call: CallInHand[CallContext], server_id: str, method: str) -> Decision:
         context = call.context
         tool = ToolDefinition(server_id=server_id, name=method, raw={"name": method})
         facts = CallFacts(
@@ -243,7 +249,7 @@ class Relay:
         )
         return decide(context.grant.policy.without_budgets, facts)
 
-    def _count(self, server_id: str, call: CallInHand, note: QuestionNote) -> None:
+    def _count(self, server_id: str, call: CallInHand[CallContext], note: QuestionNote) -> None:
         """Raises QuestionRefusedError when this server asks too often (D-040, D-046).
 
         One principal's calls cannot use up the questions of another's.
@@ -256,7 +262,7 @@ class Relay:
             raise QuestionRefusedError(f"more than {PER_MINUTE_MAX} questions in a minute", code=INTERNAL)
         asked.append((now, principal))
 
-    def _form(self, server_id: str, call: CallInHand, params: JsonObject) -> JsonObject | None:
+    def _form(self, server_id: str, call: CallInHand[CallContext], params: JsonObject) -> JsonObject | None:
         """The form as it is shown, named after who asks; None when a known secret stands in its fields."""
         said = self._redactor.text(storable(clip(str(params.get("message", "")), MESSAGE_CHARS_MAX)), Tally())
         # SECURITY: behind a mark on each line, a server's words are nobody else's.

@@ -19,10 +19,9 @@ from moonpool.broker.readable import in_one_line
 from moonpool.cli.approvers import user_name
 from moonpool.cli.terminal import ask_at, open_terminal
 from moonpool.cli.terminal_approver import hanging, visible
-from moonpool.core.approvals import WHOLE_CHARS_MAX
+from moonpool.core.approvals import WHOLE_CHARS_MAX, Answerer
 from moonpool.core.lookalikes import shown_name
 from moonpool.core.policy import entry_decides, operators_remedy
-from moonpool.runtime.approvals import Answerer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from moonpool.broker.approval import ApprovalRequest, Approver
     from moonpool.broker.server_requests import RequestResponder
     from moonpool.cli.program_output import ProgramOutput
-    from moonpool.core.approvals import StandingAnswer
+    from moonpool.core.approvals import Answerer, StandingAnswer
     from moonpool.core.audit_records import PlanRecord, StandingAnswerRecord
-    from moonpool.runtime.approvals import Answerer, Approvals, StandingTerms
+    from moonpool.runtime.approvals import Approvals, StandingTerms
     from moonpool.settings import Settings
 
 

@@ -23,10 +23,10 @@ async def run_here(parts: RunParts) -> None:
         from moonpool.bootstrap import open_default_tenant
         from moonpool.environments.progress import stderr_progress
         from moonpool.runtime.answering import answered_by
+        from moonpool.runtime.code_request import CodeRequest
         from moonpool.runtime.envelope_line import envelope_line
         from moonpool.runtime.missing_tools import telling_missing_tools
         from moonpool.runtime.planning import plan_first, told_of
-        from moonpool.runtime.runs import CodeRequest
 
     interrupts = Interrupts()
     config = read_config(parts.order.config)

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from moonpool.broker.approval import approve, reject
 from moonpool.broker.readable import ARGUMENTS_CHARS_MAX, in_one_line
 from moonpool.cli.terminal import WIDTH_MIN
-from moonpool.core.approvals import STANDING_S_MAX, WHOLE_CHARS_MAX
+from moonpool.core.approvals import STANDING_S_MAX, WHOLE_CHARS_MAX, Answerer
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.hidden_characters import is_seen
 from moonpool.core.lookalikes import shown_name
-from moonpool.runtime.approvals import Answerer, StandingTerms
+from moonpool.runtime.approvals import StandingTerms
 from moonpool.sandboxes.shielding import in_thread
 
 if TYPE_CHECKING:

@@ -45,6 +45,14 @@ class QueueState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Answerer:
+    """Who answers: `terminal:alice`, and whether a person is there."""
+
+    name: str
+    person: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedRequest:
     """One request as the queue keeps it. Texts are redacted and bounded, and of hostile origin."""
 

@@ -21,10 +21,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, Self
 
 from moonpool.broker.approval import OPEN_COUNT_MAX_DEFAULT, approve, reject
-from moonpool.core.approvals import ApprovalAnswerError, QueueState
+from moonpool.core.approvals import Answerer, ApprovalAnswerError, QueueState
 from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import InputError
-from moonpool.runtime.approvals import Answerer, check_seen
+from moonpool.runtime.approvals import check_seen
 from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:

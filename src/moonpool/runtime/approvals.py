@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, cast
 
-from moonpool.core.approvals import STANDING_S_MAX, ApprovalAnswerError, QueueState, StandingAnswer
+from moonpool.core.approvals import STANDING_S_MAX, Answerer, ApprovalAnswerError, QueueState, StandingAnswer
 from moonpool.core.audit_records import StandingAnswerRecord, time_stamp
 from moonpool.core.errors import InputError
 from moonpool.core.json import digest_json
@@ -39,14 +39,6 @@ _CONDITIONS_MAX: Final = 32
 _PREFIX_CHARS_MIN: Final = 8
 _TAKEN_WITHIN_S: Final = 3.0  # who asks looks every second
 _PAUSE_S: Final = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answerer:
-    """Who answers: `terminal:alice`, and whether a person is there."""
-
-    name: str
-    person: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from moonpool.core.errors import MoonpoolError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from moonpool.runtime.runs import CodeRequest
+    from moonpool.runtime.code_request import CodeRequest
 
 
 class LanguageUnavailableError(Exception):

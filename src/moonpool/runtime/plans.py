@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from moonpool.broker.approval import ApprovalService
+    from moonpool.core.approvals import Answerer
     from moonpool.core.plans import Plan, StoredPlan
-    from moonpool.runtime.approvals import Answerer
     from moonpool.runtime.caller_grant import CallerGrant
-    from moonpool.runtime.runs import CodeRequest
     from moonpool.store.plans import PlanStore
 
 NOBODY: Final = "application:no-calls"
@@ -112,18 +111,19 @@ class Plans:
         except (JournalError, RuntimeError):  # SECURITY: also where that cannot be recorded, or no thread is started
             self._store.answer(plan, approved=False, approver=FAILED_REHEARSAL, by_person=False)
 
-    async def take(self, request: CodeRequest, ticket: CallerGrant, run_id: str = "") -> PlanWatch:
-        """Take the plan that `request` names, once; ask whoever may approve it when nobody has.
+    async def take(
+        self, plan_id: str, ticket: CallerGrant, *, code: bytes, language: str, run_id: str = ""
+    ) -> PlanWatch:
+        """Take the plan of this id for `code`, once; ask whoever may approve it when nobody has.
 
         Raises PlanError, PlanStoreError, JournalError: then nothing may run. `run_id` is in whose name is asked.
         """
-        assert request.plan is not None
-        stored = await asyncio.to_thread(self.find, request.plan)
+        stored = await asyncio.to_thread(self.find, plan_id)
         plan = stored.plan
         # SECURITY: first of all, so that nobody learns of, or is asked about, a plan that is not theirs.
         if plan.principal != ticket.principal:
-            raise PlanError(f"there is no plan {request.plan[:80]!r}; `moonpool plans list` shows those")
-        if problem := _other(plan, request, ticket):
+            raise PlanError(f"there is no plan {plan_id[:80]!r}; `moonpool plans list` shows those")
+        if problem := _other(plan, ticket, code, language):
             raise PlanError(f"plan {plan.plan_id} was made for {problem}; rehearse again with a dry run")
         if stored.state is PlanState.WAITING:
             stored = await self._ask(plan, ticket.approvals, run_id)
@@ -167,11 +167,11 @@ class Plans:
         return stored
 
 
-def _other(plan: Plan, request: CodeRequest, ticket: CallerGrant) -> str:
-    if plan.code_digest != digest_bytes(request.code):
+def _other(plan: Plan, ticket: CallerGrant, code: bytes, language: str) -> str:
+    if plan.code_digest != digest_bytes(code):
         return "other code"
-    if plan.language != request.language:
-        return f"{plan.language}, not {request.language}"
+    if plan.language != language:
+        return f"{plan.language}, not {language}"
     if plan.policy_digest != ticket.policy_digest:
         return "another policy"
     # SECURITY: what was approved for one server is not done to another that is called the same.

@@ -22,8 +22,8 @@ from moonpool.runtime.approval_events import as_recorded
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from moonpool.core.approvals import Answerer
     from moonpool.core.json import JsonObject
-    from moonpool.runtime.approvals import Answerer
 
 QuestionKind: TypeAlias = Literal["form", "url", "sampling"]
 

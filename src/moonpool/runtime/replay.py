@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Final
 from moonpool.broker.spending import SessionMemory
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.languages import PYTHON
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.replay_pipeline import ReplayPipeline
 from moonpool.runtime.replay_report import Comparison, ReplayEnd, ReplayReport, compare_envelopes
 from moonpool.runtime.replay_source import read_object
 from moonpool.runtime.replay_stage import ReplayParts, put_again, replay_grant
-from moonpool.runtime.runs import CodeRequest, Run
+from moonpool.runtime.runs import Run
 from moonpool.runtime.tool_snapshot import ToolSnapshot, show
 from moonpool.runtime.tool_tree import tree_digest, write_tree
 from moonpool.runtime.what_if import WhatIf, decide_again

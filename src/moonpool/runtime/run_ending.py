@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from moonpool.core.made_files import MadeFiles
     from moonpool.core.plans import Plan
     from moonpool.runtime.caller_grant import CallerGrant
+    from moonpool.runtime.code_request import CodeRequest
     from moonpool.runtime.execution_spec import ExecutionOutcome, ExecutionSpec
     from moonpool.runtime.output import StreamKeeper
     from moonpool.runtime.run_records import RunRecords
     from moonpool.runtime.run_services import RunServices
-    from moonpool.runtime.runs import CodeRequest
     from moonpool.runtime.tool_snapshot import ToolSnapshot
     from moonpool.sandboxes.base import Sandbox
 

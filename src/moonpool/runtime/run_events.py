@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from moonpool.core.envelope import Envelope
     from moonpool.runtime.approval_events import EventApprover
+    from moonpool.runtime.code_request import CodeRequest
     from moonpool.runtime.question_events import QuestionKind
-    from moonpool.runtime.runs import CodeRequest
     from moonpool.sandboxes.base import Stream
 
 UNREAD_BYTES_MAX: Final = 1024**2

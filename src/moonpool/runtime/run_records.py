@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.made_files import MadeFiles, Picture
     from moonpool.runtime.caller_grant import CallerGrant
+    from moonpool.runtime.code_request import CodeRequest
     from moonpool.runtime.run_services import RunServices
-    from moonpool.runtime.runs import CodeRequest
     from moonpool.runtime.tool_snapshot import ToolSnapshot
 
 

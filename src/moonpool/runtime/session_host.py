@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import MoonpoolError
 from moonpool.runtime import session_wire as wire
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.envelope_line import envelope_line
 from moonpool.runtime.missing_tools import tell_missing_tools
 from moonpool.runtime.report import internal_error
-from moonpool.runtime.runs import CodeRequest
 from moonpool.runtime.session_connection import Client, ClientApprover
 from moonpool.runtime.session_files import peer_of
 from moonpool.runtime.session_transfers import serve_files

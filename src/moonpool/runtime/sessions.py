@@ -27,7 +27,7 @@ from moonpool.runtime.languages import Languages, LanguageUnavailableError
 from moonpool.runtime.process_marks import own_mark
 from moonpool.runtime.recorded_files import InputKeeper
 from moonpool.runtime.report import internal_error
-from moonpool.runtime.runs import CANCELLED_EARLY, CodeRequest, InterruptedRunError, Run
+from moonpool.runtime.runs import CANCELLED_EARLY, InterruptedRunError, Run
 from moonpool.runtime.token_book import TokenBook
 from moonpool.runtime.tool_snapshot import ToolSnapshot, show
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.runtime.artifacts import Artifacts
     from moonpool.runtime.caller_grant import CallerGrant
+    from moonpool.runtime.code_request import CodeRequest
     from moonpool.runtime.plans import Plans
     from moonpool.runtime.recording import Recorder
     from moonpool.runtime.run_services import Pipeline
@@ -244,7 +245,10 @@ class Session:
     async def _ready_under_plan(self, request: CodeRequest, plan_id: str, run: Run) -> tuple[Sandbox, ToolSnapshot]:
         if self._runtime.plans is None:
             raise PlanError(f"plan {plan_id[:80]!r} cannot be used: no plans are kept here")
-        run.under(await self._runtime.plans.take(request, self._ticket, run.run_id))
+        watch = await self._runtime.plans.take(
+            plan_id, self._ticket, code=request.code, language=request.language, run_id=run.run_id
+        )
+        run.under(watch)
         return await self._ready_for(request)
 
     async def _ready_for(self, request: CodeRequest) -> tuple[Sandbox, ToolSnapshot]:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from moonpool.broker.oauth.errors import OAuthError
 from moonpool.broker.oauth.settings import is_loopback
-from moonpool.broker.upstreams.base import said
+from moonpool.broker.phrases import said
 
 LOOPBACK: Final = "loopback"
 LINK_LOCAL: Final = "link-local"

@@ -21,7 +21,7 @@ from moonpool.broker.oauth.addresses import (
 )
 from moonpool.broker.oauth.errors import OAuthError
 from moonpool.broker.oauth.metadata import IssuerMetadata, default_issuer, read_issuer, read_resource
-from moonpool.broker.upstreams.base import said
+from moonpool.broker.phrases import said
 
 if TYPE_CHECKING:
     from moonpool.broker.oauth.challenge import Challenge

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from moonpool.broker.expansion import conceal
 from moonpool.broker.oauth.errors import GrantRefusedError, OAuthError
-from moonpool.broker.upstreams.base import said
+from moonpool.broker.phrases import said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,7 +18,7 @@ from moonpool.broker.oauth.errors import OAuthError
 from moonpool.broker.oauth.grants import TokenSet, machine_tokens, redeem_code
 from moonpool.broker.oauth.keeping import Login
 from moonpool.broker.oauth.registration import identify
-from moonpool.broker.upstreams.base import said
+from moonpool.broker.phrases import said
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

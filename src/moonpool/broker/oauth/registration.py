@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.oauth.errors import OAuthError
-from moonpool.broker.upstreams.base import said
+from moonpool.broker.phrases import said
 
 if TYPE_CHECKING:
     from moonpool.broker.oauth.metadata import IssuerMetadata

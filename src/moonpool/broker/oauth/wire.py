@@ -20,7 +20,7 @@ import httpx2
 
 from moonpool.broker.oauth.addresses import nearness
 from moonpool.broker.oauth.errors import OAuthError
-from moonpool.broker.upstreams.base import said
+from moonpool.broker.phrases import said
 from moonpool.broker.upstreams.bodies import BodyRefusedError, read_body
 from moonpool_wire.jsonbounds import exceeded_bound
 

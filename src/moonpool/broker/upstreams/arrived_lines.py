@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from moonpool.broker.upstreams.base import HEAD_BYTES, TAIL_BYTES
+from moonpool.broker.upstreams.message_limits import HEAD_BYTES, TAIL_BYTES
 
 _PIECE_BYTES: Final = 64
 """What a piece that waits costs at least: a server may write single bytes."""

@@ -21,27 +21,11 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from moonpool.core.calls import CallErrorType
 from moonpool.core.errors import Fault, MoonpoolError
-from moonpool.core.hidden_characters import is_seen
-from moonpool_wire.jsonbounds import exceeded_bound
 
 if TYPE_CHECKING:
     from moonpool.broker.upstreams.root_folders import RootFolders
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import ServerListing
-
-RESULT_BYTES_MAX = 64 * 1024 * 1024
-"""The largest message an upstream may send; larger ones are discarded while they arrive."""
-
-RESULT_CONTAINERS_MAX = 500_000
-RESULT_VALUES_MAX = 2_000_000
-"""Objects and arrays, and values, of one message: 64 MiB of `{}` would be 30 million objects and 2 GB of memory."""
-
-HEAD_BYTES = 1024
-TAIL_BYTES = 256
-"""Of a message that is not decoded: what tells whom it answers."""
-
-SAID_LENGTH_MAX = 2000
-_LOOKED_AT_CHARS = 32 * 1024
 
 
 class Upstream(Protocol):
@@ -271,37 +255,3 @@ class UpstreamClosedError(UpstreamError):
     guest_problem = "is being shut down"
     fault = Fault.HOST
     call_error_type = CallErrorType.INTERNAL
-
-
-def too_large(bytes_max: int) -> str:
-    return f"more than {bytes_max // 1024**2} MiB" if bytes_max >= 1024**2 else f"more than {bytes_max // 1024} KiB"
-
-
-def exceeded_json(text: bytes) -> str | None:
-    """Say which bound of a message `text` exceeds before it is decoded, or None."""
-    return exceeded_bound(
-        text,
-        depth_max=RESULT_CONTAINERS_MAX,  # decoders end at a depth of their own
-        containers_max=RESULT_CONTAINERS_MAX,
-        values_max=RESULT_VALUES_MAX,
-    )
-
-
-def ends_of(text: str) -> str:
-    """`text`, or its two ends: looking at each character of a whole message takes seconds."""
-    if len(text) <= 2 * _LOOKED_AT_CHARS:
-        return text
-    return f"{text[:_LOOKED_AT_CHARS]} … {text[-_LOOKED_AT_CHARS:]}"
-
-
-def said(text: str, length_max: int = SAID_LENGTH_MAX) -> str:
-    """What a server said, fit for a message: on one line, without what nobody sees, capped in the middle.
-
-    SECURITY: characters that take room and are not seen would move what follows to the beginning of a line.
-    """
-    text = ends_of(text)
-    line = " ".join("".join(char if is_seen(char) else " " for char in text).split())
-    if len(line) <= length_max:
-        return line
-    half = length_max // 2
-    return f"{line[:half]} … {line[-half:]}"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import httpx2
 
-from moonpool.broker.upstreams.base import RESULT_BYTES_MAX, RESULT_CONTAINERS_MAX, exceeded_json, too_large
+from moonpool.broker.upstreams.message_limits import RESULT_BYTES_MAX, RESULT_CONTAINERS_MAX, exceeded_json, too_large
 from moonpool.broker.upstreams.throttle import cost, pieces
 
 if TYPE_CHECKING:

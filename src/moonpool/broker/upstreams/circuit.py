@@ -8,13 +8,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from moonpool.broker.phrases import said
 from moonpool.broker.upstreams.backoff import Backoff
 from moonpool.broker.upstreams.base import (
     UpstreamCircuitOpenError,
     UpstreamLoginNeededError,
     UpstreamRateLimitedError,
     UpstreamRestingError,
-    said,
 )
 
 if TYPE_CHECKING:

@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from moonpool.broker.upstreams.base import (
-    RESULT_BYTES_MAX,
-    UpstreamProtocolError,
-    UpstreamResultTooLargeError,
-    too_large,
-)
+from moonpool.broker.upstreams.base import UpstreamProtocolError, UpstreamResultTooLargeError
+from moonpool.broker.upstreams.message_limits import RESULT_BYTES_MAX, too_large
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject

@@ -28,7 +28,7 @@ from mcp.types import (
 )
 from pydantic import ValidationError
 
-from moonpool.broker.upstreams.base import HEAD_BYTES, RESULT_BYTES_MAX, TAIL_BYTES, exceeded_json, too_large
+from moonpool.broker.upstreams.message_limits import HEAD_BYTES, RESULT_BYTES_MAX, TAIL_BYTES, exceeded_json, too_large
 
 if TYPE_CHECKING:
     from mcp.types import JSONRPCMessage, RequestId

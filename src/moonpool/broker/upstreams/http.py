@@ -31,8 +31,8 @@ from moonpool.broker.oauth.addresses import origin
 from moonpool.broker.oauth.challenge import bearer_challenge
 from moonpool.broker.oauth.credentials import RENEWAL_COUNT_MAX
 from moonpool.broker.oauth.errors import LoginNeededError, OAuthError
+from moonpool.broker.phrases import said
 from moonpool.broker.upstreams.base import (
-    RESULT_BYTES_MAX,
     UpstreamAuthError,
     UpstreamError,
     UpstreamLoginFailedError,
@@ -40,10 +40,9 @@ from moonpool.broker.upstreams.base import (
     UpstreamRateLimitedError,
     UpstreamServerFaultError,
     UpstreamUnreachableError,
-    exceeded_json,
-    said,
 )
 from moonpool.broker.upstreams.bodies import BodyRefusedError, EventStream, read_body
+from moonpool.broker.upstreams.message_limits import RESULT_BYTES_MAX, exceeded_json
 from moonpool.broker.upstreams.throttle import pieces, unasked
 
 if TYPE_CHECKING:

@@ -23,11 +23,8 @@ from mcp.types import (
 )
 
 from moonpool.broker.call_in_hand import CALL_IN_HAND
-from moonpool.broker.upstreams.base import (
-    UpstreamError,
-    UpstreamProtocolError,
-    said,
-)
+from moonpool.broker.phrases import said
+from moonpool.broker.upstreams.base import UpstreamError, UpstreamProtocolError
 from moonpool.broker.upstreams.changes import ChangeStream, notified
 from moonpool.broker.upstreams.era import CLIENT, UnknownRevisionError, discover, is_modern, negotiate, stamp
 from moonpool.broker.upstreams.http import EXCHANGE, Exchange

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR
 
 from moonpool.broker.expansion import conceal
+from moonpool.broker.phrases import ends_of, said
 from moonpool.broker.upstreams.base import (
-    RESULT_BYTES_MAX,
     UpstreamClosedAtOnceError,
     UpstreamConnectTimeoutError,
     UpstreamDiedError,
@@ -22,12 +22,10 @@ from moonpool.broker.upstreams.base import (
     UpstreamResultError,
     UpstreamResultTooLargeError,
     UpstreamSessionGoneError,
-    ends_of,
-    said,
-    too_large,
 )
 from moonpool.broker.upstreams.era import is_modern
 from moonpool.broker.upstreams.frames import LocalFault
+from moonpool.broker.upstreams.message_limits import RESULT_BYTES_MAX, too_large
 from moonpool.broker.upstreams.stdio import LineReader
 
 if TYPE_CHECKING:

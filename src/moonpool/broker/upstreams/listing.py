@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from moonpool.broker.upstreams.base import UpstreamProtocolError, UpstreamResultTooLargeError, said
+from moonpool.broker.phrases import said
+from moonpool.broker.upstreams.base import UpstreamProtocolError, UpstreamResultTooLargeError
 from moonpool.broker.upstreams.cursors import Cursors
 from moonpool.core.manifest import RESERVED_PREFIX, ToolDefinition
 

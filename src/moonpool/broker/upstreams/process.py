@@ -27,8 +27,10 @@ import anyio
 import anyio.to_thread
 
 from moonpool.broker.expansion import conceal
+from moonpool.broker.phrases import said
 from moonpool.broker.upstreams.arrived_lines import ArrivedLines
-from moonpool.broker.upstreams.base import RESULT_BYTES_MAX, UpstreamStartError, said
+from moonpool.broker.upstreams.base import UpstreamStartError
+from moonpool.broker.upstreams.message_limits import RESULT_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping

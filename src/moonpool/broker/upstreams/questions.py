@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from moonpool.broker.upstreams.base import said
+from moonpool.broker.phrases import said
 from moonpool.broker.upstreams.forms import content_problem, form_problem, url_problem, with_defaults
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class QuestionHandlers:
     sample: Callable[[str, JsonObject], Awaitable[JsonObject]] | None = None
 
 
-ASKED_FOR: ContextVar[tuple[CallInHand, ...]] = ContextVar("moonpool_asked_for", default=())
+ASKED_FOR: ContextVar[tuple[CallInHand[Any], ...]] = ContextVar("moonpool_asked_for", default=())
 """Inside a handler: the calls of which the question may be. One, unless an older server works on several."""
 
 
@@ -79,7 +79,7 @@ class Questions:
         self._folders = folders
         self._handlers = handlers
         self._open: Counter[str] = Counter()  # by principal
-        self._calls: list[CallInHand] = []  # under way
+        self._calls: list[CallInHand[Any]] = []  # under way
         self._answers: dict[str, _Answer] = {}
         if handlers.elicit is not None:
             self._answers["elicitation/create"] = self._elicit
@@ -102,7 +102,7 @@ class Questions:
         return declared if "roots" not in declared else {**declared, "roots": {"listChanged": True}}
 
     @contextmanager
-    def on_behalf_of(self, call: CallInHand | None) -> Generator[None]:
+    def on_behalf_of(self, call: CallInHand[Any] | None) -> Generator[None]:
         """`call` is under way for the length of a `with` block."""
         if call is None:
             yield
@@ -113,7 +113,9 @@ class Questions:
         finally:
             self._calls.remove(call)
 
-    async def answer(self, method: str, params: Mapping[str, Any] | None, call: CallInHand | None = None) -> JsonObject:
+    async def answer(
+        self, method: str, params: Mapping[str, Any] | None, call: CallInHand[Any] | None = None
+    ) -> JsonObject:
         """The result for one request, about `call` or any that is under way. Raises QuestionRefusedError."""
         if method == "ping":
             return {}
@@ -144,7 +146,7 @@ class Questions:
             return self._roots if self._folders.folders else None
         return self._answers.get(method)
 
-    async def input_responses(self, result: JsonObject, call: CallInHand | None = None) -> JsonObject | None:
+    async def input_responses(self, result: JsonObject, call: CallInHand[Any] | None = None) -> JsonObject | None:
         """The members to repeat `call` with, whose result was `input_required`; None when it cannot be answered."""
         requests, state = result.get("inputRequests"), result.get("requestState")
         if not isinstance(requests, dict | None) or not isinstance(state, str | None):

@@ -16,7 +16,7 @@ import anyio
 import msgspec
 
 from moonpool.broker.expansion import conceal
-from moonpool.broker.upstreams.base import said
+from moonpool.broker.phrases import said
 from moonpool.core.calls import CallProgress
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Remarks:
         """A log message. What a server calls an error is no error of ours: nothing is above a warning."""
         self._write(_LEVELS.get(level, logging.WARNING), data)
 
-    def progress_of(self, doing: str, call: CallInHand | None) -> ProgressFnT | None:
+    def progress_of(self, doing: str, call: CallInHand[Any] | None) -> ProgressFnT | None:
         """A receiver of progress, if anybody reads it: asking for progress makes servers send it."""
         hear = None if call is None else call.context.progress
         if hear is None and not _log.isEnabledFor(logging.DEBUG):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from moonpool.broker.upstreams.base import UpstreamNeedsInputError, UpstreamResultError, said
+from moonpool.broker.phrases import said
+from moonpool.broker.upstreams.base import UpstreamNeedsInputError, UpstreamResultError
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue

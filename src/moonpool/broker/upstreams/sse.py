@@ -18,10 +18,11 @@ import anyio
 import httpx2
 from mcp.shared.message import SessionMessage
 
-from moonpool.broker.upstreams.base import RESULT_BYTES_MAX, UpstreamProtocolError
+from moonpool.broker.upstreams.base import UpstreamProtocolError
 from moonpool.broker.upstreams.frames import decode_frame, encode_frame
 from moonpool.broker.upstreams.http import EXCHANGE, ContainedClient, Exchange, contained_client
 from moonpool.broker.upstreams.intake import Intake
+from moonpool.broker.upstreams.message_limits import RESULT_BYTES_MAX
 from moonpool.broker.upstreams.streams import EndOfMessages
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCRequest
 
+from moonpool.broker.phrases import said
 from moonpool.broker.upstreams.arrived_lines import OversizedLine
-from moonpool.broker.upstreams.base import RESULT_BYTES_MAX, said
 from moonpool.broker.upstreams.frames import decode_frame, encode_frame, oversized_answer
+from moonpool.broker.upstreams.message_limits import RESULT_BYTES_MAX
 from moonpool.broker.upstreams.streams import EndOfMessages
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ import anyio
 import anyio.to_thread
 
 from moonpool.broker.call_in_hand import ticking
+from moonpool.broker.phrases import said
 from moonpool.broker.upstreams.backoff import Returning
 from moonpool.broker.upstreams.base import (
     Change,
@@ -33,7 +34,6 @@ from moonpool.broker.upstreams.base import (
     UpstreamServerFaultError,
     UpstreamSessionGoneError,
     UpstreamUnreachableError,
-    said,
 )
 from moonpool.broker.upstreams.circuit import Circuit
 from moonpool.broker.upstreams.observing import OBSERVING, Observing

@@ -12,7 +12,8 @@ from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 from mcp.types import HEADER_MISMATCH
 
 from moonpool.broker.call_in_hand import CALL_IN_HAND
-from moonpool.broker.upstreams.base import UpstreamProtocolError, said
+from moonpool.broker.phrases import said
+from moonpool.broker.upstreams.base import UpstreamProtocolError
 from moonpool.broker.upstreams.era import is_modern
 from moonpool.broker.upstreams.offers import Offers
 from moonpool.broker.upstreams.questions import ROUND_COUNT_MAX

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from moonpool.core.envelope import Envelope
     from moonpool.runtime.caller_grant import CallerGrant
+    from moonpool.runtime.code_request import CodeRequest
     from moonpool.runtime.file_streams import Sink
-    from moonpool.runtime.runs import CodeRequest
     from moonpool.runtime.sessions import Runtime, Session
 
 NAMED_COUNT_MAX: Final = 16

@@ -27,10 +27,10 @@ from moonpool.faces.mcp.previews import Previews
 from moonpool.faces.mcp.resources import FaceResources
 from moonpool.faces.mcp.sessions import FaceSessions
 from moonpool.faces.mcp.waiting import ApprovalPendingError
+from moonpool.runtime.code_request import CodeRequest
 from moonpool.runtime.disclosure import Disclosure
 from moonpool.runtime.parked import ParkedCalls
 from moonpool.runtime.request_state import RequestStateError
-from moonpool.runtime.runs import CodeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

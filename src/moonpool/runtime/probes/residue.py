@@ -13,6 +13,7 @@ RESIDUE: Final[tuple[AnyProbe, ...]] = (
         title="find variables of the host in the environment",
         program="""
 known = set("PATH HOME USER TMPDIR LANG LC_CTYPE PWD PYTHONDONTWRITEBYTECODE PYTHONHASHSEED".split()) | set(VARIABLES)
+known |= {"PIP_NO_INDEX", "NPM_CONFIG_OFFLINE", "UV_OFFLINE"}
 initial = [part.split(b"=")[0].decode() for part in open("/proc/self/environ", "rb").read().split(b"\\0") if part]
 seen("environments")
 for source, names in (("os.environ", os.environ), ("/proc/self/environ", initial)):
