@@ -23,7 +23,7 @@ from moonpool.broker.approval import (
 )
 from moonpool.broker.queued_approval import QueueApprover
 from moonpool.broker.server_requests import AnswererGoneError
-from moonpool.cli.approvers import KeptAnswers
+from moonpool.cli.approval_files import KeptAnswers
 from moonpool.cli.terminal import Terminal
 from moonpool.cli.terminal_approver import TerminalApprover
 from moonpool.core.approvals import Answerer, ApprovalQueueError

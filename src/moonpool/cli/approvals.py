@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from moonpool.cli.approval_files import opened_approvals
 from moonpool.cli.approval_texts import (
     answerer,
     confirmed,
@@ -26,7 +27,6 @@ from moonpool.cli.approval_texts import (
     standing_json,
     tool_of,
 )
-from moonpool.cli.approvers import opened_approvals
 from moonpool.cli.commands import command_group, json_lines
 from moonpool.cli.config_choice import data_folder, run_named
 from moonpool.cli.exit_codes import EXIT_OK

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import getpass
 import os
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator
-    from pathlib import Path
+    from collections.abc import AsyncGenerator, Callable
 
-    from moonpool.broker.approval import ApprovalRequest, Approver
+    from moonpool.broker.approval import Approver
     from moonpool.broker.server_requests import RequestResponder
     from moonpool.cli.program_output import ProgramOutput
-    from moonpool.core.approvals import Answerer, StandingAnswer
-    from moonpool.core.audit_records import PlanRecord, StandingAnswerRecord
-    from moonpool.runtime.approvals import Approvals, StandingTerms
     from moonpool.settings import Settings
 
 
@@ -46,6 +41,7 @@ async def open_approver(choice: Approve, output: ProgramOutput, settings: Settin
         async with open_queue(settings, output.say) as queue:
             yield queue
         return
+    from moonpool.cli.approval_files import KeptAnswers
     from moonpool.cli.config_choice import data_folder
     from moonpool.cli.terminal import Terminal, open_terminal
     from moonpool.cli.terminal_approver import TerminalApprover
@@ -87,52 +83,6 @@ async def open_queue(settings: Settings, say: Callable[[str], None]) -> AsyncGen
             yield approver
     finally:
         await asyncio.to_thread(store.close)
-
-
-@dataclass(frozen=True, slots=True)
-class KeptAnswers:
-    """The answers that stand for a while, in the file of a data folder, which is made by the first one. Blocking."""
-
-    data: Path
-
-    def give(
-        self, request: ApprovalRequest, answerer: Answerer, terms: StandingTerms, *, saw_whole: bool
-    ) -> StandingAnswer:
-        """See `moonpool.runtime.approvals.Approvals.give`."""
-        with opened_approvals(self.data) as approvals:
-            return approvals.give(request, answerer, terms, saw_whole=saw_whole)
-
-    def remove(self, given: StandingAnswer, answerer: Answerer) -> None:
-        """It came too late, so it does not stand."""
-        with opened_approvals(self.data) as approvals:
-            approvals.remove_standing(given.answer_id, answerer)
-
-
-@contextmanager
-def opened_approvals(data: Path) -> Generator[Approvals]:
-    """Yield the queue of a data folder and the answers kept there. Blocking."""
-    from moonpool.runtime.approvals import Approvals
-    from moonpool.runtime.process_marks import is_gone
-    from moonpool.store.approvals import ApprovalStore
-    from moonpool.store.paths import approvals_path, journal_path
-
-    store = ApprovalStore(approvals_path(data), is_gone=is_gone)
-    try:
-        yield Approvals(store, lambda record: put_on_record(journal_path(data), record))
-    finally:
-        store.close()
-
-
-def put_on_record(path: Path, record: PlanRecord | StandingAnswerRecord) -> None:
-    """Write one record into the journal at `path`. Raises JournalError."""
-    from moonpool.core.audit import record_bytes
-    from moonpool.store.journal_file import Entry, JournalFile
-
-    journal = JournalFile(path)
-    try:
-        journal.append([Entry(record.kind, record.run_id, record_bytes(record))], durable=True)
-    finally:
-        journal.close()
 
 
 def user_name() -> str:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from moonpool.cli.approval_files import put_on_record
 from moonpool.cli.approval_texts import answerer, confirmed, shown_left, shown_time
-from moonpool.cli.approvers import put_on_record
 from moonpool.cli.commands import command_group, json_lines
 from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_OK

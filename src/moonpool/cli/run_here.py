@@ -12,7 +12,7 @@ from moonpool.cli.importing import no_collection
 from moonpool.cli.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from moonpool.cli.run import RunParts
+    from moonpool.cli.run_order import RunParts
     from moonpool.core.envelope import Envelope
     from moonpool.runtime.sessions import Session
 

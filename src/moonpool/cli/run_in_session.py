@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from moonpool.cli.run import RunParts
+    from moonpool.cli.run_order import RunParts
     from moonpool.settings import Settings
 
 _TRIES_MAX: Final = 3

@@ -29,7 +29,7 @@ from moonpool.sandboxes.shielding import in_thread
 
 if TYPE_CHECKING:
     from moonpool.broker.approval import ApprovalAnswer, ApprovalRequest
-    from moonpool.cli.approvers import KeptAnswers
+    from moonpool.cli.approval_files import KeptAnswers
     from moonpool.cli.terminal import Terminal
     from moonpool.core.approvals import StandingAnswer
 

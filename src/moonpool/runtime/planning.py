@@ -5,16 +5,13 @@ What keeps and answers plans is `moonpool.runtime.plans`; the calls are listed b
 
 from __future__ import annotations
 
-import asyncio
 import uuid
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from moonpool.broker.approval import ApprovalRequest, server_place
 from moonpool.broker.phrases import on_one_line
-from moonpool.core.audit import JournalError
 from moonpool.core.lookalikes import shown_name
-from moonpool.core.plans import EffectKind, Plan, PlannedServer, PlanStoreError
+from moonpool.core.plans import EffectKind, Plan, PlannedServer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope, ExecutionError
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.plans import Effect
-    from moonpool.runtime.plans import Plans
 
 WARNING: Final = "a dry run: no call of the plan was made, and the result may rest on placeholders"
 _SHOWN_EFFECTS_MAX: Final = 50
@@ -56,16 +52,6 @@ def plan_of(rehearsal: Rehearsal, context: CallContext, *, policy_digest: str, e
         ),
         problem=problem,
     )
-
-
-async def keep_plan(plans: Plans | None, plan: Plan) -> Plan:
-    """Keep `plan`; one that cannot be kept has that as its problem."""
-    if plans is None:
-        return replace(plan, problem=plan.problem or "no plans are kept here")
-    try:
-        return await asyncio.to_thread(plans.make, plan)
-    except (PlanStoreError, JournalError) as error:
-        return replace(plan, problem=f"it could not be kept: {error}")
 
 
 def plan_metrics(plan: Plan | None) -> dict[str, JsonValue]:

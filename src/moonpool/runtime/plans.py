@@ -21,7 +21,7 @@ from moonpool.core.audit import JournalError
 from moonpool.core.audit_records import PlanRecord, time_stamp
 from moonpool.core.calls import ApprovalState
 from moonpool.core.json import digest_bytes
-from moonpool.core.plans import PlanError, PlanState
+from moonpool.core.plans import PlanError, PlanState, PlanStoreError
 from moonpool.runtime.planning import plan_question
 
 if TYPE_CHECKING:
@@ -165,6 +165,16 @@ class Plans:
         stored = self._store.find(plan.plan_id)
         assert stored is not None
         return stored
+
+
+async def keep_plan(plans: Plans | None, plan: Plan) -> Plan:
+    """Keep `plan`; one that cannot be kept has that as its problem."""
+    if plans is None:
+        return replace(plan, problem=plan.problem or "no plans are kept here")
+    try:
+        return await asyncio.to_thread(plans.make, plan)
+    except (PlanStoreError, JournalError) as error:
+        return replace(plan, problem=f"it could not be kept: {error}")
 
 
 def _other(plan: Plan, ticket: CallerGrant, code: bytes, language: str) -> str:

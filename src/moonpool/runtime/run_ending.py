@@ -17,7 +17,8 @@ from moonpool.runtime.envelope_line import with_files_that_fit
 from moonpool.runtime.error_hints import Scene, remark_on, with_hint
 from moonpool.runtime.file_records import TransferRecorder
 from moonpool.runtime.made_files import in_sandbox, kept
-from moonpool.runtime.planning import keep_plan, plan_json, plan_metrics, plan_of
+from moonpool.runtime.planning import plan_json, plan_metrics, plan_of
+from moonpool.runtime.plans import keep_plan
 from moonpool.runtime.run_records import Told
 from moonpool.sandboxes.base import Stream
 

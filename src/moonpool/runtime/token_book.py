@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from moonpool.core.manifest import ToolDefinition
-    from moonpool.runtime.disclosure import Disclosure
     from moonpool.runtime.tool_snapshot import ToolSnapshot
 
 COUNT_WAIT_S: Final = 2.0
@@ -58,6 +57,13 @@ class _Job:
     task: asyncio.Task[None] | None = None
 
 
+class ModelConnection(Protocol):
+    """What one connection's model was shown (`moonpool.runtime.disclosure.Disclosure`)."""
+
+    def figures(self, tools: ToolTokens, /) -> TokenFigures: ...
+    async def settled(self, within_s: float, /) -> bool: ...
+
+
 @dataclass(kw_only=True)
 class TokenBook:
     """The counts of one process. Used on one event loop; counts in threads, one at a time."""
@@ -65,7 +71,7 @@ class TokenBook:
     store: CountStore | None = None
     unasked: Callable[[ToolSnapshot], Unasked] = lambda _: Unasked()
     offer: str = ""  # which of our own tools are offered: `unasked` follows it
-    connections: set[Disclosure] = field(default_factory=set["Disclosure"], init=False)  # of models, open now
+    connections: set[ModelConnection] = field(default_factory=set["ModelConnection"], init=False)  # of models, open now
     _jobs: dict[int, _Job] = field(default_factory=dict[int, _Job], init=False)
     _counts: dict[str, int] = field(default_factory=dict[str, int], init=False)
     _loaded: bool = field(default=False, init=False)
@@ -86,7 +92,7 @@ class TokenBook:
         return job.totals
 
     async def figures(
-        self, snapshot: ToolSnapshot | None, connection: Disclosure | None, *, wait: bool = True
+        self, snapshot: ToolSnapshot | None, connection: ModelConnection | None, *, wait: bool = True
     ) -> TokenFigures:
         """For the envelope of an execution with these tools, asked for over `connection` if a model asked."""
         tools = await self.known(snapshot) if wait else self.now(snapshot)

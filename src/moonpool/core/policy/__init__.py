@@ -20,7 +20,7 @@ Where more goes: a condition on the call or its session is a field of `Rule`, a 
 `Say` that joins in `decide`, as budgets do.
 """
 
-from moonpool.core.policy.budgets import Budget, BudgetReport, Cost, Measure, Scope, Usage
+from moonpool.core.policy.budgets import Budget, BudgetReport, Cost, Measure
 from moonpool.core.policy.conditions import (
     Absent,
     ArgumentTest,
@@ -61,6 +61,7 @@ from moonpool.core.policy.layers import Layer, LayerName, Order, Policy, configu
 from moonpool.core.policy.members import look_alikes
 from moonpool.core.policy.presets import PRESET_PREFIX, PRESETS
 from moonpool.core.policy.rules import RULE_ID, CallFacts, Mismatch, Rule, mismatch, server_rules
+from moonpool.core.policy.usage import Scope, Usage
 from moonpool.core.policy.verdicts import Verdict, strictest
 
 __all__ = [

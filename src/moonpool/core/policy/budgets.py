@@ -21,20 +21,13 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import ToolDefinition
     from moonpool.core.policy.rules import CallFacts
+    from moonpool.core.policy.usage import Scope
 
 WARNED_FROM: Final = 0.8
 LIMIT_MAX: Final = 10**15
 PER_MINUTE_MAX: Final = 100_000
 COSTS_PER_LAYER_MAX: Final = 1000
 _COST_DIGITS: Final = 3
-
-
-class Scope(StrEnum):
-    """Whose calls are counted together."""
-
-    EXECUTION = "execution"
-    SESSION = "session"
-    KEY = "key"  # the principal
 
 
 class Measure(StrEnum):
@@ -111,21 +104,6 @@ class Cost:
 
     def to_json(self) -> JsonObject:
         return {"server": self.server, "tool": self.tool, "units": self.units}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """What one scope has used, calls that are under way included."""
-
-    calls: int = 0
-    tools: int = 0
-    new_tool: bool = True  # the call's tool would be another one
-    argument_bytes: int = 0
-    result_bytes: int = 0
-    cost: float = 0.0
-    wall_s: float = 0.0
-    calls_per_minute: int = 0  # that left within the last minute
-    room_in_s: float = 0.0  # until the oldest of these is a minute ago
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

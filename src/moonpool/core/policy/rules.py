@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.manifest import ToolDefinition
-    from moonpool.core.policy.budgets import Scope, Usage
+    from moonpool.core.policy.usage import Scope, Usage
 
 CONDITIONS_PER_RULE_MAX: Final = 32
 NOTE_CHARS_MAX: Final = 500

@@ -1,0 +1,62 @@
+"""The files of a data folder that hold approvals, opened for one command. Blocking."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+    from moonpool.broker.approval import ApprovalRequest
+    from moonpool.core.approvals import Answerer, StandingAnswer
+    from moonpool.core.audit_records import PlanRecord, StandingAnswerRecord
+    from moonpool.runtime.approvals import Approvals, StandingTerms
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswers:
+    """The answers that stand for a while, in the file of a data folder, which is made by the first one. Blocking."""
+
+    data: Path
+
+    def give(
+        self, request: ApprovalRequest, answerer: Answerer, terms: StandingTerms, *, saw_whole: bool
+    ) -> StandingAnswer:
+        """See `moonpool.runtime.approvals.Approvals.give`."""
+        with opened_approvals(self.data) as approvals:
+            return approvals.give(request, answerer, terms, saw_whole=saw_whole)
+
+    def remove(self, given: StandingAnswer, answerer: Answerer) -> None:
+        """It came too late, so it does not stand."""
+        with opened_approvals(self.data) as approvals:
+            approvals.remove_standing(given.answer_id, answerer)
+
+
+@contextmanager
+def opened_approvals(data: Path) -> Generator[Approvals]:
+    """Yield the queue of a data folder and the answers kept there. Blocking."""
+    from moonpool.runtime.approvals import Approvals
+    from moonpool.runtime.process_marks import is_gone
+    from moonpool.store.approvals import ApprovalStore
+    from moonpool.store.paths import approvals_path, journal_path
+
+    store = ApprovalStore(approvals_path(data), is_gone=is_gone)
+    try:
+        yield Approvals(store, lambda record: put_on_record(journal_path(data), record))
+    finally:
+        store.close()
+
+
+def put_on_record(path: Path, record: PlanRecord | StandingAnswerRecord) -> None:
+    """Write one record into the journal at `path`. Raises JournalError."""
+    from moonpool.core.audit import record_bytes
+    from moonpool.store.journal_file import Entry, JournalFile
+
+    journal = JournalFile(path)
+    try:
+        journal.append([Entry(record.kind, record.run_id, record_bytes(record))], durable=True)
+    finally:
+        journal.close()

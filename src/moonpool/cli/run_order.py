@@ -1,0 +1,108 @@
+"""What `moonpool run` was asked to do: its options, its files, and how its line is handed over."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from moonpool.cli.standard_streams import sentence_and_code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from moonpool.cli.approvers import Approve
+    from moonpool.cli.code_source import SourceCode
+    from moonpool.cli.program_output import ProgramOutput
+    from moonpool.cli.transfers import Files, Transfer
+    from moonpool.core.json import JsonValue
+    from moonpool.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOrder:
+    """What the command line asks for."""
+
+    file: str | None
+    inline: str | None
+    language: str | None
+    config: Path | None
+    policy: Path | None
+    session: str | None
+    timeout_s: float | None
+    environment: str | None
+    backend: str | None
+    approve: Approve
+    puts: tuple[str, ...] = ()
+    gets: tuple[str, ...] = ()
+    force: bool = False
+    dry_run: bool = False
+    plan_first: bool = False
+    plan: str | None = None
+    placeholders: Path | None = None
+    as_json: bool = False  # the line on a terminal, too
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFiles:
+    """What to send before the code runs, and to fetch after it.
+
+    What cannot be sent stops the run before it begins. What cannot be fetched is said on stderr and makes the exit code
+    1; the envelope is printed all the same, after the files, so whoever reads it finds them.
+    """
+
+    puts: tuple[Transfer, ...] = ()
+    gets: tuple[Transfer, ...] = ()
+    force: bool = False
+
+    async def send(self, files: Files) -> None:
+        """Send everything. Raises MoonpoolError; nothing is run then."""
+        if self.puts:
+            from moonpool.cli.transfers import put_all
+
+            await put_all(files, self.puts)
+
+    async def fetch(self, files: Files, say: Callable[[str], None]) -> bool:
+        """Fetch what is there; say what is not. Whether everything was."""
+        complete = True
+        for transfer in self.gets:
+            from moonpool.cli.transfers import get_file
+
+            try:
+                await get_file(files, transfer.path, transfer.local, force=self.force)
+            except Exception as error:  # noqa: BLE001  whatever it is: the code has run, so its line is owed
+                say(sentence_and_code(error))
+                complete = False
+            except asyncio.CancelledError:  # a signal; the code has run, so its line is owed
+                say(f"interrupted while {transfer.path!r} was fetched; nothing of it was kept")
+                if (task := asyncio.current_task()) is not None:
+                    task.uncancel()
+                return False
+        return complete
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParts:
+    """What both ways of running need."""
+
+    order: RunOrder
+    settings: Settings
+    source: SourceCode
+    output: ProgramOutput
+    files: RunFiles
+    placeholders: Mapping[str, JsonValue]
+    answer: Callable[[bytes, bool], None]  # the line, and whether all succeeded; called at most once
+
+    async def hand_over(self, line: bytes, ok: bool, files: Files) -> None:
+        """Fetch files, let what the code printed come out, print the line.
+
+        INVARIANT: the line is printed whatever goes wrong before it: there is an envelope, and it is on record.
+        """
+        fetched = False
+        try:
+            fetched = await self.files.fetch(files, self.output.say)
+            self.output.end_line()
+            await self.output.drain()
+        finally:
+            self.answer(line, ok and fetched)
