@@ -25,7 +25,7 @@ from moonpool.core.calls import ApprovalState, CallErrorType
 from moonpool.core.plans import EffectKind, as_planned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from moonpool.broker.approval import ApprovalAnswer, ApprovalRequest, ApprovalService
     from moonpool.broker.call_counters import CallCounters
@@ -38,10 +38,6 @@ _ARGUMENTS_CHARS_MAX: Final = 300
 _REMEDY: Final = "rehearse again and have the new plan approved"
 
 
-def _nothing() -> None:
-    """Nobody ends the execution."""
-
-
 @dataclass(slots=True, kw_only=True)
 class PlanWatch:
     """One execution's use of a plan. Used on one event loop."""
@@ -49,8 +45,7 @@ class PlanWatch:
     plan: Plan
     approver: str
     by_person: bool
-    end: Callable[[], None] = _nothing  # ends the execution
-    problem: str = ""  # the first call that is not in the plan
+    problem: str = ""  # the first call that is not in the plan; whoever made the call ends the execution then
     _left: dict[int, Effect] = field(init=False)
     _bound: dict[int, str] = field(default_factory=dict[int, str])  # effect -> digest of the arguments that took it
     _under_way: dict[int, CallState] = field(default_factory=dict[int, "CallState"])  # effect -> the call that took it
@@ -59,14 +54,13 @@ class PlanWatch:
     def __post_init__(self) -> None:
         self._left = {effect.number: effect for effect in self.plan.effects if effect.kind is not EffectKind.DENIED}
 
-    def begin(self, counters: CallCounters, *, end: Callable[[], None]) -> None:
-        """The execution begins: `end` ends it. Its approval is the plan's."""
-        self.end = end
+    def begin(self, counters: CallCounters) -> None:
+        """The execution begins. Its approval is the plan's."""
         if self.plan.calls:
             counters.settle(ApprovalState.APPROVED)
 
     def take(self, call: CallState, tools: StageTools) -> None:
-        """Find and take the effect that this call carries out. Raises Refusal, and ends the execution, without one."""
+        """Find and take the effect that this call carries out. Raises Refusal without one, and ever after."""
         del tools
         if call.stopped_early:
             return  # policy denies it, so it carries out nothing
@@ -78,7 +72,6 @@ class PlanWatch:
             self._under_way[effect.number] = call
         elif not call.only_reads:
             self.problem = f"{call.name} is not in the approved plan {self.plan.plan_id}: {self._nearest(call)}"
-            self.end()
             self._check_kept()
 
     def before_sending(self, call: CallState) -> None:

@@ -207,7 +207,7 @@ class Run:
             keepers=keepers,
         )
         if self._watch is not None:
-            self._watch.begin(context.counters, end=lambda: execution.force_end("plan"))
+            self._watch.begin(context.counters)
         if (recorder := self._runtime.recorder) is not None:
             start = RunStart(
                 run_id=self.run_id,
@@ -251,11 +251,12 @@ class Run:
         """The pipeline, bound to this execution."""
         context = self._context
         assert context is not None
-        if self._recording is None:
-            return await self._runtime.pipeline.run(spec, context)
-        seq = self._recording.asked(spec)
+        seq = self._recording.asked(spec) if self._recording is not None else 0
         outcome = await self._runtime.pipeline.run(spec, context)
-        self._recording.answered(seq, outcome)
+        if self._recording is not None:
+            self._recording.answered(seq, outcome)
+        if self._watch is not None and self._watch.problem and self._execution is not None:
+            self._execution.force_end("plan")  # now that the call which the plan does not have is recorded
         return outcome
 
     def turn_away(self, kind: CallErrorType) -> None:
