@@ -29,7 +29,7 @@ from bench.peers.venvs import PeerMissingError
 from bench.sampling import Case, median, take_turns
 from bench.sizes import FULL, QUICK, TINY
 from bench.world import ONE_PLUS_ONE, open_world, prepare_environment, timed_execute, timed_run, without_pool
-from moonpool.runtime.code_request import CodeRequest
+from moonpool.engine.code_request import CodeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from moonpool.bootstrap import open_default_tenant
-from moonpool.broker.approval import AutoApprover
-from moonpool.broker.config import parse_config
+from moonpool.configuration.servers import parse_config
 from moonpool.core.json import digest_json
-from moonpool.runtime.code_request import CodeRequest
-from moonpool.runtime.receipts import execution_states
+from moonpool.engine.code_request import CodeRequest
+from moonpool.features.receipts.service import execution_states
+from moonpool.pipeline.approval import AutoApprover
 from moonpool.settings import Settings
 from moonpool.store.journal_file import read_rows, verify_file
 from moonpool.store.paths import journal_path

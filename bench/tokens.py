@@ -24,8 +24,8 @@ from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.entries import CatalogEntry, Hit
 from moonpool.catalog.render import hit_line
 from moonpool.catalog.tokens import count_tokens, definition_text
-from moonpool.faces.mcp.definitions import TOOLS, model_view
-from moonpool.faces.mcp.instructions import instructions
+from moonpool.server.mcp.definitions import TOOLS, model_view
+from moonpool.server.mcp.instructions import instructions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from bench.peers.company import Company
 from moonpool.bootstrap import Tenant, data_folder, open_default_tenant, sandbox_uid
-from moonpool.broker.approval import AutoApprover
 from moonpool.core.languages import PYTHON
+from moonpool.engine.code_request import CodeRequest
 from moonpool.environments.resolve import resolve_environment
-from moonpool.runtime.code_request import CodeRequest
+from moonpool.pipeline.approval import AutoApprover
 from moonpool.sandboxes.pool import SandboxPool
 from moonpool.sandboxes.pool_limits import PoolLimits
 from moonpool.settings import Settings
@@ -29,9 +29,9 @@ from moonpool.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from moonpool.broker.config import McpConfig
+    from moonpool.configuration.servers import McpConfig
+    from moonpool.engine.sessions import Runtime, Session
     from moonpool.environments.base import ProgressSink
-    from moonpool.runtime.sessions import Runtime, Session
     from moonpool.sandboxes.base import SandboxBackend
 
 ONE_PLUS_ONE = CodeRequest(code=b"result = 1+1")

@@ -14,10 +14,10 @@ import sys
 from pathlib import Path
 
 from moonpool.bootstrap import assemble
-from moonpool.broker.config import parse_config
-from moonpool.runtime.approval_events import ApprovalQuestion, EventApprover
-from moonpool.runtime.code_request import CodeRequest
-from moonpool.runtime.run_events import OutputChunk, RunEnded, run_events
+from moonpool.configuration.servers import parse_config
+from moonpool.engine.code_request import CodeRequest
+from moonpool.engine.events import OutputChunk, RunEnded, run_events
+from moonpool.features.approvals.events import ApprovalQuestion, EventApprover
 from moonpool.settings import Settings
 
 CODE = b"""

@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING
 from sample_repository import EXPECTED, make_repository
 
 from moonpool.bootstrap import App, assemble
-from moonpool.broker.approval import DenyApprover
-from moonpool.broker.config import load_config
 from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.render import hit_lines, manifest_lines
 from moonpool.catalog.tokens import TokenMeter
 from moonpool.cli.printer import Colour
+from moonpool.configuration.servers import load_config
 from moonpool.core.errors import MoonpoolError
-from moonpool.faces.mcp.answers import execution_answer
-from moonpool.faces.mcp.definitions import TOOLS, model_view
-from moonpool.runtime.sessions import CodeRequest
+from moonpool.engine.sessions import CodeRequest
+from moonpool.pipeline.approval import DenyApprover
+from moonpool.server.mcp.answers import execution_answer
+from moonpool.server.mcp.definitions import TOOLS, model_view
 from moonpool.settings import Settings
 from moonpool.store.journal_file import read_rows, verify_file
 from moonpool.store.paths import journal_path

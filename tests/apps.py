@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from commands.preloaded import import_host
 from moonpool.bootstrap import Tenant, open_default_tenant
-from moonpool.broker.approval import AutoApprover
-from moonpool.broker.config import parse_config
-from moonpool.runtime.code_request import CodeRequest
+from moonpool.configuration.servers import parse_config
+from moonpool.engine.code_request import CodeRequest
+from moonpool.pipeline.approval import AutoApprover
 from moonpool.settings import Settings
 from run_folder import environments, run_folder
 from shared_backend import shared_backend
@@ -24,8 +24,8 @@ from shared_backend import shared_backend
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from moonpool.broker.approval import Approver
     from moonpool.core.envelope import Envelope
+    from moonpool.pipeline.approval import Approver
 
 SERVERS = Path(__file__).parent / "fixtures" / "servers"
 

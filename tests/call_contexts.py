@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from moonpool.broker.call_state import CallContext
-from moonpool.broker.execution_grant import CallIdentity, ExecutionGrant
+from moonpool.pipeline.call_state import CallContext
+from moonpool.pipeline.execution_grant import CallIdentity, ExecutionGrant
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from moonpool.bootstrap.sandboxes import limit_groups, make_backend
-from moonpool.runtime.run_folder import run_folder
+from moonpool.engine.run_folder import run_folder
 from worker import UNTIL_THE_END, in_shared_loop
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from moonpool.bootstrap import open_engine, open_tenant
-from moonpool.broker.approval import AutoApprover
-from moonpool.broker.config import parse_config
+from moonpool.configuration.servers import parse_config
+from moonpool.pipeline.approval import AutoApprover
 from moonpool.sandboxes.fake import FakeBackend, Interrupted
 from moonpool.sandboxes.messages import Done, Execute, ToolCall, ToolResult
 from moonpool.settings import Settings
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from moonpool.bootstrap import Engine, Tenant
-    from moonpool.broker.approval import Approver
+    from moonpool.pipeline.approval import Approver
     from moonpool.sandboxes.fake import FakeGuest
 
 

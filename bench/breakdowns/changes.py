@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.sampling import median
-from moonpool.broker.config import parse_config
-from moonpool.runtime.code_request import CodeRequest
-from moonpool.runtime.relisting import PER_MINUTE_MAX
+from moonpool.configuration.servers import parse_config
+from moonpool.engine.code_request import CodeRequest
+from moonpool.tools.relisting import PER_MINUTE_MAX
 
 if TYPE_CHECKING:
     from bench.world import World

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bench.breakdowns.stopwatch import Spot, moments
 from bench.sampling import median
 from bench.world import PACE_S, fill_pool, without_pool
-from moonpool.runtime.code_request import CodeRequest
+from moonpool.engine.code_request import CodeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -23,8 +23,8 @@ SPOTS: Final[Mapping[str, tuple[Spot, str]]] = {
     "requested": (Spot(f"{_ZYGOTE}:Zygote._send_request"), "enter"),
     "forked": (Spot(f"{_ZYGOTE}:ZygoteSandbox.__init__"), "enter"),
     "ready": (Spot(f"{_ZYGOTE}:wait_ready"), "leave"),
-    "ordered": (Spot("moonpool.runtime.execution:Execution.run"), "enter"),
-    "ended": (Spot("moonpool.runtime.execution:Execution._finish"), "enter"),
+    "ordered": (Spot("moonpool.engine.execution:Execution.run"), "enter"),
+    "ended": (Spot("moonpool.engine.execution:Execution._finish"), "enter"),
 }
 _STEPS: Final = {
     ("began", "requested"): "host: session, slot, sockets, pipes, control group",

@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING
 
 from moonpool.bootstrap.caller_grants import local_principal
-from moonpool.core.approvals import QueuedRequest, StandingAnswer
-from moonpool.store.approvals import ApprovalStore
+from moonpool.features.approvals.model import QueuedRequest, StandingAnswer
+from moonpool.features.approvals.table import ApprovalStore
 from moonpool.store.paths import approvals_path
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 from bench.breakdowns.stopwatch import Spot, own_times
 from bench.sampling import median
 from bench.world import without_pool
-from moonpool.runtime.code_request import CodeRequest
+from moonpool.engine.code_request import CodeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from moonpool.bootstrap import Tenant
 
-_PIPELINE = "moonpool.broker.call_pipeline:CallPipeline"
-_RESOLVING = "moonpool.broker.resolving:Resolving"
-_CALLS_OF = "moonpool.runtime.calls_of_execution"
+_PIPELINE = "moonpool.pipeline.pipeline:CallPipeline"
+_RESOLVING = "moonpool.pipeline.resolving:Resolving"
+_CALLS_OF = "moonpool.engine.tool_calls"
 _OURS = f"{_CALLS_OF}:CallsOfExecution"
 STEPS: Final[Mapping[str, tuple[Spot, ...]]] = {
     "channel: read, pipes drained, pace": (Spot("moonpool.sandboxes.link:GuestLink._on_channel"),),
@@ -26,12 +26,12 @@ STEPS: Final[Mapping[str, tuple[Spot, ...]]] = {
     "arguments decoded within bounds": (Spot(f"{_CALLS_OF}:parse_arguments"),),
     "resolve": (Spot(f"{_RESOLVING}.resolve"),),
     "validate against the schema, digest": (Spot(f"{_RESOLVING}.validate"),),
-    "decide: policy": (Spot("moonpool.broker.call_pipeline:decide"),),
+    "decide: policy": (Spot("moonpool.pipeline.pipeline:decide"),),
     "approve: standing answers, else a question": (Spot(f"{_PIPELINE}._approve"),),
     "intent on disk": (Spot(f"{_PIPELINE}._leave_intent"),),
-    "upstream: encode, server, decode": (Spot("moonpool.broker.upstreams.supervisor:SupervisedUpstream.call_tool"),),
-    "normalise": (Spot("moonpool.broker.call_result:read_result"),),
-    "redact": (Spot("moonpool.broker.redaction:Redactor.json_object"),),
+    "upstream: encode, server, decode": (Spot("moonpool.upstreams.supervisor:SupervisedUpstream.call_tool"),),
+    "normalise": (Spot("moonpool.pipeline.call_result:read_result"),),
+    "redact": (Spot("moonpool.redaction.redactor:Redactor.json_object"),),
     "result: size, digest, schema": (Spot(f"{_PIPELINE}._receive"),),
     "outcome on record": (Spot(f"{_PIPELINE}._record"),),
     "reply made": (Spot(f"{_CALLS_OF}:reply_of"),),

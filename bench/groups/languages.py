@@ -18,14 +18,14 @@ from bench.peers.programs import Program, open_spawner
 from bench.sampling import Case, take_turns, with_skipped
 from bench.world import ONE_PLUS_ONE, PACE_S, fill_pool, timed_execute, without_pool
 from moonpool.core.errors import MoonpoolError
-from moonpool.runtime.code_request import CodeRequest
+from moonpool.engine.code_request import CodeRequest
 
 if TYPE_CHECKING:
     from bench.sampling import Measured
     from bench.sizes import Sizes
     from bench.world import World
     from moonpool.bootstrap import Tenant
-    from moonpool.runtime.sessions import Runtime
+    from moonpool.engine.sessions import Runtime
 
 LANGUAGES = ("node", "bash")
 SNIPPETS = {"node": b"globalThis.result = 1 + 1", "bash": b"echo $((1 + 1))"}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bench.sizes import Sizes
     from bench.world import World
     from moonpool.bootstrap import Tenant
-    from moonpool.runtime.sessions import Runtime, Session
+    from moonpool.engine.sessions import Runtime, Session
 
 _SPARE = 8
 _SAMPLES = 20

@@ -15,7 +15,7 @@ from bench.peers.venvs import PeerMissingError
 from bench.processes import private_megabytes
 from bench.sampling import Case, take_turns, with_skipped
 from bench.world import ONE_PLUS_ONE, fill_pool, pool_of, timed_execute
-from moonpool.runtime.code_request import CodeRequest
+from moonpool.engine.code_request import CodeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

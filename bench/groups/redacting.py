@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bench.sampling import Case, take_turns
-from moonpool.broker.personal_data import PERSONAL_KINDS
-from moonpool.broker.redaction import Redactor
-from moonpool.broker.search import PLACES_PER_MEBIBYTE_MAX, TOO_MANY, WITHHELD
+from moonpool.redaction.personal_data import PERSONAL_KINDS
+from moonpool.redaction.redactor import Redactor
+from moonpool.redaction.stream_search import PLACES_PER_MEBIBYTE_MAX, TOO_MANY, WITHHELD
 
 if TYPE_CHECKING:
     from collections.abc import Callable

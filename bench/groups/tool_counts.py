@@ -19,9 +19,9 @@ from bench.groups.search import made_up_manifest
 from bench.peers.company import ECHO
 from bench.sampling import Case, take_turns
 from bench.world import timed_run, without_pool
-from moonpool.broker.config import load_config
-from moonpool.runtime.code_request import CodeRequest
-from moonpool.runtime.tool_snapshot import ToolSnapshot, show
+from moonpool.configuration.servers import load_config
+from moonpool.engine.code_request import CodeRequest
+from moonpool.tools.snapshot import ToolSnapshot, show
 from moonpool.wrappers.tree import render_tree
 
 if TYPE_CHECKING:

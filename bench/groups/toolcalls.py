@@ -17,8 +17,8 @@ from bench.peers.company import ECHO
 from bench.peers.venvs import PeerMissingError
 from bench.sampling import Case, median, take_turns, with_skipped
 from bench.world import without_pool
-from moonpool.broker.config import load_config
-from moonpool.runtime.code_request import CodeRequest
+from moonpool.configuration.servers import load_config
+from moonpool.engine.code_request import CodeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bench.sampling import Measured
     from bench.sizes import Sizes
     from bench.world import World
-    from moonpool.broker.config import McpConfig
+    from moonpool.configuration.servers import McpConfig
 
 SERVER = ECHO
 

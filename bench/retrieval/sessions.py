@@ -22,7 +22,7 @@ from bench.tokens import face_cost
 from moonpool.catalog.questions import QUERIES_MAX
 from moonpool.catalog.render import ALSO_MAX, hit_lines
 from moonpool.catalog.tokens import DefinitionCosts, count_tokens
-from moonpool.faces.mcp.arguments import LIMIT_DEFAULT
+from moonpool.server.mcp.arguments import LIMIT_DEFAULT
 
 if TYPE_CHECKING:
     from bench.retrieval.query_sets import Collection, Key

@@ -8,8 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from moonpool.runtime.code_request import CodeRequest
-from moonpool.runtime.envelope_line import LINE_BYTES_MAX, envelope_line
+from moonpool.engine.code_request import CodeRequest
+from moonpool.engine.envelope_line import LINE_BYTES_MAX, envelope_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.processes import descendants, descriptor_count, resident_megabytes
 from bench.soaks.kinds import choose, faults
-from moonpool.runtime.code_request import CodeRequest
+from moonpool.engine.code_request import CodeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bench.soaks.kinds import Wanted
     from moonpool.bootstrap import Tenant
     from moonpool.core.envelope import Envelope
-    from moonpool.runtime.sessions import Session
+    from moonpool.engine.sessions import Session
 
 HUNG_S = 120.0
 _SESSION_EXECUTIONS = 25

@@ -224,7 +224,7 @@ class Settings:
         except ValueError:
             raise ConfigError("approval_command has a quote without an end; close it") from None
         if self.metrics_listen:
-            from moonpool.core.listening import loopback_address  # noqa: PLC0415  most processes listen nowhere
+            from moonpool.net.loopback_addresses import loopback_address  # noqa: PLC0415  most processes listen nowhere
 
             loopback_address(self.metrics_listen, what="metrics_listen")
         if self.pool_low > self.pool_high > 0:

@@ -7,7 +7,7 @@ import pytest
 from catalog.builders import catalog_of, listing
 from moonpool.catalog.errors import CatalogQueryError
 from moonpool.catalog.filters import only_tools
-from moonpool.core.policy.labels import Label
+from moonpool.policy.labels import Label
 
 CATALOG = catalog_of(
     listing(

@@ -12,10 +12,10 @@ from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.errors import NotInCatalogError
 from moonpool.catalog.filters import only_tools
 from moonpool.catalog.render import hit_line
-from moonpool.core.actions import read_action
-from moonpool.core.library import Library, LibraryEntry, LibrarySource
-from moonpool.core.library_bounds import ACTION_FILE
 from moonpool.core.manifest import Manifest
+from moonpool.features.library.model.actions import read_action
+from moonpool.features.library.model.bounds import ACTION_FILE
+from moonpool.features.library.model.entries import Library, LibraryEntry, LibrarySource
 
 CODE = '''
 async def run(repo: str, limit: int = 10) -> list[str]:

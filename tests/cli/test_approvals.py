@@ -20,10 +20,10 @@ from apps import fresh_data
 from cli.console import Ended, environment, moonpool, raw_server, run_code, write_config
 from cli.terminal import Terminal
 from commands.process import SCRIPT, Command
-from moonpool.core.approvals import QueuedRequest
-from moonpool.runtime.process_marks import is_gone, own_mark
-from moonpool.store.approvals import ApprovalStore
+from moonpool.features.approvals.model import QueuedRequest
+from moonpool.features.approvals.table import ApprovalStore
 from moonpool.store.paths import approvals_path
+from moonpool.store.process_marks import is_gone, own_mark
 from waiting import wait_until
 
 if TYPE_CHECKING:

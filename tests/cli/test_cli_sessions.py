@@ -18,7 +18,7 @@ from apps import DATA, fresh_data
 from cli.console import Ended, environment, moonpool, raw_server, run_code, write_config
 from cli.terminal import Terminal
 from commands.process import SCRIPT, Command
-from moonpool.runtime.session_files import SessionFolder
+from moonpool.server.named_sessions.sockets import SessionFolder
 from process_tree import descendants_of, wait_gone
 from waiting import wait_until
 

@@ -30,21 +30,21 @@ NOT_OF_A_RUN = (
     "moonpool.bootstrap.logins",  # with OAuth and its cryptography: for servers with a URL
     "moonpool.bootstrap.models",  # with `embeddings`: for vector search
     "moonpool.bootstrap.replays",
-    "moonpool.broker.call_examples",  # with `wrappers`: for wrong arguments
-    "moonpool.broker.oauth.grants",
-    "moonpool.broker.policy_file",  # with a reader of TOML: for a policy file
-    "moonpool.broker.upstreams.asking",  # with the MCP SDK: for servers that are called
+    "moonpool.pipeline.call_examples",  # with `wrappers`: for wrong arguments
+    "moonpool.oauth.grants",
+    "moonpool.configuration.policy_file",  # with a reader of TOML: for a policy file
+    "moonpool.upstreams.dispatcher",  # with the MCP SDK: for servers that are called
     "moonpool.catalog",
     "moonpool.embeddings",
-    "moonpool.faces",
-    "moonpool.runtime.doctor",
-    "moonpool.runtime.preview",
-    "moonpool.runtime.receipts",
-    "moonpool.runtime.replay",
-    "moonpool.runtime.session_client",
-    "moonpool.runtime.stats",
+    "moonpool.server",
+    "moonpool.doctor.service",
+    "moonpool.features.preview.service",
+    "moonpool.features.receipts.service",
+    "moonpool.replay.service",
+    "moonpool.server.named_sessions.client",
+    "moonpool.features.usage.statistics",
     "moonpool.store.secrets",
-    "moonpool.store.signing_keys",
+    "moonpool.features.receipts.signing_keys",
     "moonpool.wrappers",
 )
 

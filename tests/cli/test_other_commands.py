@@ -17,14 +17,14 @@ from apps import fresh_data
 from cli.console import SERVERS, environment, moonpool, raw_server, run_code, write_config
 from cli.terminal import Terminal
 from commands.process import SCRIPT, run_command
-from moonpool.broker.config import load_config
+from moonpool.configuration.servers import load_config
 from moonpool.core.audit import GENESIS, AuditRow, chain_hash, record_bytes
 from moonpool.core.json import canonical_json
-from moonpool.core.receipts import State, receipt_body, signed_bytes
-from moonpool.runtime.process_marks import own_mark
+from moonpool.features.receipts.model import State, receipt_body, signed_bytes
+from moonpool.features.receipts.signing_keys import SigningKeys
 from moonpool.store.journal_file import Entry, JournalFile
 from moonpool.store.paths import journal_path
-from moonpool.store.signing_keys import SigningKeys
+from moonpool.store.process_marks import own_mark
 from store.audit_records import start
 
 if TYPE_CHECKING:

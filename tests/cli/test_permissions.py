@@ -11,9 +11,9 @@ import pytest
 from apps import fixture_server
 from cli.console import moonpool, run_code
 from cli.terminal import Terminal
-from moonpool.broker.config import load_config
-from moonpool.broker.json_text import without_comments
-from moonpool.broker.permissions import condition_of, with_leave
+from moonpool.configuration.jsonc import without_comments
+from moonpool.configuration.permissions import condition_of, with_leave
+from moonpool.configuration.servers import load_config
 from moonpool.core.errors import ConfigError
 from tables import every_row
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cli.console import moonpool
-from moonpool.broker.registry_entry import read_registry_server
+from moonpool.configuration.registry_entry import read_registry_server
 from moonpool.core.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from apps import open_app
 from moonpool.core.errors import InputError
-from moonpool.runtime.code_request import CodeRequest
-from moonpool.runtime.envelope_line import LINE_BYTES_MAX, envelope_line
+from moonpool.engine.code_request import CodeRequest
+from moonpool.engine.envelope_line import LINE_BYTES_MAX, envelope_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from moonpool.runtime.envelope_line import EnvelopeLine
+    from moonpool.engine.envelope_line import EnvelopeLine
 
 _values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()) | st.binary(max_size=8),

@@ -13,11 +13,11 @@ import pytest
 from commands.process import SCRIPT, run_command
 from moonpool.cli.skills import app
 from moonpool.core.errors import ConfigError, InputError
-from moonpool.core.skills import skill_source
+from moonpool.features.library.model.skills import skill_source
+from moonpool.features.library.skill_folder import read_skill_folder
+from moonpool.features.library.table import LibraryStore
 from moonpool.store.journal_file import read_rows
-from moonpool.store.library import LibraryStore
 from moonpool.store.paths import journal_path, library_dir
-from moonpool.store.skill_folder import read_skill_folder
 
 if TYPE_CHECKING:
     import subprocess

@@ -12,13 +12,13 @@ from cli.console import moonpool, write_config
 from docs.pages import read, rows
 from exposition import parse, value
 from moonpool.catalog.tokens import count_tokens, definition_text
-from moonpool.core.exposition import Exposed, PoolGauges, prometheus_text
 from moonpool.core.json import JsonObject
-from moonpool.core.measures import SPANS, measure
-from moonpool.core.token_figures import TokenFigures, ToolTokens
-from moonpool.faces.mcp.definitions import TOOLS
-from moonpool.faces.mcp.disclosure import own_tools_text
-from moonpool.runtime.stats import FollowedJournal
+from moonpool.features.usage.measures import SPANS, measure
+from moonpool.features.usage.model import TokenFigures, ToolTokens
+from moonpool.features.usage.statistics import FollowedJournal
+from moonpool.server.http.exposition import Exposed, PoolGauges, prometheus_text
+from moonpool.server.mcp.context_usage import own_tools_text
+from moonpool.server.mcp.definitions import TOOLS
 from moonpool.store.journal_file import Entry, JournalFile
 from waiting import until
 

@@ -40,7 +40,7 @@ ANSWER = struct.Struct("=qi")
 _SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE_PARENT = 0x00008000
 _FDS_MAX = 1 << 16
-_LATE = ("moonpool.embeddings", "moonpool.sandboxes.undertaker")  # an extra of its own; a program of its own
+_LATE = ("moonpool.embeddings", "moonpool.sandboxes.reaper")  # an extra of its own; a program of its own
 
 
 def import_host() -> None:

@@ -18,24 +18,24 @@ import httpx2
 
 from call_contexts import call_context
 from moonpool.bootstrap.tools import assemble_tools
-from moonpool.broker.approval import AutoApprover, LiveApprovals
-from moonpool.broker.call_pipeline import CallPipeline
-from moonpool.broker.config import parse_config
-from moonpool.broker.redaction import Redactor
-from moonpool.broker.upstreams.questions import QuestionHandlers
+from moonpool.configuration.servers import parse_config
 from moonpool.core.calls import ToolCallSpec
-from moonpool.core.policy import Policy, configuration_layer, server_rules
+from moonpool.pipeline.approval import AutoApprover, LiveApprovals
+from moonpool.pipeline.pipeline import CallPipeline
+from moonpool.policy import Policy, configuration_layer, server_rules
+from moonpool.redaction.redactor import Redactor
 from moonpool.settings import Settings
 from moonpool.store.fake import MemoryJournal
+from moonpool.upstreams.server_requests import QuestionHandlers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from pathlib import Path
 
-    from moonpool.broker.call_state import CallContext
     from moonpool.core.calls import ToolCallOutcome
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import Manifest
+    from moonpool.pipeline.call_state import CallContext
 
 SERVER = "examined"
 CLIENT_DOCUMENT = "https://conformance-test.local/client-metadata.json"

@@ -18,8 +18,8 @@ from moonpool.settings import Settings
 
 DOCKER_SOCKET = "docker" + ".sock"  # written so that this file does not match itself
 _TALKS_ABOUT_IT = (
-    "tests/", "docs/", "src/moonpool/runtime/probes/", "THREAT_MODEL.md",
-    "src/moonpool/runtime/engine_sockets.py",  # refuses to show it
+    "tests/", "docs/", "src/moonpool/doctor/probes/", "THREAT_MODEL.md",
+    "src/moonpool/sandboxes/container_sockets.py",  # refuses to show it
 )  # fmt: skip
 
 

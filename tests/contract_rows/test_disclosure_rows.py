@@ -10,8 +10,8 @@ import pytest
 from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.tokens import TokenMeter, count_tokens
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
-from moonpool.faces.mcp.definitions import PROMPT_TEXT, TOOLS, model_view
-from moonpool.faces.mcp.instructions import instructions
+from moonpool.server.mcp.definitions import PROMPT_TEXT, TOOLS, model_view
+from moonpool.server.mcp.instructions import instructions
 
 ROOT = Path(__file__).parents[2]
 TOKENS_MAX = 600

@@ -13,7 +13,7 @@ from jsonschema_rs import validator_for
 from apps import fixture_server, open_app, run
 from contract_rows.envelope_schema import ENVELOPE_SCHEMA
 from moonpool.core.json import canonical_json
-from moonpool.runtime.code_request import CodeRequest
+from moonpool.engine.code_request import CodeRequest
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
 

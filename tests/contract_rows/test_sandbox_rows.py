@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from apps import fixture_server, open_app, run
-from moonpool.runtime import execution
-from moonpool.runtime.code_request import CodeRequest
+from moonpool.engine import execution
+from moonpool.engine.code_request import CodeRequest
 
 pytestmark = pytest.mark.anyio
 

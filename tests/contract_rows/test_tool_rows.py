@@ -10,16 +10,16 @@ import anyio
 import pytest
 
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
-from moonpool.runtime.drift import DriftWatch
-from moonpool.runtime.tools import Toolbox
+from moonpool.engine.tool_registry import Toolbox
+from moonpool.features.drift.service import DriftWatch
 from moonpool.store.fake import MemoryAcceptances
-from moonpool.store.manifests import CachedListing
+from moonpool.tools.listing_cache import CachedListing
 from moonpool.wrappers.tree import render_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from moonpool.broker.upstreams.base import Upstream
+    from moonpool.upstreams.base import Upstream
 
 ICON = "data:image/svg+xml;base64,SUNPTkJZVEVT"
 COMPLETE = ToolDefinition(

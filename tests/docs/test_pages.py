@@ -17,10 +17,10 @@ import pytest
 
 from apps import DATA, fixture_server, open_app, run
 from docs.pages import DOCS, PAGES, ROOT, anchors, links, read, section, snippets
-from moonpool.broker.approval import DenyApprover
-from moonpool.broker.config import parse_config
-from moonpool.broker.policy_examples import run_examples
-from moonpool.broker.policy_file import parse_policy
+from moonpool.configuration.policy_examples import run_examples
+from moonpool.configuration.policy_file import parse_policy
+from moonpool.configuration.servers import parse_config
+from moonpool.pipeline.approval import DenyApprover
 from tables import every_row
 
 if TYPE_CHECKING:

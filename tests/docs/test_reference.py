@@ -17,10 +17,10 @@ import moonpool
 import moonpool_wire.messages as wire_messages
 from contract_rows.envelope_schema import ENVELOPE_SCHEMA, TOKENS_SCHEMA
 from docs.pages import read, rows, section
-from moonpool.broker.policy_file import CONDITION_KEYS, EXAMPLE_KEYS, FILE_KEYS, RULE_KEYS
-from moonpool.broker.policy_limits import BUDGET_KEYS, COST_KEYS, LABEL_KEYS
-from moonpool.broker.server_entry import KNOWN_KEYS
-from moonpool.broker.server_options import Block
+from moonpool.configuration.policy_file import CONDITION_KEYS, EXAMPLE_KEYS, FILE_KEYS, RULE_KEYS
+from moonpool.configuration.policy_limits import BUDGET_KEYS, COST_KEYS, LABEL_KEYS
+from moonpool.configuration.server_entry import KNOWN_KEYS
+from moonpool.configuration.server_options import Block
 from moonpool.core.calls import ApprovalState, CallErrorType
 from moonpool.core.errors import MoonpoolError
 from moonpool.sandboxes import messages, seccomp
@@ -97,7 +97,7 @@ def test_every_type_of_call_error_has_a_row() -> None:
 
 def test_every_type_that_the_host_makes_has_a_row() -> None:
     own, _, _ = section(CONTRACT, "Error types").partition("A tool call that fails")
-    modules = sorted((Path(moonpool.__file__).parent / "runtime").glob("*.py"))
+    modules = sorted((Path(moonpool.__file__).parent / "engine").glob("*.py"))
     made = {name for path in modules for name in re.findall(r'\btype="(\w+)"', path.read_text(encoding="utf-8"))}
     assert {"OutOfMemory", "KernelKilled", "LanguageUnavailable"} <= made
     assert made <= {row[0] for row in rows(own)}
@@ -203,7 +203,7 @@ def test_no_section_describes_a_command_that_is_not_there() -> None:
 
 @pytest.mark.req("H-067")
 def test_the_prompt_on_the_page_is_the_prompt_that_is_offered() -> None:
-    from moonpool.faces.mcp.definitions import PROMPT_TEXT
+    from moonpool.server.mcp.definitions import PROMPT_TEXT
 
     page = read("docs/prompts/code-mode.md")
     assert f"```text\n{PROMPT_TEXT.rstrip()}\n```" in page
@@ -211,7 +211,7 @@ def test_the_prompt_on_the_page_is_the_prompt_that_is_offered() -> None:
 
 
 def test_the_three_tools_and_their_arguments_stand_on_the_page() -> None:
-    from moonpool.faces.mcp.definitions import TOOLS
+    from moonpool.server.mcp.definitions import TOOLS
 
     page = {row[0]: row[1] for row in rows(read("docs/reference/mcp-face.md"))}
     real = {tool["name"]: set(tool["inputSchema"]["properties"]) for tool in cast("Any", TOOLS)}

@@ -9,8 +9,8 @@ import textwrap
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from moonpool.runtime.code_request import CodeRequest
-from moonpool.runtime.files import SessionFiles
+from moonpool.engine.code_request import CodeRequest
+from moonpool.engine.files.service import SessionFiles
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from moonpool.bootstrap import Tenant
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject
-    from moonpool.runtime.files import FileReceipt
-    from moonpool.runtime.sessions import Session
+    from moonpool.engine.files.service import FileReceipt
+    from moonpool.engine.sessions import Session
 
 LEFTOVERS = """
 import os

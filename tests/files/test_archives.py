@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from files.moving import USED_BYTES, Workbench, member, source, tar_of
-from moonpool.runtime.file_errors import (
+from moonpool.engine.files.errors import (
     ArchiveRefusedError,
     DiskQuotaError,
     FileTooLargeError,

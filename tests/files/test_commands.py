@@ -12,8 +12,8 @@ import pytest
 
 from apps import DATA
 from cli.console import moonpool, run_code
-from moonpool.runtime.session_files import SessionFolder
-from moonpool.runtime.session_wire import Piece, PutFile, encode
+from moonpool.server.named_sessions.sockets import SessionFolder
+from moonpool.server.named_sessions.wire import Piece, PutFile, encode
 from wire.test_pictures import png
 
 if TYPE_CHECKING:

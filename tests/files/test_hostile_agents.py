@@ -10,13 +10,13 @@ import anyio
 import pytest
 
 from files.moving import Workbench, member, source, tar_of
-from moonpool.runtime.file_errors import (
+from moonpool.engine.files.errors import (
     DigestMismatchError,
     FileTransferError,
     TransferTimeoutError,
     refusal,
 )
-from moonpool.runtime.local_files import landing
+from moonpool.engine.files.local_files import landing
 
 if TYPE_CHECKING:
     from pathlib import Path

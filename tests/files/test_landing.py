@@ -18,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from files.moving import Workbench, member, tar_of
-from moonpool.runtime.archive_links import ArchiveLinks
-from moonpool.runtime.file_errors import ArchiveRefusedError
-from moonpool.runtime.local_files import LocalFileError, landing, landing_path, local_source, plain_name
-from moonpool.runtime.tar_reader import TarReader
-from moonpool.runtime.tree_landing import landing_tree, unpack_here
+from moonpool.engine.files.archive_links import ArchiveLinks
+from moonpool.engine.files.errors import ArchiveRefusedError
+from moonpool.engine.files.extraction import landing_tree, unpack_here
+from moonpool.engine.files.local_files import LocalFileError, landing, landing_path, local_source, plain_name
+from moonpool.engine.files.tar_reader import TarReader
 from moonpool_wire.filenames import NameFault, link_stays_inside, member_parts, split_place
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from files.moving import USED_BYTES, Workbench, source
-from moonpool.runtime.file_errors import (
+from moonpool.engine.files.errors import (
     DiskQuotaError,
     FileInaccessibleError,
     FileMissingError,

@@ -10,8 +10,7 @@ import pytest
 
 from files.moving import Workbench, source
 from moonpool.core.errors import InputError
-from moonpool.runtime import session_wire as wire
-from moonpool.runtime.file_errors import (
+from moonpool.engine.files.errors import (
     DiskQuotaError,
     FileMissingError,
     FileTooLargeError,
@@ -19,10 +18,11 @@ from moonpool.runtime.file_errors import (
     TargetExistsError,
     TransferTimeoutError,
 )
-from moonpool.runtime.session_transfers import RemoteFiles, serve_files
+from moonpool.server.named_sessions import wire
+from moonpool.server.named_sessions.transfers import RemoteFiles, serve_files
 
 if TYPE_CHECKING:
-    from moonpool.runtime.files import SessionFiles
+    from moonpool.engine.files.service import SessionFiles
 
 pytestmark = pytest.mark.anyio
 

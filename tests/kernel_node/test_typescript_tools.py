@@ -14,10 +14,10 @@ import pytest
 from apps import open_app, run
 from moonpool.cli.code_source import read_code
 from moonpool.core.languages import is_typescript
+from moonpool.engine.code_request import CodeRequest
+from moonpool.engine.languages import Languages
 from moonpool.environments.base import EnvironmentBuildError
-from moonpool.faces.mcp.arguments import ExecuteRequest, read_arguments
-from moonpool.runtime.code_request import CodeRequest
-from moonpool.runtime.languages import Languages
+from moonpool.server.mcp.arguments import ExecuteRequest, read_arguments
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -8,15 +8,15 @@ import anyio
 import pytest
 
 from languages.rows import ANY, LANGUAGES, ROWS, Row
-from moonpool.runtime import execution
-from moonpool.runtime.code_request import CodeRequest
+from moonpool.engine import execution
+from moonpool.engine.code_request import CodeRequest
 from moonpool.store.journal_file import read_rows
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
     from moonpool.bootstrap import Tenant
     from moonpool.core.envelope import Envelope
-    from moonpool.runtime.sessions import Session
+    from moonpool.engine.sessions import Session
 
 pytestmark = pytest.mark.anyio
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from apps import open_app
-from moonpool.faces.mcp.answers import Answer
-from moonpool.faces.mcp.asking import Bindings
-from moonpool.faces.mcp.tools import Caller, CodeTools
+from moonpool.server.mcp.answers import Answer
+from moonpool.server.mcp.client_requests import Bindings
+from moonpool.server.mcp.tools import Caller, CodeTools
 from published import servers
 from published.first_tries import FIRST_TRIES, LANGUAGES
 from published.pages import open_pages

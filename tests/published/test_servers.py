@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from apps import open_app, run
-from moonpool.runtime.approval_events import ApprovalQuestion, EventApprover
-from moonpool.runtime.code_request import CodeRequest
-from moonpool.runtime.run_events import OutputChunk, RunEnded, run_events
+from moonpool.engine.code_request import CodeRequest
+from moonpool.engine.events import OutputChunk, RunEnded, run_events
+from moonpool.features.approvals.events import ApprovalQuestion, EventApprover
 from published import servers
 from published.pages import open_pages
 

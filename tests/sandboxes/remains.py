@@ -103,7 +103,7 @@ def walls_in_start(undertaker: int) -> set[int]:
 
 
 def undertakers(host: int) -> list[int]:
-    return [pid for pid in children_of(host) if b"undertaker" in _read(f"/proc/{pid}/cmdline")]
+    return [pid for pid in children_of(host) if b"reaper" in _read(f"/proc/{pid}/cmdline")]
 
 
 async def caught(look: Callable[[], set[int] | list[int]], *, unless: Callable[[], object] = bool) -> int | None:

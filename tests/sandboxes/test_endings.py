@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from moonpool.runtime.run_folder import run_folder
+from moonpool.engine.run_folder import run_folder
 from moonpool.sandboxes.base import SandboxSpec, SandboxStartError
 from moonpool.sandboxes.cgroups import open_groups
 from process_tree import alive, children_of

@@ -14,11 +14,11 @@ import pytest
 from moonpool.sandboxes.base import SandboxStartError, TreeRef
 from moonpool.sandboxes.pool import SandboxPool
 from moonpool.sandboxes.pool_limits import PoolLimits
-from moonpool.sandboxes.refusals import BusyError, PoolClosedError
+from moonpool.sandboxes.pool_refusals import BusyError, PoolClosedError
 from sandboxes.pools import Clock, GatedBackend, gone, pool_of, settled, spec_of, until
 
 if TYPE_CHECKING:
-    from moonpool.sandboxes.statistics import KindStatistics
+    from moonpool.sandboxes.pool_statistics import KindStatistics
 
 pytestmark = pytest.mark.anyio
 SPEC = spec_of()

@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from moonpool.core.errors import MoonpoolError
-from moonpool.sandboxes.admission import FairLine, Places
 from moonpool.sandboxes.base import SandboxStartError
-from moonpool.sandboxes.refusals import BusyError
+from moonpool.sandboxes.pool_admission import FairLine, Places
+from moonpool.sandboxes.pool_refusals import BusyError
 from sandboxes.pools import GatedBackend, gone, pool_of, served, settled, spec_of, until
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moonpool.sandboxes.demand import BURST_S, HALF_LIFE_S, KEPT_S, Demand
+from moonpool.sandboxes.pool_demand import BURST_S, HALF_LIFE_S, KEPT_S, Demand
 
 
 def burst(demand: Demand, count: int, at: float) -> None:

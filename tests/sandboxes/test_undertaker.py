@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from moonpool.sandboxes import undertaker
+from moonpool.sandboxes import reaper as undertaker
 from moonpool.sandboxes.identity import UID_FIRST
 from process_tree import children_of
 
@@ -41,8 +41,8 @@ class Served:
         self.control.settimeout(30)
         host_fd = os.pidfd_open(self.host.pid)
         program = (
-            f"import os, sys; sys.path.append({str(SRC)!r})\nfrom moonpool.sandboxes import undertaker\n{changes}\n"
-            f"undertaker.main({theirs.fileno()}, {host_fd}, {str(folder)!r}, [])"
+            f"import os, sys; sys.path.append({str(SRC)!r})\nfrom moonpool.sandboxes import reaper\n{changes}\n"
+            f"reaper.main({theirs.fileno()}, {host_fd}, {str(folder)!r}, [])"
         )
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", program], pass_fds=(theirs.fileno(), host_fd), env=os.environ
@@ -97,7 +97,7 @@ def serve(folder: Path) -> Generator[Callable[..., Served]]:
 
 
 def test_the_end_of_the_socket_alone_removes_nothing(serve: Callable[..., Served], folder: Path) -> None:
-    served = serve("undertaker._DYING_S = 0")
+    served = serve("reaper._DYING_S = 0")
     served.control.close()
     assert served.process.wait(30) == 0
     assert served.host.poll() is None
@@ -114,7 +114,7 @@ def test_the_end_of_the_host_removes_its_folder(serve: Callable[..., Served], fo
 def test_a_host_whose_socket_ends_a_moment_before_itself_is_cleaned_up_after(
     serve: Callable[..., Served], folder: Path
 ) -> None:
-    served = serve("undertaker._DYING_S = 60")
+    served = serve("reaper._DYING_S = 60")
     served.start("/bin/sleep", "600")
     served.control.close()
     while children_of(served.process.pid):  # nobody announces that it has noticed
@@ -150,7 +150,7 @@ def test_a_command_that_does_not_exist_is_refused(serve: Callable[..., Served]) 
     ("what", "code"),
     [
         pytest.param("os.fork", errno.EAGAIN, id="no process"),
-        pytest.param("undertaker.fcntl.fcntl", errno.EMFILE, id="no descriptor in the child"),
+        pytest.param("reaper.fcntl.fcntl", errno.EMFILE, id="no descriptor in the child"),
         pytest.param("os.pidfd_open", errno.ENFILE, id="no pidfd of it"),
     ],
 )

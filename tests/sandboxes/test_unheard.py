@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from moonpool.runtime.file_exchange import exchanging
+from moonpool.engine.files.exchange import exchanging
 from moonpool.sandboxes.backlog import Backlog
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxSpec, Stream
 from moonpool.sandboxes.link import GuestLink

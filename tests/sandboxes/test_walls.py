@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from moonpool.sandboxes import undertaking
+from moonpool.sandboxes import reaper_client as undertaking
 from moonpool.sandboxes.identity import UID_FIRST, Identity
 from moonpool.sandboxes.process import WallStarter
 from process_tree import children_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
     from pathlib import Path
 
-    from moonpool.sandboxes.undertaking import Wall
+    from moonpool.sandboxes.reaper_client import Wall
 
 pytestmark = pytest.mark.anyio
 

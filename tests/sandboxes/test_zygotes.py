@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from moonpool.sandboxes.base import SandboxStartError
-from moonpool.sandboxes.refusals import BusyError
+from moonpool.sandboxes.pool_refusals import BusyError
 from moonpool.sandboxes.zygote_family import ZygotePolicy
 from moonpool.sandboxes.zygotes import Zygotes
 from sandboxes.pools import Clock, settled, spec_of, until

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from moonpool.runtime.probes.catalogue import CATALOGUE
+from moonpool.doctor.probes.catalogue import CATALOGUE
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "doctor.md"
 _BLOCK = re.compile(r"(?<=<!-- attacks: generated -->\n).*?(?=<!-- end -->)", re.DOTALL)

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from moonpool.runtime.probes.catalogue import CATALOGUE
+from moonpool.doctor.probes.catalogue import CATALOGUE
 
 ROOT = Path(__file__).parents[2]
 _MARK = re.compile(r"pytest\.mark\.claim\(([^)]*)\)")

@@ -21,11 +21,11 @@ import pytest
 from anyio import to_thread
 
 from apps import SERVERS, fresh_data
-from broker_oauth.issuing import browse, open_issuer
 from commands.process import SCRIPT, Command, run_command
+from moonpool.features.recordings.table import RecordingsFile
 from moonpool.store.paths import recordings_path, secrets_dir
-from moonpool.store.recordings_file import RecordingsFile
 from moonpool.store.sealing import Sealer
+from oauth.issuing import browse, open_issuer
 from security.canaries import files_below, forms, leaks, new_canary
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moonpool.runtime.probes.catalogue import CATALOGUE
+from moonpool.doctor.probes.catalogue import CATALOGUE
 from security.claims import read_claims
 from security.evidence import ROOT, catalogue, is_limitation, is_test
 from tables import every_row

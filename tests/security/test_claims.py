@@ -7,9 +7,9 @@ from collections import Counter
 import anyio
 import pytest
 
-from moonpool.runtime.diagnosis import ProbeStatus
-from moonpool.runtime.doctor import run_doctor
-from moonpool.runtime.probes.catalogue import CATALOGUE
+from moonpool.doctor.diagnosis import ProbeStatus
+from moonpool.doctor.probes.catalogue import CATALOGUE
+from moonpool.doctor.service import run_doctor
 from security.backends import BACKENDS, MODES, opened
 from security.claims import read_claims
 from security.evidence import attacks_by_claim

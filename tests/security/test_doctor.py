@@ -10,9 +10,9 @@ import pytest
 
 from moonpool.bootstrap import assemble_backend
 from moonpool.cli.doctor import print_report
-from moonpool.runtime.diagnosis import DoctorReport, ProbeOutcome, ProbeStatus
-from moonpool.runtime.doctor import run_doctor
-from moonpool.runtime.probes.catalogue import CATALOGUE, QUICK
+from moonpool.doctor.diagnosis import DoctorReport, ProbeOutcome, ProbeStatus
+from moonpool.doctor.probes.catalogue import CATALOGUE, QUICK
+from moonpool.doctor.service import run_doctor
 from moonpool.sandboxes import cgroups
 from moonpool.sandboxes.fake import FakeBackend
 from moonpool.settings import Settings

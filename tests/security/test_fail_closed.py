@@ -20,10 +20,11 @@ import pytest
 from apps import DATA
 from commands.process import SCRIPT, run_command
 from moonpool.core.errors import HostUnfitError
-from moonpool.runtime.engine_sockets import engine_sockets, refuse_shown, usable
-from moonpool.runtime.remedies import APPARMOR, SYSTEMD, remedies_of
-from moonpool.sandboxes import fitness, process
+from moonpool.doctor.remedies import APPARMOR, SYSTEMD, remedies_of
+from moonpool.sandboxes import host_requirements as fitness
+from moonpool.sandboxes import process
 from moonpool.sandboxes.base import ImageSpec, SandboxSpec, SandboxStartError
+from moonpool.sandboxes.container_sockets import engine_sockets, refuse_shown, usable
 from moonpool.sandboxes.identity import UID_COUNT, UID_FIRST
 from process_tree import descendants
 from sandboxes.images import readable_folder

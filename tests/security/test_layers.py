@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from moonpool.runtime.doctor import run_doctor
-from moonpool.runtime.probes.catalogue import CATALOGUE
+from moonpool.doctor.probes.catalogue import CATALOGUE
+from moonpool.doctor.service import run_doctor
 from moonpool.sandboxes import link, seccomp
 from security.backends import BACKENDS, opened
 from security.claims import read_layers

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from moonpool.sandboxes import unread
+from moonpool.sandboxes import unread_budget as unread
 from moonpool.sandboxes.link import GuestLink
 from moonpool.sandboxes.messages import ToolResult
-from moonpool.sandboxes.unread import STALLED_S, UnreadBudget
+from moonpool.sandboxes.unread_budget import STALLED_S, UnreadBudget
 from sandboxes.probe import Probe, open_fds
 from security.backends import opened
 from waiting import until

@@ -19,11 +19,11 @@ import anyio.lowlevel
 import pytest
 
 from apps import fixture_server, open_app, run
-from moonpool.broker.refused_calls import OWN_RECORDS_MAX
 from moonpool.core.audit_records import ExecutionEndRecord
-from moonpool.runtime.code_request import CodeRequest
-from moonpool.runtime.doctor import run_doctor
-from moonpool.runtime.probes.record import Probe as Attack
+from moonpool.doctor.probes.record import Probe as Attack
+from moonpool.doctor.service import run_doctor
+from moonpool.engine.code_request import CodeRequest
+from moonpool.pipeline.refused_calls import OWN_RECORDS_MAX
 from moonpool.sandboxes import zygote_process
 from moonpool.sandboxes.base import ExitCause, SandboxStartError
 from moonpool.sandboxes.zygote import ZygoteBackend

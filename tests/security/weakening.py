@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from moonpool.runtime.doctor import ProbeStatus, run_doctor
-from moonpool.runtime.probes.catalogue import CATALOGUE
-from moonpool.runtime.probes.record import Probe
+from moonpool.doctor.probes.catalogue import CATALOGUE
+from moonpool.doctor.probes.record import Probe
+from moonpool.doctor.service import ProbeStatus, run_doctor
 from moonpool.sandboxes import bubblewrap, seccomp, zygote
 from security.backends import opened
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from moonpool.runtime.probes.record import AnyProbe
+    from moonpool.doctor.probes.record import AnyProbe
 
 ALLOW_ALL = struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF_0000)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from moonpool.core.acceptance import Accepted
-from moonpool.store.acceptances import AcceptanceStore
+from moonpool.features.drift.model.acceptance import Accepted
+from moonpool.features.drift.table import AcceptanceStore
 from moonpool.store.fake import MemoryAcceptances
 from moonpool.store.paths import acceptance_dir
 

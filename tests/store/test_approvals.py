@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from commands.process import Command
-from moonpool.core.approvals import (
+from moonpool.core.audit import JournalError
+from moonpool.core.manifest import ToolDefinition
+from moonpool.features.approvals.model import (
     Answerer,
     ApprovalAnswerError,
     ApprovalQueueError,
@@ -20,19 +22,17 @@ from moonpool.core.approvals import (
     QueueState,
     StandingAnswer,
 )
-from moonpool.core.audit import JournalError
-from moonpool.core.manifest import ToolDefinition
-from moonpool.core.policy import CallFacts, Condition, Glob
-from moonpool.runtime.approvals import Approvals, standing_terms
-from moonpool.runtime.process_marks import is_gone, own_mark
-from moonpool.store.approvals import WAITING_MAX, ApprovalStore
+from moonpool.features.approvals.service import Approvals, standing_terms
+from moonpool.features.approvals.table import WAITING_MAX, ApprovalStore
+from moonpool.policy import CallFacts, Condition, Glob
+from moonpool.store.process_marks import is_gone, own_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from moonpool.core.audit_records import StandingAnswerRecord
-    from moonpool.runtime.approvals import StandingTerms
+    from moonpool.features.approvals.service import StandingTerms
 
 RECORDS: list[StandingAnswerRecord] = []
 PERSON = Answerer(name="terminal:alice", person=True)
@@ -190,9 +190,9 @@ def test_a_request_that_is_withdrawn_cannot_be_answered(
 
 _ASKER = """
 import sys, time, pathlib
-from moonpool.core.approvals import QueuedRequest
-from moonpool.runtime.process_marks import is_gone, own_mark
-from moonpool.store.approvals import ApprovalStore
+from moonpool.features.approvals.model import QueuedRequest
+from moonpool.store.process_marks import is_gone, own_mark
+from moonpool.features.approvals.table import ApprovalStore
 for letter in "cd":
     ApprovalStore(pathlib.Path(sys.argv[1]), is_gone=is_gone).put(QueuedRequest(
         request_id=letter * 32, run_id="run", session_id="s", principal="p", server_id="git", tool_name="t",
@@ -458,7 +458,7 @@ def test_the_beginning_of_an_id_is_enough_if_it_names_one(store: ApprovalStore, 
 
 
 def test_a_store_that_is_locked_says_so(store: ApprovalStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moonpool.store.approvals_file._BUSY_S", 0.01)
+    monkeypatch.setattr("moonpool.features.approvals.sqlite_file._BUSY_S", 0.01)
     store.put(asked())
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

@@ -9,16 +9,16 @@ import pytest
 
 from moonpool.cli.client_configs import FoundServer
 from moonpool.cli.server_import import write_servers
-from moonpool.core.acceptance import Accepted
-from moonpool.core.library import LibrarySource
-from moonpool.core.library_bounds import ACTION_FILE
-from moonpool.store.acceptances import AcceptanceStore
-from moonpool.store.approvals_file import ApprovalsFile
-from moonpool.store.library import LibraryStore
-from moonpool.store.outcomes import OutcomeStore
+from moonpool.engine.outcomes import OutcomeStore
+from moonpool.features.approvals.sqlite_file import ApprovalsFile
+from moonpool.features.drift.model.acceptance import Accepted
+from moonpool.features.drift.table import AcceptanceStore
+from moonpool.features.library.model.bounds import ACTION_FILE
+from moonpool.features.library.model.entries import LibrarySource
+from moonpool.features.library.table import LibraryStore
+from moonpool.features.receipts.signing_keys import SigningKeys
 from moonpool.store.private_files import replace_private_file
 from moonpool.store.secrets import SecretStore
-from moonpool.store.signing_keys import SigningKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,8 +15,8 @@ import pytest
 
 from commands.process import Command
 from moonpool.core.audit import JournalError
-from moonpool.core.measures import measure
-from moonpool.runtime.receipts import execution_states
+from moonpool.features.receipts.service import execution_states
+from moonpool.features.usage.measures import measure
 from moonpool.store.journal import SqliteJournal, open_journal
 from moonpool.store.journal_file import Entry, JournalFile, read_rows, verify_file
 from store.audit_records import intent, outcome

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from broker_road.test_road import Bench, type_of
 from commands.process import Command
-from moonpool.broker.call_pipeline import CallPipeline
-from moonpool.broker.redaction import Redactor
 from moonpool.core.audit import JournalError, JournalLostError, chain_hash
+from moonpool.pipeline.pipeline import CallPipeline
+from moonpool.redaction.redactor import Redactor
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_file import Entry, JournalFile, read_rows, verify_file
+from pipeline.test_road import Bench, type_of
 from store.audit_records import intent, outcome
 from tables import check_rows, every_row
 

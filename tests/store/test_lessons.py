@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from moonpool.core.lessons import Lesson
-from moonpool.store.lessons import FILE_BYTES_MAX, FILES_MAX, TOOLS_MAX, LessonStore
+from moonpool.features.learned_types.model import Lesson
+from moonpool.features.learned_types.table import FILE_BYTES_MAX, FILES_MAX, TOOLS_MAX, LessonStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from moonpool.core.errors import InputError
-from moonpool.core.library import LibrarySource
-from moonpool.core.library_bounds import ACTION_FILE, ENTRIES_MAX
-from moonpool.store import library as module
-from moonpool.store.library import LibraryStore
+from moonpool.features.library import table as module
+from moonpool.features.library.model.bounds import ACTION_FILE, ENTRIES_MAX
+from moonpool.features.library.model.entries import LibrarySource
+from moonpool.features.library.table import LibraryStore
 from moonpool.store.private_files import StoreFolderError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from moonpool.core.manifest import ServerListing, ToolDefinition
-from moonpool.store.manifests import FILE_BYTES_MAX, CachedListing, ManifestCache
 from moonpool.store.paths import data_dir, journal_path, manifest_dir
 from moonpool.store.private_files import StoreFolderError, private_folder
+from moonpool.tools.listing_cache import FILE_BYTES_MAX, CachedListing, ManifestCache
 
 KEY = "sha256:" + "ab" * 32
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from moonpool.store.outcomes import AGE_S_MAX, COUNT_MAX, OutcomeStore
+from moonpool.engine.outcomes import AGE_S_MAX, COUNT_MAX, OutcomeStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,11 +15,11 @@ import pytest
 from moonpool.core.audit import JournalError, record_bytes
 from moonpool.core.audit_records import AuditRecord, ExecutionEndRecord
 from moonpool.core.json import digest_json
-from moonpool.core.receipts import ReceiptError, signed_bytes
-from moonpool.runtime.process_marks import own_mark
-from moonpool.runtime.receipts import Verdict, execution_states, make_receipt, verify_receipt
+from moonpool.features.receipts.model import ReceiptError, signed_bytes
+from moonpool.features.receipts.service import Verdict, execution_states, make_receipt, verify_receipt
+from moonpool.features.receipts.signing_keys import SigningKeys
 from moonpool.store.journal_file import Entry, JournalFile, read_rows
-from moonpool.store.signing_keys import SigningKeys
+from moonpool.store.process_marks import own_mark
 from store.audit_records import asked, intent, outcome, start
 
 ENVELOPE = {"run_id": "r", "result": {"ok": True, "data": 1}}

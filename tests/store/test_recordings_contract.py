@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from moonpool.core.recordings import (
+from moonpool.features.recordings.model import (
     RUN_BYTES_MAX,
     NotReplayable,
     RecordedCall,
@@ -23,16 +23,16 @@ from moonpool.core.recordings import (
     SharedPart,
     fair_share,
 )
+from moonpool.features.recordings.table import RecordingsFile
+from moonpool.features.recordings.writer import RecordingWriter
 from moonpool.store.fake import MemoryRecordings
-from moonpool.store.recordings import RecordingWriter
-from moonpool.store.recordings_file import RecordingsFile
 from moonpool.store.sealing import Sealer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
 
-    from moonpool.core.recordings import RecordingReader, Recordings
+    from moonpool.features.recordings.model import RecordingReader, Recordings
 
     Keeper = Callable[[Callable[[Recordings], None]], RecordingReader]
 

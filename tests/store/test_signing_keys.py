@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from commands.process import Command
-from moonpool.store.signing_keys import PublicKey, SigningKeyError, SigningKeys
+from moonpool.features.receipts.signing_keys import PublicKey, SigningKeyError, SigningKeys
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_of_many_that_make_a_key_at_once_one_wins(folder: Path) -> None:
 
 
 def test_of_many_processes_that_make_a_key_at_once_one_wins(folder: Path) -> None:
-    program = "import sys, pathlib; from moonpool.store.signing_keys import SigningKeys as K\n"
+    program = "import sys, pathlib; from moonpool.features.receipts.signing_keys import SigningKeys as K\n"
     program += "print(K(pathlib.Path(sys.argv[1])).current().key_id)"
     started = [Command(["-c", program, folder], stdout=subprocess.PIPE, encoding="utf-8") for _ in range(4)]
     assert len({child.communicate(timeout=60)[0] for child in started}) == 1

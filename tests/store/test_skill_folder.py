@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from moonpool.core.errors import InputError
-from moonpool.core.skills import read_skill, skill_source
-from moonpool.store.library import LibraryStore
-from moonpool.store.skill_folder import DEPTH_MAX, ENTRIES_MAX, read_skill_folder
+from moonpool.features.library.model.skills import read_skill, skill_source
+from moonpool.features.library.skill_folder import DEPTH_MAX, ENTRIES_MAX, read_skill_folder
+from moonpool.features.library.table import LibraryStore
 
 PUBLISHED = Path(__file__).parent.parent / "data" / "skills" / "invoice-check"
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from moonpool.core.json import digest_bytes
-from moonpool.core.token_figures import ToolTokens
-from moonpool.store import token_counts
-from moonpool.store.token_counts import TokenCountStore
+from moonpool.features.usage import table as token_counts
+from moonpool.features.usage.model import ToolTokens
+from moonpool.features.usage.table import TokenCountStore
 
 if TYPE_CHECKING:
     from pathlib import Path

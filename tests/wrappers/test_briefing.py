@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moonpool.wrappers.briefing import DESCRIPTION_CHARS_MAX, brief
+from moonpool.wrappers.long_descriptions import DESCRIPTION_CHARS_MAX, brief
 
 ADVICE = "Always say please, and do so at length. " * 40
 

@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from moonpool.core.actions import read_action
-from moonpool.core.library import Library, LibraryEntry, LibrarySource
-from moonpool.core.library_bounds import ACTION_FILE
 from moonpool.core.manifest import Manifest, ServerListing
+from moonpool.features.library.model.actions import read_action
+from moonpool.features.library.model.bounds import ACTION_FILE
+from moonpool.features.library.model.entries import Library, LibraryEntry, LibrarySource
 from moonpool.wrappers.tree import render_tree
 
 HOSTILE = [

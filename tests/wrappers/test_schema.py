@@ -14,7 +14,7 @@ from moonpool.wrappers import reading as reading_module
 from moonpool.wrappers import schema as schema_module
 from moonpool.wrappers import tree as tree_module
 from moonpool.wrappers.ir import Choice, Hints, ListOf, MapOf, Ref, Scalar, ToolShape, TupleOf, Union
-from moonpool.wrappers.leaves import union_of
+from moonpool.wrappers.leaf_schemas import union_of
 from moonpool.wrappers.schema import read_tool
 from moonpool.wrappers.stubs import render_stub
 from moonpool.wrappers.tree import render_tree

@@ -6,13 +6,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from moonpool.core.skills import read_skill, skill_source
+from moonpool.features.library.model.skills import read_skill, skill_source
 from moonpool.wrappers.skills_tree import render_packages
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from moonpool.core.library import LibraryEntry
+    from moonpool.features.library.model.entries import LibraryEntry
 
 HOSTILE = '""" \\\nraise SystemExit("ran") #'
 

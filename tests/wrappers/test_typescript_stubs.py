@@ -8,8 +8,8 @@ import re
 import pytest
 
 from moonpool.catalog.tokens import count_tokens
-from moonpool.core.lessons import Lesson
 from moonpool.core.manifest import Manifest
+from moonpool.features.learned_types.model import Lesson
 from moonpool.wrappers.names import name_manifest
 from moonpool.wrappers.stubs import render_stub
 from moonpool.wrappers.tree import render_tree

@@ -3,12 +3,12 @@
 `engine` is what a process shares, `tenant` what one tenant owns; `tools` the upstream side, `sandboxes` the other
 side, `programs` what the host has of other languages, `models` what vector search needs, `token_counts` what showing
 tools costs, `caller_grants` what a caller of this process may do, `recordings` and `replays` what is kept of
-executions and done with it, `places` where things lie.
+executions and done with it, `folders` where things lie.
 """
 
 from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.engine import Engine, open_engine
-from moonpool.bootstrap.places import data_folder, sandbox_uid
+from moonpool.bootstrap.folders import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes
 from moonpool.bootstrap.recordings import open_recordings
 from moonpool.bootstrap.sandboxes import BACKENDS, assemble_backend, image_spec

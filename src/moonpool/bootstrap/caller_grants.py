@@ -7,27 +7,27 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from moonpool.broker.approval import ApprovalRequest, LiveApprovals
-from moonpool.broker.call_state import CallContext
-from moonpool.broker.execution_grant import CallLimits, ExecutionGrant, ServerTrust
-from moonpool.broker.phrases import clip
-from moonpool.broker.planned import PlannedApprovals
-from moonpool.broker.queued_approval import GrantedApprovals
-from moonpool.broker.redaction import Tally
-from moonpool.broker.spending import Ledger
-from moonpool.runtime.caller_grant import CallerGrant
+from moonpool.core.phrases import clip
+from moonpool.features.approvals.queue_approver import GrantedApprovals
+from moonpool.pipeline.approval import ApprovalRequest, LiveApprovals
+from moonpool.pipeline.budgets import Ledger
+from moonpool.pipeline.call_state import CallContext
+from moonpool.pipeline.caller_grant import CallerGrant
+from moonpool.pipeline.execution_grant import CallLimits, ExecutionGrant, ServerTrust
+from moonpool.pipeline.planned_run import PlannedApprovals
+from moonpool.redaction.redactor import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from moonpool.broker.approval import ApprovalAnswer, ApprovalService, Approver
-    from moonpool.broker.config import McpConfig
-    from moonpool.broker.redaction import Redactor
-    from moonpool.core.approvals import ApprovalQueue
-    from moonpool.core.policy import CallFacts, Policy
-    from moonpool.runtime.caller_grant import RunFacts
-    from moonpool.runtime.deadline import Deadline
-    from moonpool.runtime.tools import Toolbox
+    from moonpool.configuration.servers import McpConfig
+    from moonpool.engine.tool_registry import Toolbox
+    from moonpool.features.approvals.model import ApprovalQueue
+    from moonpool.pipeline.approval import ApprovalAnswer, ApprovalService, Approver
+    from moonpool.pipeline.caller_grant import RunFacts
+    from moonpool.pipeline.deadline import Deadline
+    from moonpool.policy import CallFacts, Policy
+    from moonpool.redaction.redactor import Redactor
     from moonpool.settings import Settings
 
 _ADDRESS_CHARS_MAX: Final = 400
@@ -93,7 +93,7 @@ def server_trust(config: McpConfig | None, redactor: Redactor) -> dict[str, Serv
     """What the host says about each configured server. No code has a word in it, so all of `redactor` applies."""
     if config is None:
         return {}
-    from moonpool.broker.config import resolved_key  # noqa: PLC0415  reads configurations
+    from moonpool.configuration.servers import resolved_key  # noqa: PLC0415  reads configurations
 
     return {
         server.server_id: ServerTrust(

@@ -11,24 +11,24 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from moonpool.bootstrap.places import data_folder, sandbox_uid
+from moonpool.bootstrap.folders import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes, make_languages
 from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits, sandbox_spec
 from moonpool.core.errors import HostUnfitError
+from moonpool.engine.run_folder import run_folder
 from moonpool.environments.resolve import resolve_environment
-from moonpool.runtime.engine_sockets import refuse_shown
-from moonpool.runtime.run_folder import run_folder
-from moonpool.runtime.tool_snapshot import show
+from moonpool.sandboxes.container_sockets import refuse_shown
 from moonpool.sandboxes.pool import SandboxPool
+from moonpool.tools.snapshot import show
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
     from pathlib import Path
 
     from moonpool.bootstrap.models import VectorMaker
+    from moonpool.engine.languages import Languages
+    from moonpool.engine.tool_registry import Toolbox
     from moonpool.environments.base import ProgressSink
-    from moonpool.runtime.languages import Languages
-    from moonpool.runtime.tools import Toolbox
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec, TreeRef
     from moonpool.settings import Settings
 

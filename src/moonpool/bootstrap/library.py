@@ -7,22 +7,22 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from moonpool.bootstrap.caller_grants import local_principal
-from moonpool.bootstrap.places import data_folder
+from moonpool.bootstrap.folders import data_folder
 from moonpool.bootstrap.tools import make_redactor
-from moonpool.broker.redaction import Tally
 from moonpool.core.audit_records import LibraryRecord
 from moonpool.core.errors import MoonpoolError
-from moonpool.runtime.library import LibraryChanges
+from moonpool.features.library.service import LibraryChanges
+from moonpool.features.library.table import LibraryStore
+from moonpool.redaction.redactor import Tally
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_file import has_row
-from moonpool.store.library import LibraryStore
 from moonpool.store.paths import journal_path, library_dir
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
     from pathlib import Path
 
-    from moonpool.broker.config import McpConfig
+    from moonpool.configuration.servers import McpConfig
     from moonpool.core.audit import Journal
     from moonpool.settings import Settings
 

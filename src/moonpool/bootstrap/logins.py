@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from moonpool.broker.oauth.credentials import Credentials
-from moonpool.broker.oauth.keeping import Logins
+from moonpool.oauth.credentials import Credentials
+from moonpool.oauth.stored_logins import Logins
 from moonpool.store.paths import secrets_dir
 from moonpool.store.secrets import SecretStore
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from moonpool.broker.config import McpConfig
-    from moonpool.broker.oauth.login import UserAgent
+    from moonpool.configuration.servers import McpConfig
+    from moonpool.oauth.login import UserAgent
 
 _KIND = "login"
 
 
 class SealedShelf:
-    """The shelf of `broker.oauth.keeping` in the secret store."""
+    """The shelf of `oauth.stored_logins` in the secret store."""
 
     def __init__(self, store: SecretStore) -> None:
         self._store = store

@@ -7,11 +7,11 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moonpool.bootstrap.places import sandbox_uid
+from moonpool.bootstrap.folders import sandbox_uid
+from moonpool.engine.languages import Languages
 from moonpool.environments import node_tools
 from moonpool.environments.runtimes import Absence, find_bash, find_node
 from moonpool.environments.runtimes import Runtime as RuntimeProgram
-from moonpool.runtime.languages import Languages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,11 +7,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import moonpool
-from moonpool.bootstrap.places import data_folder
-from moonpool.runtime.recording import Recorder
+from moonpool.bootstrap.folders import data_folder
+from moonpool.features.recordings.recorder import Recorder
+from moonpool.features.recordings.table import RecordingsFile
+from moonpool.features.recordings.writer import RecordingWriter
 from moonpool.store.paths import recordings_path, secrets_dir
-from moonpool.store.recordings import RecordingWriter
-from moonpool.store.recordings_file import RecordingsFile
 from moonpool.store.sealing import Sealer
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack
     from pathlib import Path
 
-    from moonpool.broker.redaction import Redactor
+    from moonpool.redaction.redactor import Redactor
     from moonpool.settings import Settings
 
 

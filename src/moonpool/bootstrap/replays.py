@@ -8,33 +8,33 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moonpool.bootstrap.caller_grants import local_principal
-from moonpool.bootstrap.places import data_folder, sandbox_uid
+from moonpool.bootstrap.folders import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes
 from moonpool.bootstrap.recordings import open_recordings
 from moonpool.bootstrap.sandboxes import BACKENDS, limit_groups, make_backend, sandbox_spec
 from moonpool.bootstrap.token_counts import make_token_book
 from moonpool.bootstrap.tools import make_redactor
 from moonpool.core.errors import ConfigError, HostUnfitError
-from moonpool.core.recordings import RecordingError
+from moonpool.engine.artifacts import ArtifactLimits, Artifacts
+from moonpool.engine.run_folder import run_folder
 from moonpool.environments.resolve import resolve_environment
-from moonpool.runtime.artifacts import ArtifactLimits, Artifacts
-from moonpool.runtime.engine_sockets import refuse_shown
-from moonpool.runtime.process_marks import own_mark
-from moonpool.runtime.recording import RECORDED_SETTINGS
-from moonpool.runtime.replay import Replayer, ReplayImpossibleError, ReplayRequest
-from moonpool.runtime.replay_source import load_source
-from moonpool.runtime.replay_stage import ReplayParts
-from moonpool.runtime.run_folder import run_folder
+from moonpool.features.recordings.model import RecordingError
+from moonpool.features.recordings.recorder import RECORDED_SETTINGS
+from moonpool.replay.service import Replayer, ReplayImpossibleError, ReplayRequest
+from moonpool.replay.source import load_source
+from moonpool.replay.stage import ReplayParts
+from moonpool.sandboxes.container_sockets import refuse_shown
 from moonpool.store.journal import open_journal
 from moonpool.store.paths import journal_path
+from moonpool.store.process_marks import own_mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from moonpool.core.recordings import RunHeader
     from moonpool.environments.base import ProgressSink
-    from moonpool.runtime.replay_report import ReplayReport
-    from moonpool.runtime.replay_source import ReplaySource
+    from moonpool.features.recordings.model import RunHeader
+    from moonpool.replay.report import ReplayReport
+    from moonpool.replay.source import ReplaySource
     from moonpool.settings import Settings
 
 

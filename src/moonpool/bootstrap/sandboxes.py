@@ -7,13 +7,13 @@ from collections import ChainMap
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from moonpool.bootstrap.places import data_folder, sandbox_uid
+from moonpool.bootstrap.folders import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes
+from moonpool.engine.run_folder import run_folder
 from moonpool.environments.guest import publish_guest
 from moonpool.environments.resolve import resolve_environment
 from moonpool.environments.runtimes import Absence
 from moonpool.environments.runtimes import Runtime as RuntimeProgram
-from moonpool.runtime.run_folder import run_folder
 from moonpool.sandboxes.base import ImageSpec, SandboxLimits, SandboxSpec
 from moonpool.sandboxes.bubblewrap import BubblewrapBackend
 from moonpool.sandboxes.cgroups import LimitGroups, open_groups

@@ -19,23 +19,23 @@ from moonpool.bootstrap.library import settle_library
 from moonpool.bootstrap.recordings import open_recorder
 from moonpool.bootstrap.token_counts import make_token_book
 from moonpool.bootstrap.tools import DriftRecords, make_lessons, make_redactor, open_toolbox
-from moonpool.broker.call_pipeline import CallPipeline
-from moonpool.broker.known_values import GrowingValues
-from moonpool.broker.policies import policy_in_force
-from moonpool.broker.relay import Relay
+from moonpool.configuration.policies import policy_in_force
 from moonpool.core.errors import InputError
-from moonpool.runtime.approval_events import EventApprover
-from moonpool.runtime.approvals import Approvals
-from moonpool.runtime.artifacts import ArtifactLimits, Artifacts
-from moonpool.runtime.journal_records import JournalRecords
-from moonpool.runtime.plans import Plans
-from moonpool.runtime.process_marks import is_gone
-from moonpool.runtime.sessions import Runtime
-from moonpool.store.approvals import ApprovalStore
+from moonpool.engine.artifacts import ArtifactLimits, Artifacts
+from moonpool.engine.outcomes import OutcomeStore
+from moonpool.engine.sessions import Runtime
+from moonpool.features.approvals.events import EventApprover
+from moonpool.features.approvals.service import Approvals
+from moonpool.features.approvals.table import ApprovalStore
+from moonpool.features.plans.service import Plans
+from moonpool.features.plans.table import PlanStore
+from moonpool.pipeline.pipeline import CallPipeline
+from moonpool.pipeline.server_requests import Relay
+from moonpool.redaction.known_values import GrowingValues
 from moonpool.store.journal import open_journal
-from moonpool.store.outcomes import OutcomeStore
+from moonpool.store.journal_records import JournalRecords
 from moonpool.store.paths import DEFAULT_TENANT, approvals_path, journal_path, outcomes_dir, plans_path, tenant_dir
-from moonpool.store.plans import PlanStore
+from moonpool.store.process_marks import is_gone
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
     from moonpool.bootstrap.engine import Engine
     from moonpool.bootstrap.models import VectorMaker
-    from moonpool.broker.approval import Approver
-    from moonpool.broker.config import McpConfig
+    from moonpool.configuration.servers import McpConfig
     from moonpool.core.envelope import Envelope
-    from moonpool.core.policy import Policy
+    from moonpool.engine.tool_registry import Toolbox
     from moonpool.environments.base import ProgressSink
-    from moonpool.runtime.caller_grant import CallerGrant
-    from moonpool.runtime.lessons import Lessons
-    from moonpool.runtime.tools import Toolbox
+    from moonpool.features.learned_types.service import Lessons
+    from moonpool.pipeline.approval import Approver
+    from moonpool.pipeline.caller_grant import CallerGrant
+    from moonpool.policy import Policy
     from moonpool.sandboxes.base import SandboxBackend
     from moonpool.settings import Settings
 

@@ -7,33 +7,33 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from moonpool.bootstrap.caller_grants import local_principal
-from moonpool.bootstrap.places import data_folder
-from moonpool.broker.known_values import GrowingValues
-from moonpool.broker.listed_secrets import without_secrets
-from moonpool.broker.redaction import Redactor, Tally
-from moonpool.runtime.drift import DriftWatch
-from moonpool.runtime.lessons import Lessons
-from moonpool.runtime.library import LibraryShelf
-from moonpool.runtime.tools import Toolbox
-from moonpool.store.acceptances import AcceptanceStore
-from moonpool.store.lessons import LessonStore
-from moonpool.store.library import LibraryStore
-from moonpool.store.manifests import CachedListing, ManifestCache
+from moonpool.bootstrap.folders import data_folder
+from moonpool.engine.tool_registry import Toolbox
+from moonpool.features.drift.service import DriftWatch
+from moonpool.features.drift.table import AcceptanceStore
+from moonpool.features.learned_types.service import Lessons
+from moonpool.features.learned_types.table import LessonStore
+from moonpool.features.library.service import LibraryShelf
+from moonpool.features.library.table import LibraryStore
+from moonpool.redaction.known_values import GrowingValues
+from moonpool.redaction.listings import without_secrets
+from moonpool.redaction.redactor import Redactor, Tally
 from moonpool.store.paths import acceptance_dir, journal_path, lessons_dir, library_dir, manifest_dir
+from moonpool.tools.listing_cache import CachedListing, ManifestCache
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from pathlib import Path
 
-    from moonpool.broker.config import McpConfig, ServerConfig
-    from moonpool.broker.oauth.credentials import Credentials
-    from moonpool.broker.oauth.login import UserAgent
-    from moonpool.broker.upstreams.base import Upstream
-    from moonpool.broker.upstreams.questions import QuestionHandlers
+    from moonpool.configuration.servers import McpConfig, ServerConfig
     from moonpool.core.audit import Journal
     from moonpool.core.audit_records import DriftRecord, ToolUpdateRecord
     from moonpool.core.manifest import ServerListing
+    from moonpool.oauth.credentials import Credentials
+    from moonpool.oauth.login import UserAgent
     from moonpool.settings import Settings
+    from moonpool.upstreams.base import Upstream
+    from moonpool.upstreams.server_requests import QuestionHandlers
 
 
 @asynccontextmanager
@@ -77,7 +77,7 @@ def _named_secrets(config: McpConfig | None) -> dict[str, str]:
 
 def make_lessons(settings: Settings, config: McpConfig | None, data: Path, redactor: Redactor) -> Lessons:
     """What calls to these servers taught, and will teach."""
-    from moonpool.broker.config import McpConfig, resolved_key  # noqa: PLC0415
+    from moonpool.configuration.servers import McpConfig, resolved_key  # noqa: PLC0415
 
     servers = (config or McpConfig(source="")).servers
     return Lessons(
@@ -126,7 +126,7 @@ async def open_toolbox(  # noqa: PLR0913  parts of the composition
     on_secrets: Callable[[str, frozenset[str]], None] | None = None,
 ) -> Toolbox:
     """`on_secrets` hears a server id and its tokens before they are sent anywhere."""
-    from moonpool.broker.config import McpConfig, resolved_key  # noqa: PLC0415
+    from moonpool.configuration.servers import McpConfig, resolved_key  # noqa: PLC0415
 
     data = drift.data
     servers = (config or McpConfig(source="")).servers
@@ -144,7 +144,7 @@ async def open_toolbox(  # noqa: PLR0913  parts of the composition
             on_secrets(server_id, values)
 
     if config is not None and keys:
-        from moonpool.broker.upstreams import open_upstreams  # noqa: PLC0415
+        from moonpool.upstreams import open_upstreams  # noqa: PLC0415
 
         credentials: dict[str, Credentials] = {}
         if any(server.url for server in servers):

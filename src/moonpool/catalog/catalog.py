@@ -15,18 +15,26 @@ from moonpool.catalog.entries import CatalogEntry, Detail, Hit
 from moonpool.catalog.errors import CatalogQueryError, NotInCatalogError
 from moonpool.catalog.filters import SlotFilter
 from moonpool.catalog.index import Index
+from moonpool.catalog.library_entries import (
+    GROUPS,
+    as_tool,
+    entry_json,
+    find_by_path,
+    group_document,
+    kind_of,
+    library_line,
+)
 from moonpool.catalog.names import PACKAGE, GuestNames
 from moonpool.catalog.patterns import compile_pattern
 from moonpool.catalog.questions import LIMIT_MAX, check_limit, checked_queries
 from moonpool.catalog.render import one_line
 from moonpool.catalog.search import answer_in_turn, by_sentence, rank
-from moonpool.catalog.shelf import GROUPS, as_tool, entry_json, find_by_path, group_document, kind_of, library_line
 from moonpool.catalog.summaries import server_summaries
 from moonpool.catalog.unknown import bare_name, unknown_entry, unknown_server, unknown_tool
-from moonpool.core.library import Library
-from moonpool.core.library_bounds import KINDS, ROOTS
 from moonpool.core.manifest import Manifest
 from moonpool.core.naming import name_server_modules
+from moonpool.features.library.model.bounds import KINDS, ROOTS
+from moonpool.features.library.model.entries import Library
 from moonpool.wrappers.stubs import render_stub
 from moonpool.wrappers.typescript_stubs import render_typescript_stub
 
@@ -37,9 +45,9 @@ if TYPE_CHECKING:
     from moonpool.catalog.entries import ServerSummary
     from moonpool.catalog.filters import ToolFilter
     from moonpool.core.json import JsonObject
-    from moonpool.core.lessons import Lesson
-    from moonpool.core.library import LibraryEntry
     from moonpool.core.manifest import ServerListing, ToolDefinition
+    from moonpool.features.learned_types.model import Lesson
+    from moonpool.features.library.model.entries import LibraryEntry
 
 PATH_CHARS_MAX: Final = 1_000
 _WHY_CHARS_MAX: Final = 600

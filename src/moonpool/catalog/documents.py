@@ -4,7 +4,7 @@ Everything read here is a server's own text. SECURITY: sizes, counts and depths 
 definition with nonsense in it is indexed by what is left.
 
 The index itself (`moonpool.catalog.index`) takes documents, not tools: saved actions and skills stand in it beside
-tools (`moonpool.catalog.shelf`).
+tools (`moonpool.catalog.library_entries`).
 """
 
 from __future__ import annotations

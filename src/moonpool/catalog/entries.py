@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from moonpool.catalog.shelf import kind_of
-from moonpool.core.library_bounds import ROOTS
+from moonpool.catalog.library_entries import kind_of
+from moonpool.features.library.model.bounds import ROOTS
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
-    from moonpool.core.library_bounds import Kind
     from moonpool.core.manifest import ToolDefinition
+    from moonpool.features.library.model.bounds import Kind
 
 Detail: TypeAlias = Literal["name", "name+description"]
 

@@ -1,7 +1,7 @@
 """Which tools a search may answer with, beside the question: what servers say of them, and what the host says.
 
 Annotations are a server's own word. SECURITY: they narrow a search and nothing else; whether a call is allowed is
-decided by `core.policy`, which believes them of trusted servers only. Labels are the host's word.
+decided by `policy`, which believes them of trusted servers only. Labels are the host's word.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moonpool.catalog.documents import KEPT_MARK
 from moonpool.catalog.errors import CatalogQueryError
-from moonpool.catalog.shelf import kind_of
-from moonpool.core.policy.labels import DOES, RETURNS
+from moonpool.catalog.library_entries import kind_of
+from moonpool.policy.labels import DOES, RETURNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

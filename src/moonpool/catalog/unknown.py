@@ -15,8 +15,8 @@ from moonpool.catalog.render import NAME_CHARS_MAX, one_line
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from moonpool.core.library_bounds import Kind
     from moonpool.core.manifest import ServerListing
+    from moonpool.features.library.model.bounds import Kind
 
 _COMPARED_MAX = 2000  # names of tools; comparing takes some 20 us each
 _SHOWN_MAX = 10  # of all that there are, where nothing is near

@@ -18,18 +18,18 @@ from moonpool.cli.commands import command_group, json_lines, json_object
 from moonpool.cli.config_choice import run_named
 from moonpool.cli.library_rows import change, problem_on_stderr
 from moonpool.cli.printer import print_json, print_table, printable_lines, remark
+from moonpool.code_reading.reader import trim
 from moonpool.core.errors import InputError
-from moonpool.core.library import LibrarySource
-from moonpool.core.library_bounds import ACTION_FILE, BYTES_MAX
-from moonpool.runtime.code_reader import trim
-from moonpool.runtime.library import LibraryShelf, entry_of
-from moonpool.runtime.replay_source import code_that_worked
+from moonpool.features.library.model.bounds import ACTION_FILE, BYTES_MAX
+from moonpool.features.library.model.entries import LibrarySource
+from moonpool.features.library.service import LibraryShelf, entry_of
+from moonpool.replay.source import code_that_worked
 from moonpool.settings import Settings
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
-    from moonpool.core.library import LibraryEntry
+    from moonpool.features.library.model.entries import LibraryEntry
 
 
 app = command_group("Saved actions: code that worked, which later code imports.")

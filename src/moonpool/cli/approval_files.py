@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    from moonpool.broker.approval import ApprovalRequest
-    from moonpool.core.approvals import Answerer, StandingAnswer
     from moonpool.core.audit_records import PlanRecord, StandingAnswerRecord
-    from moonpool.runtime.approvals import Approvals, StandingTerms
+    from moonpool.features.approvals.model import Answerer, StandingAnswer
+    from moonpool.features.approvals.service import Approvals, StandingTerms
+    from moonpool.pipeline.approval import ApprovalRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class KeptAnswers:
     def give(
         self, request: ApprovalRequest, answerer: Answerer, terms: StandingTerms, *, saw_whole: bool
     ) -> StandingAnswer:
-        """See `moonpool.runtime.approvals.Approvals.give`."""
+        """See `moonpool.features.approvals.service.Approvals.give`."""
         with opened_approvals(self.data) as approvals:
             return approvals.give(request, answerer, terms, saw_whole=saw_whole)
 
@@ -38,10 +38,10 @@ class KeptAnswers:
 @contextmanager
 def opened_approvals(data: Path) -> Generator[Approvals]:
     """Yield the queue of a data folder and the answers kept there. Blocking."""
-    from moonpool.runtime.approvals import Approvals
-    from moonpool.runtime.process_marks import is_gone
-    from moonpool.store.approvals import ApprovalStore
+    from moonpool.features.approvals.service import Approvals
+    from moonpool.features.approvals.table import ApprovalStore
     from moonpool.store.paths import approvals_path, journal_path
+    from moonpool.store.process_marks import is_gone
 
     store = ApprovalStore(approvals_path(data), is_gone=is_gone)
     try:

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from moonpool.broker.approval import server_place
-from moonpool.broker.readable import in_one_line
 from moonpool.cli.approvers import user_name
 from moonpool.cli.terminal import ask_at, open_terminal
 from moonpool.cli.terminal_approver import hanging, visible
-from moonpool.core.approvals import WHOLE_CHARS_MAX, Answerer
 from moonpool.core.lookalikes import shown_name
-from moonpool.core.policy import entry_decides, operators_remedy
+from moonpool.features.approvals.model import WHOLE_CHARS_MAX, Answerer
+from moonpool.pipeline.approval import server_place
+from moonpool.pipeline.readable_json import in_one_line
+from moonpool.policy import entry_decides, operators_remedy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from moonpool.core.approvals import QueuedRequest, StandingAnswer
     from moonpool.core.json import JsonObject
-    from moonpool.core.policy import Condition
+    from moonpool.features.approvals.model import QueuedRequest, StandingAnswer
+    from moonpool.policy import Condition
 
 _ID_CHARS: Final = 12
 _CELL_CHARS_MAX: Final = 60

@@ -31,20 +31,20 @@ from moonpool.cli.commands import command_group, json_lines
 from moonpool.cli.config_choice import data_folder, run_named
 from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.printer import print_json, print_table, remark
-from moonpool.core.approvals import ApprovalAnswerError
 from moonpool.core.errors import InputError
-from moonpool.runtime.approvals import standing_terms
+from moonpool.engine.outcomes import OutcomeStore
+from moonpool.features.approvals.model import ApprovalAnswerError
+from moonpool.features.approvals.service import standing_terms
 from moonpool.settings import Settings
-from moonpool.store.outcomes import OutcomeStore
 from moonpool.store.paths import outcomes_dir
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from moonpool.core.approvals import QueuedRequest
     from moonpool.core.json import JsonObject
-    from moonpool.runtime.approvals import Approvals, StandingTerms
+    from moonpool.features.approvals.model import QueuedRequest
+    from moonpool.features.approvals.service import Approvals, StandingTerms
 
 
 _COLUMNS: Final = ("id", "state", "tool", "arguments", "asked by", "left")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from moonpool.broker.approval import Approver
-    from moonpool.broker.server_requests import RequestResponder
     from moonpool.cli.program_output import ProgramOutput
+    from moonpool.pipeline.approval import Approver
+    from moonpool.pipeline.request_responder import RequestResponder
     from moonpool.settings import Settings
 
 
@@ -29,7 +29,7 @@ class Approve(StrEnum):
 @asynccontextmanager
 async def open_approver(choice: Approve, output: ProgramOutput, settings: Settings) -> AsyncGenerator[Approver]:
     """Yield the approver; `ask` without a terminal denies and says what would allow the call."""
-    from moonpool.broker.approval import AutoApprover, DenyApprover
+    from moonpool.pipeline.approval import AutoApprover, DenyApprover
 
     if choice is Approve.AUTO:
         yield AutoApprover()
@@ -69,12 +69,12 @@ async def open_queue(settings: Settings, say: Callable[[str], None]) -> AsyncGen
     """Yield the approver whose questions `moonpool approvals` answers."""
     import asyncio
 
-    from moonpool.broker.announcing import Announcer
-    from moonpool.broker.queued_approval import QueueApprover
     from moonpool.cli.config_choice import data_folder
-    from moonpool.runtime.process_marks import is_gone, own_mark
-    from moonpool.store.approvals import ApprovalStore
+    from moonpool.features.approvals.notification import Announcer
+    from moonpool.features.approvals.queue_approver import QueueApprover
+    from moonpool.features.approvals.table import ApprovalStore
     from moonpool.store.paths import approvals_path
+    from moonpool.store.process_marks import is_gone, own_mark
 
     store = ApprovalStore(approvals_path(data_folder(settings)), is_gone=is_gone)
     announcer = Announcer(settings.approval_command, os.environ)

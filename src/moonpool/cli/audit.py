@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moonpool.broker.phrases import on_one_line
 from moonpool.cli.commands import command_group, json_lines
 from moonpool.cli.config_choice import data_folder, run_named
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.core.errors import InputError
-from moonpool.core.policy import entry_decides, operators_remedy
-from moonpool.core.receipts import State
-from moonpool.runtime.receipts import execution_states
+from moonpool.core.phrases import on_one_line
+from moonpool.features.receipts.model import State
+from moonpool.features.receipts.service import execution_states
+from moonpool.policy import entry_decides, operators_remedy
 from moonpool.settings import Settings
 from moonpool.store.journal_file import read_rows, verify_file
 from moonpool.store.paths import journal_path

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from moonpool.broker.config import CONFIG_BYTES_MAX, parse_config
-from moonpool.broker.json_text import without_comments
+from moonpool.configuration.jsonc import without_comments
+from moonpool.configuration.servers import CONFIG_BYTES_MAX, parse_config
 from moonpool.core.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from moonpool.store.paths import data_dir
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from moonpool.broker.config import McpConfig
+    from moonpool.configuration.servers import McpConfig
     from moonpool.settings import Settings
     from moonpool.store.secrets import SecretStore
 
@@ -46,7 +46,7 @@ def read_config(given: Path | None) -> McpConfig | None:
 
 def load_servers(path: Path, environ: Mapping[str, str]) -> McpConfig:
     """Read this configuration, with stored secrets. Raises ConfigError, SecretStoreError."""
-    from moonpool.broker.config import load_config
+    from moonpool.configuration.servers import load_config
 
     return load_config(path, environ, stored=lambda name: secret_store(environ).get("secret", name))
 

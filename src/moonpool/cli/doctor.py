@@ -11,15 +11,15 @@ import click
 from moonpool.bootstrap import BACKENDS, assemble_backend, data_folder, find_runtimes
 from moonpool.cli.commands import command
 from moonpool.cli.printer import print_json, print_table
+from moonpool.doctor.probes.catalogue import CATALOGUE, QUICK
+from moonpool.doctor.remedies import remedies_of
+from moonpool.doctor.service import run_doctor
 from moonpool.environments.progress import stderr_progress
 from moonpool.environments.runtimes import Absence
-from moonpool.runtime.doctor import run_doctor
-from moonpool.runtime.probes.catalogue import CATALOGUE, QUICK
-from moonpool.runtime.remedies import remedies_of
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
-    from moonpool.runtime.diagnosis import DoctorReport
+    from moonpool.doctor.diagnosis import DoctorReport
 
 _DETAIL_CHARS_MAX = 60
 

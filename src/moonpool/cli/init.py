@@ -19,22 +19,22 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import click
 
-from moonpool.broker.permissions import with_leave, with_trust
-from moonpool.broker.phrases import clip, on_one_line
 from moonpool.cli.commands import command
 from moonpool.cli.config_choice import load_servers
 from moonpool.cli.permissions import decided
 from moonpool.cli.server_import import import_servers, rewrite_configuration, say
 from moonpool.cli.terminal import ask_at, open_terminal
+from moonpool.configuration.permissions import with_leave, with_trust
 from moonpool.core.errors import InputError
-from moonpool.core.policy import Verdict, effective_hints, literal_glob
+from moonpool.core.phrases import clip, on_one_line
+from moonpool.policy import Verdict, effective_hints, literal_glob
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from moonpool.broker.server_config import ServerConfig
+    from moonpool.configuration.server_config import ServerConfig
     from moonpool.core.manifest import ToolDefinition
-    from moonpool.runtime.tool_snapshot import ToolSnapshot
+    from moonpool.tools.snapshot import ToolSnapshot
 
 Choice: TypeAlias = Literal["ask", "trust", "allow"]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from moonpool.runtime.library import LibraryChanges
+    from moonpool.features.library.service import LibraryChanges
 
 _T = TypeVar("_T")
 

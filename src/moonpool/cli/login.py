@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 import click
 
 from moonpool.bootstrap.logins import open_logins
-from moonpool.broker.oauth.entering import enter, leave
-from moonpool.broker.oauth.loopback import LoopbackAgent, PastingAgent
 from moonpool.cli.commands import command, config_option
 from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.printer import printable, remark
 from moonpool.core.errors import ConfigError, InputError
+from moonpool.oauth.login_command import enter, leave
+from moonpool.oauth.loopback import LoopbackAgent, PastingAgent
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from moonpool.broker.config import ServerConfig
-    from moonpool.broker.oauth.keeping import Logins
-    from moonpool.broker.oauth.login import UserAgent
+    from moonpool.configuration.servers import ServerConfig
+    from moonpool.oauth.login import UserAgent
+    from moonpool.oauth.stored_logins import Logins
 
 
 @command

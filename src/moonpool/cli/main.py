@@ -79,7 +79,7 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("MOONPOOL_DEBUG") == "1":
             raise
-        from moonpool.broker.phrases import printable
+        from moonpool.core.phrases import printable
 
         sys.stderr.write(f"moonpool: {printable(sentence_and_code(error))}\n")
         sys.exit(EXIT_UNUSABLE)

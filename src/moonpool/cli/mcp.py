@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING
 import click
 
 from moonpool.bootstrap import open_default_tenant, sandbox_uid
-from moonpool.broker.approval import AutoApprover, DenyApprover
-from moonpool.broker.phrases import on_one_line
 from moonpool.cli.approvers import Approve, open_queue
 from moonpool.cli.commands import command, config_option
 from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.metrics_service import bound_listener, metrics_served
 from moonpool.cli.printer import remark
+from moonpool.core.phrases import on_one_line
+from moonpool.engine.missing_tools import telling_missing_tools
 from moonpool.environments.progress import stderr_progress
 from moonpool.environments.resolve import is_built
-from moonpool.faces.mcp.approver import ElicitingApprover
-from moonpool.faces.mcp.stdio import claim_stdio, serve
-from moonpool.runtime.metrics import metrics_of_runtime
-from moonpool.runtime.missing_tools import telling_missing_tools
+from moonpool.pipeline.approval import AutoApprover, DenyApprover
+from moonpool.server.http.figures import metrics_of_runtime
+from moonpool.server.mcp.approver import ElicitingApprover
+from moonpool.server.mcp.stdio import claim_stdio, serve
 from moonpool.settings import Settings
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from moonpool.broker.approval import Approver
+    from moonpool.pipeline.approval import Approver
 
 
 @command

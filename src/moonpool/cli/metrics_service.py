@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
 
-    from moonpool.faces.http.loopback import Listener
-    from moonpool.runtime.metrics import Metrics
+    from moonpool.server.http.figures import Metrics
+    from moonpool.server.http.loopback import Listener
 
 
 @contextmanager
 def bound_listener(address: str, *, what: str) -> Generator[Listener]:
     """Yield a bound socket. Raises ConfigError, ListenError."""
-    from moonpool.core.listening import loopback_address
-    from moonpool.faces.http.loopback import Listener
+    from moonpool.net.loopback_addresses import loopback_address
+    from moonpool.server.http.loopback import Listener
 
     listener = Listener(loopback_address(address, what=what))
     try:
@@ -28,8 +28,8 @@ def bound_listener(address: str, *, what: str) -> Generator[Listener]:
 @asynccontextmanager
 async def metrics_served(listener: Listener, metrics: Metrics, say: Callable[[str], None]) -> AsyncGenerator[None]:
     """Serve inside the block, and say where."""
-    from moonpool.faces.http.loopback import serving
-    from moonpool.faces.http.metrics import PATH, MetricsApp
+    from moonpool.server.http.loopback import serving
+    from moonpool.server.http.metrics import PATH, MetricsApp
 
     async with serving(listener, MetricsApp(metrics, hosts=listener.address.names)):
         say(f"metrics at http://{listener.address.netloc}{PATH}")

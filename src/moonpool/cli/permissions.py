@@ -1,7 +1,7 @@
 """`moonpool allow` and `moonpool deny`: what code may call without a question, written into the server's entry.
 
 SECURITY: tool names are the servers' words. They are written as escaped JSON, matched exactly (a `*` in a name is no
-glob) and shown without control characters. What is written and what may be written to: `broker.permissions`,
+glob) and shown without control characters. What is written and what may be written to: `configuration.permissions`,
 `store.private_files.rewrite_own_file`.
 """
 
@@ -15,26 +15,26 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from moonpool.broker.permissions import condition_of, with_leave, with_trust
-from moonpool.broker.phrases import clip, on_one_line, properties_of, undeclared_parameters
-from moonpool.broker.policies import policy_in_force
 from moonpool.cli.commands import command
 from moonpool.cli.config_choice import chosen_path, load_servers
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.printer import remark
 from moonpool.cli.server_import import rewrite_configuration, say
+from moonpool.configuration.permissions import condition_of, with_leave, with_trust
+from moonpool.configuration.policies import policy_in_force
 from moonpool.core.errors import ConfigError, InputError
-from moonpool.core.policy import CallFacts, Verdict, decide, glob_matches, literal_glob, operators_remedy
+from moonpool.core.phrases import clip, on_one_line, properties_of, undeclared_parameters
+from moonpool.policy import CallFacts, Verdict, decide, glob_matches, literal_glob, operators_remedy
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from moonpool.broker.permissions import Leave
     from moonpool.catalog.catalog import Catalog
+    from moonpool.configuration.permissions import Leave
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import ToolDefinition
-    from moonpool.core.policy import Decision
+    from moonpool.policy import Decision
 
 _GLOB: Final = re.compile(r"[*?\[]")
 

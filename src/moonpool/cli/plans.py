@@ -21,18 +21,18 @@ from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.cli.terminal_approver import PLAN_CHARS_MAX, hanging, visible
-from moonpool.core.plans import PlanError, PlanState
-from moonpool.runtime.planning import plan_lines
-from moonpool.runtime.plans import Plans
+from moonpool.features.plans.model import PlanError, PlanState
+from moonpool.features.plans.planning import plan_lines
+from moonpool.features.plans.service import Plans
+from moonpool.features.plans.table import PlanStore
 from moonpool.settings import Settings
 from moonpool.store.paths import journal_path, plans_path
-from moonpool.store.plans import PlanStore
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from moonpool.core.json import JsonObject
-    from moonpool.core.plans import StoredPlan
+    from moonpool.features.plans.model import StoredPlan
 
 _ID_CHARS: Final = 17
 

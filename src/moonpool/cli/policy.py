@@ -17,16 +17,16 @@ from moonpool.cli.commands import command_group, config_option
 from moonpool.cli.printer import print_json, print_table, printable
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.core.languages import language_of
-from moonpool.core.policy import RETURNS, Measure, Scope, Verdict, operators_remedy
-from moonpool.core.policy.budgets import LIMIT_MAX
+from moonpool.policy import RETURNS, Measure, Scope, Verdict, operators_remedy
+from moonpool.policy.budgets import LIMIT_MAX
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from moonpool.broker.policy_examples import ExampleOutcome
+    from moonpool.configuration.policy_examples import ExampleOutcome
     from moonpool.core.json import JsonObject, JsonValue
-    from moonpool.core.policy import Explanation
+    from moonpool.policy import Explanation
 
 _ARGUMENTS_EXAMPLE: Final = """give one object, in quotes for the shell: --arguments '{"repo": "acme/site"}'"""
 
@@ -91,8 +91,8 @@ def explain(  # noqa: PLR0913  one parameter per option
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
 def check_examples(path: Path | None, *, as_json: bool) -> int:
     """Run the examples of a policy file. Exit code 1 when one comes to something else than it says."""
-    from moonpool.broker.policy_examples import run_examples
-    from moonpool.broker.policy_file import load_policy_file
+    from moonpool.configuration.policy_examples import run_examples
+    from moonpool.configuration.policy_file import load_policy_file
 
     path = path or Settings.load(os.environ).policy
     if path is None:
@@ -127,10 +127,10 @@ def explain_one(
 ) -> None:
     """Print what is decided about one call. Raises MoonpoolError."""
     from moonpool.bootstrap import local_principal
-    from moonpool.broker.policies import policy_in_force
     from moonpool.cli.config_choice import read_config
     from moonpool.cli.tool_catalog import open_catalog
-    from moonpool.runtime.policy_questions import CallQuestion, explain_call
+    from moonpool.configuration.policies import policy_in_force
+    from moonpool.pipeline.policy_queries import CallQuestion, explain_call
 
     settings = Settings.load(os.environ, policy=policy_path)
     members = _arguments(arguments)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 
 from moonpool.bootstrap.library import library_store
-from moonpool.broker.phrases import printable
 from moonpool.cli.code_source import read_code
 from moonpool.cli.commands import command, config_option, json_object
 from moonpool.cli.config_choice import read_config
@@ -22,15 +21,16 @@ from moonpool.cli.tool_catalog import load_snapshot
 from moonpool.core.errors import InputError
 from moonpool.core.languages import PYTHON
 from moonpool.core.manifest import Manifest
-from moonpool.runtime.library import LibraryShelf
-from moonpool.runtime.preview import SOURCE_BYTES_MAX, missing_servers, preview_code
+from moonpool.core.phrases import printable
+from moonpool.features.library.service import LibraryShelf
+from moonpool.features.preview.service import SOURCE_BYTES_MAX, missing_servers, preview_code
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from moonpool.runtime.preview_findings import Finding, Preview, PreviewedCall
+    from moonpool.features.preview.model import Finding, Preview, PreviewedCall
 
 
 @command

@@ -27,7 +27,7 @@ def print_json(members: Mapping[str, object], *, indent: int | None = None) -> N
 
 def remark(text: str) -> None:
     """A remark on stderr, on a line of its own."""
-    from moonpool.broker.phrases import on_one_line
+    from moonpool.core.phrases import on_one_line
 
     click.echo(f"moonpool: {on_one_line(text)}", err=True)
 

@@ -19,8 +19,8 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from moonpool.broker.phrases import on_one_line
 from moonpool.cli.standard_streams import write_all
+from moonpool.core.phrases import on_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

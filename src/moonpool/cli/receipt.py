@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moonpool.broker.phrases import on_one_line
 from moonpool.cli.commands import command_group, json_object
 from moonpool.cli.config_choice import data_folder, run_named
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.printer import print_json, remark
 from moonpool.core.errors import InputError
 from moonpool.core.json import canonical_json
-from moonpool.core.receipts import ReceiptError, parse_receipt
-from moonpool.runtime.receipts import RECEIPT_BYTES_MAX, make_receipt, verify_receipt
+from moonpool.core.phrases import on_one_line
+from moonpool.features.receipts.model import ReceiptError, parse_receipt
+from moonpool.features.receipts.service import RECEIPT_BYTES_MAX, make_receipt, verify_receipt
+from moonpool.features.receipts.signing_keys import PublicKey, SigningKeys
 from moonpool.settings import Settings
 from moonpool.store.paths import journal_path, keys_dir
-from moonpool.store.signing_keys import PublicKey, SigningKeys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from moonpool.core.json import JsonValue
-    from moonpool.runtime.receipts import Verdict
+    from moonpool.features.receipts.service import Verdict
 
 _SMALL_BYTES_MAX = 1024**2
 

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moonpool.broker.config import parse_config
-from moonpool.broker.registry_entry import read_registry_server
-from moonpool.broker.registry_lookup import ask_registry, is_registry_name, read_entry_file
 from moonpool.cli.client_configs import FoundServer
 from moonpool.cli.commands import command_group
 from moonpool.cli.config_choice import user_config_path
 from moonpool.cli.printer import print_json, remark
 from moonpool.cli.server_import import existing_servers, write_servers
+from moonpool.configuration.registry_entry import read_registry_server
+from moonpool.configuration.registry_lookup import ask_registry, is_registry_name, read_entry_file
+from moonpool.configuration.servers import parse_config
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
-    from moonpool.broker.registry_entry import RegistryServer
+    from moonpool.configuration.registry_entry import RegistryServer
     from moonpool.core.json import JsonValue
 
 

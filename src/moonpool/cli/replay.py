@@ -18,14 +18,14 @@ from moonpool.cli.config_choice import data_folder, run_named
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.printer import print_json, printable
 from moonpool.core.errors import InputError
-from moonpool.runtime.replay_report import ReplayEnd
+from moonpool.replay.report import ReplayEnd
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from moonpool.runtime.replay import ReplayRequest
-    from moonpool.runtime.replay_report import CallShown, Comparison, DecisionChange, Divergence, ReplayReport
+    from moonpool.replay.report import CallShown, Comparison, DecisionChange, Divergence, ReplayReport
+    from moonpool.replay.service import ReplayRequest
 
 _DECISIONS_SHOWN_MAX = 200
 
@@ -46,8 +46,8 @@ def replay(run_id: str, *, policy: Path | None, code: Path | None, as_json: bool
     No server is called and nobody is asked. Exit code 0 when it came out the same, 1 when it did not, 2 when it cannot
     be replayed.
     """
-    from moonpool.broker.policy_file import load_policy_file
-    from moonpool.runtime.replay import ReplayRequest
+    from moonpool.configuration.policy_file import load_policy_file
+    from moonpool.replay.service import ReplayRequest
 
     settings = Settings.load(os.environ)
     request = ReplayRequest(

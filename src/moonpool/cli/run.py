@@ -165,7 +165,7 @@ def _placeholders(order: RunOrder) -> Mapping[str, JsonValue]:
         return {}
     if "dry_run" not in given and "plan_first" not in given:
         raise InputError("--placeholders answers the calls of a rehearsal; give --dry-run or --plan-first with it")
-    from moonpool.broker.placeholder_file import load_placeholders
+    from moonpool.pipeline.placeholder_file import load_placeholders
 
     return load_placeholders(order.placeholders)
 

@@ -14,19 +14,19 @@ from moonpool.cli.interrupts import Interrupts
 if TYPE_CHECKING:
     from moonpool.cli.run_order import RunParts
     from moonpool.core.envelope import Envelope
-    from moonpool.runtime.sessions import Session
+    from moonpool.engine.sessions import Session
 
 
 async def run_here(parts: RunParts) -> None:
     """Run the code and print its line. Raises MoonpoolError before there is an envelope."""
     with no_collection():
         from moonpool.bootstrap import open_default_tenant
+        from moonpool.engine.answering import answered_by
+        from moonpool.engine.code_request import CodeRequest
+        from moonpool.engine.envelope_line import envelope_line
+        from moonpool.engine.missing_tools import telling_missing_tools
         from moonpool.environments.progress import stderr_progress
-        from moonpool.runtime.answering import answered_by
-        from moonpool.runtime.code_request import CodeRequest
-        from moonpool.runtime.envelope_line import envelope_line
-        from moonpool.runtime.missing_tools import telling_missing_tools
-        from moonpool.runtime.planning import plan_first, told_of
+        from moonpool.features.plans.planning import plan_first, told_of
 
     interrupts = Interrupts()
     config = read_config(parts.order.config)

@@ -18,10 +18,10 @@ from moonpool.cli.config_choice import chosen_path, data_folder, load_servers
 from moonpool.cli.interrupts import Interrupts
 from moonpool.cli.session_process import SessionStart, StartReport
 from moonpool.core.json import digest_json
-from moonpool.runtime.session_client import SessionRun
-from moonpool.runtime.session_files import SessionFolder, checked_name
-from moonpool.runtime.session_transfers import RemoteFiles
-from moonpool.runtime.session_wire import Run, SessionError, SessionLostError
+from moonpool.server.named_sessions.client import SessionRun
+from moonpool.server.named_sessions.sockets import SessionFolder, checked_name
+from moonpool.server.named_sessions.transfers import RemoteFiles
+from moonpool.server.named_sessions.wire import Run, SessionError, SessionLostError
 from moonpool.store.journal_file import successor_remark
 from moonpool.store.paths import journal_path
 
@@ -154,7 +154,7 @@ def _policy_digest(settings: Settings) -> str | None:
     """Names the rules of the policy files, as they are now."""
     if not any((settings.policy, settings.key_policy, settings.session_policy)):
         return None
-    from moonpool.broker.policies import files_digest
+    from moonpool.configuration.policies import files_digest
 
     return files_digest(settings)
 
@@ -163,7 +163,7 @@ def _config_digest(path: Path | None) -> str:
     """Names the servers and rules of a configuration, with variables as they are now."""
     if path is None:
         return ""
-    from moonpool.broker.config import resolved_key
+    from moonpool.configuration.servers import resolved_key
 
     config = load_servers(path, os.environ)
     return digest_json(

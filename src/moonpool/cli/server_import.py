@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moonpool.broker.config import CONFIG_BYTES_MAX, parse_config
-from moonpool.broker.json_text import without_comments
-from moonpool.broker.permissions import with_servers
-from moonpool.broker.phrases import on_one_line
 from moonpool.cli.client_configs import FoundServer, client_paths, read_servers
 from moonpool.cli.config_choice import load_servers, user_config_path
 from moonpool.cli.printer import print_json, remark
+from moonpool.configuration.jsonc import without_comments
+from moonpool.configuration.permissions import with_servers
+from moonpool.configuration.servers import CONFIG_BYTES_MAX, parse_config
 from moonpool.core.errors import ConfigError, MoonpoolError
 from moonpool.core.lookalikes import looks_like
+from moonpool.core.phrases import on_one_line
 from moonpool.store.private_files import rewrite_own_file, sync_file, sync_folder
 
 if TYPE_CHECKING:

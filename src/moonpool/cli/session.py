@@ -19,19 +19,19 @@ from moonpool.cli.exit_codes import EXIT_INTERRUPTED, EXIT_OK
 from moonpool.cli.interrupts import Interrupts
 from moonpool.cli.printer import print_table, remark
 from moonpool.core.errors import InputError
-from moonpool.runtime.file_errors import shown
-from moonpool.runtime.local_files import landing_path
-from moonpool.runtime.session_client import ask_host
-from moonpool.runtime.session_files import SessionFolder, checked_name, peer_of
-from moonpool.runtime.session_transfers import RemoteFiles
-from moonpool.runtime.session_wire import Close, State, Status
+from moonpool.engine.files.errors import shown
+from moonpool.engine.files.local_files import landing_path
+from moonpool.server.named_sessions.client import ask_host
+from moonpool.server.named_sessions.sockets import SessionFolder, checked_name, peer_of
+from moonpool.server.named_sessions.transfers import RemoteFiles
+from moonpool.server.named_sessions.wire import Close, State, Status
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Coroutine
 
-    from moonpool.runtime.files import FileReceipt
+    from moonpool.engine.files.service import FileReceipt
 
 _CLOSE_S: Final = 30.0
 

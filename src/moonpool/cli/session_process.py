@@ -50,10 +50,10 @@ class StartReport(msgspec.Struct, frozen=True, kw_only=True):
 async def _hold(start: SessionStart, starter: _Starter) -> None:
     with no_collection():
         from moonpool.bootstrap import data_folder, open_default_tenant
-        from moonpool.broker.policies import file_digest
-        from moonpool.runtime.answering import answered_by
-        from moonpool.runtime.session_files import SessionFolder
-        from moonpool.runtime.session_host import ClientApprover, SessionHost, SessionIdentity
+        from moonpool.configuration.policies import file_digest
+        from moonpool.engine.answering import answered_by
+        from moonpool.server.named_sessions.host import ClientApprover, SessionHost, SessionIdentity
+        from moonpool.server.named_sessions.sockets import SessionFolder
 
     settings = Settings.load(
         os.environ,

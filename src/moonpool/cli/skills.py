@@ -19,14 +19,14 @@ from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.library_rows import change
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.core.errors import InputError
-from moonpool.core.skills import read_head, read_skill
+from moonpool.features.library.model.skills import read_head, read_skill
+from moonpool.features.library.table import LibraryStore
 from moonpool.settings import Settings
-from moonpool.store.library import LibraryStore
 from moonpool.store.paths import library_dir
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
-    from moonpool.core.library import LibrarySource
+    from moonpool.features.library.model.entries import LibrarySource
 
 _LEFT_OUT_SHOWN: Final = 10
 
@@ -47,7 +47,7 @@ app = command_group("Skills: folders of instructions, scripts and files beside t
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
 def add(folder: Path, *, replace: bool, config: Path | None, as_json: bool) -> int:
     """Keep a copy of a skill's folder."""
-    from moonpool.runtime.skills import add_skill
+    from moonpool.features.library.adding_skills import add_skill
 
     added = change(config, lambda changes: add_skill(changes, folder, replace=replace))
     entry, left_out = added.entry, added.left_out

@@ -18,18 +18,18 @@ from moonpool.cli.metrics_service import bound_listener, metrics_served
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.cli.tool_catalog import load_snapshot
 from moonpool.core.errors import InputError
-from moonpool.core.exposition import Exposed, prometheus_text
-from moonpool.runtime.metrics import metrics_of_records
-from moonpool.runtime.stats import read_measures
+from moonpool.features.usage.statistics import read_measures
+from moonpool.server.http.exposition import Exposed, prometheus_text
+from moonpool.server.http.figures import metrics_of_records
 from moonpool.settings import Settings
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
-    from moonpool.core.measures import Measures, ShownTokens, Times
-    from moonpool.core.token_figures import ToolTokens
-    from moonpool.faces.http.loopback import Listener
-    from moonpool.runtime.metrics import Metrics
-    from moonpool.runtime.tool_snapshot import ToolSnapshot
+    from moonpool.features.usage.measures import Measures, ShownTokens, Times
+    from moonpool.features.usage.model import ToolTokens
+    from moonpool.server.http.figures import Metrics
+    from moonpool.server.http.loopback import Listener
+    from moonpool.tools.snapshot import ToolSnapshot
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -17,21 +17,21 @@ import asyncio
 import unicodedata
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from moonpool.broker.approval import approve, reject
-from moonpool.broker.readable import ARGUMENTS_CHARS_MAX, in_one_line
 from moonpool.cli.terminal import WIDTH_MIN
-from moonpool.core.approvals import STANDING_S_MAX, WHOLE_CHARS_MAX, Answerer
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.hidden_characters import is_seen
 from moonpool.core.lookalikes import shown_name
-from moonpool.runtime.approvals import StandingTerms
+from moonpool.features.approvals.model import STANDING_S_MAX, WHOLE_CHARS_MAX, Answerer
+from moonpool.features.approvals.service import StandingTerms
+from moonpool.pipeline.approval import approve, reject
+from moonpool.pipeline.readable_json import ARGUMENTS_CHARS_MAX, in_one_line
 from moonpool.sandboxes.shielding import in_thread
 
 if TYPE_CHECKING:
-    from moonpool.broker.approval import ApprovalAnswer, ApprovalRequest
     from moonpool.cli.approval_files import KeptAnswers
     from moonpool.cli.terminal import Terminal
-    from moonpool.core.approvals import StandingAnswer
+    from moonpool.features.approvals.model import StandingAnswer
+    from moonpool.pipeline.approval import ApprovalAnswer, ApprovalRequest
 
 _NAME_CHARS_MAX: Final = 300
 _REASON_CHARS_MAX: Final = 1000  # a rule's note has up to 500
@@ -139,7 +139,7 @@ class TerminalApprover:
 
 
 def _may_stand(request: ApprovalRequest) -> bool:
-    """Whether an answer may cover further calls at all. See `moonpool.broker.queued_approval.GrantedApprovals`."""
+    """Whether an answer may cover further calls at all (`moonpool.features.approvals.queue_approver`)."""
     return bool(request.tool_digest) and not request.listing and not request.of_the_moment
 
 

@@ -1,4 +1,5 @@
-"""What servers ask, at the terminal: forms field by field, addresses to open. A `RequestResponder` of `broker.relay`.
+"""What servers ask, at the terminal: forms field by field, addresses to open. A `RequestResponder` of
+`pipeline.server_requests`.
 
 Only where the person at the terminal approves calls too (`--approve ask`), and only for servers whose configuration
 says `"elicitation": "relay"`. Sampling is not offered: there is no model here.
@@ -12,9 +13,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from moonpool.broker.server_requests import AnswererGoneError
-from moonpool.broker.upstreams.forms import content_problem, with_defaults
 from moonpool.cli.terminal_approver import hanging, visible
+from moonpool.pipeline.request_responder import AnswererGoneError
+from moonpool.upstreams.forms import content_problem, with_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

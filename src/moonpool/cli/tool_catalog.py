@@ -14,26 +14,26 @@ from typing import TYPE_CHECKING
 
 from moonpool.bootstrap import assemble_tools, data_folder, local_principal, make_lessons, make_redactor
 from moonpool.bootstrap.models import vector_maker
-from moonpool.broker.policies import policy_in_force
 from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.filters import only_tools
 from moonpool.catalog.render import LINE_CHARS_MAX, one_line
 from moonpool.cli.config_choice import read_config
 from moonpool.cli.printer import remark
+from moonpool.configuration.policies import policy_in_force
 from moonpool.core.errors import ConfigError
 from moonpool.embeddings.errors import DenseUnavailableError
-from moonpool.runtime.missing_tools import missing_server, remarks_on
+from moonpool.engine.missing_tools import missing_server, remarks_on
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from pathlib import Path
 
-    from moonpool.broker.config import McpConfig
     from moonpool.catalog.filters import ToolFilter
-    from moonpool.core.lessons import Lesson
+    from moonpool.configuration.servers import McpConfig
     from moonpool.core.manifest import ToolDefinition
-    from moonpool.runtime.tool_snapshot import ToolSnapshot
+    from moonpool.features.learned_types.model import Lesson
+    from moonpool.tools.snapshot import ToolSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

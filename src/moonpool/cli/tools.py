@@ -22,10 +22,10 @@ from moonpool.cli.commands import command_group, config_option, json_lines
 from moonpool.cli.config_choice import read_config
 from moonpool.cli.printer import print_json, printable, remark
 from moonpool.cli.tool_catalog import FoundTools, open_catalog
-from moonpool.core.acceptance import shown_digest
-from moonpool.core.drift import Severity
 from moonpool.core.errors import ConfigError, InputError
-from moonpool.runtime.drift import choose
+from moonpool.features.drift.model.acceptance import shown_digest
+from moonpool.features.drift.model.changes import Severity
+from moonpool.features.drift.service import choose
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from moonpool.catalog.catalog import Catalog, Form
     from moonpool.catalog.entries import Detail, Hit
-    from moonpool.core.drift import ToolDiff
     from moonpool.core.json import JsonObject
-    from moonpool.runtime.tools import Toolbox
+    from moonpool.engine.tool_registry import Toolbox
+    from moonpool.features.drift.model.changes import ToolDiff
 
 _LINE_CHARS_MAX = 400
 

@@ -10,14 +10,14 @@ import click
 
 from moonpool.cli.printer import print_table, remark
 from moonpool.core.errors import InputError
-from moonpool.runtime.file_errors import shown
-from moonpool.runtime.local_files import landing, landing_path, local_source
+from moonpool.engine.files.errors import shown
+from moonpool.engine.files.local_files import landing, landing_path, local_source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from moonpool.runtime.file_streams import Sink, Source
-    from moonpool.runtime.files import ArchiveForm, FileListing, FileReceipt
+    from moonpool.engine.files.service import ArchiveForm, FileListing, FileReceipt
+    from moonpool.engine.files.streams import Sink, Source
 
 
 class Files(Protocol):
@@ -102,7 +102,7 @@ async def get_archive(files: Files, path: str, local: Path, *, force: bool) -> F
 
 async def get_tree(files: Files, path: str, local: Path) -> FileReceipt:
     """Fetch a folder as a new folder here."""
-    from moonpool.runtime.tree_landing import landing_tree
+    from moonpool.engine.files.extraction import landing_tree
 
     async with landing_tree(local) as file:
         return await files.archive(path, file.write)

@@ -228,7 +228,7 @@ class DriftRecord:
     server_id: str
     tool_name: str
     action: str  # `passed` (harmless), `held`, `reported` (dangerous, but not held), `accepted`
-    changes: tuple[str, ...]  # kinds of `moonpool.core.drift.ChangeKind`
+    changes: tuple[str, ...]  # kinds of `moonpool.features.drift.model.changes.ChangeKind`
     before_digest: str  # of the definition; empty for a tool that is new
     after_digest: str  # empty for one that is gone
 

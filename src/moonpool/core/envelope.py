@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from moonpool.core.calls import ApprovalState
+from moonpool.core.created_files import MadeFiles, Picture
 from moonpool.core.json import JsonObject, JsonValue, digest_json
-from moonpool.core.made_files import MadeFiles, Picture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ class Envelope:
     data: JsonValue = None
     error: ExecutionError | None = None
     note: str = ""  # why `data` is null although the code ended in an expression
-    failed_calls: JsonObject | None = None  # see `runtime.failed_calls`; None: none failed
+    failed_calls: JsonObject | None = None  # see `engine.failed_calls`; None: none failed
     metrics: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     extras: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # stdout, stderr, exit_code, signal
     made: MadeFiles = field(default_factory=MadeFiles)

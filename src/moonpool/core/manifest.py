@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.json import JsonObject, JsonValue, digest_json
-from moonpool.core.library import Library
+from moonpool.features.library.model.entries import Library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

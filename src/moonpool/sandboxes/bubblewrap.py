@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxStartError, Stream
 from moonpool.sandboxes.cgroups import LimitGroups
-from moonpool.sandboxes.fitness import missing_on_host, remedies_named
+from moonpool.sandboxes.host_requirements import missing_on_host, remedies_named
 from moonpool.sandboxes.identity import Identities, SingleUids
 from moonpool.sandboxes.link import GuestLink, outcome_of
 from moonpool.sandboxes.linked import LinkedSandbox
@@ -33,7 +33,7 @@ from moonpool.sandboxes.starting import (
     read_child_pid,
     step,
 )
-from moonpool.sandboxes.unread import UnreadBudget
+from moonpool.sandboxes.unread_budget import UnreadBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import SandboxSpec
     from moonpool.sandboxes.control_group import LimitGroup
     from moonpool.sandboxes.identity import Identity
-    from moonpool.sandboxes.undertaking import Wall
+    from moonpool.sandboxes.reaper_client import Wall
 
 
 class WallSandbox(LinkedSandbox):

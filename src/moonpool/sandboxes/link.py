@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, ParamSpec
 from moonpool.sandboxes.backlog import Backlog
 from moonpool.sandboxes.base import ExitCause, ExitOutcome
 from moonpool.sandboxes.messages import InvalidMessage, Output, check_body, decode_guest, decode_host, encode
-from moonpool.sandboxes.unread import UnreadBudget
+from moonpool.sandboxes.unread_budget import UnreadBudget
 from moonpool_wire.channel import Channel, Message
 from moonpool_wire.frames import WireError
 from moonpool_wire.limits import (
@@ -157,7 +157,7 @@ class GuestLink:
             self._unread.hold(self, len(self._unsent) + self._channel.unsent_bytes)
 
     def give_up(self) -> None:
-        """End the sandbox: the host holds too much for all together, and it is this one's turn (`unread`)."""
+        """End the sandbox: the host holds too much for all together, and it is this one's turn (`unread_budget`)."""
         self._violate("it does not read what it is sent, and the host holds too much for all sandboxes together")
 
     def _write(self, data: bytes) -> None:

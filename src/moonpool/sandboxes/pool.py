@@ -1,11 +1,11 @@
 """Sandboxes for those who ask: ready ones at once, others in their turn, and a clear refusal instead of a collapse.
 
 For each kind (scope, image, limits, language) some sandboxes stand ready, between a low and a high mark after recent
-demand (`demand`). A caller who finds none waits for one to be opened: only a few are opened at the same time, because
-more would only slow each other down; scopes take turns (`admission`); line and wait are bounded (`waiting`), and who
-comes in vain gets `BusyError`. There is no release: a used sandbox is discarded by whoever used it, and its place is
-free when no process of it is left. When a caller needs a place, ready ones of other kinds are given up, least recently
-used first (`stock`).
+demand (`pool_demand`). A caller who finds none waits for one to be opened: only a few are opened at the same time,
+because more would only slow each other down; scopes take turns (`pool_admission`); line and wait are bounded
+(`pool_waiting`), and who comes in vain gets `BusyError`. There is no release: a used sandbox is discarded by whoever
+used it, and its place is free when no process of it is left. When a caller needs a place, ready ones of other kinds are
+given up, least recently used first (`pool_inventory`).
 
 Every sandbox has one task here, from its opening to its end. Ahead of need a sandbox is opened only when nobody can be
 served, and not in the first moments after code was started: the code goes first.
@@ -24,19 +24,19 @@ from typing import TYPE_CHECKING
 
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.languages import PYTHON
-from moonpool.sandboxes.admission import Places
-from moonpool.sandboxes.preparing import Preparer
-from moonpool.sandboxes.refusals import BusyError, PoolClosedError, Refusals
-from moonpool.sandboxes.statistics import CountsZygotes, PoolStatistics
-from moonpool.sandboxes.stock import Stock
-from moonpool.sandboxes.waiting import WaitingRoom
+from moonpool.sandboxes.pool_admission import Places
+from moonpool.sandboxes.pool_inventory import Stock
+from moonpool.sandboxes.pool_refusals import BusyError, PoolClosedError, Refusals
+from moonpool.sandboxes.pool_statistics import CountsZygotes, PoolStatistics
+from moonpool.sandboxes.pool_waiting import WaitingRoom
+from moonpool.sandboxes.pool_warming import Preparer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec, TreeRef
     from moonpool.sandboxes.pool_limits import PoolLimits
-    from moonpool.sandboxes.shelf import Shelf, Waiter
+    from moonpool.sandboxes.pool_queue import Shelf, Waiter
 
 _QUIET_S = 0.03  # the code that was just started goes first, until it ends; opening takes 10 ms of the same cores
 _TEND_S = 1.0

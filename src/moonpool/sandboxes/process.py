@@ -1,6 +1,6 @@
 """Starts walls, through an undertaker: a small process that ends them whatever becomes of the host.
 
-The undertaker (`moonpool.sandboxes.undertaker`) is started with the first wall and is the parent of all of them. A wall
+The undertaker (`moonpool.sandboxes.reaper`) is started with the first wall and is the parent of all of them. A wall
 is killed through a pidfd; that it has ended is known when the undertaker says so, and then no process of it is left.
 When the undertaker itself is killed, its walls die with it, and what bubblewrap may have left in the middle of a start
 is found by the folder in its command line (`moonpool.sandboxes.leftovers`).
@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from moonpool.sandboxes.base import SandboxStartError
+from moonpool.sandboxes.reaper_client import Undertaking
 from moonpool.sandboxes.shielding import finish
-from moonpool.sandboxes.undertaking import Undertaking
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from moonpool.sandboxes.identity import Identity
-    from moonpool.sandboxes.undertaking import Wall
+    from moonpool.sandboxes.reaper_client import Wall
 
 OWN_LAUNCHER = Path("/usr/lib/moonpool/launcher")
 """Our copy of bubblewrap, for hosts whose AppArmor lets only named programs make user namespaces."""

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.base import SandboxStartError
 from moonpool.sandboxes.cgroups import LimitGroups
-from moonpool.sandboxes.fitness import missing_on_host, remedies_named
+from moonpool.sandboxes.host_requirements import missing_on_host, remedies_named
 from moonpool.sandboxes.identity import SLICE, Identities, Identity, UidSlice
 from moonpool.sandboxes.plan import UID_INSIDE, MapFds, WallParts, guest_command, zygote_wall
 from moonpool.sandboxes.process import WallStarter, has_merged_usr, launcher_or_refuse, write_etc
 from moonpool.sandboxes.slots import SlotFolder
 from moonpool.sandboxes.starting import new_hash_seed, open_channel, open_filters, open_pipe, read_child_pid, step
-from moonpool.sandboxes.unread import UnreadBudget
+from moonpool.sandboxes.unread_budget import UnreadBudget
 from moonpool.sandboxes.zygote_process import Zygote
 from moonpool.sandboxes.zygotes import Zygotes
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from moonpool.sandboxes.base import ImageSpec, SandboxSpec
-    from moonpool.sandboxes.statistics import ZygoteTotals
+    from moonpool.sandboxes.pool_statistics import ZygoteTotals
     from moonpool.sandboxes.zygote_family import ZygotePolicy
     from moonpool.sandboxes.zygote_process import ZygoteSandbox
 

@@ -31,7 +31,7 @@ from moonpool.sandboxes.plan import UID_INSIDE
 from moonpool.sandboxes.ready import wait_ready
 from moonpool.sandboxes.shielding import finish
 from moonpool.sandboxes.starting import give_back, open_channel, open_pipe, settled, step
-from moonpool.sandboxes.unread import UnreadBudget
+from moonpool.sandboxes.unread_budget import UnreadBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import SandboxSpec
     from moonpool.sandboxes.control_group import LimitGroup
     from moonpool.sandboxes.identity import UidSlice
+    from moonpool.sandboxes.reaper_client import Wall
     from moonpool.sandboxes.slots import SlotFolder
-    from moonpool.sandboxes.undertaking import Wall
 
 _HELLO_TIMEOUT_S = 30.0  # preloading numpy, pandas, matplotlib and IPython took 1.2 s on 2 cores
 _SPAWN_TIMEOUT_S = 20.0  # then its sandboxes end with it, so not on a machine that is only busy

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 from moonpool.core.errors import MoonpoolError
 from moonpool.sandboxes.base import SandboxStartError
-from moonpool.sandboxes.refusals import BusyError
-from moonpool.sandboxes.statistics import ZygoteStatistics, ZygoteTotals
+from moonpool.sandboxes.pool_refusals import BusyError
+from moonpool.sandboxes.pool_statistics import ZygoteStatistics, ZygoteTotals
 from moonpool.sandboxes.zygote_family import Family, Member, ZygotePolicy
 
 if TYPE_CHECKING:

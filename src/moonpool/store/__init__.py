@@ -1,1 +1,1 @@
-"""What Moonpool keeps on disk: the audit journal and cached manifests. See each module for its seam."""
+"""What every tenant keeps on disk beside the tables of features: the audit journal, sealed secrets, private files."""

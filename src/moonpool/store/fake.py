@@ -8,14 +8,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moonpool.core.audit import GENESIS, AuditRow, JournalError, chain_hash, record_bytes
-from moonpool.core.recordings import NotReplayable, RecordedCall, RecordedReply, Recording, RecordingError, RunEnd
+from moonpool.features.recordings.model import (
+    NotReplayable,
+    RecordedCall,
+    RecordedReply,
+    Recording,
+    RecordingError,
+    RunEnd,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from moonpool.core.acceptance import Accepted
     from moonpool.core.audit_records import AuditRecord
-    from moonpool.core.recordings import Part, RecordingRef, RunHeader, SharedPart
+    from moonpool.features.drift.model.acceptance import Accepted
+    from moonpool.features.recordings.model import Part, RecordingRef, RunHeader, SharedPart
 
 
 class MemoryJournal:
@@ -49,7 +56,7 @@ class MemoryJournal:
 
 
 class MemoryAcceptances:
-    """What was accepted, in a dict; passes the same contract tests as `moonpool.store.acceptances`."""
+    """What was accepted, in a dict; passes the same contract tests as `moonpool.features.drift.table`."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Accepted] = {}
@@ -69,7 +76,7 @@ class MemoryAcceptances:
 
 
 class MemoryRecordings:
-    """Recordings in dicts, made at once; passes the same contract tests as `moonpool.store.recordings`."""
+    """Recordings in dicts, made at once; passes the same contract tests as `moonpool.features.recordings.writer`."""
 
     def __init__(self) -> None:
         self._refs: dict[str, RecordingRef] = {}

@@ -6,8 +6,8 @@ Several processes may append: the head is read inside the write transaction that
 INVARIANT: nothing is committed to files that others would not find at the path (`opened_files`), nor behind a head that
 does not continue the last one that this connection saw. Then no further record is kept, and no call goes on.
 
-`user_version` is the schema version. What a replay needs beside digests: `moonpool.store.recordings`. The writer is
-`moonpool.store.journal`.
+`user_version` is the schema version. What a replay needs beside digests: `moonpool.features.recordings.writer`. The
+writer is `moonpool.store.journal`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Secrets at rest: values by kind and name, each sealed by AES-256-GCM, in one private file.
 
 Two kinds live here: `secret`, what a person stored for `${secret:NAME}`, and what logging in to servers yields (tokens
-and registrations, see `broker.oauth.keeping`). Names are stored in the clear, so that they can be listed; values never.
+and registrations, see `oauth.stored_logins`). Names are stored in the clear, so that they can be listed; values never.
 Blocking: call from a worker thread where an event loop runs.
 
 SECURITY: the associated data of an entry is its kind and name, so an entry that is moved to another name does not open.

@@ -3,8 +3,9 @@
 Entries bring their own files; here come the packages around them and the pages that list them. Without entries of a
 kind there is no folder of it.
 
-SECURITY: files lie below the folder of their kind, whatever an entry says (`core.library` checked the paths, and the
-pages here never take a name that is theirs). Descriptions are one line each and quoted where they are code.
+SECURITY: files lie below the folder of their kind, whatever an entry says (`features.library.model.entries` checked the
+paths, and the pages here never take a name that is theirs). Descriptions are one line each and quoted where they are
+code.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from moonpool.core.library_bounds import KINDS, ROOTS
-from moonpool.wrappers.leaves import clip
+from moonpool.features.library.model.bounds import KINDS, ROOTS
+from moonpool.wrappers.leaf_schemas import clip
 from moonpool.wrappers.quoting import docstring, one_line, quote
 from moonpool.wrappers.skills_tree import render_packages
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from moonpool.core.json import JsonObject, JsonValue
-    from moonpool.core.library import Library, LibraryEntry
-    from moonpool.core.library_bounds import Kind
+    from moonpool.features.library.model.bounds import Kind
+    from moonpool.features.library.model.entries import Library, LibraryEntry
 
 _ABOUT_CHARS_MAX: Final = 200
 _HEADS: Final[Mapping[Kind, str]] = {

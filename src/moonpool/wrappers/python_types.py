@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.naming import MODULE_WORDS, pascal, safe_identifier
 from moonpool.wrappers.ir import Choice, ListOf, MapOf, Ref, Scalar, TupleOf, Union
-from moonpool.wrappers.leaves import union_of
+from moonpool.wrappers.leaf_schemas import union_of
 from moonpool.wrappers.quoting import literal, wrap
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from moonpool.wrappers.leaves import clip
+from moonpool.wrappers.leaf_schemas import clip
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,7 +26,7 @@ from moonpool.wrappers.ir import (
     TupleOf,
     TypeExpr,
 )
-from moonpool.wrappers.leaves import (
+from moonpool.wrappers.leaf_schemas import (
     DEFAULT_CHARS_MAX,
     NOTE_CHARS_MAX,
     choice_of,

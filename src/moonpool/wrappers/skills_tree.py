@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from moonpool.core.library_bounds import ROOTS
-from moonpool.core.skills import GUEST_FOLDER, importable, module_name
+from moonpool.features.library.model.bounds import ROOTS
+from moonpool.features.library.model.skills import GUEST_FOLDER, importable, module_name
 from moonpool.wrappers.quoting import docstring, prose, quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from moonpool.core.library import LibraryEntry
+    from moonpool.features.library.model.entries import LibraryEntry
 
 _ROOT: Final = ROOTS["skill"]
 _PACKAGE: Final = '''\

@@ -8,8 +8,9 @@
 
 The first line is the call as written in code. Optional parameters have a default or `...`; optional members of
 objects a `?`. An object used twice is written once, by name. Descriptions are kept whole up to
-a length that few exceed (`briefing`).
-What earlier calls taught (`core.lessons`) is marked as such: a result type that is not declared, and examples.
+a length that few exceed (`long_descriptions`).
+What earlier calls taught (`features.learned_types.model`) is marked as such: a result type that is not declared, and
+examples.
 
 SECURITY: learned shapes are read as schemas are, and examples are written as literals, so both pass `quoting`.
 """
@@ -21,10 +22,10 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from moonpool.core.lessons import DEPTH_MAX, cut_at
 from moonpool.core.manifest import ToolDefinition
-from moonpool.wrappers.briefing import brief
+from moonpool.features.learned_types.model import DEPTH_MAX, cut_at
 from moonpool.wrappers.ir import ListOf, MapOf, Ref, Scalar, TupleOf, Union
+from moonpool.wrappers.long_descriptions import brief
 from moonpool.wrappers.python_types import ClassNames, annotation, one_type_per_place
 from moonpool.wrappers.quoting import literal, lost_name, one_line, prose, quote
 from moonpool.wrappers.reading import read_shape
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from moonpool.core.json import JsonObject
-    from moonpool.core.lessons import Lesson
+    from moonpool.features.learned_types.model import Lesson
     from moonpool.wrappers.ir import Member, ObjectShape, ToolShape, TypeExpr
     from moonpool.wrappers.names import ServerNames, TreeNames
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from moonpool.wrappers.leaves import clip
+from moonpool.wrappers.leaf_schemas import clip
 from moonpool.wrappers.quoting import one_line
 from moonpool.wrappers.servers_tree import summary
 from moonpool.wrappers.typescript_types import ANY_OBJECT, type_text

@@ -16,9 +16,9 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from moonpool.wrappers.briefing import brief
 from moonpool.wrappers.ir import MapOf, Scalar
 from moonpool.wrappers.javascript_quoting import js_literal, property_key
+from moonpool.wrappers.long_descriptions import brief
 from moonpool.wrappers.quoting import lost_name, one_line, prose
 from moonpool.wrappers.reading import read_shape
 from moonpool.wrappers.stubs import Stub, with_lesson
@@ -27,8 +27,8 @@ from moonpool.wrappers.typescript_types import TYPE_WORDS, type_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from moonpool.core.lessons import Lesson
     from moonpool.core.manifest import ToolDefinition
+    from moonpool.features.learned_types.model import Lesson
     from moonpool.wrappers.ir import Member, ObjectShape, ToolShape, TypeExpr
     from moonpool.wrappers.names import TreeNames
 

@@ -1,0 +1,1 @@
+"""Python code read without running it: imports, tool calls, saved actions."""

@@ -1,0 +1,1 @@
+"""Configuration: servers, policy files and permissions as people write them, read into frozen values."""

@@ -1,0 +1,51 @@
+"""What a caller asks to run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from moonpool.core.errors import InputError
+from moonpool.core.json import JsonValue
+from moonpool.core.languages import PYTHON
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from moonpool.core.calls import CallProgress
+    from moonpool.features.usage.context_usage import Disclosure
+    from moonpool.pipeline.request_responder import RequestResponder
+    from moonpool.sandboxes.base import Stream
+
+    Observer: TypeAlias = Callable[[Stream, bytes], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeRequest:
+    """What a caller asks to run. Raises InputError for code that is a text without a form in UTF-8, or no text."""
+
+    code: bytes  # a text is taken, too, and kept as its UTF-8
+    timeout_s: float | None = None
+    name: str = "<code>"  # what tracebacks call it; made printable, and cut to its last `NAME_CHARS_MAX` characters
+    language: str = PYTHON  # one of `core.languages.LANGUAGES`
+    typescript: bool = False  # it is said to be Node's TypeScript, which may need tools first
+    observer: Observer | None = None  # hears redacted output as it comes
+    progress: Callable[[CallProgress], None] | None = None  # hears how calls get on, where their servers say so
+    begun: Callable[[str], None] | None = None  # hears the run id, before anybody is asked and anything is called
+    responder: RequestResponder | None = None  # whom servers may ask meanwhile, instead of the caller grant's
+    replay_of: str = ""  # an execution that this one replays
+    tape: bytes | None = None  # to be played
+    dry_run: bool = False  # calls that may change something are not made, but listed in a plan
+    placeholders: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # `server.tool` glob -> answer
+    plan: str | None = None  # the id of the approved plan to run under
+    connection: Disclosure | None = None  # of the model that asks; None: no model was shown anything of the tools
+
+    def __post_init__(self) -> None:
+        code = cast("object", self.code)
+        try:
+            given = code.encode() if isinstance(code, str) else code
+        except UnicodeEncodeError:
+            raise InputError("the code holds half a surrogate pair, which UTF-8 cannot carry; remove it") from None
+        if not isinstance(given, bytes):
+            raise InputError(f"the code is {type(code).__name__}; give it as text or bytes")
+        object.__setattr__(self, "code", given)

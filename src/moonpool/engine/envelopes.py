@@ -1,0 +1,157 @@
+"""From what an execution came to, to its envelope. Pure: a table of endings and the sentences for them.
+
+The types of `error` beyond Python's own exception names: `Timeout`, `Cancelled`, `OutputTooLarge`,
+`ResultNotSerializable`, `OutOfMemory`, `CpuTimeExceeded` and `ProcessLimit` (`moonpool.engine.limit_causes`),
+`KernelExited` (the process ended by itself before it was done), `KernelKilled` (a signal that we did not send, or an
+exit code above 128, which stands for one),
+`ProtocolViolation` (what came from the sandbox was not the protocol), `SandboxError` (the wall or zygote was lost).
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+from moonpool.core.envelope import ExecutionError
+from moonpool.core.errors import STARVED, MoonpoolError, is_starved
+from moonpool.engine.limit_causes import ended_by, explained
+from moonpool.pipeline.guest_json import parse_result
+from moonpool.sandboxes.base import ExitCause, ExitOutcome
+
+if TYPE_CHECKING:
+    from moonpool.core.json import JsonValue
+    from moonpool.engine.execution_spec import ExecutionOutcome, ExecutionSpec
+    from moonpool.engine.output import StreamKeeper
+
+_ABORT_LIKE = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL})
+_INTERRUPTED = 130
+_OWN_SIGNALS = "send no signals to what runs the code, and set no alarm"
+
+
+def error_of(outcome: ExecutionOutcome, spec: ExecutionSpec, exceeded: str = "") -> ExecutionError | None:
+    """Why the execution failed, or None. `exceeded` is the call that its plan does not have."""
+    lost = outcome.done is None and not spec.final
+    suffix = "; the variables of this session are lost" if lost else ""
+    if outcome.forced is not None and not _violated(outcome):
+        if outcome.forced == "plan":
+            remedy = "nothing was sent; rehearse again and have the new plan approved"
+            return ExecutionError(type="PlanExceeded", message=f"{exceeded}; {remedy}{suffix}")
+        return _forced_error(outcome.forced, spec, suffix)
+    if outcome.done is not None:
+        error = outcome.done.error
+        if error is None:
+            return None
+        # A class may have no name. INVARIANT: on record, no type means that the execution succeeded.
+        told = ExecutionError(type=error.type or "Exception", message=error.message, retryable=error.retryable)
+        told = explained(told, outcome.limits_hit, spec.limits)
+        if told.type == "KernelKilled":  # a companion's process, and no limit is why
+            return ExecutionError(type=told.type, message=f"{told.message}; {_OWN_SIGNALS}, or look at native code")
+        return told
+    assert outcome.exit is not None
+    if outcome.exit.limit is not None and outcome.exit.violation is None:
+        return ended_by(outcome.exit.limit, spec.limits, suffix)
+    return _exit_error(outcome.exit, suffix)
+
+
+def internal_error(failure: Exception) -> ExecutionError:
+    """The error for a failure of Moonpool itself. Its own text may hold what code wrote, so only its kind is told."""
+    if isinstance(failure, MoonpoolError):
+        return ExecutionError(type="Internal", message=str(failure), retryable=failure.retryable)
+    if is_starved(failure):
+        return ExecutionError(type="Internal", message=STARVED, retryable=True)
+    what = failure.strerror if isinstance(failure, OSError) and failure.strerror else "this is a bug in Moonpool"
+    return ExecutionError(type="Internal", message=f"Moonpool itself failed ({type(failure).__name__}): {what}")
+
+
+def _violated(outcome: ExecutionOutcome) -> bool:
+    return outcome.exit is not None and outcome.exit.violation is not None
+
+
+def _forced_error(reason: str, spec: ExecutionSpec, suffix: str) -> ExecutionError:
+    if reason == "timeout":
+        message = f"the code did not end within {spec.timeout_s:g} s; do less at a time or ask for a longer timeout"
+        return ExecutionError(type="Timeout", message=message + suffix, retryable=True)
+    if reason == "output":
+        message = "the code printed more than may be kept; print less, or write to a file in /workspace"
+        return ExecutionError(type="OutputTooLarge", message=message + suffix)
+    if reason == "journal":
+        return ExecutionError(type="Internal", message="the audit journal cannot be written, so no code runs" + suffix)
+    return ExecutionError(type="Cancelled", message="the execution was cancelled" + suffix)
+
+
+def _exit_error(ended: ExitOutcome, suffix: str) -> ExecutionError:
+    if ended.violation is not None:
+        return ExecutionError(type="ProtocolViolation", message=ended.violation + suffix)
+    if ended.cause is ExitCause.EXITED:
+        message = (
+            f"the process ended with status {ended.exit_code} before the code was done (os._exit, or a crash at exit); "
+            "let the code come to its end, or use sys.exit"
+        )
+        return ExecutionError(type="KernelExited", message=message + suffix)
+    if ended.signal is not None:
+        if ended.signal in _ABORT_LIKE:
+            what = "crashed", "look at the native code that it uses"
+        elif ended.signal == signal.SIGKILL:
+            what = "was killed", "the code did it itself, or the machine ran out of memory: work on less at a time"
+        else:
+            what = "was killed", f"the code did it itself: {_OWN_SIGNALS}"
+        message = f"the process {what[0]} ({_signal_name(ended.signal)}); {what[1]}{suffix}"
+        return ExecutionError(type="KernelKilled", message=message)
+    return ExecutionError(
+        type="SandboxError", message="the sandbox was lost with its host process" + suffix, retryable=True
+    )
+
+
+def exit_code_of(outcome: ExecutionOutcome) -> int:
+    """As a shell would say it: the status, 128 and a signal's number, 1 for an exception."""
+    if outcome.done is not None:
+        if outcome.done.status == "interrupted":
+            return _INTERRUPTED
+        return outcome.done.exit_code or int(outcome.done.error is not None)
+    assert outcome.exit is not None
+    if outcome.exit.signal is not None:
+        return 128 + outcome.exit.signal
+    return outcome.exit.exit_code if outcome.exit.exit_code is not None else 1
+
+
+def signal_of(outcome: ExecutionOutcome) -> str | None:
+    """The name of the signal that ended the process that ran the code, if one did."""
+    if outcome.exit is not None:
+        return None if outcome.exit.signal is None else _signal_name(outcome.exit.signal)
+    done = outcome.done
+    if done is None or done.error is None or done.error.type != "KernelKilled" or done.exit_code <= 128:
+        return None
+    return _signal_name(done.exit_code - 128)
+
+
+def _signal_name(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+
+
+def data_of(outcome: ExecutionOutcome, spec: ExecutionSpec, stdout: StreamKeeper) -> JsonValue | ExecutionError:
+    """The value handed over (H-029): `result`, the last line of stdout if it is JSON, the last expression, or None."""
+    if outcome.done is None:
+        return None
+    if outcome.done.has_result:
+        if len(outcome.result) > spec.result_bytes_max:
+            return too_large(len(outcome.result), spec.result_bytes_max)
+        try:
+            return parse_result(outcome.result)
+        except (ValueError, RecursionError) as error:
+            return ExecutionError(type="ProtocolViolation", message=f"the result is not usable JSON: {error}")
+    for text in (stdout.last_line(), outcome.result if outcome.done.has_last else None):
+        if text is not None and len(text) <= spec.result_bytes_max:
+            try:
+                return parse_result(text)
+            except (ValueError, RecursionError):
+                pass  # an ordinary line of text, or not what the kernel writes
+    return None
+
+
+def too_large(size: int, limit: int) -> ExecutionError:
+    """The error for a result that may not be handed over."""
+    return ExecutionError(
+        type="OutputTooLarge",
+        message=f"result is {size:,} bytes of JSON, but at most {limit:,} may be handed over; "
+        "return a summary, or write the data to a file in /workspace",
+    )

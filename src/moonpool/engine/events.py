@@ -1,0 +1,205 @@
+"""One execution as a stream of events: its output as it comes, how its calls get on, what it asks, its envelope.
+
+`events` is for applications that have Moonpool inside them. The execution lives as long as the `with` block: who
+leaves early ends it, and what it asked is withdrawn. It goes on while events wait to be read; a question waits for its
+answer, until it expires.
+
+INVARIANT: the last event of a stream is `RunEnded`, or the error that kept the code from running is raised instead.
+SECURITY: output is redacted; like the texts of questions it is what code, servers and models wrote.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
+
+from moonpool.core.calls import CallProgress
+from moonpool.engine.server_request_events import EventResponder, ServerQuestion
+from moonpool.features.approvals.events import ApprovalQuestion
+from moonpool.sandboxes.shielding import finish
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+
+    from moonpool.core.envelope import Envelope
+    from moonpool.engine.code_request import CodeRequest
+    from moonpool.engine.server_request_events import QuestionKind
+    from moonpool.features.approvals.events import EventApprover
+    from moonpool.sandboxes.base import Stream
+
+UNREAD_BYTES_MAX: Final = 1024**2
+"""Output that is held for a reader who is slow. What is more is dropped from the stream, not from the envelope."""
+_EVENT_BYTES: Final = 256  # that a chunk counts beside its text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputChunk:
+    """Some of what the code printed, redacted; a character may be cut in two. `dropped_bytes` are missing after it."""
+
+    stream: Stream
+    data: bytes
+    dropped_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnded:
+    """The last event."""
+
+    envelope: Envelope
+
+
+RunEvent: TypeAlias = OutputChunk | CallProgress | ApprovalQuestion | ServerQuestion | RunEnded
+
+
+@asynccontextmanager
+async def run_events(
+    execute: Callable[[CodeRequest], Awaitable[Envelope]],
+    request: CodeRequest,
+    approver: EventApprover,
+    *,
+    asks: Collection[QuestionKind] = (),
+) -> AsyncGenerator[RunEvents]:
+    """Begin `request` with `execute` (`Session.execute`, or `Runtime.run` with a ticket) and give its events.
+
+    `approver` is the one that the application was assembled with; `asks` is what servers may ask where they are
+    relayed. What `execute` raises is raised by the iteration.
+    """
+    events = RunEvents()
+    responder = EventResponder(events.ask, asks, approver.by.name) if asks else None
+    with approver.bound(events.ask) as begun:
+        run = asyncio.ensure_future(execute(_heard(request, events, begun, responder)))
+        run.add_done_callback(events.end)
+        try:
+            yield events
+        finally:
+            if responder is not None:
+                responder.leave()
+            if not run.done():
+                run.cancel()
+                await finish(_ended(run))
+            if not run.cancelled():
+                run.exception()  # seen, so that asyncio does not report it
+    if not events.told_end and not run.cancelled():
+        run.result()  # raises why the code could not run, where nobody has read so far
+
+
+def _heard(
+    request: CodeRequest, events: RunEvents, begun: Callable[[str], None], responder: EventResponder | None
+) -> CodeRequest:
+    """`request`, which `events` hears of, too."""
+
+    def on_begun(run_id: str) -> None:
+        events.run_id = run_id
+        begun(run_id)
+        if request.begun is not None:
+            request.begun(run_id)
+
+    def on_output(stream: Stream, data: bytes) -> None:
+        events.hear(stream, data)
+        if request.observer is not None:
+            request.observer(stream, data)
+
+    def on_progress(told: CallProgress) -> None:
+        events.hear_progress(told)
+        if request.progress is not None:
+            request.progress(told)
+
+    asked = request if responder is None else replace(request, responder=responder)
+    return replace(asked, begun=on_begun, observer=on_output, progress=on_progress)
+
+
+class RunEvents:
+    """An iterator over one execution's events; made by `events`, for one reader."""
+
+    def __init__(self) -> None:
+        self.run_id = ""  # empty before the execution has begun
+        self._waiting: deque[_Unread | CallProgress | ApprovalQuestion | ServerQuestion] = deque()
+        self._unread_bytes = 0
+        self._news = asyncio.Event()
+        self._run: asyncio.Future[Envelope] | None = None  # when it is done
+        self.told_end = False  # whoever reads has had the last event, or the error
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> RunEvent:
+        while True:
+            while self._waiting:
+                event = self._waiting.popleft()
+                if isinstance(event, _Unread):
+                    self._unread_bytes -= event.cost
+                    return event.chunk()
+                if isinstance(event, CallProgress):
+                    self._unread_bytes -= _EVENT_BYTES
+                    return event
+                if event.is_open:
+                    return event
+            if self._run is not None:
+                if self.told_end:
+                    raise StopAsyncIteration
+                self.told_end = True
+                return RunEnded(envelope=self._run.result())
+            self._news.clear()
+            await self._news.wait()
+
+    def hear(self, stream: Stream, data: bytes) -> None:
+        """Take output."""
+        last = self._waiting[-1] if self._waiting else None
+        goes_on = isinstance(last, _Unread) and last.stream is stream and not last.dropped_bytes
+        if not isinstance(last, _Unread) or not (goes_on or self._room <= _EVENT_BYTES):
+            last = _Unread(stream)
+            self._waiting.append(last)
+            self._unread_bytes += _EVENT_BYTES
+            goes_on = True
+        taken = data[: max(0, self._room)] if goes_on else b""
+        last.data += taken
+        last.dropped_bytes += len(data) - len(taken)
+        self._unread_bytes += len(taken)
+        self._news.set()
+
+    def hear_progress(self, told: CallProgress) -> None:
+        """Take how a call gets on. A newer report takes the place of the last event, if that is of the same tool."""
+        last = self._waiting[-1] if self._waiting else None
+        if isinstance(last, CallProgress) and last.tool == told.tool:
+            self._waiting[-1] = told
+        elif self._room > _EVENT_BYTES:
+            self._waiting.append(told)
+            self._unread_bytes += _EVENT_BYTES
+        self._news.set()
+
+    def ask(self, question: ApprovalQuestion | ServerQuestion) -> None:
+        """Take a question."""
+        self._waiting.append(question)
+        self._news.set()
+
+    def end(self, run: asyncio.Future[Envelope]) -> None:
+        """The execution is over, one way or the other."""
+        self._run = run
+        self._news.set()
+
+    @property
+    def _room(self) -> int:
+        return UNREAD_BYTES_MAX - self._unread_bytes
+
+
+class _Unread:
+    """Output of one stream that nobody has read yet."""
+
+    __slots__ = ("data", "dropped_bytes", "stream")
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream, self.data, self.dropped_bytes = stream, bytearray(), 0
+
+    @property
+    def cost(self) -> int:
+        return _EVENT_BYTES + len(self.data)
+
+    def chunk(self) -> OutputChunk:
+        return OutputChunk(stream=self.stream, data=bytes(self.data), dropped_bytes=self.dropped_bytes)
+
+
+async def _ended(run: asyncio.Future[Envelope]) -> None:
+    await asyncio.wait({run})

@@ -1,0 +1,52 @@
+"""What an execution is asked to do, and how it ended: values that `execution` takes and gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from moonpool.core.languages import PYTHON
+from moonpool.sandboxes.base import SandboxLimits
+from moonpool_wire.limits import TAPE_BYTES_MAX
+
+if TYPE_CHECKING:
+    from moonpool.engine.files.created_files import Claims
+    from moonpool.sandboxes.base import ExitOutcome, LimitKind
+    from moonpool.sandboxes.messages import Done
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionSpec:
+    """What to run and within which bounds."""
+
+    run_id: str
+    code: bytes  # UTF-8
+    name: str = "<code>"  # what tracebacks call it
+    language: str = PYTHON
+    manifest_digest: str = ""
+    final: bool = True
+    timeout_s: float = 60.0
+    result_bytes_max: int = 60 * 1024
+    limits: SandboxLimits = field(default_factory=SandboxLimits)  # of the sandbox it runs in
+    record_tape: bool = False  # what Python code reads of clock and randomness
+    tape: bytes | None = None  # one to play to it
+
+    def __post_init__(self) -> None:
+        if self.tape is not None and len(self.tape) > TAPE_BYTES_MAX:
+            raise ValueError(f"a tape holds at most {TAPE_BYTES_MAX:,} bytes, not {len(self.tape):,}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionOutcome:
+    """How it ended. Exactly one of `done` and `exit` is set."""
+
+    done: Done | None = None
+    result: bytes = b""
+    exit: ExitOutcome | None = None
+    forced: str | None = None  # why the host ended it: `timeout`, `cancelled`, `output`, `journal`, `plan`
+    limits_hit: frozenset[LimitKind] | None = None  # None: nobody counts here
+    parked_s: float = 0.0
+    duplicate_calls: int = 0
+    claims: Claims  # of files and pictures
+    tape: bytes = b""  # what was recorded; empty when the execution ended before it could hand it over
+    tape_divergence: str = ""  # where the code first left the tape that was played

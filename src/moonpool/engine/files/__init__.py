@@ -1,0 +1,1 @@
+"""Files of a session: into the sandbox and out of it."""

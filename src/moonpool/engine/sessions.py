@@ -1,0 +1,328 @@
+"""Sessions: a principal's handle on a kernel, and the one way in which code is run.
+
+`Runtime.run` runs one piece of code in a sandbox of its own; `Runtime.session` keeps the sandbox, and with it variables
+and files, between executions. Either way: the start is on record before the code starts, the envelope is made whatever
+happens, the end is on record before the envelope is handed out.
+
+A session whose kernel died starts afresh at its next execution; the envelope of the execution that killed it says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field, replace
+from secrets import token_hex
+from typing import TYPE_CHECKING, Final
+
+from moonpool.core.envelope import ExecutionError
+from moonpool.core.errors import HostUnfitError, InputError, MoonpoolError
+from moonpool.core.languages import LANGUAGES, PYTHON, language_of
+from moonpool.engine.envelopes import internal_error
+from moonpool.engine.files.errors import FileTransferError
+from moonpool.engine.files.recorded_files import InputKeeper
+from moonpool.engine.files.records import TransferRecorder
+from moonpool.engine.files.service import FileLimits, SessionFiles
+from moonpool.engine.languages import Languages, LanguageUnavailableError
+from moonpool.engine.runs import CANCELLED_EARLY, InterruptedRunError, Run
+from moonpool.features.plans.model import PlanError, PlanStoreError
+from moonpool.features.usage.token_accounting import TokenBook
+from moonpool.pipeline.budgets import SessionMemory
+from moonpool.store.process_marks import own_mark
+from moonpool.tools.snapshot import ToolSnapshot, show
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from moonpool.core.audit import Journal
+    from moonpool.core.envelope import Envelope
+    from moonpool.engine.artifacts import Artifacts
+    from moonpool.engine.code_request import CodeRequest
+    from moonpool.engine.run_services import Pipeline
+    from moonpool.engine.tool_registry import Toolbox
+    from moonpool.features.plans.service import Plans
+    from moonpool.features.recordings.recorder import Recorder
+    from moonpool.pipeline.caller_grant import CallerGrant
+    from moonpool.redaction.redactor import Redactor
+    from moonpool.sandboxes.base import Sandbox, SandboxSpec
+    from moonpool.sandboxes.pool import SandboxPool
+    from moonpool.sandboxes.pool_statistics import PoolStatistics
+    from moonpool.settings import Settings
+
+
+SESSION_ID_CHARS_MAX: Final = 200
+
+
+@dataclass(kw_only=True)
+class Runtime:
+    """What every execution of a process shares. Made by `moonpool.bootstrap`."""
+
+    settings: Settings
+    pool: SandboxPool
+    toolbox: Toolbox
+    pipeline: Pipeline
+    journal: Journal
+    redactor: Redactor
+    artifacts: Artifacts
+    sandbox_spec: SandboxSpec
+    tokens: TokenBook = field(default_factory=TokenBook)
+    languages: Languages = field(default_factory=Languages)
+    recorder: Recorder | None = None
+    plans: Plans | None = None  # None: no plan is kept, so none can be approved
+    process: str = field(default_factory=own_mark)
+    _sessions: set[Session] = field(default_factory=set["Session"], init=False)
+    _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
+
+    async def run(self, request: CodeRequest, ticket: CallerGrant) -> Envelope:
+        """Run code in a sandbox of its own and return its envelope. Raises InputError for code that cannot be run."""
+        session = Session(self, ticket, final=True)
+        try:
+            return await session.execute(request)
+        finally:
+            self._close_soon(session)
+
+    def session(self, ticket: CallerGrant, session_id: str | None = None, *, final: bool = False) -> Session:
+        """A session; its sandbox opens at the first execution. Close it. `final`: it runs one execution only.
+
+        Raises InputError for a `session_id` that cannot be put on record.
+        """
+        session = Session(self, ticket, session_id=session_id, final=final)
+        self._sessions.add(session)
+        return session
+
+    def statistics(self) -> PoolStatistics:
+        """How the pool is doing, and the zygotes behind it."""
+        return self.pool.statistics()
+
+    def forget(self, session: Session) -> None:
+        """Drop a closed session."""
+        self._sessions.discard(session)
+        self.artifacts.forget(session.session_id)
+
+    def _close_soon(self, session: Session) -> None:
+        """Discard a sandbox without letting the caller wait for its end."""
+        closing = asyncio.ensure_future(session.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        """Close every session and wait for those that are closing."""
+        for session in tuple(self._sessions):
+            await session.close()
+        await asyncio.gather(*self._closing)
+
+
+class Session:
+    """One kernel and its state. Executions run one after the other."""
+
+    def __init__(
+        self, runtime: Runtime, ticket: CallerGrant, *, session_id: str | None = None, final: bool = False
+    ) -> None:
+        self.session_id = _checked_id(session_id) if session_id else token_hex(16)
+        self._runtime, self._ticket, self._final = runtime, ticket, final
+        self._sandbox: Sandbox | None = None
+        self._snapshot: ToolSnapshot | None = None
+        self._showing: set[asyncio.Future[None]] = set()
+        self._turn = asyncio.Lock()
+        self._unfollow = runtime.toolbox.follow(self._on_new_tools)
+        self._inputs = InputKeeper()
+        self._position = (0, "")  # how many executions began in this sandbox
+        self._used = False
+        self._run: Run | None = None
+        self._memory = SessionMemory()  # of budgets and labels; outlives a kernel that died
+
+    async def execute(self, request: CodeRequest) -> Envelope:
+        """Run code with the variables and files of earlier executions. Waits for its turn.
+
+        Raises InputError, and HostUnfitError where this machine turns out not to isolate code.
+        """
+        self._check(request)
+        async with self._turn:
+            try:
+                return await self._execute(request)
+            finally:
+                self._run = None
+
+    @property
+    def files(self) -> SessionFiles:
+        """Put, get, list, archive: the files of this session."""
+        runtime, settings = self._runtime, self._runtime.settings
+        limits = FileLimits(
+            file_bytes_max=settings.file_bytes_max,
+            disk_bytes_max=settings.disk_bytes_max,
+            timeout_s=settings.transfer_timeout_s,
+        )
+        recorder = TransferRecorder(
+            journal=runtime.journal,
+            redactor=runtime.redactor,
+            principal=self._ticket.principal,
+            session_id=self.session_id,
+        )
+        return SessionFiles(self, limits, recorder, None if runtime.recorder is None else self._inputs)
+
+    @contextlib.asynccontextmanager
+    async def at_rest(self, *, afresh: bool) -> AsyncGenerator[Sandbox]:
+        """The sandbox between executions; no code starts meanwhile. See `moonpool.engine.files.service.FileSession`."""
+        async with self._turn:
+            if self._used and not afresh and (self._sandbox is None or self._sandbox.has_ended):
+                raise FileTransferError("the sandbox of this session has ended, and its files with it; run code again")
+            sandbox, _ = self._at_hand() or await self._ready_sandbox()
+            self._used = True
+            yield sandbox
+
+    def interrupt(self, *, at_once: bool = False) -> None:
+        """End what runs now as `Cancelled`: interrupt, grace, kill; `at_once` kills. Its envelope is made as ever."""
+        if self._run is not None:
+            self._run.interrupt(at_once=at_once)
+
+    def _check(self, request: CodeRequest) -> None:
+        settings = self._runtime.settings
+        if len(request.code) > settings.code_bytes_max:
+            raise InputError(
+                f"the code is {len(request.code):,} bytes, but at most {settings.code_bytes_max:,} are accepted; "
+                "move data into files or fetch it through a tool"
+            )
+        try:
+            text = request.code.decode()
+        except UnicodeDecodeError as error:
+            raise InputError(f"the code is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+        if not text.strip():
+            raise InputError("there is no code to run: `code` is empty")
+        if "\0" in text:
+            raise InputError("the code holds a NUL character, which no language here accepts; remove it")
+        if request.language not in LANGUAGES:
+            language_of(request.language)
+            raise InputError(f"{request.language!r} must be given as one of {', '.join(LANGUAGES)}")
+        if request.dry_run and request.plan is not None:
+            raise InputError("a dry run makes a plan, and cannot run under one; give either `dry_run` or `plan`")
+        if request.placeholders and not request.dry_run:
+            raise InputError("placeholders answer the calls of a dry run; ask for one")
+        if request.timeout_s is not None and not 0 < request.timeout_s <= settings.timeout_s_max:
+            raise InputError(f"the timeout must be above 0 and at most {settings.timeout_s_max:g} s")
+
+    async def _execute(self, request: CodeRequest) -> Envelope:
+        run = self._run = Run(self._runtime, self._ticket, self.session_id, request, self._memory)
+        snapshot: ToolSnapshot | None = None
+        try:
+            await self._runtime.toolbox.recheck_library()
+            if request.plan is not None:
+                ready = await run.opening(self._ready_under_plan(request, request.plan, run))
+            elif request.language == PYTHON:
+                ready = self._at_hand() or await run.opening(self._ready_sandbox())
+            else:
+                ready = await run.opening(self._ready_for(request))
+            sandbox, snapshot = ready
+        except InterruptedRunError:
+            return await run.failed_to_start(CANCELLED_EARLY, snapshot)
+        except LanguageUnavailableError as error:
+            failure = ExecutionError(type="LanguageUnavailable", message=str(error))
+            return await run.failed_to_start(failure, snapshot)
+        except HostUnfitError as error:  # recorded, but nothing that a program should read as a failed execution
+            await run.failed_to_start(ExecutionError(type="SandboxError", message=str(error)), snapshot)
+            raise
+        except (PlanError, PlanStoreError):  # nothing was run, and nothing is on record but the plan
+            raise
+        except MoonpoolError as error:
+            failure = ExecutionError(type="SandboxError", message=str(error), retryable=error.retryable)
+            return await run.failed_to_start(failure, snapshot)
+        except Exception as error:  # noqa: BLE001  the last resort: whatever it is, the caller gets an envelope
+            return await run.failed_to_start(internal_error(error), snapshot)
+        self._used = True
+        count, sandbox_id = self._position
+        position = count if sandbox_id == sandbox.sandbox_id else 0
+        self._position = (position + 1, sandbox.sandbox_id)
+        envelope = await run.on(
+            sandbox,
+            lambda: self._snapshot or snapshot,
+            final=self._final,
+            position=position,
+            inputs=self._inputs.take(sandbox.sandbox_id),
+        )
+        if sandbox.has_ended:
+            self._sandbox = None
+        return envelope
+
+    async def _ready_under_plan(self, request: CodeRequest, plan_id: str, run: Run) -> tuple[Sandbox, ToolSnapshot]:
+        if self._runtime.plans is None:
+            raise PlanError(f"plan {plan_id[:80]!r} cannot be used: no plans are kept here")
+        watch = await self._runtime.plans.take(
+            plan_id, self._ticket, code=request.code, language=request.language, run_id=run.run_id
+        )
+        run.under(watch)
+        return await self._ready_for(request)
+
+    async def _ready_for(self, request: CodeRequest) -> tuple[Sandbox, ToolSnapshot]:
+        await self._runtime.languages.prepare(request)
+        return self._at_hand(request.language) or await self._ready_sandbox(request.language)
+
+    def _at_hand(self, language: str = PYTHON) -> tuple[Sandbox, ToolSnapshot] | None:
+        """A sandbox and tools that need no waiting: the session's own, or a ready one that shows the current tools."""
+        snapshot = self._snapshot = self._runtime.toolbox.current
+        if snapshot is None:
+            return None
+        if self._sandbox is None or self._sandbox.has_ended:
+            self._sandbox = self._runtime.pool.acquire_nowait(self._runtime.sandbox_spec, language)
+        if self._sandbox is None or not self._sandbox.shows(snapshot.digest):
+            return None
+        return self._sandbox, snapshot
+
+    async def _ready_sandbox(self, language: str = PYTHON) -> tuple[Sandbox, ToolSnapshot]:
+        if self._sandbox is not None and self._sandbox.has_ended:
+            self._sandbox = None
+        if self._sandbox is None and (known := self._runtime.toolbox.current) is not None:
+            self._snapshot = known
+            self._sandbox = await self._runtime.pool.acquire(self._spec(), language)
+        elif self._sandbox is None:
+            acquiring = asyncio.ensure_future(self._runtime.pool.acquire(self._spec(), language))
+            try:
+                self._snapshot = await self._runtime.toolbox.snapshot()
+                self._sandbox = await acquiring
+            except BaseException:
+                await _give_up(acquiring)
+                raise
+        assert self._snapshot is not None
+        await show(self._sandbox, self._snapshot)
+        return self._sandbox, self._snapshot
+
+    def _spec(self) -> SandboxSpec:
+        """The sandbox to open: with the wrappers in it from the start, where the tools are known already."""
+        spec, snapshot = self._runtime.sandbox_spec, self._runtime.toolbox.current
+        return spec if snapshot is None else replace(spec, tree=snapshot.tree_ref)
+
+    def _on_new_tools(self, snapshot: ToolSnapshot) -> None:
+        self._snapshot = snapshot
+        if self._sandbox is not None and not self._sandbox.has_ended:
+            showing = asyncio.ensure_future(_show_if_possible(self._sandbox, snapshot))
+            self._showing.add(showing)
+            showing.add_done_callback(self._showing.discard)
+
+    async def close(self) -> None:
+        """End the kernel. Idempotent."""
+        self._unfollow()
+        self._runtime.forget(self)
+        self._runtime.toolbox.forget_caller(self.session_id)
+        await asyncio.gather(*self._showing)
+        if self._sandbox is not None:
+            await self._sandbox.close()
+            self._sandbox = None
+
+
+def _checked_id(session_id: str) -> str:
+    if len(session_id) > SESSION_ID_CHARS_MAX or not session_id.isprintable():
+        raise InputError(
+            f"{session_id[:80]!r} cannot be the id of a session; use up to {SESSION_ID_CHARS_MAX} printable characters"
+        )
+    return session_id
+
+
+async def _show_if_possible(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:
+    """Between executions; the next one tries again and reports what is wrong."""
+    with contextlib.suppress(MoonpoolError):
+        await show(sandbox, snapshot)
+
+
+async def _give_up(acquiring: asyncio.Future[Sandbox]) -> None:
+    """Nobody wants the sandbox any more: stop opening it, or close it if it is open."""
+    acquiring.cancel()
+    with contextlib.suppress(asyncio.CancelledError, MoonpoolError):
+        await (await acquiring).close()

@@ -1,0 +1,295 @@
+"""Answering queued approvals: list, find, approve, deny, and answers that stand for a while.
+
+For the command line now; whatever shows the queue elsewhere calls the same, and so does an application that answers by
+itself (`events`) and wants an answer to stand. Blocking: call from a worker thread.
+
+SECURITY: whoever answers says who they are and whether a person is there to see the question (`person`); a question
+that policy reserves for a person is not answered otherwise. Code in a sandbox reaches none of this: it has neither the
+file nor a call for it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, cast
+
+from moonpool.core.audit_records import StandingAnswerRecord, time_stamp
+from moonpool.core.errors import InputError
+from moonpool.core.json import digest_json
+from moonpool.features.approvals.model import STANDING_S_MAX, Answerer, ApprovalAnswerError, QueueState, StandingAnswer
+from moonpool.policy import Condition, Glob
+from moonpool.policy.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from moonpool.core.json import JsonValue
+    from moonpool.features.approvals.model import QueuedRequest
+    from moonpool.features.approvals.table import ApprovalStore
+    from moonpool.pipeline.approval import ApprovalRequest
+
+_UNITS_S: Final = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
+_DURATION: Final = re.compile(r"([1-9][0-9]{0,5})([mhd])", re.ASCII)
+_CONDITIONS_MAX: Final = 32
+_PREFIX_CHARS_MIN: Final = 8
+_TAKEN_WITHIN_S: Final = 3.0  # who asks looks every second
+_PAUSE_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class StandingTerms:
+    """For how long an approval also covers further calls, and which: with the same arguments, unless it says others."""
+
+    seconds: float
+    where: tuple[Condition, ...] = ()  # whatever meets all of these
+    any_arguments: bool = False
+
+
+class Approvals:
+    """The queue as whoever answers sees it."""
+
+    def __init__(
+        self,
+        store: ApprovalStore,
+        record: Callable[[StandingAnswerRecord], None],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`record` writes to the audit journal before a standing answer counts, or raises JournalError."""
+        self._store, self._record, self._clock = store, record, clock
+
+    def requests(self, *, waiting_only: bool = True) -> Sequence[QueuedRequest]:
+        """Requests, oldest first. Raises ApprovalQueueError."""
+        return self._store.requests(waiting_only=waiting_only)
+
+    def find(self, request_id: str) -> QueuedRequest:
+        """The request of this id, or whose id begins so. Raises ApprovalAnswerError."""
+        long_enough = len(request_id) >= _PREFIX_CHARS_MIN
+        found = [one for one in self.requests(waiting_only=False) if one.request_id.startswith(request_id)]
+        exact = [one for one in found if one.request_id == request_id]
+        if exact or (long_enough and len(found) == 1):
+            return (exact or found)[0]
+        if found and not long_enough:
+            problem = f"{request_id!r} is too short for an id; give its first {_PREFIX_CHARS_MIN} characters or more"
+            raise ApprovalAnswerError(problem)
+        if found:
+            raise ApprovalAnswerError(f"{request_id!r} begins {len(found)} requests; give more of the id")
+        raise ApprovalAnswerError(f"there is no request {request_id[:80]!r}; `moonpool approvals list` shows those")
+
+    def approve(
+        self,
+        request_id: str,
+        answerer: Answerer,
+        *,
+        note: str = "",
+        terms: StandingTerms | None = None,
+        saw_whole: bool = False,
+    ) -> tuple[QueuedRequest, StandingAnswer | None]:
+        """Say yes, once or for a while. `saw_whole`: the answerer was shown all of it, not only `arguments`.
+
+        Raises InputError, ApprovalAnswerError, ApprovalQueueError; then nothing was answered.
+        """
+        request = self.approvable(request_id, answerer, terms=terms, saw_whole=saw_whole)
+        standing = None if terms is None else self._standing(request, answerer, terms)
+        answered = self._store.answer(
+            request.request_id,
+            request.arguments_digest,
+            approved=True,
+            approver=answerer.name,
+            note=note,
+            standing=standing,
+            record=lambda: self._record_given(standing),
+        )
+        return answered, standing
+
+    def approvable(
+        self, request_id: str, answerer: Answerer, *, terms: StandingTerms | None = None, saw_whole: bool = False
+    ) -> QueuedRequest:
+        """The request, if `approve` would take this answer now. Raises InputError, ApprovalAnswerError."""
+        request = self.find(request_id)
+        if request.state is not QueueState.WAITING:
+            raise ApprovalAnswerError(
+                f"request {request.request_id} cannot be answered any more: it is {request.state}"
+            )
+        if request.human_only and not answerer.person:
+            problem = f"policy wants a person to answer request {request.request_id}"
+            raise ApprovalAnswerError(f"{problem}; run this command at a terminal, in its foreground")
+        if terms is not None:
+            check_seen(request, whole=saw_whole)
+            _check_covers(request, terms.where)
+        return request
+
+    def deny(self, request_id: str, answerer: Answerer, *, note: str = "") -> QueuedRequest:
+        """Say no. Raises ApprovalAnswerError, ApprovalQueueError."""
+        request = self.find(request_id)
+        return self._store.answer(
+            request.request_id, request.arguments_digest, approved=False, approver=answerer.name, note=note
+        )
+
+    def was_taken(
+        self,
+        answered: QueuedRequest,
+        answerer: Answerer,
+        standing: StandingAnswer | None = None,
+        *,
+        within_s: float = _TAKEN_WITHIN_S,
+    ) -> bool:
+        """Wait until who asked has the answer; False when it still may take it.
+
+        Raises ApprovalAnswerError when the answer came too late: the request expired or its run ended before it was
+        taken. Then nothing was answered, and nothing stands for a while.
+        """
+        deadline = time.monotonic() + within_s
+        try:
+            while not (taken := self._store.was_taken(answered)) and time.monotonic() < deadline:
+                time.sleep(_PAUSE_S)
+        except ApprovalAnswerError:
+            if standing is not None:
+                self.remove_standing(standing.answer_id, answerer)
+            raise
+        return taken
+
+    def give(
+        self, request: ApprovalRequest, answerer: Answerer, terms: StandingTerms, *, saw_whole: bool = False
+    ) -> StandingAnswer:
+        """Say yes for a while to a request that waits elsewhere; `saw_whole` as in `approve`.
+
+        Raises ApprovalAnswerError, ApprovalQueueError, JournalError.
+        """
+        check_seen(request, whole=saw_whole)
+        standing = self._standing(request, answerer, terms)
+        self._store.keep_standing(standing, lambda: self._record_given(standing))
+        return standing
+
+    def standing(self) -> Sequence[StandingAnswer]:
+        """Standing answers in force, oldest first."""
+        return self._store.standing()
+
+    def remove_standing(self, answer_id: str, answerer: Answerer) -> str:
+        """From now on somebody is asked again; the first 8 characters of an id are enough. Returns all of it.
+
+        Raises ApprovalAnswerError.
+        """
+        if self._removed(answer_id, answerer):  # first, because others may be damaged and cannot be listed
+            return answer_id
+        long_enough = len(answer_id) >= _PREFIX_CHARS_MIN
+        ids = [one.answer_id for one in self.standing() if long_enough and one.answer_id.startswith(answer_id)]
+        if len(ids) > 1:
+            raise ApprovalAnswerError(f"{answer_id!r} begins {len(ids)} standing answers; give more of the id")
+        if ids and self._removed(ids[0], answerer):
+            return ids[0]
+        problem = f"there is no standing answer {answer_id[:80]!r}"
+        raise ApprovalAnswerError(f"{problem}; `moonpool approvals rules` shows those in force")
+
+    def _removed(self, answer_id: str, answerer: Answerer) -> bool:
+        removed = StandingAnswerRecord(
+            run_id=answer_id, at=_stamp(self._clock()), what="removed", approver=answerer.name
+        )
+        return self._store.remove_standing(answer_id, lambda: self._record(removed))
+
+    def _record_given(self, standing: StandingAnswer | None) -> None:
+        assert standing is not None, "only what is kept is recorded"
+        self._record(
+            StandingAnswerRecord(
+                run_id=standing.answer_id,
+                at=_stamp(standing.given_at),
+                what="given",
+                approver=standing.given_by,
+                request_id=standing.request_id,
+                principal=standing.principal,
+                server_id=standing.server_id,
+                tool_name=standing.tool_name,
+                tool_digest=standing.tool_digest,
+                conditions_digest=standing.arguments_digest
+                or digest_json([condition.to_json() for condition in standing.where]),
+                human_only=standing.human_only,
+                expires_at=_stamp(standing.expires_at),
+            )
+        )
+
+    def _standing(
+        self, request: QueuedRequest | ApprovalRequest, answerer: Answerer, terms: StandingTerms
+    ) -> StandingAnswer:
+        now = self._clock()
+        return StandingAnswer(
+            answer_id=uuid.uuid4().hex[:16],
+            principal=request.principal,
+            server_id=request.server_id,
+            tool_name=request.tool_name,
+            tool_digest=request.tool_digest,
+            server_digest=request.server_digest,
+            server_address=request.server_address,
+            where=terms.where,
+            arguments_digest="" if terms.where or terms.any_arguments else request.arguments_digest,
+            human_only=request.human_only,
+            given_by=answerer.name,
+            given_at=now,
+            expires_at=now + terms.seconds,
+            request_id=request.request_id,
+        )
+
+
+def check_seen(request: QueuedRequest | ApprovalRequest, *, whole: bool) -> None:
+    """SECURITY: nothing is approved for a while by who has not seen what it is about. Raises ApprovalAnswerError."""
+    if not request.cut or (whole and request.whole):
+        return
+    problem = f"not all of request {request.request_id} was shown, so it is not approved for a while"
+    if request.whole:
+        raise ApprovalAnswerError(f"{problem}; read all of it (`approvals approve --full`), or approve this one call")
+    raise ApprovalAnswerError(f"{problem}; approve this one call, or write a rule into a policy")
+
+
+def _check_covers(request: QueuedRequest, where: tuple[Condition, ...]) -> None:
+    """A rule that would not cover the call it is given for is a slip. Raises InputError.
+
+    What is shown of the arguments may be cut or redacted; then nobody can tell, and the rule is taken as it is.
+    """
+    try:
+        arguments = cast("JsonValue", json.loads(request.whole or request.arguments))
+    except ValueError:
+        return
+    for condition in where:
+        finding, unread = condition.judge(arguments)
+        if finding is Finding.HOLDS or "[REDACTED" in request.arguments:
+            continue
+        there = ", ".join(f"/{name}" for name in arguments) if isinstance(arguments, dict) else ""
+        raise InputError(
+            f"the call of request {request.request_id} itself does not meet the condition on {condition.at}, so "
+            f"further ones like it would not either; it has {there or 'no arguments'}"
+            f"{', which cannot be read for sure, because ' if unread else ''}{unread}"
+        )
+
+
+def _stamp(seconds: float) -> str:
+    return time_stamp(datetime.fromtimestamp(seconds, UTC))
+
+
+def standing_terms(duration: str, where: Iterable[str] = (), *, any_arguments: bool = False) -> StandingTerms:
+    """Terms from texts like `7d` and `/repo=acme/*`; without `where` the same arguments, or any. Raises InputError."""
+    match = _DURATION.fullmatch(duration)
+    if match is None:
+        raise InputError(f"{duration[:80]!r} is no length of time; give minutes, hours or days: 30m, 12h, 7d")
+    seconds = int(match[1]) * _UNITS_S[match[2]]
+    if seconds > STANDING_S_MAX:
+        raise InputError(f"{duration} is too long; an answer stands for at most {STANDING_S_MAX / 86_400:.0f} days")
+    conditions = tuple(_condition(text) for text in where)
+    if len(conditions) > _CONDITIONS_MAX:
+        raise InputError(f"{len(conditions)} conditions: give at most {_CONDITIONS_MAX}")
+    if conditions and any_arguments:
+        raise InputError("a condition on the arguments and any arguments exclude each other; give one")
+    return StandingTerms(seconds, conditions, any_arguments)
+
+
+def _condition(text: str) -> Condition:
+    at, equals, glob = text.partition("=")
+    if not equals or not at.startswith("/"):
+        raise InputError(f"{text[:80]!r} is no condition; give POINTER=GLOB, e.g. /repo=acme/*")
+    try:
+        return Condition(at, Glob((glob,)))
+    except ValueError as exc:
+        raise InputError(f"condition {text[:80]!r}: {exc}") from None

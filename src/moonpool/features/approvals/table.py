@@ -1,0 +1,263 @@
+"""The queue of approvals as an SQLite file that all processes of a data folder share. Blocking; never on the loop.
+
+INVARIANT: a request leaves `waiting` in one transaction that looks at its expiry and at the process that asked; its
+answer is taken once. So of two people who answer at the same time one is told that he was late. An answer that was
+not taken when its request ends is none: who gave it waits for that (`was_taken`) and is told.
+SECURITY: the file lies in the private folder, which no sandbox is shown. Answers name request and arguments digest.
+
+The file itself is `sqlite_file`. `clock` is the time of day, which processes share.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from moonpool.features.approvals.model import (
+    NOTE_CHARS_MAX,
+    WHOLE_CHARS_MAX,
+    ApprovalAnswerError,
+    ApprovalQueueError,
+    QueueAnswer,
+    QueuedRequest,
+    QueueState,
+    StandingAnswer,
+)
+from moonpool.features.approvals.sqlite_file import ApprovalsFile
+from moonpool.policy import Condition, Glob
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+WAITING_MAX: Final = 256
+STANDING_MAX: Final = 1000
+_KEPT_S: Final = 7 * 86_400.0  # requests that are over
+_TEXT_CHARS_MAX: Final = 8000
+_EXPIRY_SLACK_S: Final = 1.0
+
+_REQUEST: Final = tuple(field.name for field in fields(QueuedRequest))
+_STANDING: Final = (
+    "answer_id", "principal", "server_id", "tool_name", "tool_digest", "server_digest", "server_address", "conditions",
+    "arguments_digest", "human_only", "given_by", "given_at", "expires_at", "request_id",
+)  # fmt: skip
+_OPEN: Final = (QueueState.WAITING, QueueState.APPROVED, QueueState.DENIED)
+"""States of a request whose asker may still be there."""
+_SELECT_REQUESTS: Final = f"SELECT {', '.join(_REQUEST)} FROM request"  # noqa: S608  names of ours
+_SELECT_STANDING: Final = f"SELECT {', '.join(_STANDING)} FROM standing"  # noqa: S608
+
+
+def _nothing() -> None:
+    """Nothing to put on record."""
+
+
+class ApprovalStore:
+    """The queue at `path`. `is_gone` tells whether a process, named by its mark, has ended; None: unknown."""
+
+    def __init__(
+        self, path: Path, *, is_gone: Callable[[str], bool | None], clock: Callable[[], float] = time.time
+    ) -> None:
+        self.path, self._file = path, ApprovalsFile(path)
+        self._is_gone, self._clock = is_gone, clock
+
+    def is_unused(self) -> bool:
+        return not self._file.exists()
+
+    def put(self, request: QueuedRequest) -> None:
+        with self._file.writing() as connection:
+            now = self._clock()
+            self._sweep(connection, now)
+            connection.execute(
+                "DELETE FROM request WHERE state IS NOT ? AND asked_at < ?", (QueueState.WAITING, now - _KEPT_S)
+            )
+            waiting = connection.execute("SELECT count(*) FROM request WHERE state = ?", (QueueState.WAITING,))
+            if waiting.fetchone()[0] >= WAITING_MAX:
+                raise ApprovalQueueError(f"{WAITING_MAX} requests wait for approval already; answer some of them first")
+            row = [_stored(getattr(request, name), name) for name in _REQUEST]
+            connection.execute(
+                f"INSERT INTO request ({', '.join(_REQUEST)}) VALUES ({_marks(_REQUEST)})",  # noqa: S608
+                row,
+            )
+
+    def take(self, request_id: str, arguments_digest: str) -> QueueAnswer | None:
+        with self._file.reading() as connection:
+            row = connection.execute(
+                "SELECT state, expires_at FROM request WHERE request_id = ?", (request_id,)
+            ).fetchone()
+        if row is not None and row[0] == QueueState.WAITING and self._clock() < row[1]:
+            return None
+        with self._file.writing() as connection:
+            self._sweep(connection, self._clock())
+            found = connection.execute(
+                "UPDATE request SET taken_at = ? WHERE request_id = ? AND arguments_digest = ? AND taken_at IS NULL "
+                "AND state IS NOT ? RETURNING state, arguments_digest, approver, note",
+                (self._clock(), request_id, arguments_digest, QueueState.WAITING),
+            ).fetchone()
+        if found is None:
+            note = "the request is no longer in the queue, or its answer was taken already"
+            return QueueAnswer(state=QueueState.DENIED, arguments_digest=arguments_digest, note=note)
+        return QueueAnswer(state=QueueState(found[0]), arguments_digest=found[1], approver=found[2], note=found[3])
+
+    def withdraw(self, request_id: str) -> None:
+        """Nobody waits any more; an answer that was given at the same moment came too late."""
+        with self._file.writing() as connection:
+            now = self._clock()
+            self._sweep(connection, now)
+            connection.execute(  # who waits gives up at the expiry; clocks and threads differ a little
+                "UPDATE request SET state = CASE WHEN expires_at <= ? THEN ? ELSE ? END "  # noqa: S608
+                f"WHERE request_id = ? AND taken_at IS NULL AND state IN ({_marks(_OPEN)})",
+                (now + _EXPIRY_SLACK_S, QueueState.EXPIRED, QueueState.WITHDRAWN, request_id, *_OPEN),
+            )
+
+    def answer(
+        self,
+        request_id: str,
+        arguments_digest: str,
+        *,
+        approved: bool,
+        approver: str,
+        note: str = "",
+        standing: StandingAnswer | None = None,
+        record: Callable[[], None] = _nothing,
+    ) -> QueuedRequest:
+        """Answer a request that waits, and keep `standing` with a yes. Raises ApprovalAnswerError.
+
+        `record` puts the standing answer on record; when it raises, nothing was answered.
+        """
+        state = QueueState.APPROVED if approved else QueueState.DENIED
+        with self._file.writing() as connection:
+            now = self._clock()
+            self._sweep(connection, now)
+            changed = connection.execute(
+                "UPDATE request SET state = ?, approver = ?, note = ?, answered_at = ? "
+                "WHERE request_id = ? AND arguments_digest = ? AND state = ?",
+                (state, approver, note[:NOTE_CHARS_MAX], now, request_id, arguments_digest, QueueState.WAITING),
+            ).rowcount
+            after = self._find(connection, request_id)
+            if changed and standing is not None and approved:
+                self._keep(connection, standing, now)
+                record()
+        if after is None:
+            raise ApprovalAnswerError(f"there is no request {request_id!r}; `moonpool approvals list` shows those")
+        if not changed:
+            raise ApprovalAnswerError(f"request {request_id} cannot be answered any more: it is {after.state}")
+        return after
+
+    def was_taken(self, answered: QueuedRequest) -> bool:
+        """Whether who asked has this answer; False: not yet. Raises ApprovalAnswerError when it came too late."""
+        with self._file.writing() as connection:
+            self._sweep(connection, self._clock())
+            row = connection.execute(
+                "SELECT state, taken_at FROM request WHERE request_id = ?", (answered.request_id,)
+            ).fetchone()
+        if row is None or row[0] != answered.state:
+            after = "gone" if row is None else row[0]
+            raise ApprovalAnswerError(f"the answer to request {answered.request_id} came too late: it is {after}")
+        return row[1] is not None
+
+    def keep_standing(self, standing: StandingAnswer, record: Callable[[], None] = _nothing) -> None:
+        """Keep an answer that was given to a request elsewhere. When `record` raises, it does not stand."""
+        with self._file.writing() as connection:
+            self._keep(connection, standing, self._clock())
+            record()
+
+    def requests(self, *, waiting_only: bool) -> list[QueuedRequest]:
+        """Requests, oldest first."""
+        with self._file.writing() as connection:
+            self._sweep(connection, self._clock())
+            where, values = (" WHERE state = ?", (QueueState.WAITING,)) if waiting_only else ("", ())
+            rows = connection.execute(f"{_SELECT_REQUESTS}{where} ORDER BY asked_at, request_id", values).fetchall()
+        return [_request(row) for row in rows]
+
+    def standing(self) -> list[StandingAnswer]:
+        """Every standing answer in force, oldest first."""
+        with self._file.reading() as connection:
+            rows = connection.execute(f"{_SELECT_STANDING} WHERE expires_at > ? ORDER BY given_at", (self._clock(),))
+            return [self._standing(row) for row in rows.fetchall()]
+
+    def standing_for(self, principal: str, server_id: str, tool_name: str) -> list[StandingAnswer]:
+        if self.is_unused():
+            return []  # nothing is made for looking
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                f"{_SELECT_STANDING} WHERE principal = ? AND server_id = ? AND tool_name = ? AND expires_at > ? "
+                "ORDER BY given_at",
+                (principal, server_id, tool_name, self._clock()),
+            )
+            return [self._standing(row) for row in rows.fetchall()]
+
+    def remove_standing(self, answer_id: str, record: Callable[[], None] = _nothing) -> bool:
+        """End a standing answer; False when there is none of this id. When `record` raises, it still stands."""
+        with self._file.writing() as connection:
+            found = connection.execute("DELETE FROM standing WHERE answer_id = ?", (answer_id,)).rowcount > 0
+            if found:
+                record()
+        return found
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _sweep(self, connection: sqlite3.Connection, now: float) -> None:
+        """Requests that are too old have expired; those whose process is gone are abandoned, answered or not.
+
+        Of what is over only a screen of the arguments is kept.
+        """
+        waiting = QueueState.WAITING
+        connection.execute("UPDATE request SET whole = '' WHERE state IS NOT ? AND whole IS NOT ''", (waiting,))
+        connection.execute(
+            "UPDATE request SET state = ? WHERE state = ? AND expires_at <= ?", (QueueState.EXPIRED, waiting, now)
+        )
+        owners = connection.execute(
+            f"SELECT DISTINCT owner FROM request WHERE taken_at IS NULL AND state IN ({_marks(_OPEN)})",  # noqa: S608
+            _OPEN,
+        ).fetchall()
+        for (owner,) in owners:
+            if self._is_gone(owner):
+                connection.execute(
+                    f"UPDATE request SET state = ? WHERE owner = ? AND taken_at IS NULL AND state IN ({_marks(_OPEN)})",  # noqa: S608
+                    (QueueState.ABANDONED, owner, *_OPEN),
+                )
+
+    def _find(self, connection: sqlite3.Connection, request_id: str) -> QueuedRequest | None:
+        row = connection.execute(f"{_SELECT_REQUESTS} WHERE request_id = ?", (request_id,)).fetchone()
+        return None if row is None else _request(row)
+
+    def _keep(self, connection: sqlite3.Connection, standing: StandingAnswer, now: float) -> None:
+        connection.execute("DELETE FROM standing WHERE expires_at <= ?", (now,))
+        if connection.execute("SELECT count(*) FROM standing").fetchone()[0] >= STANDING_MAX:
+            raise ApprovalQueueError(f"there are {STANDING_MAX} standing answers; remove some, or answer once")
+        row = {name: getattr(standing, name) for name in _STANDING if name != "conditions"}
+        row["conditions"] = json.dumps([condition.to_json() for condition in standing.where])
+        connection.execute(
+            f"INSERT INTO standing ({', '.join(_STANDING)}) VALUES ({_marks(_STANDING)})",  # noqa: S608
+            [row[name] for name in _STANDING],
+        )
+
+    def _standing(self, row: tuple[Any, ...]) -> StandingAnswer:
+        members: dict[str, Any] = dict(zip(_STANDING, row, strict=True))
+        try:
+            stored = json.loads(members.pop("conditions"))
+            where = tuple(Condition(str(one["at"]), Glob(tuple(map(str, one["glob"])))) for one in stored)
+        except (ValueError, TypeError, KeyError) as exc:
+            raise ApprovalQueueError(
+                f"standing answer {row[0]} in {self.path} is damaged; end it with `moonpool approvals rules --remove`"
+            ) from exc
+        members |= {"where": where, "human_only": bool(members["human_only"])}
+        return StandingAnswer(**members)
+
+
+def _request(row: tuple[Any, ...]) -> QueuedRequest:
+    request = QueuedRequest(**dict(zip(_REQUEST, row, strict=True)))
+    return replace(request, state=QueueState(request.state), human_only=bool(request.human_only), cut=bool(request.cut))
+
+
+def _stored(value: object, name: str) -> object:
+    most = WHOLE_CHARS_MAX if name == "whole" else _TEXT_CHARS_MAX
+    return value[:most].encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _marks(names: Sequence[str]) -> str:
+    return ", ".join("?" for _ in names)

@@ -1,0 +1,1 @@
+"""Drift: tools that their server changed since they were accepted."""

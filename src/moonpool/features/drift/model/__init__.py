@@ -1,0 +1,1 @@
+"""Changes of tools as data. Pure."""

@@ -1,0 +1,1 @@
+"""Learned types: result types and examples, taken from calls that worked."""

@@ -1,0 +1,165 @@
+"""Learning from calls that worked: takes what the pipeline shows, works on it later, keeps little.
+
+The pipeline calls `saw` before it gives a result to the code. That looks up a counter and appends to a queue; shapes
+are inferred and arguments redacted in a worker thread, and written to disk at most every few seconds. The first
+`ALL_OF_FIRST` results of a definition are looked at, then the 8th, 16th and so on up to `LOOKED_AT_MAX`; large results,
+and whatever comes while the queue is full, teach nothing.
+
+SECURITY: lessons belong to one principal and one server configuration (`_book`), so no caller sees what another's calls
+taught. Tools labelled `private` teach no example; nor do calls of a session that has read private or untrusted data,
+because their arguments may hold it. Arguments are redacted before they are kept; shapes hold types and member names
+(`features.learned_types.model` says which).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from moonpool.core.json import digest_json
+from moonpool.features.learned_types.model import EXAMPLES_MAX, Lesson
+from moonpool.pipeline.normalisation import result_data
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from moonpool.core.json import JsonObject
+    from moonpool.core.manifest import ToolDefinition
+    from moonpool.pipeline.call_observer import ObservedCall
+
+_log = logging.getLogger(__name__)
+
+RESULT_BYTES_MAX: Final = 128 * 1024
+ARGUMENTS_BYTES_MAX: Final = 16 * 1024
+WAITING_MAX: Final = 16
+ALL_OF_FIRST: Final = 4
+LOOKED_AT_MAX: Final = 64
+COUNTED_MAX: Final = 5_000
+PAUSE_S: Final = 2.0
+_LAST_S: Final = 1.0
+
+
+class LessonKeeper(Protocol):
+    """Keeps lessons between processes (`moonpool.features.learned_types.table`). Blocking."""
+
+    def load(self, key: str) -> dict[str, Lesson]: ...
+    def save(self, key: str, news: Mapping[str, Lesson]) -> bool: ...
+
+
+class _Sight(NamedTuple):
+    """One call that worked, as it waits to be looked at."""
+
+    book: str
+    call: ObservedCall
+    has_arguments: bool  # others may not be kept
+
+
+class Lessons:
+    """What this process's calls taught. Used on one event loop."""
+
+    def __init__(
+        self,
+        keys: Mapping[str, str],
+        keeper: LessonKeeper,
+        *,
+        redact: Callable[[JsonObject], JsonObject],
+        examples: bool = True,
+        enabled: bool = True,
+    ) -> None:
+        self._keys, self._keeper, self._redact = dict(keys), keeper, redact
+        self._examples, self._enabled = examples, enabled
+        self._counts: dict[tuple[str, str, str], int] = {}
+        self._waiting: deque[_Sight] = deque()
+        self._books: dict[str, dict[str, Lesson]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+
+    def saw(self, call: ObservedCall) -> None:
+        """One call worked. Returns at once; `private` arguments are not kept."""
+        if not self._enabled or call.result_bytes > RESULT_BYTES_MAX or len(self._waiting) >= WAITING_MAX:
+            return
+        tool = call.tool
+        counted = (call.principal, tool.server_id, tool.digest)
+        count = self._counts.get(counted, 0) + 1
+        if len(self._counts) >= COUNTED_MAX:
+            self._counts.clear()
+        self._counts[counted] = count
+        if count > LOOKED_AT_MAX or (count > ALL_OF_FIRST and count & (count - 1)):
+            return
+        shown = self._examples and not call.private and call.arguments_bytes <= ARGUMENTS_BYTES_MAX
+        book = self._book(call.principal, tool.server_id)
+        if (tool.output_schema is not None and not shown) or book is None:
+            return
+        kept = call if shown else replace(call, arguments={})  # what is not kept does not wait in memory either
+        self._waiting.append(_Sight(book, kept, has_arguments=shown))
+        if self._task is None or self._task.done():
+            self._task = asyncio.ensure_future(self._learn())
+
+    async def of(self, principal: str, tool: ToolDefinition) -> Lesson | None:
+        """What `principal`'s own calls of this definition taught."""
+        book = self._book(principal, tool.server_id)
+        if not self._enabled or book is None:
+            return None
+        if book not in self._books:
+            loaded = await asyncio.to_thread(self._keeper.load, book)
+            self._books.setdefault(book, loaded)
+        lesson = self._books[book].get(tool.digest)
+        return lesson if self._examples or lesson is None else Lesson(results=lesson.results, shape=lesson.shape)
+
+    async def close(self) -> None:
+        """Look at what waits and keep it; not for long."""
+        self._closing.set()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=_LAST_S)
+            self._task.cancel()
+
+    async def settled(self) -> None:
+        """Return when everything seen so far has been looked at and kept."""
+        self._closing.set()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+        self._closing.clear()
+
+    async def _learn(self) -> None:
+        try:
+            while self._waiting:
+                batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
+                await asyncio.to_thread(self._take, batch)
+                if not self._closing.is_set():
+                    try:
+                        async with asyncio.timeout(PAUSE_S):  # what comes meanwhile is kept in one go
+                            await self._closing.wait()
+                    except TimeoutError:
+                        pass
+        except Exception as error:  # noqa: BLE001  a lesson less; no call may fail of it
+            _log.error("calls teach nothing: %s", type(error).__name__)
+
+    def _take(self, batch: list[_Sight]) -> None:
+        changed: dict[str, dict[str, Lesson]] = {}
+        for sight in batch:
+            tool, known = sight.call.tool, self._books.get(sight.book)
+            if known is None:
+                known = self._books.setdefault(sight.book, self._keeper.load(sight.book))
+            before = known.get(tool.digest, Lesson())
+            lesson = self._looked_at(sight, before)
+            if lesson != before:
+                known[tool.digest] = changed.setdefault(sight.book, {})[tool.digest] = lesson
+        for book, news in changed.items():
+            self._keeper.save(book, news)
+
+    def _looked_at(self, sight: _Sight, lesson: Lesson) -> Lesson:
+        call = sight.call
+        if sight.has_arguments and len(lesson.examples) < EXAMPLES_MAX:
+            lesson = lesson.with_example(self._redact(call.arguments))
+        if call.tool.output_schema is not None or lesson.results >= LOOKED_AT_MAX:
+            return lesson
+        if call.data_from == "content":  # its shape says nothing
+            return lesson
+        return lesson.with_result(result_data(call.raw, call.data_from))
+
+    def _book(self, principal: str, server_id: str) -> str | None:
+        key = self._keys.get(server_id)
+        return None if key is None else digest_json([principal, server_id, key])

@@ -1,0 +1,1 @@
+"""The library: saved actions and skills, which a person keeps and code uses."""

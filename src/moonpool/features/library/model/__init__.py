@@ -1,0 +1,1 @@
+"""Entries of the library as data. Pure."""

@@ -1,0 +1,1 @@
+"""Plans: what a dry run found, for a person to approve once."""

@@ -1,0 +1,1 @@
+"""Preview: what code would call, read off its text without running it."""

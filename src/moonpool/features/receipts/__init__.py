@@ -1,0 +1,1 @@
+"""Receipts: what the audit journal says of one execution, signed."""

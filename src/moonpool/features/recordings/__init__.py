@@ -1,0 +1,1 @@
+"""Recordings: what a replay needs of an execution, kept beside the audit journal."""

@@ -1,0 +1,1 @@
+"""Usage: tokens and times, counted for envelopes, `moonpool stats` and `/metrics`."""

@@ -1,0 +1,1 @@
+"""HTTP and addresses, bounded: what every connection of ours uses."""

@@ -1,0 +1,178 @@
+"""What a login yields, and where it is kept: by issuer, resource, client id and the server's URL.
+
+The shelf is a store of sealed texts by name (`store.secrets` in the product); its methods block and run in a thread.
+
+SECURITY: a login is found by exactly the URL it was made for. That a resource covers a second server's URL does not
+give that server the token.
+SECURITY: the issuer that a configured secret is sent to is kept before it is sent, whatever comes of that: else a
+server whose first issuer refuses could name another, and so on.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import anyio.to_thread
+import msgspec
+
+from moonpool.oauth.addresses import canonical, same_issuer
+from moonpool.oauth.grants import TokenSet
+from moonpool.oauth.registration import ClientIdentity
+
+if TYPE_CHECKING:
+    from moonpool.configuration.oauth_settings import OAuthSettings
+
+
+_LOGIN_PARTS: Final = 4
+_PIN_PARTS: Final = 3
+
+
+class LoginShelf(Protocol):
+    """Keeps sealed texts by name."""
+
+    def names(self) -> tuple[str, ...]: ...
+    def get(self, name: str, /) -> str | None: ...
+    def put(self, name: str, text: str, /) -> None: ...
+    def remove(self, name: str, /) -> bool: ...
+
+
+class MemoryShelf:
+    """The in-memory twin."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self.texts))
+
+    def get(self, name: str) -> str | None:
+        return self.texts.get(name)
+
+    def put(self, name: str, text: str) -> None:
+        self.texts[name] = text
+
+    def remove(self, name: str) -> bool:
+        return self.texts.pop(name, None) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Login:
+    """We are logged in: where, as which client, with which tokens."""
+
+    server_url: str
+    issuer: str
+    resource: str
+    token_endpoint: str
+    client: ClientIdentity
+    tokens: TokenSet
+    revocation_endpoint: str = ""
+
+    @property
+    def name(self) -> str:
+        return json.dumps([self.issuer, self.resource, self.client.client_id, canonical(self.server_url)])
+
+    @property
+    def header(self) -> str:
+        return f"Bearer {self.tokens.access_token}"
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        found = (self.tokens.access_token, self.tokens.refresh_token, self.client.client_secret)
+        return frozenset(filter(None, found))
+
+    def with_tokens(self, tokens: TokenSet) -> Login:
+        return replace(self, tokens=tokens)
+
+    def __repr__(self) -> str:
+        return f"Login({self.server_url!r} by {self.issuer!r})"
+
+
+class Logins:
+    """The logins on one shelf."""
+
+    def __init__(self, shelf: LoginShelf) -> None:
+        self._shelf = shelf
+
+    async def find(self, server_url: str, settings: OAuthSettings) -> Login | None:
+        """The login for this URL that fits the configured client and issuer."""
+        return await anyio.to_thread.run_sync(self._find, server_url, settings)
+
+    async def keep(self, login: Login) -> None:
+        """Keep it in the place of every other login for the same URL."""
+        await anyio.to_thread.run_sync(self._keep, login)
+
+    async def forget(self, server_url: str) -> int:
+        """Forget the logins for this URL and where its secrets went; how many of both there were."""
+        return await anyio.to_thread.run_sync(self._forget_all, server_url)
+
+    async def pin(self, server_url: str, client_id: str, issuer: str) -> None:
+        """From now on the configured secret of this client goes to `issuer` only."""
+        await anyio.to_thread.run_sync(self._pin, server_url, client_id, issuer)
+
+    async def pinned(self, server_url: str, settings: OAuthSettings) -> str:
+        """The issuer that the configured secret was sent to; empty if it was never sent."""
+        return await anyio.to_thread.run_sync(self._pinned, server_url, settings)
+
+    def _pin(self, server_url: str, client_id: str, issuer: str) -> None:
+        name = _pin_name(server_url, client_id)
+        if self._shelf.get(name) != issuer:
+            self._shelf.put(name, issuer)
+
+    def _pinned(self, server_url: str, settings: OAuthSettings) -> str:
+        held = self._shelf.get(_pin_name(server_url, settings.client_id))
+        if held is None and (login := self._find(server_url, settings)) is not None:
+            return login.issuer
+        return held or ""
+
+    def _find(self, server_url: str, settings: OAuthSettings) -> Login | None:
+        for name in self._names_of(server_url):
+            issuer, _, client_id, _ = json.loads(name)
+            if settings.client_id and client_id != settings.client_id:
+                continue
+            if settings.authorization_server and not same_issuer(issuer, settings.authorization_server):
+                continue
+            login = _read(self._shelf.get(name))
+            if login is not None and login.name == name:
+                return replace(login, client=replace(login.client, private_key=settings.private_key))
+        return None
+
+    def _keep(self, login: Login) -> None:
+        stored = asdict(login)
+        del stored["client"]["private_key"]
+        self._shelf.put(login.name, json.dumps(stored))
+        self._forget(login.server_url, login.name)
+
+    def _forget(self, server_url: str, but: str) -> int:
+        return sum(self._shelf.remove(name) for name in self._names_of(server_url) if name != but)
+
+    def _forget_all(self, server_url: str) -> int:
+        pins = self._names_of(server_url, parts=_PIN_PARTS)
+        return self._forget(server_url, "") + sum(self._shelf.remove(name) for name in pins)
+
+    def _names_of(self, server_url: str, *, parts: int = _LOGIN_PARTS) -> list[str]:
+        wanted = canonical(server_url)
+        split = ((name, _parts(name)) for name in self._shelf.names())
+        return [name for name, found in split if len(found) == parts and found[-1] == wanted]
+
+
+def _pin_name(server_url: str, client_id: str) -> str:
+    return json.dumps(["issuer", client_id, canonical(server_url)])
+
+
+def _parts(name: str) -> list[str]:
+    try:
+        return msgspec.json.decode(name.encode(), type=list[str])
+    except msgspec.DecodeError:
+        return []
+
+
+def _read(text: str | None) -> Login | None:
+    """What another release wrote differently counts as not there."""
+    try:
+        stored: Any = json.loads(text or "")
+        client, tokens = ClientIdentity(**stored.pop("client")), TokenSet(**stored.pop("tokens"))
+        return Login(**stored, client=client, tokens=tokens)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None

@@ -1,0 +1,260 @@
+"""Approvals: one question to a person, one answer to exactly that question.
+
+The approval service gives out requests and checks answers. An answer counts only for the request it names and the
+arguments whose digest it repeats, once, before it expires; anything else, an approver that fails included, is a
+rejection. Questions to one approver are put one after the other unless it takes several `together`; how many may wait,
+and of how many executions, is bounded.
+
+SECURITY: approvers live on the host and are handed over by whoever opened the session. Nothing that code in a sandbox
+can send reaches this module except as the text of a question, which is redacted and bounded before a person sees it.
+An automatic approver never answers a question that policy reserved for a person (X-06).
+
+The stage that asks is in `moonpool.pipeline.pipeline`; the terminal prompt belongs to the CLI; answers that come
+from a queue, or were given for longer, are in `features.approvals.queue_approver`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+
+from moonpool.core.calls import ApprovalState
+from moonpool.core.lookalikes import shown_name
+from moonpool.policy import operators_remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from moonpool.policy import CallFacts
+
+EXPIRY_S_DEFAULT: Final = 600.0
+OPEN_COUNT_MAX_DEFAULT: Final = 64
+PARKED_RUNS_MAX_DEFAULT: Final = 32
+_NOTE_LENGTH_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRequest:
+    """What a person is asked. `arguments` is for reading; `arguments_digest` is what the answer is bound to."""
+
+    request_id: str
+    run_id: str
+    principal: str
+    server_id: str
+    tool_name: str
+    arguments: str  # bounded, without known secrets; see `shown_arguments`
+    arguments_digest: str
+    reason: str
+    remedy: str = ""  # what would make the question unnecessary; empty: `moonpool allow`
+    human_only: bool = False
+    session_id: str = ""
+    rule_id: str = ""  # of the policy that asks
+    tool_digest: str = ""  # of the tool's definition
+    of_the_moment: bool = False  # asked because of what was done before, so an answer that stands does not count
+    plan_effect: int = 0  # of the approved plan that the call is carried out under; 0: of none
+    listing: tuple[str, ...] = ()  # the whole question where it is about a plan: a line per server and effect
+    expires_s: float = EXPIRY_S_DEFAULT  # from the moment the request was made
+    cut: bool = False  # `arguments` is not all of it, so nothing may be approved for a while by looking at it
+    whole: str = ""  # all of it but for known secrets, where it is cut and not too long
+    server_digest: str = ""  # of the configuration by which the server is reached
+    server_address: str = ""  # its command or address, without secrets
+    config_file: str = ""  # where that stands
+    code_line: int = 0  # that makes the call, as the sandbox says; 0: it does not
+
+    @property
+    def place(self) -> str:
+        """Which server that is, for people: `git is "mcp-git --repo x", configured in /etc/servers.json`."""
+        return server_place(self.server_id, self.server_address, self.config_file)
+
+    @property
+    def operators_remedy(self) -> str:
+        """What an operator can do so that nobody is asked. SECURITY: never for the code that made the call."""
+        return operators_remedy(self.remedy, self.server_id, self.tool_name, self.config_file)
+
+
+def server_place(server_id: str, address: str, config_file: str) -> str:
+    """A server is what is reached, not what it is called. Empty when nothing is known of it."""
+    return f'{server_id} is "{address}", configured in {config_file}' if address else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalAnswer:
+    """An answer to the request named by `request_id`; `state` is APPROVED, REJECTED or EXPIRED."""
+
+    request_id: str
+    arguments_digest: str
+    state: ApprovalState
+    approver: str  # who answered, for the audit trail: `terminal:alice`, `application:auto`
+    note: str = ""  # shown to the code that made the call
+
+
+class Approver(Protocol):
+    """Puts a request to somebody and waits; must pass `tests/pipeline/test_approver_contract.py`.
+
+    May be cancelled at any time: the request is then void, and nobody can answer it any more.
+    """
+
+    together: ClassVar[bool]
+    """Whether it takes further requests while one is open; else the approval service puts one after the other."""
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer: ...
+
+
+def approve(request: ApprovalRequest, approver: str, note: str = "") -> ApprovalAnswer:
+    return _answer(request, ApprovalState.APPROVED, approver, note)
+
+
+def reject(request: ApprovalRequest, approver: str, note: str = "") -> ApprovalAnswer:
+    return _answer(request, ApprovalState.REJECTED, approver, note)
+
+
+class AutoApprover:
+    """The application answers yes in the caller's name, and the audit trail says so. Never for human-only calls."""
+
+    together: ClassVar[bool] = False
+
+    def __init__(self, name: str = "application:auto") -> None:
+        self._name = name
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        if request.human_only:
+            return reject(request, self._name, "policy wants a person to answer; automatic approval does not count")
+        return approve(request, self._name)
+
+
+class DenyApprover:
+    """Nobody can be asked: says no, and tells the operator, not the code, what would allow the call.
+
+    `why` is for both, `hint` for the operator.
+    """
+
+    together: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        report: Callable[[str], None] | None = None,
+        *,
+        why: str = "nobody can be asked here",
+        hint: str = "",
+    ) -> None:
+        self._report = report
+        self._why, self._hint = why, hint
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        if request.listing:  # a plan goes on waiting; whoever asked says how it is approved
+            return reject(request, "application:deny", self._why)
+        if self._report is not None:
+            name = f"{request.server_id}.{shown_name(request.tool_name)}"
+            told = f"{name} needs approval ({request.reason}): {self._why}"
+            told += f" ({self._hint})" if self._hint else ""
+            self._report(f"{told}; to allow it: {request.operators_remedy}")
+        return reject(request, "application:deny", f"{self._why}; the operator is told what would allow it")
+
+
+class ScriptedApprover:
+    """Fake for tests: answers in order with the given states, then keeps to the last; remembers the questions."""
+
+    together: ClassVar[bool] = False
+
+    def __init__(self, states: Iterable[ApprovalState], *, approver: str = "scripted") -> None:
+        self._states = list(states)
+        self._approver = approver
+        self.requests: list[ApprovalRequest] = []
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        self.requests.append(request)
+        state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
+        return _answer(request, state, self._approver, "")
+
+
+class ApprovalService(Protocol):
+    """Settles requests; `LiveApprovals` does, and whoever wraps one, e.g. to stop a clock meanwhile.
+
+    SECURITY: `facts` hold the call's own arguments, not redacted. They never go to an approver.
+    """
+
+    async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> ApprovalAnswer: ...
+
+
+class LiveApprovals:
+    """Puts requests to one approver and lets only fitting answers through. One per approver."""
+
+    def __init__(
+        self,
+        approver: Approver,
+        *,
+        expiry_s: float = EXPIRY_S_DEFAULT,
+        open_count_max: int = OPEN_COUNT_MAX_DEFAULT,
+        parked_runs_max: int = PARKED_RUNS_MAX_DEFAULT,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._approver = approver
+        self._expiry_s = expiry_s
+        self._open_count_max = open_count_max
+        self._clock = clock
+        self._parked_runs_max = parked_runs_max
+        self._turn = asyncio.Semaphore(open_count_max if approver.together else 1)
+        self._open_of_run: defaultdict[str, dict[str, ApprovalRequest]] = defaultdict(dict)
+        self.open_count = 0
+
+    def waiting(self, run_id: str) -> tuple[ApprovalRequest, ...]:
+        """What an execution waits for now, in the order it was asked."""
+        return tuple(self._open_of_run[run_id].values()) if run_id in self._open_of_run else ()
+
+    async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> ApprovalAnswer:
+        """Ask, and return an answer that counts. Never raises but for cancellation."""
+        del facts
+        if self.open_count >= self._open_count_max:
+            return reject(
+                request, "application:limit", f"{self.open_count} approvals are open already; answer them first"
+            )
+        parked = len(self._open_of_run)
+        if request.run_id not in self._open_of_run and parked >= self._parked_runs_max:
+            return reject(request, "application:limit", f"{parked} executions wait for approval; answer them first")
+        request = replace(request, request_id=uuid.uuid4().hex, expires_s=self._expiry_s)
+        deadline = self._clock() + self._expiry_s
+        self.open_count += 1
+        self._open_of_run[request.run_id][request.request_id] = request
+        try:
+            async with asyncio.timeout(self._expiry_s):
+                async with self._turn:
+                    answer = await self._approver.ask(replace(request, expires_s=max(0.0, deadline - self._clock())))
+        except TimeoutError:
+            return _expired(request, self._expiry_s)
+        except Exception as exc:  # noqa: BLE001  an approver that fails has not said yes
+            return reject(request, "application:error", f"the approver failed ({type(exc).__name__})")
+        finally:
+            self.open_count -= 1
+            del self._open_of_run[request.run_id][request.request_id]
+            if not self._open_of_run[request.run_id]:
+                del self._open_of_run[request.run_id]
+        if self._clock() > deadline:
+            return _expired(request, self._expiry_s)
+        return checked_answer(request, answer)
+
+
+def checked_answer(request: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalAnswer:
+    """SECURITY: a yes to another question, or to other arguments, is a no to this one."""
+    bound = answer.request_id == request.request_id and answer.arguments_digest == request.arguments_digest
+    final = answer.state in {ApprovalState.APPROVED, ApprovalState.REJECTED, ApprovalState.EXPIRED}
+    if not bound or not final:
+        return reject(request, answer.approver, "the answer does not belong to this call")
+    return replace(answer, note=answer.note[:_NOTE_LENGTH_MAX])
+
+
+def _expired(request: ApprovalRequest, expiry_s: float) -> ApprovalAnswer:
+    return _answer(request, ApprovalState.EXPIRED, "", f"nobody answered within {expiry_s:g} s")
+
+
+def _answer(request: ApprovalRequest, state: ApprovalState, approver: str, note: str) -> ApprovalAnswer:
+    return ApprovalAnswer(
+        request_id=request.request_id,
+        arguments_digest=request.arguments_digest,
+        state=state,
+        approver=approver,
+        note=note,
+    )

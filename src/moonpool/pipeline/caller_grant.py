@@ -1,0 +1,58 @@
+"""Who runs code, and how their calls are judged: what an execution is given before it starts.
+
+The application makes one grant (`bootstrap.caller_grants`); who is asked beside it is added by those who have somebody
+to ask (`engine.answering`, `server.mcp.client_requests`); a replay has its own, which asks nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from moonpool.pipeline.budgets import SessionMemory
+from moonpool.pipeline.call_counters import CallCounters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from moonpool.core.calls import CallProgress
+    from moonpool.pipeline.approval import ApprovalRequest, ApprovalService
+    from moonpool.pipeline.call_state import CallContext, Stage
+    from moonpool.pipeline.deadline import Deadline
+    from moonpool.pipeline.dry_run import Rehearsal
+    from moonpool.pipeline.execution_grant import CallIdentity, ServerTrust
+    from moonpool.pipeline.planned_run import PlanWatch
+    from moonpool.pipeline.request_responder import RequestResponder
+    from moonpool.tools.snapshot import ToolSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What is known of an execution when its context is made."""
+
+    identity: CallIdentity
+    snapshot: Callable[[], ToolSnapshot]  # the tools of the moment
+    deadline: Deadline
+    counters: CallCounters = field(default_factory=CallCounters)
+    memory: SessionMemory = field(default_factory=SessionMemory)
+    responder: RequestResponder | None = None  # whom servers may ask meanwhile
+    progress: Callable[[CallProgress], None] | None = None  # hears how calls get on
+    rehearsal: Rehearsal | None = None  # of a dry run
+    plan: PlanWatch | None = None  # of an execution under an approved plan
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """What the execution puts into the pipeline."""
+        return tuple(stage for stage in (self.rehearsal, self.plan) if stage is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerGrant:
+    """Who runs code here, and how their calls are judged: what a context is made of for each execution."""
+
+    principal: str
+    make_context: Callable[[RunFacts], CallContext]
+    policy_digest: str = ""
+    servers: Mapping[str, ServerTrust] = field(default_factory=dict[str, "ServerTrust"])
+    approvals: ApprovalService | None = None  # whoever may approve a plan; None: nobody can be asked here
+    waiting: Callable[[str], Sequence[ApprovalRequest]] = lambda _: ()  # what an execution waits for, by its run id

@@ -1,0 +1,229 @@
+"""From rules and facts to one decision.
+
+`layer_says` collects what each layer says by a rule or by a default of its own, or, when none says anything, what
+happens then: read-only tools of trusted servers are allowed, everything else is asked about (X-06). Rules about labels
+(`flow_says`) and budgets that are used up (`budget_says`) join, and `settle` takes the strictest say.
+
+INVARIANT: a layer more never loosens what another one says, by a rule or by its default.
+INVARIANT: what joins never takes the default's place. A say that only asks must not spare a call that nobody allows.
+
+SECURITY: a tool that its server declares destructive is allowed only if one of the rules that allow it names it; else
+the answer is "ask", whoever declared it (X-22).
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from moonpool.policy.budgets import BudgetReport, Measure, budget_reports
+from moonpool.policy.globs import literal_glob
+from moonpool.policy.layers import LayerName
+from moonpool.policy.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from moonpool.policy.layers import Layer, Policy
+    from moonpool.policy.rules import CallFacts, Rule
+
+DEFAULT_RULE_ID: Final = "default"
+DEFAULT_READ_RULE_ID: Final = "default:read-only"
+DESTRUCTIVE_RULE_ID: Final = "default:destructive"
+DEFAULT_LAYER: Final = "default"
+BUDGET_LAYER: Final = "budget"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Say:
+    """What one layer says about a call. `remedy` is what would change it; empty: `moonpool allow`."""
+
+    layer: str  # a `LayerName`, or what else had a say
+    verdict: Verdict
+    rule_id: str
+    reason: str
+    remedy: str
+    names_tool: bool = False  # said about this tool by name, not about all of them
+    room_in_s: float | None = None  # when it will say something else by itself
+    of_the_moment: bool = False  # said because of what was done before, not of the call alone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What policy decided, by which rule of which layer, and why in a sentence for people and for code.
+
+    SECURITY: `reason` goes to the code that made the call and speaks of the rule that decided, no other. `remedy` is
+    the operator's alone (`operators_remedy`): a model that reads how its limits are changed asks for just that.
+    """
+
+    verdict: Verdict
+    rule_id: str
+    reason: str
+    remedy: str = ""
+    layer: str = DEFAULT_LAYER
+    policy_digest: str = ""
+    room_in_s: float | None = None  # the same call may fare better then
+    of_the_moment: bool = False  # somebody is asked because of what was done before: an earlier answer does not count
+
+
+def decide(policy: Policy, facts: CallFacts) -> Decision:
+    """Return the strictest verdict that anybody gives. Pure: same arguments, same decision."""
+    facts = labelled(policy, facts)
+    return settle(policy, facts, [*layer_says(policy, facts), *flow_says(policy, facts), *budget_says(policy, facts)])
+
+
+def labelled(policy: Policy, facts: CallFacts) -> CallFacts:
+    """`facts` with what the policy's labels say about the tool."""
+    return replace(facts, does=does) if (does := policy.does(facts.tool)) else facts
+
+
+def layer_says(policy: Policy, facts: CallFacts) -> list[Say]:
+    """What each layer says, in their order; what happens without one when none says anything."""
+    says = [say for layer in policy.layers if (say := layer_say(layer, facts)) is not None]
+    return says or [_unsaid(policy, facts)]
+
+
+def layer_say(layer: Layer, facts: CallFacts) -> Say | None:
+    """What one layer says, rules about labels apart; None: nothing."""
+    if (rule := layer.speaker(facts)) is not None:
+        return _said(layer, rule, facts)
+    if layer.default is None or (layer.allow_trusted_reads and facts.hints.read_only):
+        return None
+    return _by_default(layer, layer.default, facts)
+
+
+def flow_says(policy: Policy, facts: CallFacts) -> list[Say]:
+    """What the rules about labels say, of each layer the strictest."""
+    speakers = ((layer, layer.flow_speaker(facts)) for layer in policy.layers)
+    return [replace(_said(layer, rule, facts), of_the_moment=True) for layer, rule in speakers if rule is not None]
+
+
+def budgets_of(policy: Policy, facts: CallFacts) -> list[BudgetReport]:
+    """How the call stands with every budget."""
+    return list(budget_reports(policy.budgets, facts, policy.cost(facts.tool))) if policy.budgets else []
+
+
+def budget_says(policy: Policy, facts: CallFacts) -> list[Say]:
+    """What the budgets say that have no room for this call; those that empty by themselves come last."""
+    reports = budgets_of(policy, facts)
+    says = [replace(_used_up(report), of_the_moment=True) for report in reports if report.used_up]
+    return sorted(says, key=lambda say: say.room_in_s is not None)
+
+
+def settle(policy: Policy, facts: CallFacts, says: Sequence[Say]) -> Decision:
+    """The strictest of `says` as a decision; among equals one that names the tool, then the first."""
+    winner = max(says, key=lambda say: (say.verdict.strictness, say.names_tool))
+    if winner.verdict is Verdict.ALLOW and facts.hints.declared_destructive and not winner.names_tool:
+        winner = _destructive(facts, winner)
+    return Decision(
+        verdict=winner.verdict,
+        rule_id=winner.rule_id,
+        reason=winner.reason,
+        remedy=winner.remedy,
+        layer=winner.layer,
+        policy_digest=policy.digest,
+        room_in_s=winner.room_in_s,
+        of_the_moment=any(say.of_the_moment and say.verdict is not Verdict.ALLOW for say in says),
+    )
+
+
+def operators_remedy(remedy: str, server_id: str, tool_name: str, config_file: str = "") -> str:
+    """What an operator can do so that the call is made without a question; `config_file` is where its server stands.
+
+    SECURITY: names are quoted for a shell, because people paste what they are told. So nothing may be taken out of it
+    afterwards, and a tool called `*` stands there as what matches it alone, also when its server lists it no more.
+    """
+    where = f" --config {shlex.quote(config_file)}" if config_file.startswith("/") else ""
+    return remedy or f"moonpool allow {shlex.quote(f'{server_id}.{literal_glob(tool_name)}')}{where}"
+
+
+def entry_decides(rule_id: str, server_id: str) -> bool:
+    """Whether a rule of this id is the safe default or stands in the server's own entry, so that `allow` changes it."""
+    return rule_id in {DEFAULT_RULE_ID, DESTRUCTIVE_RULE_ID} or rule_id.startswith(f"{server_id}:")
+
+
+_VERBS: Final = {
+    Verdict.ALLOW: "allows",
+    Verdict.ASK: "asks before",
+    Verdict.HUMAN_ONLY: "wants a person to answer for",
+    Verdict.DENY: "denies",
+}
+
+
+def _said(layer: Layer, rule: Rule, facts: CallFacts) -> Say:
+    own = layer.name is LayerName.CONFIGURATION
+    whose = "" if own else f" of the {layer.name} policy"
+    reason = f"rule {rule.rule_id!r}{whose} {_VERBS[rule.verdict]} {facts.name}"
+    if rule.when:
+        reason += " with these arguments"
+    if rule.does:
+        reason += f", which {' and '.join(name for name in rule.does if name in facts.does)}"
+    if rule.after:
+        reason += f", after this session has read what is {' and '.join(rule.after)}"
+    if rule.note:
+        reason += f" ({rule.note})"
+    remedy = ""
+    if not own:
+        shipped = rule.rule_id.removeprefix("preset:")
+        change = f"change rule {shipped!r}" if shipped == rule.rule_id else f"take {shipped!r} out of its presets"
+        remedy = f"whoever keeps the {layer.name} policy can {change}"
+    return Say(
+        layer=layer.name,
+        verdict=rule.verdict,
+        rule_id=rule.rule_id,
+        reason=reason,
+        remedy=remedy,
+        names_tool=rule.names_tool,
+    )
+
+
+def _used_up(report: BudgetReport) -> Say:
+    budget = report.budget
+    remedy = f"whoever keeps the {budget.layer} policy can raise {report.measure} in [budget.{budget.scope}]"
+    reason = report.shown("the budget has no room for this call")
+    if report.adds > 1:
+        reason += f", it would take {report.adds:.15g}"
+    passing = report.measure is Measure.CALLS_PER_MINUTE and report.limit > 0
+    if passing:
+        reason += f"; wait {report.room_in_s:g} s"
+    return Say(
+        layer=BUDGET_LAYER,
+        verdict=budget.then,
+        rule_id=f"{BUDGET_LAYER}:{report.name}",
+        reason=reason,
+        remedy=remedy,
+        room_in_s=report.room_in_s if passing else None,
+    )
+
+
+def _by_default(layer: Layer, verdict: Verdict, facts: CallFacts) -> Say:
+    remedy = f"whoever keeps the {layer.name} policy can add a rule for it"
+    reason = f"no rule of the {layer.name} policy matches {facts.name}, and its default is {verdict}"
+    return Say(layer=layer.name, verdict=verdict, rule_id=DEFAULT_RULE_ID, reason=reason, remedy=remedy)
+
+
+def _unsaid(policy: Policy, facts: CallFacts) -> Say:
+    if policy.allow_trusted_reads and facts.hints.read_only:
+        verdict, rule_id = Verdict.ALLOW, DEFAULT_READ_RULE_ID
+        reason = f"{facts.name} only reads and its server is trusted"
+    else:
+        verdict, rule_id = Verdict.ASK, DEFAULT_RULE_ID
+        reason = f"no rule matches {facts.name} and {_why_not_harmless(facts)}"
+    return Say(layer=DEFAULT_LAYER, verdict=verdict, rule_id=rule_id, reason=reason, remedy="")
+
+
+def _why_not_harmless(facts: CallFacts) -> str:
+    if not facts.trusted:
+        return "its server is not marked as trusted"
+    if facts.hints.declared_destructive:
+        return "the server declares it destructive"
+    if facts.hints.read_only:
+        return "policy lets no read pass without a rule"
+    return "the server does not declare it read-only"
+
+
+def _destructive(facts: CallFacts, winner: Say) -> Say:
+    by = "the default" if winner.rule_id == DEFAULT_RULE_ID else f"rule {winner.rule_id!r}"
+    reason = f"the server declares {facts.name} destructive and {by} allows it only among all tools, not by name"
+    return Say(layer=winner.layer, verdict=Verdict.ASK, rule_id=DESTRUCTIVE_RULE_ID, reason=reason, remedy="")

@@ -1,0 +1,52 @@
+"""Labels: what a tool brings in and what it does, said by the host, never by a server.
+
+`returns` names the kind of data that a tool's results are; a session remembers what it has taken in. `does` names what
+a call does to the world. Rules with `after` or `does` (`moonpool.policy.rules`) speak of both. Labels of all
+layers add up, and such rules only tighten, so another label never loosens a decision (docs/decisions/0015).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from moonpool.policy.conditions import check_pattern_size
+from moonpool.policy.globs import glob_matches
+
+if TYPE_CHECKING:
+    from moonpool.core.json import JsonObject
+    from moonpool.core.manifest import ToolDefinition
+
+RETURNS: Final = ("private", "untrusted")
+"""Data that must not leave; text that anybody may have written."""
+DOES: Final = ("sends_out", "spends", "destroys")
+"""Lets data out; costs money; cannot be taken back."""
+LABELS_PER_LAYER_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What the tools that two globs name return and do."""
+
+    server: str = "*"
+    tool: str = "*"
+    returns: tuple[str, ...] = ()
+    does: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_labels(self.returns, RETURNS)
+        check_labels(self.does, DOES)
+        for glob in (self.server, self.tool):
+            check_pattern_size(glob)
+
+    def covers(self, tool: ToolDefinition) -> bool:
+        return glob_matches(self.server, tool.server_id) and glob_matches(self.tool, tool.name)
+
+    def to_json(self) -> JsonObject:
+        return {"server": self.server, "tool": self.tool, "returns": list(self.returns), "does": list(self.does)}
+
+
+def check_labels(given: tuple[str, ...], known: tuple[str, ...]) -> None:
+    """Raise ValueError for a label that nobody knows."""
+    if unknown := sorted(set(given) - set(known)):
+        raise ValueError(f"unknown label {unknown[0]!r}; known are {', '.join(known)}")

@@ -1,0 +1,193 @@
+"""Redaction of a JSON value: every string, object key and number in it, all in one search instead of one for each.
+
+Equal texts are searched once. Short ones are searched together, with something between them that no finder goes over
+(`SpanFinder.between`), so that each is found in what it would be found in alone. Only where something was found is the
+value built anew.
+
+Neighbours: `redactor` comes here once the whole JSON text has shown that there may be something; `named_values`
+knows what is secret because of the name of a member.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final, Protocol
+
+from moonpool.redaction.spans import replaced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.redaction.spans import Span, SpanFinder
+
+_SHORT_CHARACTERS: Final = 4000  # in UTF-8 less than half a finder's window, so that windows make no difference
+
+
+class MemberNames(Protocol):
+    """Says what is secret in members of objects because of the members' names."""
+
+    def names(self, name: str) -> bool:
+        """Whether a text may be secret because its member is called so."""
+        ...
+
+    def members(self, members: Sequence[tuple[str, str]]) -> Sequence[Sequence[Span]]:
+        """Where secrets stand in the UTF-8 of the text of each (name, text)."""
+        ...
+
+
+def redact_json(
+    value: JsonValue,
+    finders: Sequence[SpanFinder],
+    members: MemberNames | None,
+    text: Callable[[str, Counter[str]], str],
+    tally: Counter[str],
+) -> JsonValue:
+    """`value` itself when nothing is to be done. `text` redacts what is long."""
+    leaves = _Leaves(members)
+    leaves.collect(value)
+    new = _New(_texts(leaves.texts, finders, text, tally))
+    if members is not None:
+        new.take_members(leaves.members, members, tally)
+    return new.build(value) if new.texts or new.members else value
+
+
+class _Leaves:
+    """What is to be searched in a value."""
+
+    def __init__(self, members: MemberNames | None) -> None:
+        self.texts: list[str] = []  # strings, keys, and numbers as they are written
+        self.members: list[tuple[str, str]] = []  # those whose name may make them secret
+        self._rule = members
+        self._telling: dict[str, bool] = {}  # names seen
+
+    def collect(self, value: JsonValue) -> None:
+        texts, containers = self.texts, [value]
+        while containers:
+            container = containers.pop()
+            if isinstance(container, dict):
+                texts += container
+                self._collect_members(container)
+            for item in container.values() if isinstance(container, dict) else _items(container):
+                if isinstance(item, str):
+                    texts.append(item)
+                elif isinstance(item, list | dict):
+                    containers.append(item)
+                elif item is not None and not _short_number(item):
+                    texts.append(repr(item))
+
+    def _collect_members(self, item: JsonObject) -> None:
+        if self._rule is None:
+            return
+        telling = self._telling
+        for name, value in item.items():
+            if name not in telling:
+                telling[name] = self._rule.names(name)
+            if telling[name] and isinstance(value, str) and value:
+                self.members.append((name, value))
+
+
+def _items(value: JsonValue) -> Sequence[JsonValue]:
+    return value if isinstance(value, list) else (value,)
+
+
+def _short_number(value: JsonValue) -> bool:
+    """Too short to be anything that is looked for: no finder has less than six characters. Also true and false."""
+    return isinstance(value, int) and -10_000 < value < 100_000
+
+
+class _New:
+    """What takes the place of what: texts anywhere, and texts of members with a name."""
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        self.texts = texts
+        self.members: dict[tuple[str, str], str] = {}
+
+    def take_members(self, found: list[tuple[str, str]], rule: MemberNames, tally: Counter[str]) -> None:
+        """SECURITY: a text that is searched alone has lost the name that made it a secret."""
+        counts = Counter([(name, self.texts.get(value, value)) for name, value in found])
+        members = list(counts)
+        for member, spans in zip(members, rule.members(members), strict=True):
+            if spans:
+                self.members[member] = _without(member[1], spans)
+                for _, _, name in spans:
+                    tally[name] += counts[member]
+
+    def build(self, value: JsonValue) -> JsonValue:
+        if isinstance(value, str):
+            return self.texts.get(value, value)
+        if isinstance(value, dict):
+            return self._build_object(value)
+        if isinstance(value, list):
+            return [self.build(item) for item in value]
+        return value if value is None or _short_number(value) else self.texts.get(repr(value), value)
+
+    def _build_object(self, value: JsonObject) -> JsonObject:
+        built: JsonObject = {}
+        clashes: Counter[str] | None = None
+        for key, item in value.items():
+            name = self.texts.get(key, key)
+            if name in built:
+                clashes = clashes or Counter()
+                name = _another(name, built, clashes)
+            new = self.texts.get(item, item) if isinstance(item, str) else self.build(item)
+            built[name] = self.members.get((key, new), new) if isinstance(new, str) else new
+        return built
+
+
+def _another(name: str, taken: JsonObject, clashes: Counter[str]) -> str:
+    """A name for a member: two keys that differ only in a secret must not swallow each other."""
+    while name in taken:
+        clashes[name] += 1
+        name = f"{name}'{clashes[name]}" if clashes[name] > 1 else f"{name}'"
+    return name
+
+
+def _texts(
+    texts: list[str], finders: Sequence[SpanFinder], text: Callable[[str, Counter[str]], str], tally: Counter[str]
+) -> dict[str, str]:
+    """What takes the place of those among `texts` that hold a secret."""
+    new: dict[str, str] = {}
+    counts = Counter(texts)
+    short: list[str] = []
+    for one, count in counts.items():
+        if len(one) <= _SHORT_CHARACTERS:
+            short.append(one)
+            continue
+        found: Counter[str] = Counter()
+        redacted = text(one, found)
+        if found:
+            new[one] = redacted
+        for name, times in found.items():
+            tally[name] += times * count
+    parts = [one.encode("utf-8", "surrogatepass") for one in short]
+    changed: set[int] = set()
+    for finder in finders:
+        for index, spans in _found_in(parts, finder).items():
+            parts[index] = replaced(parts[index], 0, len(parts[index]), spans)
+            for _, _, name in spans:
+                tally[name] += counts[short[index]]
+            changed.add(index)
+    return new | {short[index]: parts[index].decode("utf-8", "surrogatepass") for index in changed}
+
+
+def _found_in(parts: list[bytes], finder: SpanFinder) -> dict[int, list[Span]]:
+    """Where the finder finds something in each part, as if it were alone."""
+    data = finder.between.join(parts)
+    found: dict[int, list[Span]] = {}
+    if not finder.contains(data):
+        return found
+    starts = list(accumulate((len(part) + len(finder.between) for part in parts), initial=0))
+    for start, end, name in finder.scan(data, 0, final=True).spans:
+        index = bisect_right(starts, start) - 1
+        at = starts[index]
+        assert end - at <= len(parts[index]), "nothing is found over the end of a text"
+        found.setdefault(index, []).append((start - at, end - at, name))
+    return found
+
+
+def _without(text: str, spans: Sequence[Span]) -> str:
+    data = text.encode("utf-8", "surrogatepass")
+    return replaced(data, 0, len(data), spans).decode("utf-8", "surrogatepass")

@@ -1,0 +1,33 @@
+"""A server's own secrets in what it says of itself: taken out before a listing is kept, compared or shown.
+
+Names, descriptions and schemas become files: wrappers in every sandbox, the cached list, what a model reads. A server
+that puts its token or a password of its address there would have it written down in all of them.
+
+SECURITY: only known values are searched. A pattern that takes a description for a secret would change what the tool
+means, and with it its digest; a known value has no business there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from moonpool.core.manifest import ServerListing
+from moonpool.redaction.redactor import Redactor, Tally
+
+if TYPE_CHECKING:
+    from moonpool.core.json import JsonObject, JsonValue
+
+
+def without_secrets(listing: ServerListing, known: Redactor) -> ServerListing:
+    """The listing itself when nothing is to be done. A tool whose name holds a secret is left out."""
+    told, tally = listing.to_json(), Tally()
+    cleaned = known.json_object(told, tally)
+    if not tally:
+        return listing
+    tools = cast("list[JsonObject]", cleaned["tools"])
+    kept = [tool for tool, before in zip(tools, listing.tools, strict=True) if tool.get("name") == before.name]
+    warnings = cast("list[JsonValue]", cleaned["warnings"])
+    if len(kept) < len(tools):
+        warnings = [*warnings, f"{len(tools) - len(kept)} tools were left out: their names hold a secret of yours"]
+    fixed: JsonObject = {"serverId": listing.server_id, "protocolVersion": listing.protocol_version}
+    return ServerListing.from_json({**cleaned, **fixed, "tools": [*kept], "warnings": warnings})

@@ -1,0 +1,1 @@
+"""Replay: an execution again, from its recording, in a real sandbox, without any server."""

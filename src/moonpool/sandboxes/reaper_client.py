@@ -1,0 +1,243 @@
+"""The host's end of the undertaker: asks it for walls, hears of their ends, leaves it in order.
+
+The other side is `moonpool.sandboxes.reaper`, where the packets are described.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import contextlib
+import errno
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from moonpool.sandboxes.leftovers import end_walls_naming
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_START_TIMEOUT_S: Final = 20.0
+_LEAVE_TIMEOUT_S: Final = 20.0
+_PACKET_BYTES_MAX: Final = 65_536
+_KILLED: Final = -9
+_FAREWELL: Final = b"bye"
+_ROOT: Final = Path(__file__).parents[2]
+
+
+class Wall:
+    """One wall that was started. `ended` gets its exit code; a negative number is a signal."""
+
+    def __init__(self, pid: int, pidfd: int, ended: asyncio.Future[int]) -> None:
+        self.pid, self.ended = pid, ended
+        self._pidfd = pidfd
+        ended.add_done_callback(lambda _: os.close(pidfd))
+
+    def kill(self) -> None:
+        """Kill bubblewrap; everything inside ends with it."""
+        if not self.ended.done():
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    async def wait(self) -> int:
+        """Wait until no process of it is left."""
+        return await asyncio.shield(self.ended)
+
+
+class Undertaking:
+    """The host's end of the undertaker's control socket."""
+
+    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, folder: Path | None) -> None:
+        self._process, self._control, self._folder = process, control, folder
+        self._ids = itertools.count(1)
+        self._starting: dict[int, asyncio.Future[Wall | None]] = {}  # None: there was no room for its pidfd
+        self._ends: dict[int, asyncio.Future[int]] = {}
+        self._sending = asyncio.Lock()
+        self._room = asyncio.Event()  # the socket takes more, or is gone
+        self.gone = False
+        asyncio.get_running_loop().add_reader(control.fileno(), self._on_packet)
+
+    @classmethod
+    async def begin(cls, folder: Path | None, groups: Sequence[Path]) -> Undertaking:
+        """Start the process. Raises OSError."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            process = await asyncio.to_thread(_start_undertaker, theirs, folder, groups)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                ours.send(_FAREWELL)  # a thread cannot be cancelled: what it starts nevertheless reads this, and leaves
+            ours.close()
+            raise
+        ours.setblocking(False)
+        return cls(process, ours, folder)
+
+    async def start(
+        self,
+        command: Sequence[str],
+        uid: int | None,
+        *,
+        pass_fds: Sequence[int],
+        stdout: int | None,
+        stderr: int | None,
+    ) -> Wall:
+        """Have a wall started. Raises OSError as execve(2) does.
+
+        INVARIANT: not to be cancelled. An undertaker whose answer nobody awaits is killed, and every wall with it.
+        """
+        loop = asyncio.get_running_loop()
+        wall_id = next(self._ids)
+        words = ("start", str(wall_id), "" if uid is None else str(uid), ",".join(map(str, pass_fds)), *command)
+        null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            fds = (null if stdout is None else stdout, null if stderr is None else stderr, *pass_fds)
+            await self._send(words, fds)
+        finally:
+            os.close(null)
+        # In time: the loop reads the answer, and has not had a turn since the packet left.
+        started = self._starting[wall_id] = loop.create_future()
+        ended = self._ends[wall_id] = loop.create_future()
+        try:
+            async with asyncio.timeout(_START_TIMEOUT_S):
+                wall = await started
+        except BaseException as error:
+            if not started.done() or started.cancelled():  # it does not answer, so nothing that it holds can be trusted
+                self._process.kill()
+            if isinstance(error, TimeoutError):
+                raise OSError(errno.ETIMEDOUT, "the undertaker did not answer") from error
+            raise
+        finally:
+            self._starting.pop(wall_id, None)
+        if wall is None:
+            await self._send(("end", str(wall_id)), ())
+            await ended
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return wall
+
+    async def _send(self, words: Sequence[str], fds: Sequence[int]) -> None:
+        packet = "\0".join(words).encode()
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+        async with self._sending:
+            while not self.gone:
+                try:
+                    self._control.sendmsg([packet], rights)
+                except BlockingIOError:
+                    await self._writable()
+                else:
+                    return
+        raise OSError(errno.EPIPE, "the undertaker has ended")
+
+    async def _writable(self) -> None:
+        loop, fd = asyncio.get_running_loop(), self._control.fileno()
+        self._room.clear()
+        loop.add_writer(fd, self._room.set)
+        try:
+            await self._room.wait()
+        finally:
+            if not self.gone:
+                loop.remove_writer(fd)
+
+    def _on_packet(self) -> None:
+        try:
+            packet, fds, _, _ = socket.recv_fds(self._control, _PACKET_BYTES_MAX, 1)
+        except BlockingIOError:
+            return
+        except OSError:
+            packet, fds = b"", []
+        if not packet:
+            self._on_gone()
+            return
+        operation, wall_id, number = packet.split(b"\0")
+        self._take(operation, int(wall_id), int(number), fds)
+
+    def _take(self, operation: bytes, wall_id: int, number: int, fds: list[int]) -> None:
+        if operation == b"ended":
+            self._ends.pop(wall_id).set_result(os.waitstatus_to_exitcode(number))
+            return
+        started = self._starting.get(wall_id)
+        if started is not None and started.done():
+            started = None  # nobody waits any more
+        if operation == b"started":
+            wall = Wall(number, fds[0], self._ends[wall_id]) if fds else None
+            if started is not None:
+                started.set_result(wall)
+            elif wall is not None:
+                wall.kill()
+        else:
+            del self._ends[wall_id]
+            if started is not None:
+                started.set_exception(OSError(number, os.strerror(number)))
+
+    def _on_gone(self) -> None:
+        """It has ended, and so have its walls. What bubblewrap left in the middle of a start has to be looked for."""
+        if self.gone:
+            return
+        self.gone = True
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._control.fileno())
+        loop.remove_writer(self._control.fileno())
+        self._control.close()
+        self._room.set()
+        for started in self._starting.values():
+            if not started.done():
+                started.set_exception(OSError(errno.EPIPE, "the undertaker has ended"))
+        search = loop.run_in_executor(None, self._search)
+        search.add_done_callback(lambda _: self._tell_ends())
+
+    def _search(self) -> None:
+        self._process.wait()
+        if self._folder is not None and self._ends:
+            end_walls_naming(self._folder)
+
+    def _tell_ends(self) -> None:
+        for ended in self._ends.values():
+            ended.set_result(_KILLED)
+        self._ends.clear()
+
+    async def dismiss(self) -> None:
+        """Say farewell and wait until it has ended every wall and itself."""
+        with contextlib.suppress(OSError):
+            await self._send((_FAREWELL.decode(),), ())
+        try:
+            async with asyncio.timeout(_LEAVE_TIMEOUT_S + 1):
+                await asyncio.to_thread(self._process.wait, _LEAVE_TIMEOUT_S)
+        except (subprocess.TimeoutExpired, TimeoutError):
+            self._process.kill()
+        ends = tuple(self._ends.values())
+        self._on_gone()
+        await asyncio.gather(*ends)
+
+
+def _start_undertaker(theirs: socket.socket, folder: Path | None, groups: Sequence[Path]) -> subprocess.Popen[bytes]:
+    """INVARIANT: what it inherits is closed here, on the thread that forks: nobody else knows when that is."""
+    with theirs:
+        host_fd = os.pidfd_open(os.getpid())
+        try:
+            return _popen_undertaker(theirs.fileno(), host_fd, folder, groups)
+        finally:
+            os.close(host_fd)
+
+
+def _popen_undertaker(
+    control_fd: int, host_fd: int, folder: Path | None, groups: Sequence[Path]
+) -> subprocess.Popen[bytes]:
+    arguments = f"{control_fd}, {host_fd}, {str(folder or '')!r}, {list(map(str, groups))!r}"
+    program = (
+        f"import sys; sys.path.append({str(_ROOT)!r}); from moonpool.sandboxes.reaper import main; main({arguments})"
+    )
+    libraries = os.environ.get("LD_LIBRARY_PATH")
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", program],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(control_fd, host_fd),
+        env={} if libraries is None else {"LD_LIBRARY_PATH": libraries},
+        cwd="/",
+        start_new_session=True,
+    )

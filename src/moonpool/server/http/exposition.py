@@ -1,0 +1,174 @@
+"""Figures in Prometheus' text format, version 0.0.4. Pure.
+
+SECURITY: names and labels are a closed set. Nothing that a server, a model or a caller wrote is a label or its value:
+kinds of disclosure are ours, others are summed up as `other`. So the number of series is a constant.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from moonpool.features.usage.model import KINDS, OTHER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from prometheus_client import Metric
+
+    from moonpool.features.usage.measures import Measures, Times
+    from moonpool.features.usage.model import TokenFigures, ToolTokens
+
+_NO_LABELS: Final[dict[str, str]] = {}
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolGauges:
+    """Sandboxes of a process that serves, at one moment."""
+
+    alive: int
+    ready: int
+    opening: int
+    waiting: int
+    refused: int  # since the start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposed:
+    """Everything that is exposed at one moment."""
+
+    version: str
+    recorded: Measures
+    configuration: ToolTokens | None = None  # None: the tools are not known here
+    open: Sequence[TokenFigures] | None = None  # connections of models; None: this process serves none
+    pool: PoolGauges | None = None
+
+
+def prometheus_text(exposed: Exposed) -> str:
+    """The whole exposition, ending in a newline. Durations are seconds, sizes o200k tokens."""
+    from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415  0.1 s; few processes expose
+
+    registry = CollectorRegistry(auto_describe=False)  # its own: the package's has figures of the process
+    registry.register(_Figures(exposed))
+    return generate_latest(registry).decode()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Figures:
+    """A collector of one moment's figures."""
+
+    exposed: Exposed
+
+    def collect(self) -> Iterator[Metric]:
+        exposed = self.exposed
+        yield _gauge("moonpool_build_info", "1; the version is the label.", ({"version": exposed.version}, 1))
+        if exposed.configuration is not None:
+            tools, uncounted = exposed.configuration.tools, exposed.configuration.uncounted
+            yield _gauge("moonpool_tools", "Tools that are configured, known and counted.", (_NO_LABELS, tools))
+            yield _gauge(
+                "moonpool_tools_uncounted", "Tools that are not in the figures of tokens yet.", (_NO_LABELS, uncounted)
+            )
+        yield from _token_gauges(tuple(_sides(exposed)))
+        if exposed.pool is not None:
+            yield from _pool_metrics(exposed.pool)
+        yield from _summaries(exposed.recorded)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tokens:
+    """Token figures of one of the three sides that have some."""
+
+    of: str
+    upfront: int
+    by_kind: dict[str, int]
+    saved: int
+    connections: int | None = None  # None: a configuration, which nobody has asked yet
+    executions: int = 0
+    on_demand: int = 0
+
+
+def _sides(exposed: Exposed) -> Iterator[_Tokens]:
+    if (now := exposed.configuration) is not None:
+        kinds = {"manifest": now.manifest, "own_tools": now.own_tools}
+        yield _Tokens(of="configuration", upfront=now.upfront, by_kind=kinds, saved=now.upfront - now.instead)
+    if exposed.open is not None:
+        yield _Tokens(
+            of="open",
+            upfront=sum(one.tools.upfront for one in exposed.open),
+            by_kind={kind: sum(one.by_kind.get(kind, 0) for one in exposed.open) for kind in KINDS},
+            saved=sum(one.saved for one in exposed.open),
+            connections=len(exposed.open),
+            executions=sum(one.executions for one in exposed.open),
+            on_demand=sum(one.on_demand for one in exposed.open),
+        )
+    recorded = exposed.recorded.tokens
+    yield _Tokens(
+        of="recorded",
+        upfront=recorded.upfront,
+        by_kind={kind: dict(recorded.by_kind).get(kind, 0) for kind in (*KINDS, OTHER)},
+        saved=recorded.figures.saved,
+        connections=recorded.connections,
+        executions=recorded.executions,
+        on_demand=recorded.figures.on_demand,
+    )
+
+
+def _token_gauges(sides: Sequence[_Tokens]) -> Iterator[Metric]:
+    upfront = [({"of": side.of}, side.upfront) for side in sides]
+    yield _gauge("moonpool_tokens_upfront", "Tokens of all definitions, once per connection.", *upfront)
+    shown = [({"of": side.of, "kind": kind}, tokens) for side in sides for kind, tokens in side.by_kind.items()]
+    yield _gauge("moonpool_tokens_shown", "Tokens of what models are shown of the tools instead.", *shown)
+    saved = [({"of": side.of}, side.saved) for side in sides]
+    yield _gauge("moonpool_tokens_saved", "The difference; below 0 where more was shown.", *saved)
+    asked = [(side, {"of": side.of}, side.connections) for side in sides if side.connections is not None]
+    per_task = [(of, round(side.on_demand / max(1, side.executions), 1)) for side, of, _ in asked]
+    yield _gauge("moonpool_tokens_per_task", "Tokens of searches and definitions per execution.", *per_task)
+    yield _gauge("moonpool_connections", "Connections of models.", *((of, count) for _, of, count in asked))
+    executions = [(of, side.executions) for side, of, _ in asked]
+    yield _gauge("moonpool_executions", "Executions that models asked for over these connections.", *executions)
+
+
+def _pool_metrics(pool: PoolGauges) -> Iterator[Metric]:
+    states = [({"state": name}, getattr(pool, name)) for name in ("alive", "ready", "opening")]
+    yield _gauge("moonpool_sandboxes", "Sandboxes of this process; those in use are ready no more.", *states)
+    yield _gauge("moonpool_callers_waiting", "Callers who wait for a sandbox.", (_NO_LABELS, pool.waiting))
+    refused = _metric("moonpool_callers_refused", "counter", "Callers who were told to come again.")
+    refused.add_sample("moonpool_callers_refused_total", {}, pool.refused)
+    yield refused
+
+
+def _summaries(recorded: Measures) -> Iterator[Metric]:
+    for name, help_, times in (
+        ("moonpool_drift_update_seconds", "From notice of a changed list to its new wrappers.", recorded.updates),
+        ("moonpool_drift_unseen_seconds", "The most that changed lists stood unseen.", recorded.unseen),
+        ("moonpool_sandbox_overhead_seconds", "What Moonpool itself took of an execution.", recorded.overhead),
+    ):
+        yield _summary(name, help_, (_NO_LABELS, times))
+    spans = [({"span": name}, times) for name, times in recorded.spans]
+    yield _summary("moonpool_span_seconds", "Parts of executions.", *spans)
+
+
+def _gauge(name: str, help_: str, *samples: tuple[dict[str, str], float]) -> Metric:
+    metric = _metric(name, "gauge", help_)
+    for labels, value in samples:
+        metric.add_sample(name, labels, value)
+    return metric
+
+
+def _summary(name: str, help_: str, *samples: tuple[dict[str, str], Times]) -> Metric:
+    metric = _metric(name, "summary", help_)
+    for labels, times in samples:
+        for quantile, value in (("0.5", times.p50_ms), ("0.95", times.p95_ms)):
+            seconds = round(value / 1000, 6) if times.count else math.nan
+            metric.add_sample(name, {**labels, "quantile": quantile}, seconds)
+        metric.add_sample(f"{name}_sum", labels, round(times.sum_ms / 1000, 6))
+        metric.add_sample(f"{name}_count", labels, times.count)
+    return metric
+
+
+def _metric(name: str, kind: str, help_: str) -> Metric:
+    from prometheus_client import Metric  # noqa: PLC0415
+
+    return Metric(name, help_, kind)

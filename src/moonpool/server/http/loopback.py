@@ -1,0 +1,133 @@
+"""A small HTTP/1.1 server for one ASGI application on loopback: one request per connection, everything bounded.
+
+It stands beside a server on standard streams, so it takes no signal, starts no thread, writes nothing to stdout and
+does nothing while nobody asks: uvicorn's protocol serves on our event loop, without uvicorn's server, which takes
+signals and wakes up ten times a second. See docs/decisions/0053-what-a-library-does-is-the-librarys.md.
+
+SECURITY: it binds loopback addresses only (`LoopbackAddress`), takes heads of `HEAD_BYTES_MAX`, keeps at most 64 KiB of
+a body that nobody reads, gives a connection `REQUEST_S` from its first byte to its last, and drops what comes above
+`CONNECTIONS_MAX`. Its socket is close-on-exec: no server and no sandbox inherits it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.net.loopback_addresses import LoopbackAddress
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    Application = Callable[[Any, Any, Any], Awaitable[None]]
+
+CONNECTIONS_MAX: Final = 8
+HEAD_BYTES_MAX: Final = 8 * 1024
+REQUEST_S: Final = 10.0
+_CLOSE_S: Final = 1.0
+_requests_log = logging.getLogger(f"{__name__}.requests")
+_requests_log.setLevel(logging.ERROR)  # bugs of ours; a stranger who sends nonsense fills no log
+
+
+class ListenError(MoonpoolError):
+    """An address cannot be listened at. Nothing was started."""
+
+    code = "listen_failed"
+    fault = Fault.HOST
+
+
+class Listener:
+    """A bound socket; nobody is served yet."""
+
+    def __init__(self, address: LoopbackAddress) -> None:
+        """Bind. Raises ListenError."""
+        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        try:
+            self.socket = socket.socket(family, socket.SOCK_STREAM)
+        except OSError as error:
+            raise ListenError(f"{address.netloc} cannot be listened at: {error.strerror}") from None
+        try:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.socket.bind((address.host, address.port))
+            self.socket.listen(CONNECTIONS_MAX)
+        except OSError as error:
+            self.socket.close()
+            why = error.strerror or error
+            remedy = f"choose another port, or {LoopbackAddress(address.host, 0).netloc} for one that is free"
+            raise ListenError(f"{address.netloc} cannot be listened at: {why}; {remedy}") from None
+        self.socket.setblocking(False)
+        self.address = LoopbackAddress(address.host, self.socket.getsockname()[1])
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+@asynccontextmanager
+async def serving(
+    listener: Listener, application: Application, *, request_s: float = REQUEST_S
+) -> AsyncGenerator[None]:
+    """Serve `application` inside the block; at its end every connection is closed, and the socket."""
+
+    async def answered(scope: Any, receive: Any, send: Any) -> None:
+        with suppress(asyncio.CancelledError):  # `serving` ends; uvicorn would log it as a bug
+            await application(scope, receive, send)
+
+    config = Config(
+        answered,
+        http=H11Protocol,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        h11_max_incomplete_event_size=HEAD_BYTES_MAX,
+    )
+    config.load()
+    state = ServerState()
+    state.default_headers = [(b"connection", b"close")]
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(
+        lambda: _OneRequest(config, state, request_s), sock=listener.socket, backlog=CONNECTIONS_MAX
+    )
+    try:
+        yield
+    finally:
+        server.close()
+        for connection in tuple(state.connections):
+            connection.transport.abort()
+        for task in tuple(state.tasks):
+            task.cancel()
+        if state.tasks:
+            await asyncio.wait(state.tasks, timeout=_CLOSE_S)
+        listener.close()
+
+
+class _OneRequest(H11Protocol):
+    """One connection: uvicorn's, with a bound on their number and on the time of each."""
+
+    def __init__(self, config: Config, state: ServerState, request_s: float) -> None:
+        super().__init__(config, state, {})
+        self.logger, self.access_log = _requests_log, False
+        self._request_s = request_s
+        self._end: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > CONNECTIONS_MAX:
+            transport.abort()
+        else:  # SECURITY: also for who sends slowly, sends nothing, or does not read
+            self._end = self.loop.call_later(self._request_s, transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._end is not None:
+            self._end.cancel()
+        super().connection_lost(exc)

@@ -1,0 +1,72 @@
+"""`GET /metrics` as an ASGI application. It serves a text that `moonpool.server.http.figures` makes; it decides
+nothing.
+
+SECURITY: a page in a browser of this machine can send requests to loopback under a name of its own (DNS rebinding), so
+a request whose `Host` is not one of ours gets no figures. Nothing of a request is in an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from moonpool.core.errors import MoonpoolError
+from moonpool.server.http.exposition import CONTENT_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, MutableMapping
+
+    Message = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[Message]]
+    Send = Callable[[Message], Awaitable[None]]
+
+PATH: Final = "/metrics"
+MAKE_S: Final = 5.0
+"""How long the text may take."""
+_PLAIN: Final = "text/plain; charset=utf-8"
+_log = logging.getLogger(__name__)
+
+
+class TextSource(Protocol):
+    """Makes the text (`moonpool.server.http.figures.Metrics`)."""
+
+    async def text(self) -> str: ...
+
+
+class MetricsApp:
+    """The application. `hosts` are the values of `Host` that are ours, in lower case."""
+
+    def __init__(self, metrics: TextSource, *, hosts: Collection[str]) -> None:
+        self._metrics, self._hosts = metrics, frozenset(hosts)
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one request; its body, if there is one, is not read."""
+        del receive
+        if scope["type"] != "http":
+            raise RuntimeError(f"there is nothing but HTTP here, and no {scope['type']}")
+        status, content_type, body = await self._answer(scope)
+        headers = [
+            (b"content-type", content_type.encode()),
+            (b"content-length", str(len(body)).encode()),
+            (b"cache-control", b"no-store"),
+            (b"x-content-type-options", b"nosniff"),
+            *([(b"allow", b"GET, HEAD")] if status == 405 else []),
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+    async def _answer(self, scope: Message) -> tuple[int, str, bytes]:
+        named = [value for name, value in scope["headers"] if name == b"host"]
+        if len(named) != 1 or named[0].decode("latin-1").lower() not in self._hosts:
+            return 421, _PLAIN, b"this address is not served under that name; use the one that was told at the start\n"
+        if scope["path"] != PATH:
+            return 404, _PLAIN, b"there is /metrics here\n"
+        if scope["method"] not in {"GET", "HEAD"}:
+            return 405, _PLAIN, b"use GET\n"
+        try:
+            async with asyncio.timeout(MAKE_S):
+                return 200, CONTENT_TYPE, (await self._metrics.text()).encode()
+        except (MoonpoolError, TimeoutError) as error:
+            _log.error("the figures for /metrics cannot be read: %s", error or "it takes too long")
+            return 503, _PLAIN, b"the figures cannot be read now; the log says why\n"

@@ -1,0 +1,47 @@
+"""What a model reads whose call waits for the answer of somebody else than its client.
+
+Clients end a request that takes long, so it is answered before that; the call goes on waiting (`engine.pending_calls`),
+and the same request again waits for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.core.lookalikes import shown_name
+from moonpool.core.phrases import clip, on_one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from moonpool.pipeline.approval import ApprovalRequest
+
+_SHOWN_MAX: Final = 5
+_NAME_CHARS_MAX: Final = 200
+_ID_CHARS: Final = 8
+
+
+class ApprovalPendingError(MoonpoolError):
+    """The code waits for a person's answer in the queue of approvals. It goes on when the request is repeated.
+
+    SECURITY: a model reads it. Neither arguments nor a command to type stand in it: the person has those elsewhere.
+    """
+
+    code = "approval_pending"
+    fault = Fault.CALLER
+    retryable = True
+
+    def __init__(self, waiting: Sequence[ApprovalRequest]) -> None:
+        named = [f"{_name(one)} (request {one.request_id[:_ID_CHARS]})" for one in waiting[:_SHOWN_MAX]]
+        more = f" and {len(waiting) - _SHOWN_MAX} more" if len(waiting) > _SHOWN_MAX else ""
+        what = f"{', '.join(named)}{more}" if named else "a tool call"
+        super().__init__(
+            f"the code waits until a person approves {what}; tell your user, who answers with `moonpool approvals` on "
+            "this machine, then call execute_code again with exactly the same arguments: it goes on where it waits and "
+            "is not run twice"
+        )
+
+
+def _name(request: ApprovalRequest) -> str:
+    return on_one_line(clip(f"{request.server_id}.{shown_name(request.tool_name)}", _NAME_CHARS_MAX))

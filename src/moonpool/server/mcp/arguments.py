@@ -1,0 +1,135 @@
+"""Arguments of our own tools: from JSON to frozen requests, or to a sentence that says what to write (X-02).
+
+The schemas of `definitions` are checked by the same validator as upstream tools', so messages read alike: the problem,
+near names, the valid parameters. One string where a list of strings is wanted counts as a list of one, also under the
+name for one (`query`, `path`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
+
+from moonpool.core.errors import InputError
+from moonpool.core.json import canonical_json
+from moonpool.core.languages import is_typescript, language_of
+from moonpool.pipeline.validation import SchemaChecks
+from moonpool.server.mcp.definitions import DEFINE, DEFINITIONS, EXECUTE, PATHS_MAX, SEARCH
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from moonpool.catalog.catalog import Form
+    from moonpool.core.json import JsonObject, JsonValue
+
+LIMIT_DEFAULT: Final = 5
+SESSION_NAME_CHARS_MAX: Final = 100
+_LISTS: Final = {SEARCH: ("queries", "query"), DEFINE: ("paths", "path")}
+_CHECKS: Final = SchemaChecks()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """Arguments of `search_tools`."""
+
+    queries: tuple[str, ...]
+    server: str | None
+    limit: int
+    read_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefinitionRequest:
+    """Arguments of `get_tool_definition`."""
+
+    paths: tuple[str, ...]
+    form: Form
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecuteRequest:
+    """Arguments of `execute_code`."""
+
+    code: bytes
+    language: str
+    typescript: bool
+    session: str | None
+    timeout_s: float | None
+    preview: bool
+    dry_run: bool
+    plan: str | None
+
+
+ToolRequest = SearchRequest | DefinitionRequest | ExecuteRequest
+
+
+def read_arguments(tool: str, arguments: Mapping[str, JsonValue]) -> ToolRequest:
+    """The request in `arguments`. Raises InputError with everything the caller needs to do better."""
+    given: JsonObject = dict(arguments)
+    if tool in _LISTS:
+        several, one = _LISTS[tool]
+        if one in given and several not in given:
+            given[several] = given.pop(one)
+        if isinstance(single := given.get(several), str):
+            given[several] = [single]
+    definition = DEFINITIONS[tool]
+    if problem := _CHECKS.arguments(definition).argument_problem(definition, given):
+        raise InputError(problem.replace(f"{definition.server_id}.{tool}", tool))
+    for name, value in given.items():
+        _check_text(name, value)
+    return _READERS[tool](given)
+
+
+def _search(given: JsonObject) -> SearchRequest:
+    return SearchRequest(
+        queries=_strings(given["queries"]),
+        server=cast("str | None", given.get("server")) or None,
+        limit=int(cast("int", given.get("limit", LIMIT_DEFAULT))),
+        read_only=given.get("read_only") is True,
+    )
+
+
+def _define(given: JsonObject) -> DefinitionRequest:
+    paths = _strings(given["paths"])
+    if not 1 <= len(paths) <= PATHS_MAX:
+        raise InputError(f"paths names {len(paths)} tools; ask for 1 to {PATHS_MAX} at a time")
+    return DefinitionRequest(paths=paths, form=cast("Form", given.get("form", "stub")))
+
+
+def _execute(given: JsonObject) -> ExecuteRequest:
+    name = cast("str | None", given.get("session")) or None
+    if name is not None and len(name) > SESSION_NAME_CHARS_MAX:
+        raise InputError(f"the session's name has {len(name)} characters; at most {SESSION_NAME_CHARS_MAX}")
+    timeout = cast("float | None", given.get("timeout_s"))
+    code = cast("str", given["code"]).encode()
+    language = cast("str | None", given.get("language"))
+    preview, dry_run = given.get("preview") is True, given.get("dry_run") is True
+    plan = cast("str | None", given.get("plan")) or None
+    if preview and (dry_run or plan):
+        raise InputError("preview runs nothing, so it goes with neither dry_run nor plan; leave one out")
+    return ExecuteRequest(
+        code=code,
+        language=language_of(language),
+        typescript=is_typescript(language),
+        session=name,
+        timeout_s=None if timeout is None else float(timeout),
+        preview=preview,
+        dry_run=dry_run,
+        plan=plan,
+    )
+
+
+def _check_text(name: str, value: JsonValue) -> None:
+    """Raise InputError for what no record could hold."""
+    try:
+        canonical_json(value)
+    except (ValueError, RecursionError):
+        what = "half a surrogate pair, which UTF-8 cannot carry" if name != "timeout_s" else "a number out of range"
+        raise InputError(f"{'the code' if name == 'code' else name} holds {what}; remove it") from None
+
+
+def _strings(value: JsonValue) -> tuple[str, ...]:
+    return tuple(cast("list[str]", value))
+
+
+_READERS: Final = {SEARCH: _search, DEFINE: _define, EXECUTE: _execute}

@@ -1,0 +1,128 @@
+"""Asking a client back: which executions may ask which client, and what that client can be asked.
+
+An asker (a `RequestResponder`) puts one request of the protocol to the client of one call and returns its result as
+JSON. There are two: one sends it, one leaves it open for the answer `input_required` (`engine.pending_calls`).
+`Bindings` knows the asker of each execution; an execution is bound by the task that starts it, so code has no part in
+whom it can ask.
+
+Neighbours: `approver` asks about tool calls, `pipeline.server_requests` passes on what servers ask.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable, Generator
+
+    from moonpool.core.json import JsonObject
+    from moonpool.engine.pending_calls import ParkedCall
+    from moonpool.pipeline.call_state import CallContext
+    from moonpool.pipeline.caller_grant import CallerGrant, RunFacts
+    from moonpool.pipeline.request_responder import RequestResponder
+
+ELICIT: Final = "elicitation/create"
+SAMPLE: Final = "sampling/createMessage"
+CLIENT: Final = "mcp:client"
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a client declared, as far as its revision knows it."""
+
+    form: bool = False
+    url: bool = False
+    sample: bool = False
+
+    def can(self, method: str, mode: str = "") -> bool:
+        if method == SAMPLE:
+            return self.sample
+        return method == ELICIT and (self.url if mode == "url" else self.form)
+
+
+@dataclass(frozen=True, slots=True)
+class SendingAsker:
+    """Sends a request, one at a time: a person reads one form after the other."""
+
+    abilities: Abilities
+    send: Callable[[str, JsonObject], Awaitable[JsonObject]]
+    turn: asyncio.Lock
+    name: str = CLIENT
+
+    def can(self, method: str, mode: str = "") -> bool:
+        return self.abilities.can(method, mode)
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        async with self.turn:
+            return await self.send(method, params)
+
+
+@dataclass(frozen=True, slots=True)
+class LeavingAsker:
+    """Leaves the question open at the call, until its client comes for it."""
+
+    abilities: Abilities
+    call: ParkedCall
+    name: str = CLIENT
+
+    def can(self, method: str, mode: str = "") -> bool:
+        return self.abilities.can(method, mode)
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        return await self.call.ask(method, params)
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    call: ParkedCall
+    asker: RequestResponder | None
+
+
+_binding: ContextVar[_Binding | None] = ContextVar("moonpool_binding", default=None)
+
+
+class Bindings:
+    """Which client each execution belongs to."""
+
+    def __init__(self) -> None:
+        self._askers: dict[str, RequestResponder] = {}
+        self.at_client = set[str]()  # ids of the approvals that clients are being asked for
+
+    def asker_of(self, run_id: str) -> RequestResponder | None:
+        return self._askers.get(run_id)
+
+    def asker_of_this_task(self) -> RequestResponder | None:
+        """For what a call asks before its execution begins."""
+        binding = _binding.get()
+        return None if binding is None else binding.asker
+
+    @contextmanager
+    def binding(self, call: ParkedCall, asker: RequestResponder | None) -> Generator[None]:
+        """Executions that start inside the block, with a ticket of `ticket`, belong to `call` and ask `asker`."""
+        token = _binding.set(_Binding(call, asker))
+        try:
+            yield
+        finally:
+            _binding.reset(token)
+            for context in call.contexts:
+                self._askers.pop(context.identity.run_id, None)
+
+    def ticket(self, ticket: CallerGrant) -> CallerGrant:
+        """`ticket`, with its executions bound to the call that started them."""
+
+        def make_context(facts: RunFacts) -> CallContext:
+            binding = _binding.get()  # the execution's task was made by the call's, so it has its context
+            if binding is None:
+                return ticket.make_context(facts)
+            if binding.asker is not None:
+                self._askers[facts.identity.run_id] = binding.asker
+                facts = replace(facts, responder=facts.responder or binding.asker)
+            made = ticket.make_context(facts)
+            binding.call.contexts.append(made)
+            return made
+
+        return replace(ticket, make_context=make_context)

@@ -1,0 +1,43 @@
+"""`execute_code` with `preview`: the code is read against the tools of this moment; nothing is run, nobody is asked.
+
+Reading takes seconds for the largest code, so it is done in a thread and for one request after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from moonpool.core.errors import InputError
+from moonpool.core.languages import PYTHON
+from moonpool.core.manifest import Manifest
+from moonpool.features.preview.service import missing_servers, preview_code
+from moonpool.server.mcp.answers import Answer, structured_answer
+
+if TYPE_CHECKING:
+    from moonpool.engine.tool_registry import Toolbox
+    from moonpool.server.mcp.arguments import ExecuteRequest
+
+
+class Previews:
+    """The previews of one connection."""
+
+    def __init__(self, toolbox: Toolbox, *, code_bytes_max: int) -> None:
+        self._toolbox, self._code_bytes_max = toolbox, code_bytes_max
+        self._turn = asyncio.Lock()
+
+    async def answer(self, request: ExecuteRequest) -> Answer:
+        """What the code would call and what is wrong with it, as `data`. Raises InputError."""
+        if len(request.code) > self._code_bytes_max:
+            raise InputError(f"the code has {len(request.code):,} bytes; at most {self._code_bytes_max:,} are taken")
+        manifest, missing = Manifest(), tuple[str, ...]()
+        if request.language == PYTHON:
+            snapshot = await self._toolbox.snapshot()
+            manifest, missing = snapshot.manifest, missing_servers(snapshot)
+        async with self._turn:
+            preview = await asyncio.to_thread(
+                preview_code, request.code, manifest, language=request.language, missing=missing
+            )
+        if preview.not_read:
+            raise InputError(preview.not_read)
+        return structured_answer({"ok": True, "data": preview.to_json()})

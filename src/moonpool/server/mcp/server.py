@@ -1,0 +1,270 @@
+"""The SDK's low-level server with our handlers: tools, the prompt, files as resources, the handshake's instructions.
+
+One object serves every revision; the SDK shapes what it returns for the revision that was negotiated (no
+`structuredContent` before 2025-06-18, `resultType` and cache hints from 2026-07-28). The lists of tools and prompts
+never change, and what files there are stands in each result, so `listChanged` is false and no subscription is offered
+(X-08, C-002).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Final
+
+import mcp_types as types
+from mcp.server import Server
+from mcp.server.caching import CacheHint
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+import moonpool
+from moonpool.catalog.render import one_line
+from moonpool.core.phrases import near_names
+from moonpool.engine.files.errors import FileMissingError, FileTransferError
+from moonpool.engine.request_state import RequestStateError
+from moonpool.server.mcp.client_requests import LeavingAsker, SendingAsker
+from moonpool.server.mcp.definitions import (
+    DEFINITIONS,
+    EXECUTE,
+    PROMPT_DESCRIPTION,
+    PROMPT_NAME,
+)
+from moonpool.server.mcp.input_rounds import SEALED_FROM, abilities, input_required, sender
+from moonpool.server.mcp.progress import OutputProgress
+from moonpool.server.mcp.resources import TEMPLATE
+from moonpool.server.mcp.tools import Caller, InputNeeded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+
+    from moonpool.core.json import JsonObject
+    from moonpool.engine.pending_calls import ParkedCall
+    from moonpool.pipeline.request_responder import RequestResponder
+    from moonpool.server.mcp.answers import Answer
+    from moonpool.server.mcp.progress import Report
+    from moonpool.server.mcp.tools import CodeTools
+
+    Context = ServerRequestContext[Any, Any]
+
+NAME: Final = "moonpool"
+LISTING_WAIT_S: Final = 2.0
+"""How long the handshake waits for servers to list their tools. Clients wait ten seconds for an answer."""
+_ANNOTATED_FROM: Final = "2025-03-26"
+_STRUCTURED_FROM: Final = "2025-06-18"
+_UNTIL_RESTART_MS: Final = 3_600_000
+_RESOURCE_NOT_FOUND: Final = -32002  # before 2026-07-28, which has retired it
+_log = logging.getLogger(__name__)
+
+
+def build_server(tools: CodeTools) -> Server[Any]:
+    """The server of one connection."""
+    handlers = _Handlers(tools)
+    server: Server[Any] = Server(
+        NAME,
+        version=moonpool.__version__,
+        title="Moonpool",
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_resource_templates,
+        on_read_resource=handlers.read_resource,
+        get_tool_input_schema=_input_schema,
+        cache_hints={
+            "tools/list": CacheHint(ttl_ms=_UNTIL_RESTART_MS, scope="public"),
+            "prompts/list": CacheHint(ttl_ms=_UNTIL_RESTART_MS, scope="public"),
+        },
+    )
+    server.middleware[:] = [_hide_bugs, handlers.add_instructions]
+    return server
+
+
+class _Handlers:
+    """What the server calls, one method per request."""
+
+    def __init__(self, tools: CodeTools) -> None:
+        self._tools = tools
+        self._turn = asyncio.Lock()
+
+    async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        _refuse_cursor(params)
+        shown = [_shown(tool, ctx.protocol_version) for tool in self._tools.list_tools()]
+        return types.ListToolsResult.model_validate({"tools": shown})
+
+    async def call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        names = self._tools.offer.names
+        if params.name not in names:
+            raise MCPError(
+                types.INVALID_PARAMS, f"Unknown tool: {one_line(params.name, 100)}; {_hint(params.name, names)}"
+            )
+        modern = ctx.protocol_version >= SEALED_FROM
+        async with AsyncExitStack() as stack:
+            progress = None
+            if params.name == EXECUTE and _wants_progress(ctx.params):
+                progress = OutputProgress(_report(ctx))
+                await stack.enter_async_context(progress.reporting())
+            caller = Caller(
+                listener=progress,
+                asker=lambda call: self._asker(ctx, call),
+                state=params.request_state if modern else None,
+                answers=(ctx.params or {}).get("inputResponses") or {} if modern else {},
+            )
+            try:
+                answer = await self._tools.call(params.name, params.arguments or {}, caller)
+            except RequestStateError as error:
+                raise MCPError(types.INVALID_PARAMS, str(error), {"reason": error.code}) from None
+        if isinstance(answer, InputNeeded):
+            return input_required(answer, abilities(ctx))
+        return _tool_result(answer, ctx.protocol_version)
+
+    async def list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+        del ctx
+        _refuse_cursor(params)
+        return types.ListPromptsResult(prompts=[types.Prompt(name=PROMPT_NAME, description=PROMPT_DESCRIPTION)])
+
+    async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        del ctx
+        if params.name != PROMPT_NAME:
+            raise MCPError(
+                types.INVALID_PARAMS, f"Unknown prompt: {one_line(params.name, 100)}; there is {PROMPT_NAME}"
+            )
+        message = types.PromptMessage(role="user", content=types.TextContent(text=self._tools.offer.prompt))
+        return types.GetPromptResult(description=PROMPT_DESCRIPTION, messages=[message])
+
+    async def list_resources(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        del ctx
+        _refuse_cursor(params)
+        return types.ListResourcesResult(
+            resources=[
+                types.Resource(uri=uri, name=file.name, mime_type=file.mime, size=file.size)
+                for uri, file in self._tools.resources.listed()
+            ]
+        )
+
+    async def list_resource_templates(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        del ctx
+        _refuse_cursor(params)
+        template = types.ResourceTemplate(
+            uri_template=TEMPLATE, name="files", description="A file in /workspace of a session of execute_code"
+        )
+        return types.ListResourceTemplatesResult(resource_templates=[template])
+
+    async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        try:
+            read = await self._tools.resources.read(params.uri)
+        except FileTransferError as error:
+            modern = ctx.protocol_version >= SEALED_FROM
+            missing = isinstance(error, FileMissingError) and not modern
+            code = _RESOURCE_NOT_FOUND if missing else types.INVALID_PARAMS
+            raise MCPError(code, str(error), {"uri": params.uri, "reason": error.code}) from None
+        if read.text is not None:
+            return types.ReadResourceResult(
+                contents=[types.TextResourceContents(uri=read.uri, mime_type=read.mime, text=read.text)]
+            )
+        blob = base64.b64encode(read.data).decode()
+        return types.ReadResourceResult(
+            contents=[types.BlobResourceContents(uri=read.uri, mime_type=read.mime, blob=blob)]
+        )
+
+    def _asker(self, ctx: Context, call: ParkedCall) -> RequestResponder:
+        """The way to this client's user and model: as a request of ours, or with the answer of the call."""
+        able = abilities(ctx)
+        if ctx.protocol_version >= SEALED_FROM:
+            return LeavingAsker(able, call)
+        return SendingAsker(able, sender(ctx), self._turn)
+
+    async def add_instructions(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Put the servers of this moment into the answer to the handshake."""
+        result = await call_next(ctx)
+        if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
+            result["instructions"] = await self._instructions()
+        return result
+
+    async def _instructions(self) -> str:
+        try:
+            async with asyncio.timeout(LISTING_WAIT_S):
+                return await self._tools.instructions()
+        except TimeoutError:
+            return self._tools.instructions_now()
+
+
+async def _hide_bugs(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """A bug is -32603 without its text (A-062); the SDK would send the text, with the code 0."""
+    try:
+        return await call_next(ctx)
+    except (MCPError, ValidationError):
+        raise
+    except Exception:  # noqa: BLE001  whatever it is, the client must not see it
+        _log.exception("a bug while answering %s", ctx.method)
+        raise MCPError(types.INTERNAL_ERROR, "Internal error; the server's log says more") from None
+
+
+def _shown(tool: JsonObject, version: str) -> JsonObject:
+    """`tool` without what its reader's revision does not know (A-041); the SDK would send it."""
+    unknown = {"annotations"} if version < _ANNOTATED_FROM else set[str]()
+    unknown |= {"outputSchema"} if version < _STRUCTURED_FROM else set[str]()
+    return {key: value for key, value in tool.items() if key not in unknown}
+
+
+def _tool_result(answer: Answer, version: str) -> types.CallToolResult:
+    structured = answer.structured if version >= _STRUCTURED_FROM else None
+    pictures = [
+        types.ImageContent(data=base64.b64encode(picture.data).decode(), mime_type=picture.mime)
+        for picture in answer.pictures
+    ]
+    return types.CallToolResult(
+        content=[types.TextContent(text=answer.text), *pictures],
+        is_error=answer.is_error,
+        structured_content=structured,
+        _meta=answer.meta,
+    )
+
+
+def _hint(name: str, offered: Sequence[str]) -> str:
+    """What to do instead of calling a tool that is not offered."""
+    if name in DEFINITIONS:
+        return f"here code finds tools, with client.catalog; use {EXECUTE}"
+    if near := near_names([name], offered):
+        return f"did you mean {near[0]}?"
+    return f"upstream tools are called from code; use {EXECUTE}"
+
+
+def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
+    if params is not None and params.cursor is not None:
+        raise MCPError(types.INVALID_PARAMS, "Invalid cursor: there is one page, and none was given out")
+
+
+def _input_schema(name: str) -> Mapping[str, Any] | None:
+    definition = DEFINITIONS.get(name)
+    schema = definition.input_schema if definition is not None else None
+    return schema if isinstance(schema, dict) else None
+
+
+def _wants_progress(params: Mapping[str, Any] | None) -> bool:
+    meta = (params or {}).get("_meta")
+    return isinstance(meta, dict) and "progressToken" in meta
+
+
+def _report(ctx: Context) -> Report:
+    """Progress of this request; without `message` in 2024-11-05, which does not know it (A-083)."""
+    if ctx.protocol_version != HANDSHAKE_PROTOCOL_VERSIONS[0]:
+        return ctx.session.report_progress
+
+    async def report(progress: float, total: float | None = None, message: str | None = None) -> None:
+        del message
+        await ctx.session.report_progress(progress, total)
+
+    return report

@@ -1,0 +1,204 @@
+"""MCP over the process's standard streams.
+
+Nothing but MCP is written to stdout, whatever kernels, upstream servers, libraries or a stray `print` write
+(B-004): `claim_stdio` moves the real stdin and stdout to private descriptors that no child inherits, points descriptor
+1 at stderr and descriptor 0 at nothing. Claim before anything else is started, then assemble, then serve.
+
+The end comes by EOF on stdin, by SIGTERM, SIGINT or SIGHUP, or when nobody reads stdout any more. Requests in flight
+get a short grace at EOF, so that `printf ... | moonpool mcp` is answered; then everything is cancelled but executions
+that wait for an answer from elsewhere (`--approve queue`): the process stays until these are over, their questions have
+expired or a signal comes. Their outcomes are kept.
+
+INVARIANT: when `serve` returns, no code of this connection runs and no sandbox of it is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import signal
+import sys
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+import anyio
+
+from moonpool.server.mcp.client_requests import Bindings
+from moonpool.server.mcp.lines import LineReader, LineWriter
+from moonpool.server.mcp.tools import CodeTools, ServedApp
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Coroutine
+    from types import TracebackType
+
+    from anyio.streams.memory import MemoryObjectSendStream
+    from mcp.shared.message import SessionMessage
+
+    from moonpool.server.mcp.protocol_gate import Gate
+
+EOF_GRACE_S: Final = 5.0
+"""Enough for a first sandbox on a busy machine. Who wants an end sooner sends SIGTERM, as the SDKs do after 2 s."""
+FLUSH_S: Final = 1.0
+_WAITING_MESSAGES_MAX: Final = 512
+_log = logging.getLogger(__name__)
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StdioWire:
+    """The client's two descriptors, close-on-exec."""
+
+    read_fd: int
+    write_fd: int
+
+
+def claim_stdio() -> StdioWire:
+    """Take stdin and stdout away from everything else in this process and its children."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+    wire = StdioWire(read_fd=_duplicate(0), write_fd=_duplicate(1))
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(null, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # no stderr either
+        os.dup2(null, 1)
+    os.close(null)
+    return wire
+
+
+async def serve(app: ServedApp, *, wire: StdioWire | None = None, bindings: Bindings | None = None) -> None:
+    """Serve one client until it leaves. `bindings` are those of the approver that `app` was assembled with, if any."""
+    from moonpool.server.mcp.protocol_gate import Gate  # noqa: PLC0415  the SDK costs a second
+    from moonpool.server.mcp.server import build_server  # noqa: PLC0415
+
+    wire = wire or claim_stdio()
+    stop, deaf = asyncio.Event(), asyncio.Event()
+    tools = CodeTools(app, bindings or Bindings())
+    server = build_server(tools)
+    reader, writer = LineReader(wire.read_fd), LineWriter(wire.write_fd, on_broken=deaf.set)
+    to_server, from_gate = anyio.create_memory_object_stream["SessionMessage"](_WAITING_MESSAGES_MAX)
+    gate = Gate(
+        to_server=to_server.send,
+        to_client=writer.send,
+        serves=lambda method: server.get_request_handler(method) is not None,
+    )
+    tools.prepare()
+    try:
+        async with _stopping_on_signals(stop), anyio.create_task_group() as tasks:
+            tasks.start_soon(_close_on, stop, deaf, reader)
+            tasks.start_soon(_take_lines, gate, reader, _Ends(stop, deaf), to_server, tools)
+            await server.run(from_gate, _Answers(gate), server.create_initialization_options())
+            await _until(stop, tools.wait_spared())
+            stop.set()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await tools.close()
+            await writer.close(FLUSH_S)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """Why a connection ends besides EOF: a signal, or a client that reads no more."""
+
+    stop: asyncio.Event
+    deaf: asyncio.Event
+
+
+class _Answers:
+    """What the server writes, straight to the gate: a stream and a task between them would be turns of the loop."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate, self._closed = gate, False
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if self._closed:
+            raise anyio.ClosedResourceError
+        await self._gate.pass_out(item)
+
+    async def aclose(self) -> None:
+        self._closed = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+async def _take_lines(
+    gate: Gate,
+    reader: LineReader,
+    ends: _Ends,
+    to_server: MemoryObjectSendStream[SessionMessage],
+    tools: CodeTools,
+) -> None:
+    """Feed the gate until the client leaves; then let what is in flight end, for a moment, and end the server."""
+    async with to_server:
+        while (line := await reader.receive()) is not None:
+            await gate.take_line(line)
+        if not ends.stop.is_set():
+            with anyio.move_on_after(EOF_GRACE_S):
+                await _first_of(gate.idle, ends.stop, ends.deaf)
+        if not ends.stop.is_set() and (waiting := tools.leave()):
+            _log.warning(
+                "the client has left; %d executions wait for approval and go on: moonpool approvals list. "
+                "A signal ends them",
+                waiting,
+            )
+
+
+async def _until(stop: asyncio.Event, work: Coroutine[object, object, None]) -> None:
+    """Wait for `work`, at most until `stop`."""
+    running, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        running.cancel()
+        stopped.cancel()
+
+
+async def _close_on(stop: asyncio.Event, deaf: asyncio.Event, reader: LineReader) -> None:
+    await _first_of(stop, deaf)
+    reader.close()
+
+
+async def _first_of(*events: asyncio.Event) -> None:
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+@asynccontextmanager
+async def _stopping_on_signals(stop: asyncio.Event) -> AsyncGenerator[None]:
+    loop = asyncio.get_running_loop()
+    taken: list[signal.Signals] = []
+    for number in _SIGNALS:
+        with suppress(NotImplementedError, RuntimeError, ValueError):  # not on the main thread: the caller's matter
+            loop.add_signal_handler(number, stop.set)
+            taken.append(number)
+    try:
+        yield
+    finally:
+        for number in taken:
+            loop.remove_signal_handler(number)
+
+
+def _duplicate(fd: int) -> int:
+    """A private duplicate above the standard range; /dev/null where the descriptor is closed."""
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    except OSError:
+        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            return fcntl.fcntl(null, fcntl.F_DUPFD_CLOEXEC, 3)
+        finally:
+            os.close(null)

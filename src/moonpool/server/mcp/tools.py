@@ -1,0 +1,291 @@
+"""The tools: each decodes its arguments, makes one call into catalog or runtime, and encodes the answer.
+
+Refusals are tool errors, which a model can read and act on (2025-11-25; X-02): bad arguments, an unknown server or tool
+with its near names, code that is too large. Anything else that goes wrong is a bug and leaves as -32603.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from moonpool.catalog.filters import only_tools
+from moonpool.catalog.levels import definitions_if_few
+from moonpool.catalog.render import hit_lines, one_line
+from moonpool.core.errors import InputError, MoonpoolError
+from moonpool.core.json import digest_json
+from moonpool.engine.code_request import CodeRequest
+from moonpool.engine.pending_calls import ParkedCalls
+from moonpool.engine.request_state import RequestStateError
+from moonpool.features.usage.context_usage import Disclosure
+from moonpool.server.mcp.answers import Answer, execution_answer, problem_answer, text_answer
+from moonpool.server.mcp.approval_pending import ApprovalPendingError
+from moonpool.server.mcp.arguments import DefinitionRequest, ExecuteRequest, SearchRequest, read_arguments
+from moonpool.server.mcp.catalogs import CurrentCatalog
+from moonpool.server.mcp.context_usage import own_tools_text
+from moonpool.server.mcp.definitions import EXECUTE, SEARCH
+from moonpool.server.mcp.instructions import instructions
+from moonpool.server.mcp.previews import Previews
+from moonpool.server.mcp.resources import FaceResources
+from moonpool.server.mcp.sessions import FaceSessions
+from moonpool.server.mcp.tool_set import offer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from moonpool.catalog.catalog import Catalog
+    from moonpool.core.envelope import Envelope
+    from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.engine.pending_calls import Listener, OpenQuestion, ParkedCall
+    from moonpool.engine.sessions import Runtime
+    from moonpool.engine.tool_registry import Toolbox
+    from moonpool.features.learned_types.service import Lessons
+    from moonpool.pipeline.approval import ApprovalRequest
+    from moonpool.pipeline.caller_grant import CallerGrant
+    from moonpool.pipeline.request_responder import RequestResponder
+    from moonpool.server.mcp.catalogs import Vectors
+    from moonpool.server.mcp.client_requests import Bindings
+    from moonpool.settings import Settings
+
+ANSWER_CHARS_MAX: Final = 8 * 1024**2
+OUTCOME_KEPT_S: Final = 600.0
+"""How much longer than its questions a call can be asked for again."""
+
+
+class ServedApp(Protocol):
+    """What this face needs of the application (`moonpool.bootstrap.Tenant`)."""
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def runtime(self) -> Runtime: ...
+    @property
+    def toolbox(self) -> Toolbox: ...
+    @property
+    def lessons(self) -> Lessons: ...
+    @property
+    def ticket(self) -> CallerGrant: ...
+    @property
+    def vectors(self) -> Vectors | None: ...
+
+    async def keep_outcome(self, envelope: Envelope, /) -> None:
+        """Keep the outcome of an execution whose caller is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """The client's side of one request to execute code."""
+
+    listener: Listener | None = None  # hears output and progress while this request waits
+    asker: Callable[[ParkedCall], RequestResponder | None] = lambda _: (
+        None
+    )  # whom a call that this request starts may ask
+    state: str | None = None  # of the call that this request comes back for
+    answers: Mapping[str, JsonValue]  # to the questions it was given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputNeeded:
+    """The call goes on when these are answered."""
+
+    questions: tuple[OpenQuestion, ...]
+    state: str
+
+
+class CodeTools:
+    """The tools of one connection."""
+
+    def __init__(self, app: ServedApp, bindings: Bindings) -> None:
+        self._bindings = bindings
+        self._ticket = bindings.ticket(app.ticket)
+        settings = app.settings
+        self.offer = offer_of(settings.catalog, settings.environment)
+        self._calls = ParkedCalls(
+            owner=app.ticket.principal,
+            kept_s=settings.approval_expiry_s + OUTCOME_KEPT_S,
+            parked_max=settings.parked_runs_max,
+            keep=app.keep_outcome,
+        )
+        self._runtime, self._toolbox, self._lessons = app.runtime, app.toolbox, app.lessons
+        self._patience_s = settings.approval_wait_s
+        self._told_definitions = False
+        self.disclosure = Disclosure(app.runtime.tokens, app.runtime.journal, app.ticket.principal)
+        searched = SEARCH in self.offer.names
+        self._catalog = CurrentCatalog(app.toolbox, app.vectors if searched else None)
+        self._previews = Previews(app.toolbox, code_bytes_max=settings.code_bytes_max)
+        self._sessions = FaceSessions(app.runtime, idle_s=app.settings.session_idle_s)
+        self.resources = FaceResources(self._sessions, app.runtime.redactor)
+
+    def prepare(self) -> None:
+        """List tools and open sandboxes now, before anybody asks."""
+        self._catalog.load_soon()
+        self._runtime.pool.fill(self._runtime.sandbox_spec)
+
+    async def close(self) -> None:
+        """End every call and session of this connection."""
+        await self._catalog.close()
+        await self._calls.close()
+        await self._sessions.close()
+        await self.disclosure.close()
+
+    def leave(self) -> int:
+        """The client has left; returns how many executions go on, because somebody else is being asked."""
+        return self._calls.leave()
+
+    async def wait_spared(self) -> None:
+        """Wait until those executions are over."""
+        await self._calls.wait_spared()
+
+    async def call(self, name: str, arguments: Mapping[str, JsonValue], caller: Caller) -> Answer | InputNeeded:
+        """Call one of the tools that are offered. Raises RequestStateError."""
+        assert name in self.offer.names
+        try:
+            match read_arguments(name, arguments):
+                case SearchRequest() as search:
+                    return await self._search(search)
+                case DefinitionRequest() as define:
+                    return await self._define(define)
+                case ExecuteRequest() as execute:
+                    return await self._execute(execute, arguments, caller)
+        except RequestStateError:
+            raise
+        except MoonpoolError as error:
+            return problem_answer(error, structured=name == EXECUTE)
+
+    async def instructions(self) -> str:
+        """The handshake's text; lists every server's tools first, so it may take as long as the slowest server."""
+        catalog = await self._current()
+        library = catalog.library_line()
+        left_out = self._toolbox.left_out
+        unlisted = catalog.missing.keys() - left_out.keys()
+        told = instructions(
+            catalog.servers(), unavailable=unlisted, left_out=left_out, library=library, how=self.offer.how
+        )
+        return self._told(told)
+
+    def instructions_now(self) -> str:
+        """The same without asking any server."""
+        left_out = self._toolbox.left_out
+        unlisted = [one for one in self._toolbox.server_ids if one not in left_out]
+        return self._told(instructions((), unlisted, left_out=left_out, how=self.offer.how))
+
+    def list_tools(self) -> list[JsonObject]:
+        """The tools of this face."""
+        self.disclosure.showed("own_tools", own_tools_text(self.offer.tools), once=True)
+        return list(self.offer.tools)
+
+    def _told(self, text: str) -> str:
+        self.disclosure.showed("manifest", text, once=True)
+        return text
+
+    async def _current(self) -> Catalog:
+        catalog = await self._catalog.get()
+        self._know_tools()
+        return catalog
+
+    def _know_tools(self) -> None:
+        if (snapshot := self._toolbox.current) is not None:
+            self.disclosure.know(snapshot)
+
+    async def _search(self, request: SearchRequest) -> Answer:
+        catalog = await self._current()
+        only = only_tools(read_only=request.read_only)
+        hits = catalog.search(request.queries, server=request.server, limit=request.limit, only=only)
+        lines = [hit_lines(hits, narrowed=bool(request.server or only))]
+        if few := await self._definitions_once(catalog):
+            lines.append(f"\nAll definitions, because there are few tools:\n\n{few}")
+        if catalog.missing:
+            lines.append(f"Not available now: {', '.join(one_line(name, 60) for name in sorted(catalog.missing))}")
+        text = "\n".join(lines)
+        self.disclosure.showed("search", text)
+        return text_answer(text)
+
+    async def _define(self, request: DefinitionRequest) -> Answer:
+        catalog = await self._current()
+        found, refused = await self._definitions(catalog, request)
+        if not found:
+            raise refused[0]
+        if request.form == "json":
+            whole = found[0] if len(request.paths) == 1 else [*found, *({"error": str(error)} for error in refused)]
+            text = json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
+        else:
+            text = "\n\n".join([*map(str, found), *(f"# {error}" for error in refused)])
+        if len(text) > ANSWER_CHARS_MAX:
+            raise InputError(f"the definitions are {len(text):,} characters long; ask for fewer at a time")
+        self.disclosure.showed("definition", text)
+        return text_answer(text)
+
+    async def _execute(
+        self, request: ExecuteRequest, arguments: Mapping[str, JsonValue], caller: Caller
+    ) -> Answer | InputNeeded:
+        if request.preview and caller.state is None:
+            return await self._previews.answer(request)
+        key = digest_json(dict(arguments))
+        if caller.state is not None:
+            call = self._calls.resume(caller.state, key, caller.answers)
+        elif (call := self._calls.repeated(key)) is None:
+            call = self._calls.start(key, lambda call: self._work(request, call, caller))
+        with call.heard_by(caller.listener):
+            outcome = await call.outcome(self._patience_s, lambda: self._waits_elsewhere(call))
+        if outcome is None:
+            raise ApprovalPendingError(self._waiting(call))
+        if isinstance(outcome, tuple):
+            return InputNeeded(questions=outcome, state=self._calls.state_of(call, outcome))
+        return execution_answer(outcome, request.session)
+
+    def _waiting(self, call: ParkedCall) -> list[ApprovalRequest]:
+        return [one for context in call.contexts for one in self._ticket.waiting(context.identity.run_id)]
+
+    def _waits_elsewhere(self, call: ParkedCall) -> bool:
+        """Whether it waits for answers none of which its client is asked for, or for its turn behind one that does."""
+        if not call.contexts:
+            return any(other.contexts and self._waits_elsewhere(other) for other in self._calls.calls)
+        waiting = {one.request_id for one in self._waiting(call)}
+        return bool(waiting) and waiting.isdisjoint(self._bindings.at_client)
+
+    async def _work(self, request: ExecuteRequest, call: ParkedCall, caller: Caller) -> Envelope:
+        code = CodeRequest(
+            code=request.code,
+            language=request.language,
+            typescript=request.typescript,
+            timeout_s=request.timeout_s,
+            observer=call.hear,
+            progress=None if caller.listener is None else call.hear_progress,
+            dry_run=request.dry_run,
+            plan=request.plan,
+            connection=self.disclosure,
+        )
+        self._know_tools()
+        self.disclosure.ran()
+        with self._bindings.binding(call, caller.asker(call)):
+            envelope = await self._sessions.execute(code, self._ticket, request.session)
+        self.resources.know(envelope, request.session)
+        return envelope
+
+    async def _definitions(
+        self, catalog: Catalog, request: DefinitionRequest
+    ) -> tuple[list[str | JsonObject], list[MoonpoolError]]:
+        found: list[str | JsonObject] = []
+        refused: list[MoonpoolError] = []
+        for path in request.paths:
+            if (entry := catalog.find_kept(path)) is not None:
+                found.append(catalog.kept_definition(entry, request.form))
+                continue
+            try:
+                tool = catalog.find_path(path)
+            except MoonpoolError as error:
+                refused.append(error)
+            else:
+                lesson = await self._lessons.of(self._ticket.principal, tool)
+                found.append(catalog.definition(*tool.key, request.form, lesson=lesson))
+        return found, refused
+
+    async def _definitions_once(self, catalog: Catalog) -> str:
+        """Every definition with the first search of this connection, where there are few; see `catalog.levels`."""
+        if self._told_definitions:
+            return ""
+        self._told_definitions = True
+        return await asyncio.to_thread(definitions_if_few, catalog, lambda tool: catalog.definition(*tool.key))

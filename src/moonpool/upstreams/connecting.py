@@ -1,0 +1,129 @@
+"""How a connection comes to be: the transports that the configuration allows, in its order, within one time limit each.
+
+INVARIANT: when `open_link` is left, on any path, nothing of the connection is left.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import httpx2
+
+from moonpool.upstreams.base import UpstreamConnectTimeoutError, UpstreamError
+from moonpool.upstreams.connection import Link
+from moonpool.upstreams.dispatcher import AskingDispatcher
+from moonpool.upstreams.http import Exchange, open_streamable_http
+from moonpool.upstreams.message_rate import Intake
+from moonpool.upstreams.notification_stream import StandingStream
+from moonpool.upstreams.process import ServerProcess, open_process
+from moonpool.upstreams.protocol_version import is_modern
+from moonpool.upstreams.server_requests import Questions
+from moonpool.upstreams.sse import open_legacy_sse
+from moonpool.upstreams.stdio import LineReader, LineWriter
+from moonpool.upstreams.streams import EndOfMessages, WatchedReader
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from moonpool.configuration.servers import ServerConfig
+    from moonpool.upstreams.connection import LinkSpec
+
+GOODBYE_S: Final = 5.0
+"""How long a remote server may take to end a session; a process has `StopTimes`."""
+
+
+@asynccontextmanager
+async def open_link(spec: LinkSpec) -> AsyncGenerator[Link]:
+    """Connect and negotiate within `connect_timeout_s`. Exit: nothing of the connection is left.
+
+    The transports that the configuration allows are tried in its order (X-12); once one has worked, no other is: which
+    one a server is spoken to by is not for it to choose. An error of the handshake leaves the
+    SDK's task groups as a value and is raised outside them, so that it arrives as itself.
+    """
+    kinds = (spec.known_transport,) if spec.known_transport else _transports(spec.config)
+    for kind in kinds:
+        dial = _Dial(spec, kind)
+        with anyio.CancelScope(deadline=anyio.current_time() + spec.config.connect_timeout_s) as scope:
+            async with AsyncExitStack() as stack:
+                link = await dial.connect(stack)
+                if link is not None:
+                    scope.deadline = math.inf
+                    try:
+                        yield link
+                    finally:
+                        link.ended.set()
+                        scope.deadline = anyio.current_time() + GOODBYE_S
+                    return
+        if dial.connected:
+            return  # the goodbye took too long
+        if kind == kinds[-1] or not dial.exchange.no_such_transport:
+            raise dial.failure()
+
+
+class _Dial:
+    """One attempt over one transport."""
+
+    def __init__(self, spec: LinkSpec, kind: str) -> None:
+        self.exchange = Exchange()
+        self.connected = False
+        self._spec = spec
+        self._kind = kind
+        self._link: Link | None = None
+        self._error: UpstreamError | None = None
+
+    async def connect(self, stack: AsyncExitStack) -> Link | None:
+        """A link whose resources are on `stack`, or None and `failure` knows why."""
+        try:
+            link = self._link = await self._enter(stack)
+            await link.negotiate(self.exchange)
+        except UpstreamError as exc:
+            self._error = exc
+            return None
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(tasks.cancel_scope.cancel)
+        if is_modern(link.protocol_version):
+            tasks.start_soon(link.follow_changes)
+        self.connected = True
+        return link
+
+    def failure(self) -> UpstreamError:
+        if self._error is not None:
+            return self._error
+        if self._link is not None:
+            return self._link.failures.of_silence()
+        config = self._spec.config
+        problem = f"did not answer at {config.address} within {config.connect_timeout_s:g} s"
+        return UpstreamConnectTimeoutError(config.server_id, problem)
+
+    async def _enter(self, stack: AsyncExitStack) -> Link:
+        spec, config = self._spec, self._spec.config
+        process: ServerProcess | None = None
+        standing = StandingStream(on_gap=spec.may_have_missed)
+        reader: EndOfMessages
+        writer: Any
+        if self._kind == "stdio":
+            opened = open_process(config, spec.environ, times=spec.stop_times)
+            process = await stack.enter_async_context(opened)
+            intake = Intake()
+            reader, writer = LineReader(process, intake), LineWriter(process, intake)
+        elif self._kind == "sse":
+            reader, writer = await stack.enter_async_context(open_legacy_sse(config, self.exchange, spec.credentials))
+        else:
+            opened = open_streamable_http(config, spec.credentials, standing)
+            inner, writer = await stack.enter_async_context(opened)
+            reader = WatchedReader(inner)
+        questions = Questions(config, spec.handlers, spec.folders)
+        link = Link(spec, reader, AskingDispatcher(reader, writer, questions), process, questions)
+        link.deaf, link.transport = standing.lost, self._kind
+        await stack.enter_async_context(link.session)
+        return link
+
+
+def _transports(config: ServerConfig) -> tuple[str, ...]:
+    if config.transport != "auto":
+        return (config.transport,)
+    path = httpx2.URL(config.url).path.rstrip("/")
+    return ("sse", "http") if path.endswith("/sse") else ("http", "sse")

@@ -1,0 +1,279 @@
+"""One live connection to one server: requests in its era, and its listing.
+
+The SDK contributes the dispatcher (ids, cancellation, concurrent requests), the session (era, answers to a server's own
+requests, subscriptions) and the Streamable HTTP transport. Requests go through the dispatcher and come back as the
+server's own JSON; see `protocol_version`. A request runs in its caller's task from end to end.
+
+INVARIANT: a Link is entered and left by one task, its owner in `supervisor`; everybody may call `request` on it.
+Neighbours: `connecting` makes it, `tool_calls` says how a call goes over it, `connection_failures` why a request
+failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
+from mcp import ClientSession, MCPError
+from mcp.types import (
+    LOG_LEVEL_META_KEY,
+    SERVER_INFO_META_KEY,
+    LoggingMessageNotification,
+    RootsListChangedNotification,
+)
+
+from moonpool.core.manifest import ServerListing
+from moonpool.core.phrases import said
+from moonpool.upstreams.base import UpstreamError, UpstreamProtocolError
+from moonpool.upstreams.changes import ChangeStream, notified
+from moonpool.upstreams.connection_failures import LinkFailures
+from moonpool.upstreams.http import EXCHANGE, Exchange
+from moonpool.upstreams.listing import ListingPages
+from moonpool.upstreams.open_call import CALL_IN_HAND
+from moonpool.upstreams.protocol_version import CLIENT, UnknownRevisionError, discover, is_modern, negotiate, stamp
+from moonpool.upstreams.resources_and_prompts import SUBSCRIBE, offered_tools
+from moonpool.upstreams.results import check_encodable, check_result
+from moonpool.upstreams.server_logging import Remarks
+from moonpool.upstreams.tool_calls import ToolCalls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+
+    from moonpool.configuration.servers import ServerConfig
+    from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.oauth.credentials import Credentials
+    from moonpool.upstreams.process import ServerProcess, StopTimes
+    from moonpool.upstreams.root_folders import RootFolders
+    from moonpool.upstreams.server_requests import QuestionHandlers, Questions
+    from moonpool.upstreams.streams import EndOfMessages
+    from moonpool.upstreams.subscriptions import Subscriptions
+
+INSTRUCTIONS_CHARS_MAX: Final = 64 * 1024
+"""What a server says of itself is kept, cached and searched at each start. The rest is cut off."""
+_NAME_CHARS_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSpec:
+    """What a connection needs to know."""
+
+    config: ServerConfig
+    environ: Mapping[str, str]
+    known_era: str | None
+    on_change: Callable[[str, str], None]  # what kind of thing, and which resource
+    subscriptions: Subscriptions
+    folders: RootFolders
+    stop_times: StopTimes
+    handlers: QuestionHandlers
+    credentials: Credentials | None = None
+    known_transport: str = ""  # by which it was connected before
+
+    def may_have_missed(self) -> None:
+        """News of anything that is subscribed to may have been lost."""
+        for uri in self.subscriptions.uris:
+            self.on_change("resource", uri)
+
+
+class Link:
+    """A negotiated connection."""
+
+    def __init__(
+        self,
+        spec: LinkSpec,
+        reader: EndOfMessages,
+        dispatcher: JSONRPCDispatcher,
+        process: ServerProcess | None,
+        questions: Questions,
+    ) -> None:
+        self.ended = reader.ended
+        self.deaf = anyio.Event()  # it answers calls, but hears no news any more
+        self.transport = ""
+        self.suspect = False  # a request ran into its time limit; ask for a sign of life before the next one
+        self.knows_roots = False  # the server may ask for roots
+        self.blamed = False  # its end was counted as a failure
+        self.blind = False  # a known era was taken on trust
+        self.failures = LinkFailures(spec.config, reader, process, spec.credentials)
+        self._spec = spec
+        self._config = spec.config
+        self._dispatcher = dispatcher
+        self._process = process
+        self._questions = questions
+        self._about: JsonObject = {}
+        self._first_roots: list[JsonValue] = []
+        self._remarks = Remarks(spec.config, lambda: self.failures.secrets)
+        self._calls = ToolCalls(spec.config, self, questions)
+        self.session = ClientSession(dispatcher=dispatcher, message_handler=self._on_message, client_info=CLIENT)
+        self._changes = ChangeStream(self.session, spec.subscriptions, spec.on_change)
+
+    @property
+    def protocol_version(self) -> str | None:
+        return self.session.protocol_version
+
+    @property
+    def alive(self) -> bool:
+        return not self.ended.is_set()
+
+    def retire(self) -> None:
+        """Have the owner close this connection; a process gets no grace, because it hangs or misbehaves."""
+        if self._process is not None:
+            self._process.stop_at_once = True
+        self.ended.set()
+
+    async def negotiate(self, exchange: Exchange) -> None:
+        """Settle the era. Raises UpstreamError."""
+        declared = self._questions.handshake_capabilities
+        self._first_roots = await self._spec.folders.present() if "roots" in declared else []
+        token = EXCHANGE.set(exchange)
+        try:
+            about = await negotiate(
+                self.session,
+                self._dispatcher,
+                known_era=self._spec.known_era,
+                probe_s=min(10.0, self._config.connect_timeout_s / 3),
+                capabilities=declared,
+            )
+        except MCPError as exc:
+            raise await self.failures.of_handshake(exc, exchange) from None
+        except UnknownRevisionError as exc:
+            problem = f"speaks MCP revision {said(str(exc), 40)!r}, which this release does not know"
+            raise UpstreamProtocolError(self._config.server_id, problem) from None
+        finally:
+            EXCHANGE.reset(token)
+        self.knows_roots = is_modern(self.protocol_version) or "roots" in declared
+        self.blind = about is None
+        self._about = about or {}
+        await self._ask_for_logs()
+
+    async def _ask_for_logs(self) -> None:
+        """Tell an older server that logs how much of it is wanted; a newer one is told with every request (`stamp`)."""
+        level, declared = self._config.log_level, self._about.get("capabilities")
+        if not level or is_modern(self.protocol_version) or not isinstance(declared, dict) or "logging" not in declared:
+            return
+        try:
+            await self.request("logging/setLevel", {"level": level}, doing="logging/setLevel")
+        except UpstreamProtocolError as exc:
+            self._remarks.message("warning", f"(about logging/setLevel) {exc}")
+
+    async def request(self, method: str, params: JsonObject, *, doing: str, header_map: Any = None) -> JsonObject:
+        """One request, raw in both directions. Raises UpstreamError; has no time limit of its own."""
+        exchange = Exchange()
+        token = EXCHANGE.set(exchange)
+        try:
+            opts = stamp(self.protocol_version, method, params, self._questions.capabilities, header_map)
+            if self._config.log_level and is_modern(self.protocol_version):
+                cast("JsonObject", params["_meta"])[LOG_LEVEL_META_KEY] = self._config.log_level
+            if (
+                method == "tools/call"
+                and (receiver := self._remarks.progress_of(doing, CALL_IN_HAND.get())) is not None
+            ):
+                opts["on_progress"] = receiver
+            return cast("JsonObject", await self._dispatcher.send_raw_request(method, params, opts))
+        except MCPError as exc:
+            version = self.protocol_version
+            raise await self.failures.of_request(exc, exchange, doing=doing, protocol_version=version) from None
+        except (ValueError, RecursionError) as exc:
+            problem = "cannot be sent this request as JSON"
+            operators = f"{problem}: {said(str(exc), 200)}"
+            raise UpstreamProtocolError(self._config.server_id, operators, for_guest=problem) from None
+        finally:
+            exchange.over = True
+            EXCHANGE.reset(token)
+
+    async def call_tool(self, name: str, arguments: JsonObject) -> JsonObject:
+        """The raw CallToolResult, or what a reserved name stands for as one."""
+        with self._questions.on_behalf_of(CALL_IN_HAND.get()):
+            result = check_result(self._config.server_id, name, await self._calls.call(name, arguments))
+        if self._process is None:  # lines of a process were parsed strictly; what the SDK parsed was not
+            check_encodable(self._config.server_id, name, result)
+        return result
+
+    async def list_tools(self) -> ServerListing:
+        """All pages. Raises UpstreamError."""
+        if is_modern(self.protocol_version):
+            await self._changes.precedes(lambda: self.answers(self._config.connect_timeout_s))
+        pages = ListingPages(self._config.server_id)
+        cursor = pages.add(await self.request("tools/list", {}, doing="tools/list"))
+        while cursor is not None:
+            cursor = pages.add(await self.request("tools/list", {"cursor": cursor}, doing="tools/list"))
+        self._calls.learn(pages)
+        return await self._listing(pages)
+
+    async def answers(self, timeout_s: float) -> bool:
+        """Whether the server gives any sign of life."""
+        method = "server/discover" if is_modern(self.protocol_version) else "ping"
+        with anyio.move_on_after(timeout_s):
+            try:
+                await self.request(method, {}, doing=method)
+            except UpstreamProtocolError:
+                return True  # an error is an answer
+            except UpstreamError:
+                return False
+            return True
+        return False
+
+    async def follow_changes(self) -> None:
+        """Pass on what a modern server says has changed, until the connection ends; never raises."""
+        await self._changes.follow(self._about.get("capabilities"))
+
+    async def follow_roots(self) -> None:
+        """Tell an older server when its roots change; ends with the connection, or at once where nobody is to tell."""
+        if self.knows_roots and not is_modern(self.protocol_version):
+            await self._spec.folders.watch(
+                self._first_roots, lambda: self.session.send_notification(RootsListChangedNotification())
+            )
+
+    async def subscribe(self, uri: str) -> None:
+        """Have the server tell when a resource changes. Raises UpstreamError."""
+        if not any(tool.name == SUBSCRIBE for tool in offered_tools(self._config.server_id, await self.capabilities())):
+            problem = "does not offer subscriptions (any more)"
+            raise UpstreamProtocolError(self._config.server_id, problem, for_guest=problem)
+        if not is_modern(self.protocol_version):
+            await self.request("resources/subscribe", {"uri": uri}, doing="resources/subscribe")
+        elif not await self._changes.takes(uri):
+            problem = f"does not tell when {said(uri, 200)!r} changes"
+            raise UpstreamProtocolError(self._config.server_id, problem, for_guest=problem)
+
+    async def unsubscribe(self, uri: str) -> None:
+        """The other way round; the stream of a modern server is replaced by one without the address anyway."""
+        if not is_modern(self.protocol_version):
+            await self.request("resources/unsubscribe", {"uri": uri}, doing="resources/unsubscribe")
+
+    async def capabilities(self) -> JsonValue:
+        """What the server declared; one whose era was taken on trust is asked now."""
+        if not self._about and is_modern(self.protocol_version):
+            try:
+                self._about = await discover(self.session, str(self.protocol_version))
+            except MCPError:
+                self._about = {}
+        return self._about.get("capabilities")
+
+    async def _listing(self, pages: ListingPages) -> ServerListing:
+        offered = await self._calls.offered()
+        meta = self._about.get("_meta")
+        info = self._about.get("serverInfo") or (meta.get(SERVER_INFO_META_KEY) if isinstance(meta, dict) else None)
+        named = info if isinstance(info, dict) else {}
+        return ServerListing(
+            server_id=self._config.server_id,
+            tools=(*pages.tools, *offered),
+            name=_text(named.get("name")),
+            title=_text(named.get("title")),
+            version=_text(named.get("version")),
+            instructions=_text(self._about.get("instructions"), INSTRUCTIONS_CHARS_MAX)
+            if self._config.instructions
+            else "",
+            protocol_version=self.protocol_version or "",
+            warnings=pages.warnings,
+        )
+
+    async def _on_message(self, message: object) -> None:
+        if (change := notified(message)) is not None:
+            self._spec.on_change(*change)
+        elif isinstance(message, LoggingMessageNotification):
+            self._remarks.message(message.params.level, message.params.data)
+
+
+def _text(value: JsonValue, chars_max: int = _NAME_CHARS_MAX) -> str:
+    return value[:chars_max] if isinstance(value, str) else ""

@@ -1,0 +1,145 @@
+"""A tool call that is at its server, as far as the server may ask something meanwhile.
+
+Who can be asked, is known by the execution that made the call; which clocks run, by those who started them. While
+somebody is asked they stand still, and the execution is parked (D-048); whoever asks keeps a limit of its own.
+
+A server of 2026-07-28 asks in its answer, so in the task of the call: `CALL_IN_HAND` says which. An older one asks by a
+request that names no call; then `Questions` knows which are under way. SECURITY: tasks that outlive a call must not
+take `CALL_IN_HAND` from the context they were started in: it would be the first caller's for ever.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+import anyio
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Generator, Sequence
+    from contextlib import AbstractContextManager
+
+    from moonpool.core.calls import CallProgress
+
+
+class CallingExecution(Protocol):
+    """What of the execution that made a call counts here (`moonpool.pipeline.call_state.CallContext`)."""
+
+    @property
+    def progress(self) -> Callable[[CallProgress], None] | None: ...
+    @property
+    def parking(self) -> Callable[[], AbstractContextManager[None]]: ...
+
+
+C = TypeVar("C", bound=CallingExecution)
+
+
+class Clock(Protocol):
+    """Something that ends a call when its time is over."""
+
+    def stop(self) -> None: ...
+    def go_on(self) -> None: ...
+
+
+class ScopeClock:
+    """The deadline of a cancel scope."""
+
+    def __init__(self, scope: anyio.CancelScope) -> None:
+        self._scope, self._left_s = scope, 0.0
+
+    def stop(self) -> None:
+        self._left_s, self._scope.deadline = self._scope.deadline - anyio.current_time(), math.inf
+
+    def go_on(self) -> None:
+        self._scope.deadline = anyio.current_time() + self._left_s
+
+
+class TimeoutClock:
+    """An `asyncio.timeout`."""
+
+    def __init__(self, timeout: asyncio.Timeout) -> None:
+        self._timeout, self._left_s = timeout, 0.0
+
+    def stop(self) -> None:
+        due = self._timeout.when()
+        self._left_s = 0.0 if due is None else due - anyio.current_time()
+        if not self._timeout.expired():
+            self._timeout.reschedule(None)
+
+    def go_on(self) -> None:
+        if not self._timeout.expired():
+            self._timeout.reschedule(anyio.current_time() + self._left_s)
+
+
+class CallInHand(Generic[C]):
+    """One call and the clocks that run for it."""
+
+    def __init__(self, context: C, tool: str) -> None:
+        self.context, self.tool = context, tool
+        self.task_id = ""  # that the server carries it out as
+        self._clocks: list[Clock] = []
+        self._open = 0
+
+    @contextmanager
+    def ticking(self, clock: Clock) -> Generator[None]:
+        """`clock` runs for the length of a `with` block."""
+        self._clocks.append(clock)
+        if self._open:  # a request that is sent again while somebody is asked
+            clock.stop()
+        try:
+            yield
+        finally:
+            self._clocks.remove(clock)
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """All clocks stand still for the length of a `with` block."""
+        self._open += 1
+        if self._open == 1:
+            for clock in self._clocks:
+                clock.stop()
+        try:
+            with self.context.parking():
+                yield
+        finally:
+            self._open -= 1
+            if self._open == 0:
+                for clock in self._clocks:
+                    clock.go_on()
+
+
+CALL_IN_HAND: ContextVar[CallInHand[Any] | None] = ContextVar("moonpool_call_in_hand", default=None)
+
+
+@contextmanager
+def in_hand(call: CallInHand[Any], timeout: asyncio.Timeout) -> Generator[None]:
+    """`call` is at its server for the length of a `with` block; `timeout` guards it."""
+    token = CALL_IN_HAND.set(call)
+    try:
+        with call.ticking(TimeoutClock(timeout)):
+            yield
+    finally:
+        CALL_IN_HAND.reset(token)
+
+
+@contextmanager
+def ticking(scope: anyio.CancelScope) -> Generator[None]:
+    """`scope` is a clock of the call in hand, if there is one."""
+    call = CALL_IN_HAND.get()
+    if call is None:
+        yield
+        return
+    with call.ticking(ScopeClock(scope)):
+        yield
+
+
+@contextmanager
+def all_paused(calls: Sequence[CallInHand[Any]]) -> Generator[None]:
+    """The clocks of all `calls` stand still."""
+    with ExitStack() as stack:
+        for call in calls:
+            stack.enter_context(call.paused())
+        yield

@@ -1,0 +1,217 @@
+"""What a server may ask back while it works: a form for a person, a model's answer, the folders it may look at.
+
+A capability is declared only if something here answers it: a handler that whoever opened the upstreams brought along,
+or roots of the configuration. Everything else is refused with "method not found" and a reason (D-030, A-050). Nothing
+is invented: without a handler nobody confirms a form (D-047).
+
+Both eras end here: a request of an older server by `dispatcher`, the `inputRequests` of a 2026-07-28 result by
+`connection`.
+
+SECURITY: a question is hostile input. How many are open at once is bounded, forms may only hold plain fields, an answer
+is checked against the form before it leaves. Handlers get the server's id: what a question says is that server's word.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from moonpool.core.phrases import said
+from moonpool.upstreams.forms import content_problem, form_problem, url_problem, with_defaults
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator, Mapping
+
+    from moonpool.configuration.servers import ServerConfig
+    from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.upstreams.open_call import CallInHand
+    from moonpool.upstreams.root_folders import RootFolders
+
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL: Final = -32603
+REJECTED: Final = -1
+"""The spec's own example for a person who says no to a sampling request (D-039)."""
+OPEN_COUNT_MAX: Final = 32
+"""Questions of one connection that wait for an answer."""
+OPEN_OF_ONE_MAX: Final = 8
+"""Those about one principal's calls, so that who does not answer stands in nobody else's way."""
+ROUND_COUNT_MAX: Final = 8
+_INPUT_COUNT_MAX: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionHandlers:
+    """What this host can answer for its servers. None: the capability is not declared, and refused all the same.
+
+    A handler gets the server id and the request's params and returns the result, as JSON of the protocol. It is
+    cancelled with the call that asked, and may raise `QuestionRefusedError`.
+    """
+
+    elicit: Callable[[str, JsonObject], Awaitable[JsonObject]] | None = None
+    elicit_url: Callable[[str, JsonObject], Awaitable[JsonObject]] | None = None
+    sample: Callable[[str, JsonObject], Awaitable[JsonObject]] | None = None
+
+
+ASKED_FOR: ContextVar[tuple[CallInHand[Any], ...]] = ContextVar("moonpool_asked_for", default=())
+"""Inside a handler: the calls of which the question may be. One, unless an older server works on several."""
+
+
+class QuestionRefusedError(Exception):
+    """A question gets a JSON-RPC error as its answer."""
+
+    def __init__(self, message: str, *, code: int = REJECTED, data: JsonValue = None) -> None:
+        super().__init__(message)
+        self.code, self.data = code, data
+
+
+_Handler: TypeAlias = "Callable[[str, JsonObject], Awaitable[JsonObject]]"
+_Answer: TypeAlias = "Callable[[JsonObject], Awaitable[JsonObject]]"
+
+
+class Questions:
+    """Answers one server's questions. One per connection."""
+
+    def __init__(self, config: ServerConfig, handlers: QuestionHandlers, folders: RootFolders) -> None:
+        self._config = config
+        self._folders = folders
+        self._handlers = handlers
+        self._open: Counter[str] = Counter()  # by principal
+        self._calls: list[CallInHand[Any]] = []  # under way
+        self._answers: dict[str, _Answer] = {}
+        if handlers.elicit is not None:
+            self._answers["elicitation/create"] = self._elicit
+        if handlers.sample is not None:
+            self._answers["sampling/createMessage"] = self._sample
+
+    @property
+    def capabilities(self) -> JsonObject:
+        """What is declared to the server: exactly what is answered."""
+        names = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
+        declared: JsonObject = {names[method]: {} for method in names if self._answer_to(method) is not None}
+        if self._handlers.elicit_url is not None:
+            declared["elicitation"] = {"form": {}, "url": {}}
+        return declared
+
+    @property
+    def handshake_capabilities(self) -> JsonObject:
+        """The same for the eras in which a change of roots is told."""
+        declared = self.capabilities
+        return declared if "roots" not in declared else {**declared, "roots": {"listChanged": True}}
+
+    @contextmanager
+    def on_behalf_of(self, call: CallInHand[Any] | None) -> Generator[None]:
+        """`call` is under way for the length of a `with` block."""
+        if call is None:
+            yield
+            return
+        self._calls.append(call)
+        try:
+            yield
+        finally:
+            self._calls.remove(call)
+
+    async def answer(
+        self, method: str, params: Mapping[str, Any] | None, call: CallInHand[Any] | None = None
+    ) -> JsonObject:
+        """The result for one request, about `call` or any that is under way. Raises QuestionRefusedError."""
+        if method == "ping":
+            return {}
+        handler = self._answer_to(method)
+        if handler is None:
+            reason = f"this client does not answer {said(method, 80)}"
+            raise QuestionRefusedError("Method not found", code=METHOD_NOT_FOUND, data={"reason": reason})
+        calls = tuple(self._calls) if call is None else (call,)
+        whose = {one.context.identity.principal for one in calls}
+        principal = whose.pop() if len(whose) == 1 else ""
+        if self._open[principal] >= OPEN_OF_ONE_MAX or self._open.total() >= OPEN_COUNT_MAX:
+            raise QuestionRefusedError(f"{OPEN_OF_ONE_MAX} questions are open already", code=INTERNAL)
+        self._open[principal] += 1
+        token = ASKED_FOR.set(calls)
+        try:
+            return await handler(dict(params or {}))
+        except QuestionRefusedError:
+            raise
+        except Exception as exc:
+            raise QuestionRefusedError("the client failed to answer", code=INTERNAL) from exc
+        finally:
+            ASKED_FOR.reset(token)
+            self._open[principal] -= 1
+            self._open += Counter()  # forget who has none
+
+    def _answer_to(self, method: str) -> _Answer | None:
+        if method == "roots/list":  # there may be roots at one time and none at another
+            return self._roots if self._folders.folders else None
+        return self._answers.get(method)
+
+    async def input_responses(self, result: JsonObject, call: CallInHand[Any] | None = None) -> JsonObject | None:
+        """The members to repeat `call` with, whose result was `input_required`; None when it cannot be answered."""
+        requests, state = result.get("inputRequests"), result.get("requestState")
+        if not isinstance(requests, dict | None) or not isinstance(state, str | None):
+            return None
+        if len(requests or {}) > _INPUT_COUNT_MAX or (not requests and state is None):
+            return None
+        again: JsonObject = {} if state is None else {"requestState": state}
+        if requests:
+            answered: JsonObject = {}
+            for key, request in requests.items():
+                method, params = _parts(request)
+                try:
+                    answered[key] = await self.answer(method, params, call)
+                except QuestionRefusedError:
+                    return None
+            again["inputResponses"] = answered
+        return again
+
+    async def _elicit(self, params: JsonObject) -> JsonObject:
+        if params.get("mode") == "url" and self._handlers.elicit_url is not None:
+            return await self._open_url(self._handlers.elicit_url, params)
+        if params.get("mode", "form") != "form":
+            raise QuestionRefusedError("this client fills in forms only", code=INVALID_PARAMS)
+        form = params.get("requestedSchema")
+        if not isinstance(form, dict):
+            raise QuestionRefusedError("requestedSchema is no object", code=INVALID_PARAMS)
+        if problem := form_problem(form):
+            raise QuestionRefusedError(f"requestedSchema cannot be shown as a form: {problem}", code=INVALID_PARAMS)
+        assert self._handlers.elicit is not None
+        given = await self._handlers.elicit(self._config.server_id, params)
+        action = given.get("action")
+        if action not in {"accept", "decline", "cancel"}:
+            raise QuestionRefusedError("the client failed to answer", code=INTERNAL)
+        if action != "accept":
+            return {"action": action}
+        written = given.get("content") or {}
+        content = with_defaults(form, written if isinstance(written, dict) else {})
+        if problem := content_problem(form, content):
+            raise QuestionRefusedError(f"the answer does not fit requestedSchema: {problem}", code=INTERNAL)
+        return {"action": "accept", "content": content}
+
+    async def _open_url(self, handler: _Handler, params: JsonObject) -> JsonObject:
+        if problem := url_problem(params.get("url")):
+            raise QuestionRefusedError(f"url {problem}", code=INVALID_PARAMS)
+        action = (await handler(self._config.server_id, params)).get("action")
+        if action not in {"accept", "decline", "cancel"}:
+            raise QuestionRefusedError("the client failed to answer", code=INTERNAL)
+        return {"action": action}
+
+    async def _sample(self, params: JsonObject) -> JsonObject:
+        limit = params.get("maxTokens")
+        if not isinstance(params.get("messages"), list) or not isinstance(limit, int) or isinstance(limit, bool):
+            raise QuestionRefusedError('sampling needs "messages" and "maxTokens"', code=INVALID_PARAMS)
+        assert self._handlers.sample is not None
+        asked = {key: value for key, value in params.items() if key != "includeContext"}  # D-037: never other servers'
+        return await self._handlers.sample(self._config.server_id, asked)
+
+    async def _roots(self, params: JsonObject) -> JsonObject:
+        del params
+        return {"roots": await self._folders.present()}
+
+
+def _parts(request: JsonValue) -> tuple[str, JsonObject]:
+    if not isinstance(request, dict):
+        return "", {}
+    params = request.get("params")
+    return str(request.get("method")), cast("JsonObject", params) if isinstance(params, dict) else {}

@@ -1,0 +1,129 @@
+"""Tenants of one engine: none sees another's tool, call, approval, secret, file or record; each comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from apps import fresh_data
+from moonpool.core.errors import InputError
+from moonpool.engine.code_request import CodeRequest
+from moonpool.features.approvals.model import Answerer, ApprovalAnswerError
+from moonpool.features.approvals.queue_approver import QueueApprover
+from moonpool.features.approvals.table import ApprovalStore
+from moonpool.features.plans.model import PlanError
+from moonpool.store.journal_file import read_rows, verify_file
+from moonpool.store.paths import approvals_path, journal_path, tenant_dir
+from moonpool.store.process_marks import is_gone, own_mark
+from tenants import PathsServer, enter_tenant, open_engine_of_fakes, token_of
+from waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from moonpool.bootstrap import Tenant
+    from moonpool.core.envelope import Envelope
+
+pytestmark = pytest.mark.anyio
+ALICE = Answerer(name="terminal:alice", person=True)
+
+
+async def calls(tenant: Tenant, *tools: str, **request: Any) -> Envelope:
+    return await tenant.runtime.run(CodeRequest(code=json.dumps(tools).encode(), **request), tenant.ticket)
+
+
+async def answered(tenant: Tenant, other: Tenant) -> Envelope:
+    """A call that waits for approval; `other` cannot see or answer it."""
+    running = asyncio.create_task(calls(tenant, f"only_{tenant.tenant_id}"))
+    waiting = []
+    while not waiting:
+        await asyncio.wait([running], timeout=0.02)
+        waiting = await asyncio.to_thread(tenant.approvals.requests)
+    assert not await asyncio.to_thread(other.approvals.requests)
+    with pytest.raises(ApprovalAnswerError, match="there is no request"):
+        await asyncio.to_thread(other.approvals.approve, waiting[0].request_id, ALICE)
+    await asyncio.to_thread(tenant.approvals.approve, waiting[0].request_id, ALICE)
+    return await running
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return fresh_data(tmp_path / "data")
+
+
+async def check_neighbours(data: Path, count: int) -> None:
+    """`count` tenants in one process: each uses what it has, and tries what the next one has."""
+    names = [f"t{number}" for number in range(count)]
+    runs: dict[str, list[str]] = {}
+    async with PathsServer().serving() as server, open_engine_of_fakes(data) as engine, AsyncExitStack() as stack:
+        tenants: list[Tenant] = []
+        for number, name in enumerate(names):
+            store = ApprovalStore(approvals_path(tenant_dir(data, name)), is_gone=is_gone)
+            queue = await stack.enter_async_context(QueueApprover(store, owner=own_mark(), report=lambda _: None))
+            rules = {"ask": ["*"]} if number % 2 else {"allow": ["*"]}
+            tenants.append(await enter_tenant(stack, engine, server, name, approver=queue, **rules))
+        for number, tenant in enumerate(tenants):
+            other = tenants[(number + 1) % count]
+            own, foreign = f"only_{tenant.tenant_id}", f"only_{other.tenant_id}"
+            used = await (answered(tenant, other) if number % 2 else calls(tenant, own))
+            tried = await calls(tenant, foreign)
+            assert isinstance(used.data, list), used
+            assert isinstance(tried.data, list), tried
+            assert used.data[0]["ok"], used.data
+            assert tried.data[0]["error"]["type"] == "UnknownTool", tried.data
+            assert token_of(tenant.tenant_id) not in used.to_json()
+            dry = await calls(tenant, own, dry_run=True)
+            plan_id = dry.extras["plan"]["plan_id"]
+            with pytest.raises(PlanError, match="there is no plan"):
+                await calls(other, own, plan=plan_id)
+            runs[tenant.tenant_id] = [used.run_id, tried.run_id, dry.run_id]
+        assert server.calls == [(name, f"only_{name}") for name in names]
+    await asyncio.to_thread(check_files, data, runs)
+
+
+def check_files(data: Path, runs: dict[str, list[str]]) -> None:
+    """What the tenants' folders hold: their own runs, whole, and nobody's credentials."""
+    for name, own in runs.items():
+        home = tenant_dir(data, name)
+        assert verify_file(journal_path(home)).ok
+        recorded = {row.run_id for row in read_rows(journal_path(home))}
+        assert recorded >= set(own)
+        kept = b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
+        for other, theirs in runs.items():
+            assert token_of(other).encode() not in kept, f"a credential of {other} lies in the files of {name}"
+            if other != name:
+                assert not any(run.encode() in kept for run in theirs), f"{name} has records of {other}"
+
+
+async def test_no_tenant_sees_what_its_neighbours_have(data: Path) -> None:
+    await check_neighbours(data, 6)
+
+
+@pytest.mark.slow
+async def test_no_tenant_of_200_sees_what_its_neighbours_have(data: Path) -> None:
+    await check_neighbours(data, 200)
+
+
+async def test_a_tenant_is_closed_and_opened_while_others_go_on(data: Path) -> None:
+    async with PathsServer().serving() as server, open_engine_of_fakes(data) as engine, AsyncExitStack() as stack:
+        stays = await enter_tenant(stack, engine, server, "stays")
+        async with AsyncExitStack() as its_own:
+            goes = await enter_tenant(its_own, engine, server, "goes")
+            with pytest.raises(InputError, match="'goes' is open already"):
+                await enter_tenant(stack, engine, server, "goes")
+            with pytest.raises(InputError, match="cannot be the id of a tenant"):
+                await enter_tenant(stack, engine, server, "../goes")
+            first = (await calls(goes, "only_goes")).run_id
+            session = goes.runtime.session(goes.ticket)
+            await session.execute(CodeRequest(code=b'["only_goes"]'))
+        assert [kind.scope for kind in engine.pool.statistics().kinds if kind.in_use or kind.ready] == []
+        assert (await calls(stays, "only_stays")).ok
+        goes = await enter_tenant(stack, engine, server, "goes")
+        assert (await calls(goes, "only_goes")).ok
+        rows = await asyncio.to_thread(lambda: list(read_rows(journal_path(goes.data))))
+        assert first in {row.run_id for row in rows}
+    await until(lambda: engine.pool.statistics().alive == 0)
