@@ -118,7 +118,7 @@ async def _measure(meter: CpuMeter, sizes: Sizes, prototype: Path, *, peers: boo
 async def _ours(app: Tenant, book: Book, stack: AsyncExitStack, sizes: Sizes) -> list[Case]:
     unpooled = without_pool(app)
     stack.push_async_callback(unpooled.close)
-    session = unpooled.session(app.ticket)
+    session = unpooled.session(app.caller_grant)
 
     async def fresh(count: int) -> None:
         for _ in range(count):

@@ -146,7 +146,7 @@ async def load(data: Path, folder: Path, number: str) -> None:
         async def go_on(lane: int) -> None:
             for turn in range(1_000_000):
                 code = _CODE.format(token=f"{number}-{lane}-{turn}", calls=_CALLS)
-                await app.runtime.run(CodeRequest(code=code.encode()), app.ticket)
+                await app.runtime.run(CodeRequest(code=code.encode()), app.caller_grant)
                 print(flush=True)
 
         await asyncio.gather(*(go_on(lane) for lane in range(CONCURRENCY)))

@@ -130,7 +130,7 @@ def _ready_count(app: Tenant, language: str) -> int:
 async def timed_run(runtime: Runtime, app: Tenant) -> float:
     """One fresh execution, host call to outcome, in ms."""
     started = time.perf_counter()
-    envelope = await runtime.run(ONE_PLUS_ONE, app.ticket)
+    envelope = await runtime.run(ONE_PLUS_ONE, app.caller_grant)
     ended = time.perf_counter()
     assert envelope.error is None, envelope.error
     assert envelope.data == 2

@@ -38,7 +38,7 @@ async def main() -> None:
     config = parse_config(json.dumps({"mcpServers": SERVERS}).encode(), source="example", environ=os.environ)
     approver = EventApprover()
     async with assemble(Settings.load(os.environ), config=config, approver=approver, environ=os.environ) as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         async with run_events(session.execute, CodeRequest(code=CODE), approver) as events:
             async for event in events:
                 match event:

@@ -94,7 +94,7 @@ def write_config(path: Path, repository: Path) -> Path:
 
 async def show_tools(app: App) -> TokenMeter:
     """What a model reads before it writes code, instead of every definition."""
-    snapshot = await app.toolbox.snapshot()
+    snapshot = await app.tool_registry.snapshot()
     check(not snapshot.problems, f"both servers can be listed: {dict(snapshot.problems)}")
     catalog, meter = Catalog(snapshot.manifest), TokenMeter(snapshot.manifest)
     meter.spend("tools", json.dumps([model_view(tool) for tool in TOOLS]))  # the three that `moonpool mcp` offers
@@ -117,7 +117,7 @@ async def show_history(app: App, meter: TokenMeter) -> Envelope:
     program = (HERE / "history.py").read_bytes()
     title("What a model writes: one program instead of 50 calls (examples/history.py)")
     print(COLOUR.of("dim", program.decode().partition('"""\n\n')[2].rstrip()))
-    envelope = await app.runtime.run(CodeRequest(code=program, name="history.py"), app.ticket)
+    envelope = await app.runtime.run(CodeRequest(code=program, name="history.py"), app.caller_grant)
 
     title("What comes back")
     print(f"{COLOUR.of('bold', 'printed')}  {str(envelope.extras.get('stdout')).rstrip()}")
@@ -133,7 +133,7 @@ async def show_history(app: App, meter: TokenMeter) -> Envelope:
 async def show_escape(app: App) -> None:
     """The program that tries to get out."""
     program = f"HOST_FILE = {__file__!r}\n" + (HERE / "escape.py").read_text(encoding="utf-8")
-    envelope = await app.runtime.run(CodeRequest(code=program.encode(), name="escape.py"), app.ticket)
+    envelope = await app.runtime.run(CodeRequest(code=program.encode(), name="escape.py"), app.caller_grant)
 
     title("What code cannot do: escape.py tried to get out (examples/escape.py)")
     ends = envelope.data if isinstance(envelope.data, dict) else {}

@@ -84,4 +84,4 @@ async def open_app(
 
 async def run(app: Tenant, code: str, **request: Any) -> Envelope:
     """Run code in a sandbox of its own."""
-    return await app.runtime.run(CodeRequest(code=code.encode(), **request), app.ticket)
+    return await app.runtime.run(CodeRequest(code=code.encode(), **request), app.caller_grant)

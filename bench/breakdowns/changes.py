@@ -36,17 +36,17 @@ async def measure_changes(world: World, how: str, rounds: int) -> dict[str, floa
     config = parse_config(json.dumps({"mcpServers": {"box": entry}}).encode(), source="bench", environ={})
     samples: list[float] = []
     async with world.app("base", config=config) as app:
-        session = app.runtime.session(app.ticket)
-        await app.toolbox.snapshot()
+        session = app.runtime.session(app.caller_grant)
+        await app.tool_registry.snapshot()
         for number in range(min(rounds, _ROUNDS_MAX)):
             name = f"added_{number}"
             envelope = await session.execute(CodeRequest(code=_CODE.format(name=name).encode()))
             started = time.perf_counter()
             assert envelope.error is None, envelope.error
             if how == "refresh":
-                await app.toolbox.refresh("box")
+                await app.tool_registry.refresh("box")
             async with asyncio.timeout(_TIMEOUT_S):
-                while (now := app.toolbox.current) is None or now.manifest.find("box", name) is None:  # noqa: ASYNC110
+                while (now := app.tool_registry.current) is None or now.manifest.find("box", name) is None:  # noqa: ASYNC110
                     await asyncio.sleep(0.0005)
             samples.append(1000 * (time.perf_counter() - started))
         await session.close()

@@ -44,13 +44,13 @@ _CODE = CodeRequest(code=b"import time\nresult = time.monotonic()")
 async def measure_executions(app: Tenant, kind: str, count: int) -> dict[str, float]:
     """Median ms of each step of `count` executions: `pooled`, `unpooled` or `next` (in a session)."""
     unpooled = without_pool(app)
-    session = unpooled.session(app.ticket)
+    session = unpooled.session(app.caller_grant)
 
     async def pooled() -> Envelope:
-        return await app.runtime.run(_CODE, app.ticket)
+        return await app.runtime.run(_CODE, app.caller_grant)
 
     async def fresh() -> Envelope:
-        return await unpooled.run(_CODE, app.ticket)
+        return await unpooled.run(_CODE, app.caller_grant)
 
     async def following() -> Envelope:
         return await session.execute(_CODE)

@@ -1,4 +1,4 @@
-"""What judging a call costs at its most: 200 rules, labels, budgets, and a question that a standing answer settles."""
+"""What judging a call costs at its most: 200 rules, labels, budgets, and a question that an approval grant settles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from moonpool.bootstrap.caller_grants import local_principal
-from moonpool.features.approvals.model import QueuedRequest, StandingAnswer
+from moonpool.features.approvals.model import ApprovalGrant, QueuedRequest
 from moonpool.features.approvals.table import ApprovalStore
 from moonpool.store.paths import approvals_path
 
@@ -53,7 +53,7 @@ def write_policy(folder: Path) -> Path:
 
 async def answer_for_good(app: Tenant, tool: str) -> None:
     """Keep a yes to every further call of the tool."""
-    definition = (await app.toolbox.snapshot()).manifest.find("bench", tool)
+    definition = (await app.tool_registry.snapshot()).manifest.find("bench", tool)
     assert definition is not None, tool
     now = time.time()
     principal, digest = local_principal(), definition.digest
@@ -62,15 +62,15 @@ async def answer_for_good(app: Tenant, tool: str) -> None:
         run_id="run_bench", session_id="", arguments="{}", arguments_digest="sha256:bench", reason="bench",
         rule_id="last", human_only=False, asked_at=now, expires_at=now + 600,
     )  # fmt: skip
-    given = StandingAnswer(
+    given = ApprovalGrant(
         principal=principal, server_id="bench", tool_name=tool, tool_digest=digest, answer_id="bench", where=(),
-        arguments_digest="", server_digest=app.ticket.servers["bench"].digest, server_address="",
+        arguments_digest="", server_digest=app.caller_grant.servers["bench"].digest, server_address="",
         human_only=False, given_by="bench", given_at=now, expires_at=now + 86_400, request_id="bench",
     )  # fmt: skip
     await asyncio.to_thread(_keep, app, asked, given)
 
 
-def _keep(app: Tenant, asked: QueuedRequest, given: StandingAnswer) -> None:
+def _keep(app: Tenant, asked: QueuedRequest, given: ApprovalGrant) -> None:
     store = ApprovalStore(approvals_path(app.data), is_gone=lambda _mark: False)
     try:
         store.put(asked)

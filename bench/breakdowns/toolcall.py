@@ -67,7 +67,7 @@ async def measure_calls(app: Tenant, tool: str, rounds: int) -> dict[str, float]
     request = CodeRequest(code=_CODE.format(tool=tool, count=_CALLS).encode())
     with own_times(STEPS) as times:  # before the sandbox: its link registers its functions when it is made
         runtime = without_pool(app)
-        session = runtime.session(app.ticket)
+        session = runtime.session(app.caller_grant)
         try:
             await session.execute(request)
             for _ in range(rounds):

@@ -39,7 +39,7 @@ async def _first(world: World, environment: str, count: int) -> list[float]:
     samples: list[float] = []
     for _ in range(count):
         async with world.app(environment) as app:
-            await app.toolbox.snapshot()  # tools belong to no tenant; here there are none
+            await app.tool_registry.snapshot()  # tools belong to no tenant; here there are none
             runtime = without_pool(app)
             samples.append(await timed_run(runtime, app))
             await runtime.close()

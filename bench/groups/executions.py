@@ -35,7 +35,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
 
 async def _cases(app: Tenant, name: str, stack: AsyncExitStack, sizes: Sizes) -> list[Case]:
     unpooled = without_pool(app)
-    session = unpooled.session(app.ticket)
+    session = unpooled.session(app.caller_grant)
     stack.push_async_callback(unpooled.close)
 
     async def pooled(count: int) -> list[float]:

@@ -37,7 +37,7 @@ async def missing_languages(app: Tenant) -> dict[str, str]:
     found: dict[str, str] = {}
     for language in LANGUAGES:
         try:
-            envelope = await app.runtime.run(CodeRequest(code=SNIPPETS[language], language=language), app.ticket)
+            envelope = await app.runtime.run(CodeRequest(code=SNIPPETS[language], language=language), app.caller_grant)
         except MoonpoolError as error:
             found[language] = str(error)
             continue
@@ -69,12 +69,12 @@ def _rows_of(language: str) -> tuple[str, ...]:
 
 def _cases(language: str, app: Tenant, unpooled: Runtime, sizes: Sizes) -> list[Case]:
     request = CodeRequest(code=SNIPPETS[language], language=language)
-    kept = unpooled.session(app.ticket)
+    kept = unpooled.session(app.caller_grant)
 
     async def cold(count: int) -> list[float]:
         samples: list[float] = []
         for _ in range(count):
-            session = unpooled.session(app.ticket)
+            session = unpooled.session(app.caller_grant)
             await timed_execute(session, ONE_PLUS_ONE, 2)
             samples.append(await timed_execute(session, request, 2))
             await session.close()
@@ -89,7 +89,7 @@ def _cases(language: str, app: Tenant, unpooled: Runtime, sizes: Sizes) -> list[
             await fill_pool(app, language)
             await asyncio.sleep(PACE_S)
             started = time.perf_counter()
-            envelope = await app.runtime.run(request, app.ticket)
+            envelope = await app.runtime.run(request, app.caller_grant)
             samples.append(1000 * (time.perf_counter() - started))
             assert envelope.data == 2, envelope.error
         await fill_pool(app, language)  # or it would be filled while others are measured

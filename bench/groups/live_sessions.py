@@ -73,7 +73,7 @@ def _available_bytes() -> int:
 async def _open_until(count: int, sessions: list[Session], runtime: Runtime, app: Tenant) -> str:
     """Open sessions until `count` are alive; returns what stopped it, if anything."""
     while len(sessions) < count:
-        session = runtime.session(app.ticket)
+        session = runtime.session(app.caller_grant)
         try:
             envelope = await session.execute(ONE_PLUS_ONE)
         except MoonpoolError as error:
@@ -90,7 +90,7 @@ async def _opening(runtime: Runtime, app: Tenant) -> list[float]:
     samples: list[float] = []
     for _ in range(_SAMPLES):
         started = time.perf_counter()
-        session = runtime.session(app.ticket)
+        session = runtime.session(app.caller_grant)
         await timed_execute(session, ONE_PLUS_ONE, 2)
         samples.append(1000 * (time.perf_counter() - started))
         await session.close()

@@ -97,7 +97,7 @@ def _sessions(app: Tenant, requests: Sequence[CodeRequest]) -> Take:
     async def take(count: int) -> list[float]:
         backend = _WatchedBackend(app.engine.backend)
         runtime = replace(app.runtime, pool=pool_of(cast("SandboxBackend", backend), alive_max=count))
-        sessions = [runtime.session(app.ticket) for _ in range(count)]
+        sessions = [runtime.session(app.caller_grant) for _ in range(count)]
         try:
             for session in sessions:
                 for request in requests:

@@ -49,7 +49,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
         for count in sizes.tools:
             config = load_config(_write_config(world.folder, count), {})
             app = await stack.enter_async_context(world.app("base", config=config))
-            snapshot = await app.toolbox.snapshot()
+            snapshot = await app.tool_registry.snapshot()
             assert sum(1 for _ in snapshot.manifest.tools()) == count
             cases += _Counted(app=app, snapshot=snapshot).cases(count, sizes)
         return await take_turns("counts", cases, rounds=sizes.slow_rounds)
@@ -92,7 +92,7 @@ class _Counted:
 
     async def _call(self, count: int) -> list[float]:
         runtime = without_pool(self.app)
-        envelope = await runtime.run(CodeRequest(code=_CALLS.format(count=count).encode()), self.app.ticket)
+        envelope = await runtime.run(CodeRequest(code=_CALLS.format(count=count).encode()), self.app.caller_grant)
         assert envelope.error is None, envelope.error
         times: Any = envelope.data
         assert len(times) == count

@@ -69,7 +69,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
     async with AsyncExitStack() as stack:
         app = await stack.enter_async_context(world.app("base", config=read_config(write_config(world.folder))))
         runtime = without_pool(app)
-        session = runtime.session(app.ticket)
+        session = runtime.session(app.caller_grant)
         stack.push_async_callback(runtime.close)
         server = StdioServerParameters(command=sys.executable, args=[str(SERVER)])
         client = await stack.enter_async_context(Client(stdio_client(server)))

@@ -55,7 +55,7 @@ async def fuzz_lines(app: Tenant, sources: Sequence[str], *, concurrency: int) -
 
 async def _work(app: Tenant, left: Iterator[str], outcome: FuzzOutcome) -> None:
     for source in left:
-        session = app.runtime.session(app.ticket, final=True)
+        session = app.runtime.session(app.caller_grant, final=True)
         request = CodeRequest(code=source.encode(), timeout_s=TIMEOUT_S)
         try:
             async with asyncio.timeout(_HUNG_S):

@@ -103,7 +103,7 @@ class Marathon:
 
     async def _work(self, chance: random.Random) -> None:
         having = {*self.languages, *(["data"] if self.data is not None else [])}
-        session, used = self.base.runtime.session(self.base.ticket), 0
+        session, used = self.base.runtime.session(self.base.caller_grant), 0
         try:
             while self._begun < self.executions:
                 self._begun += 1
@@ -113,14 +113,14 @@ class Marathon:
                 used += in_session
                 if used >= _SESSION_EXECUTIONS:
                     await session.close()
-                    session, used = self.base.runtime.session(self.base.ticket), 0
+                    session, used = self.base.runtime.session(self.base.caller_grant), 0
         finally:
             await session.close()
 
     async def _one(self, wanted: Wanted, session: Session | None) -> None:
         app = self.data if wanted.in_data and self.data is not None else self.base
         one_shot = session is None
-        session = session or app.runtime.session(app.ticket, final=True)
+        session = session or app.runtime.session(app.caller_grant, final=True)
         try:
             async with asyncio.timeout(HUNG_S):
                 envelope = await _execute(session, wanted)

@@ -1,7 +1,7 @@
 """Locks a process in, step by step, in the only order that works.
 
-The process is PID 1 of new namespaces with capabilities over them, on the outer wall's read-only root: a child that a
-zygote cloned (`confine`), or the one process of a wall of its own (`confine_alone`). It ends as uid 1000 with no
+The process is PID 1 of new namespaces with capabilities over them, on the outer sandbox's read-only root: a child that
+a zygote cloned (`confine`), or the one process of a wall of its own (`confine_alone`). It ends as uid 1000 with no
 capability, its own small writable places under one quota, its own /proc and pseudo-terminals, no way to make further
 user namespaces, resource limits, and a system-call filter.
 

@@ -1,4 +1,4 @@
-"""The zygote: a preloaded process inside an outer wall that forks sandboxes on request.
+"""The zygote: a preloaded process inside an outer sandbox that forks sandboxes on request.
 
 Started by the host as `python -s -P -S -B -c "...; main(...)"` with a SEQPACKET control socket. It imports what its
 environment wants preloaded, freezes the heap and then only forks: for each request a child in new namespaces, which

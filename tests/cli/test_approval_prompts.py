@@ -22,7 +22,7 @@ import pytest
 from apps import fresh_data
 from cli.console import SERVERS, moonpool, raw_server, run_code, write_config
 from cli.terminal import Terminal
-from moonpool.cli.approval_files import KeptAnswers
+from moonpool.cli.approval_files import GrantFiles
 from moonpool.cli.program_output import ProgramOutput, log_among
 from moonpool.cli.terminal_approver import TerminalApprover, framed, question
 from moonpool.core.calls import ApprovalState
@@ -318,7 +318,7 @@ class Typist:
 )
 def test_what_an_answer_for_this_run_covers(answered: dict[str, Any], later: dict[str, Any], asked_again: bool) -> None:
     typist = Typist("r", "y", "n")
-    approver = TerminalApprover(cast("Any", typist), name="terminal:alice", book=KeptAnswers(Path("/nowhere")))
+    approver = TerminalApprover(cast("Any", typist), name="terminal:alice", book=GrantFiles(Path("/nowhere")))
 
     async def both() -> str:
         assert (await approver.ask(replace(REQUEST, **answered))).state is ApprovalState.APPROVED
@@ -330,7 +330,7 @@ def test_what_an_answer_for_this_run_covers(answered: dict[str, Any], later: dic
 
 @pytest.mark.anyio
 async def test_an_answer_that_is_kept_too_late_does_not_stand() -> None:
-    class SlowBook(KeptAnswers):
+    class SlowBook(GrantFiles):
         began, go_on = threading.Event(), threading.Event()
         standing: ClassVar[list[str]] = []
 

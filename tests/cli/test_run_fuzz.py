@@ -69,7 +69,7 @@ def run_line() -> Iterator[Callable[[str], EnvelopeLine]]:
 
         async def run(code: str) -> EnvelopeLine:
             request = CodeRequest(code=code.encode("utf-8", "surrogatepass"), timeout_s=5)
-            return envelope_line(await app.runtime.run(request, app.ticket))
+            return envelope_line(await app.runtime.run(request, app.caller_grant))
 
         yield lambda code: portal.call(run, code)
 

@@ -118,7 +118,9 @@ async def test_recorded_executions_are_reported_with_all_spans(tmp_path: Path) -
     async with open_app(server) as app:
         code = "from servers.full import echo\nawait echo(word='a')"
         assert (await run(app, code)).error is None
-        upfront = sum(count_tokens(definition_text(tool)) for tool in (await app.toolbox.snapshot()).manifest.tools())
+        upfront = sum(
+            count_tokens(definition_text(tool)) for tool in (await app.tool_registry.snapshot()).manifest.tools()
+        )
     config = write_config(tmp_path, server)
     found = json.loads(moonpool(tmp_path, "stats", "--config", config, "--json").stdout)
     spans = found["sandbox_overhead"]["spans"]
@@ -141,10 +143,10 @@ async def test_a_changed_list_is_timed_from_notice_to_new_wrappers(tmp_path: Pat
     serve("one")
     server = {"box": fixture_server("recorder.py", str(tmp_path / "tools.json"), str(tmp_path / "calls.jsonl"))}
     async with open_app(server) as app:
-        before = await app.toolbox.snapshot()
+        before = await app.tool_registry.snapshot()
         serve("one", "two")
-        app.toolbox.refresh_soon("box")
-        await until(lambda: app.toolbox.current is not before)
+        app.tool_registry.refresh_soon("box")
+        await until(lambda: app.tool_registry.current is not before)
     found = json.loads(moonpool(tmp_path, "stats", "--json", "--tail", "5").stdout)
     drift = found["drift_detection"]
     assert drift["to_new_wrappers"]["count"] == drift["unseen_at_most"]["count"] == 1

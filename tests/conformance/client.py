@@ -1,8 +1,9 @@
 """The client that the official suite examines: our broker over one URL, put together as the product does it.
 
-The server's tools come through the toolbox, every call passes the pipeline with its stages, and what a server asks back
-is answered by a handler that confirms the form as it is, as a person would. What to call is what the scenario's context
-says, else every tool that is listed, all at the same time. Where a login is needed, `Browser` plays the person.
+The server's tools come through the tool registry, every call passes the pipeline with its stages, and what a server
+asks back is answered by a handler that confirms the form as it is, as a person would. What to call is what the
+scenario's context says, else every tool that is listed, all at the same time. Where a login is needed, `Browser` plays
+the person.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from moonpool.policy import Policy, configuration_layer, server_rules
 from moonpool.redaction.redactor import Redactor
 from moonpool.settings import Settings
 from moonpool.store.fake import MemoryJournal
-from moonpool.upstreams.server_requests import QuestionHandlers
+from moonpool.upstreams.server_requests import ServerRequestHandlers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -68,14 +69,14 @@ async def carry_out(task: Task, data: Path) -> list[str]:
     }
     config = parse_config(json.dumps({"mcpServers": {SERVER: entry}}).encode(), source="suite", environ={})
     settings = Settings(data_dir=data)
-    handlers = QuestionHandlers(elicit=_confirm)
+    handlers = ServerRequestHandlers(elicit=_confirm)
     async with assemble_tools(
         settings, config=config, environ=dict(os.environ), handlers=handlers, agent=Browser()
-    ) as toolbox:
-        snapshot = await toolbox.snapshot()
+    ) as tool_registry:
+        snapshot = await tool_registry.snapshot()
         if snapshot.problems:
             return [f"{server}: {problem}" for server, problem in snapshot.problems.items()]
-        pipeline = CallPipeline(toolbox, journal=MemoryJournal(), redactor=Redactor.of_values({}))
+        pipeline = CallPipeline(tool_registry, journal=MemoryJournal(), redactor=Redactor.of_values({}))
         session = _session(snapshot.manifest)
         calls = _wanted(task, snapshot.manifest)
         specs = [

@@ -169,7 +169,7 @@ result = 1
 @pytest.mark.req("H-029")
 async def test_the_last_line_of_stdout_stands_in_for_a_result() -> None:
     async with open_app() as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         with anyio.fail_after(30):
             found = [
                 (await session.execute(CodeRequest(code=code))).data

@@ -58,7 +58,7 @@ result = ends
 async def test_exhausting_a_sandbox_is_stopped_at_its_limits_and_it_works_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "GRACE_S", 20)  # it obeys, but a busy machine may take its time
     async with open_app() as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         with anyio.fail_after(60):
             exhausted = await session.execute(CodeRequest(code=EXHAUST.encode()))
             looped = await session.execute(CodeRequest(code=b"while True: pass", timeout_s=0.5))

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
-from moonpool.engine.tool_registry import Toolbox
+from moonpool.engine.tool_registry import ToolRegistry
 from moonpool.features.drift.service import DriftWatch
 from moonpool.store.fake import MemoryAcceptances
 from moonpool.tools.listing_cache import CachedListing
@@ -93,14 +93,14 @@ async def test_expiry_notification_and_refresh_each_ask_the_server_once(tmp_path
     watch = DriftWatch(
         {"complete": "key"}, MemoryAcceptances(), pauses=True, principal="p", record=AsyncMock(), redact=str
     )
-    toolbox = Toolbox({"complete": "key"}, server, _Cache(old), tmp_path, ttl_s=60, watch=watch)
+    tool_registry = ToolRegistry({"complete": "key"}, server, _Cache(old), tmp_path, ttl_s=60, watch=watch)
     with anyio.fail_after(30):
-        await toolbox.snapshot()
-        await toolbox.snapshot()
+        await tool_registry.snapshot()
+        await tool_registry.snapshot()
         asked.append(server.listed)  # the cached list had expired
-        toolbox.refresh_soon("complete")  # what a list_changed notification does
-        await toolbox.close()
+        tool_registry.refresh_soon("complete")  # what a list_changed notification does
+        await tool_registry.close()
         asked.append(server.listed)
-        await toolbox.refresh()  # what an operator does
+        await tool_registry.refresh()  # what an operator does
         asked.append(server.listed)
     assert asked == [1, 2, 3]

@@ -27,7 +27,7 @@ from moonpool.engine.code_request import CodeRequest
 from moonpool.features.library.model.actions import read_action
 from moonpool.features.library.model.bounds import ACTION_FILE
 from moonpool.features.library.model.entries import LibrarySource
-from moonpool.features.library.service import LibraryChanges, LibraryShelf
+from moonpool.features.library.service import LibraryChanges, LibraryView
 from moonpool.features.library.table import LibraryStore
 from moonpool.features.recordings.model import RecordingError
 from moonpool.pipeline.approval import ScriptedApprover
@@ -141,13 +141,13 @@ except ImportError as error:
         lambda: store.remove("action", "two"),
     ]
     async with opened(data) as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         for change in changes:
             await anyio.to_thread.run_sync(change)
             envelope = await session.execute(CodeRequest(code=code))
             seen.append(envelope.data)
-            assert app.toolbox.current is not None
-            digests.append(app.toolbox.current.digest)
+            assert app.tool_registry.current is not None
+            digests.append(app.tool_registry.current.digest)
         listed = await session.execute(CodeRequest(code=b"import os\nresult = sorted(os.listdir())"))
     assert seen == ["ModuleNotFoundError", 1, 1, 2, 2, "ModuleNotFoundError", "ModuleNotFoundError"]
     assert len(set(digests)) == 5
@@ -157,7 +157,7 @@ except ImportError as error:
 
 async def test_a_folder_that_the_code_made_is_left_alone(data: Path, store: LibraryStore) -> None:
     async with opened(data) as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         await session.execute(CodeRequest(code=b"import os\nos.mkdir('actions')\nopen('actions/a.txt', 'w').close()"))
         await anyio.to_thread.run_sync(lambda: store.save(action("one", constant(1))))
         code = b"import os\nfrom actions.one import run\nresult = [os.listdir('actions'), run()]"
@@ -198,7 +198,7 @@ async def test_code_cannot_change_an_action_for_anybody_else(data: Path, store: 
     kept = sorted((path.name, path.read_bytes()) for path in library_dir(data).rglob("*.json"))
     use = "from actions.one import run\nresult = run()"
     async with opened(data) as app:
-        session, other = app.runtime.session(app.ticket), app.runtime.session(app.ticket)
+        session, other = app.runtime.session(app.caller_grant), app.runtime.session(app.caller_grant)
         attacked = await session.execute(CodeRequest(code=ATTACKS.encode()))
         after = [
             await run(app, use),
@@ -242,8 +242,8 @@ async def test_a_damaged_entry_loses_only_itself_and_the_operator_is_told_once(
         async with opened(data) as app:
             envelope = await run(app, "import actions\nresult = dir(actions)")
             await run(app, "1")
-            assert app.toolbox.current is not None
-            problems = app.toolbox.current.library_problems
+            assert app.tool_registry.current is not None
+            problems = app.tool_registry.current.library_problems
     assert envelope.data == ["good"]
     assert [record.message for record in caplog.records if "left out" in record.message] == list(problems)
     assert problems == ("action 'bad' is left out: its file is damaged (not JSON); save it again or remove it",)
@@ -255,8 +255,8 @@ async def test_an_entry_that_holds_a_secret_of_the_configuration_is_not_shown(da
     entry = {**fixture_server("echo.py"), "env": {"TOKEN": "canary-of-the-configuration"}}
     async with open_app({"echo": entry}, data_dir=data) as app:
         envelope = await run(app, "import actions\nresult = dir(actions)")
-        assert app.toolbox.current is not None
-        [problem] = app.toolbox.current.library_problems
+        assert app.tool_registry.current is not None
+        [problem] = app.tool_registry.current.library_problems
     assert envelope.data == ["good"]
     assert "holds a secret" in problem
 
@@ -330,7 +330,7 @@ async def test_a_library_that_cannot_be_shown_is_tried_again(
 
     code = b"import importlib.util\nresult = importlib.util.find_spec('actions') is not None"
     async with opened(data) as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         seen = [await session.execute(CodeRequest(code=code))]
         await aside(store.save, action("one", constant(1)))
         with monkeypatch.context() as patch:
@@ -454,6 +454,6 @@ def test_an_entry_that_cannot_be_written_as_json_loses_only_itself(
     store = LibraryStore(tmp_path / "library")
     for name in ("good", "odd"):
         store.save(action(name, constant(1)))
-    shown = LibraryShelf(store, tell=lambda _: None).read()
+    shown = LibraryView(store, tell=lambda _: None).read()
     assert [entry.name for entry in shown.library.entries] == ["good"]
     assert "action 'odd' is left out: its text cannot be shown" in shown.problems[0]

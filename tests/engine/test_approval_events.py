@@ -16,7 +16,7 @@ from moonpool.core.errors import InputError
 from moonpool.features.approvals.events import EventApprover
 from moonpool.features.approvals.model import Answerer, ApprovalAnswerError, QueueState
 from moonpool.features.approvals.queue_approver import GrantedApprovals
-from moonpool.features.approvals.service import Approvals, standing_terms
+from moonpool.features.approvals.service import Approvals, grant_terms
 from moonpool.features.approvals.table import ApprovalStore
 from moonpool.pipeline.approval import ApprovalRequest, DenyApprover, LiveApprovals
 from moonpool.policy import Layer, LayerName, Policy, Rule, Verdict
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from moonpool.core.audit_records import StandingAnswerRecord
+    from moonpool.core.audit_records import ApprovalGrantRecord
     from moonpool.features.approvals.events import ApprovalQuestion
-    from moonpool.features.approvals.model import StandingAnswer
-    from moonpool.features.approvals.service import StandingTerms
+    from moonpool.features.approvals.model import ApprovalGrant
+    from moonpool.features.approvals.service import GrantTerms
     from moonpool.pipeline.approval import ApprovalAnswer
 
 pytestmark = pytest.mark.anyio
 
 ALICE = Answerer(name="app:alice", person=True)
-TERMS = standing_terms("7d", ["/repo=acme/*"])
+TERMS = grant_terms("7d", ["/repo=acme/*"])
 HUMAN_ONLY = Policy(
     layers=(Layer(name=LayerName.ORGANISATION, rules=(Rule(rule_id="r", verdict=Verdict.HUMAN_ONLY),)),)
 )
@@ -239,7 +239,7 @@ async def test_an_answer_may_stand_for_a_while_and_is_on_record(store: ApprovalS
 
 
 async def test_an_answer_that_cannot_be_kept_is_none_and_can_be_given_again(store: ApprovalStore) -> None:
-    def full(_: StandingAnswerRecord) -> None:
+    def full(_: ApprovalGrantRecord) -> None:
         raise JournalError("the disk is full")
 
     approver = EventApprover()
@@ -258,7 +258,7 @@ async def test_an_answer_to_a_call_that_ended_while_it_was_kept_does_not_stand(s
     approver, records = EventApprover(), list[Any]()
     loop = asyncio.get_running_loop()
 
-    def record(one: StandingAnswerRecord) -> None:
+    def record(one: ApprovalGrantRecord) -> None:
         records.append(one)
         loop.call_soon_threadsafe(asked.cancel)
         asyncio.run_coroutine_threadsafe(asyncio.wait({asked}), loop).result()
@@ -299,7 +299,7 @@ async def test_a_question_whose_answer_fails_after_its_reader_left_is_refused() 
     begun, go_on = threading.Event(), threading.Event()
 
     class FullBook:
-        def give(self, request: ApprovalRequest, answerer: Answerer, terms: StandingTerms) -> StandingAnswer:
+        def give(self, request: ApprovalRequest, answerer: Answerer, terms: GrantTerms) -> ApprovalGrant:
             del request, answerer, terms
             begun.set()
             assert go_on.wait(30)

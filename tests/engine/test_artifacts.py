@@ -102,7 +102,7 @@ async def test_room_is_made_for_those_under_way_and_what_was_found_counts(tmp_pa
 @pytest.mark.anyio
 async def test_a_session_that_keeps_much_output_leaves_the_others_theirs() -> None:
     async with open_app(artifact_session_bytes_max=150_000) as app:
-        noisy, quiet = (app.runtime.session(app.ticket) for _ in range(2))
+        noisy, quiet = (app.runtime.session(app.caller_grant) for _ in range(2))
         print_much = CodeRequest(code=b"print('x' * 100_000)")
         texts = [(await session.execute(print_much)).extras["stdout"] for session in (noisy, noisy, quiet)]
         for session in (noisy, quiet):

@@ -106,7 +106,7 @@ async def test_one_process_that_asks_for_too_much_gets_a_memory_error_and_the_se
     backend: str, limits: str
 ) -> None:
     async with app_in(limits, backend) as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         failed = await session.execute(CodeRequest(code=b"x = 1; y = bytearray(2 << 30)"))
         after = await session.execute(CodeRequest(code=b"result = x"))
         await session.close()
@@ -174,7 +174,7 @@ async def test_a_call_that_would_block_is_not_taken_for_a_process_too_many(backe
 @BOTH
 async def test_what_an_earlier_execution_hit_is_not_told_of_the_next(backend: str) -> None:
     async with app_in("auto", backend) as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         caught = await session.execute(
             CodeRequest(code=f"try:{FORKS.replace(chr(10), chr(10) + ' ')}\nexcept OSError: pass".encode())
         )
@@ -187,7 +187,7 @@ async def test_what_an_earlier_execution_hit_is_not_told_of_the_next(backend: st
 @BOTH
 async def test_a_session_that_ran_out_starts_afresh_and_says_so(backend: str) -> None:
     async with app_in("auto", backend) as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         ended = await session.execute(CodeRequest(code=f"x = 1\n{FILL}".encode()))
         after = await session.execute(CodeRequest(code=b"result = 'x' in globals()"))
         await session.close()

@@ -18,7 +18,7 @@ from upstreams.test_subscriptions import watched
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from moonpool.engine.tool_registry import Toolbox
+    from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.tools.changes import Kind, News
 
 pytestmark = pytest.mark.anyio
@@ -41,13 +41,13 @@ class Heard:
         return self.news[-1]
 
 
-async def call(box: Toolbox, tool: str, **arguments: Any) -> Any:
+async def call(box: ToolRegistry, tool: str, **arguments: Any) -> Any:
     upstream = box.get("srv")
     assert upstream is not None
     return (await upstream.call_tool(tool, arguments, timeout_s=20)).get("structuredContent")
 
 
-async def ready(box: Toolbox) -> None:
+async def ready(box: ToolRegistry) -> None:
     await box.snapshot()
     while box.get("srv").protocol_version == "2026-07-28" and not (await call(box, "told"))["listening"]:  # type: ignore[union-attr]
         await anyio.lowlevel.checkpoint()

@@ -98,7 +98,7 @@ result = len(big.text)
 @pytest.mark.req("H-035", "H-078", "H-091")
 async def test_a_tool_that_appears_is_importable_at_the_next_execution() -> None:
     async with open_app({"echo": fixture_server("echo.py")}) as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         first = await session.execute(
             CodeRequest(
                 code=b"import servers.echo as e\nbefore = set(dir(e))\n"
@@ -107,9 +107,12 @@ async def test_a_tool_that_appears_is_importable_at_the_next_execution() -> None
         )
         assert first.data is True
         changed = anyio.Event()
-        app.toolbox.follow(lambda _: changed.set())
+        app.tool_registry.follow(lambda _: changed.set())
         with anyio.fail_after(30):
-            if app.toolbox.current is not None and app.toolbox.current.manifest.find("echo", "brand_new") is None:
+            if (
+                app.tool_registry.current is not None
+                and app.tool_registry.current.manifest.find("echo", "brand_new") is None
+            ):
                 await changed.wait()
             second = await session.execute(
                 CodeRequest(code=b"import servers.echo as e\nresult = sorted(set(dir(e)) - before)")

@@ -59,17 +59,17 @@ async def records() -> list[dict[str, Any]]:
 async def test_a_dangerous_change_pauses_the_tool_and_no_other_until_accepted(tmp_path: Path) -> None:
     async with open_app(serve(tmp_path, tool("put"), tool("get"))) as app:
         before = len(await records())
-        await app.toolbox.snapshot()
+        await app.tool_registry.snapshot()
         first = await call(app, "put")
         serve(tmp_path, tool("put", "owner"), tool("get", description="gets"))
-        snapshot = await app.toolbox.refresh()
+        snapshot = await app.tool_registry.refresh()
         paused, other = await call(app, "put", owner="me"), await call(app, "get")
         (shown,) = snapshot.changes
         with pytest.raises(InputError, match="not the digest"):
-            await app.toolbox.accept("box.put", "0" * 32)
+            await app.tool_registry.accept("box.put", "0" * 32)
         with pytest.raises(InputError, match=r"there are some of box\.put"):
-            await app.toolbox.accept("box.get", "0" * 32)
-        await app.toolbox.accept("box", shown_digest([shown]))
+            await app.tool_registry.accept("box.get", "0" * 32)
+        await app.tool_registry.accept("box", shown_digest([shown]))
         accepted = await call(app, "put", owner="me")
     assert first == other == accepted == [None, ""]
     assert paused[0] == "ToolPaused"
@@ -86,7 +86,7 @@ async def test_a_dangerous_change_pauses_the_tool_and_no_other_until_accepted(tm
 
 async def test_a_change_in_the_middle_of_an_execution_counts_from_the_next_call(tmp_path: Path) -> None:
     async with open_app(serve(tmp_path, tool("put"))) as app:
-        await app.toolbox.snapshot()
+        await app.tool_registry.snapshot()
         code = (
             "import pathlib, asyncio\n"
             "from client import mcp_client\n"
@@ -103,7 +103,7 @@ async def test_a_change_in_the_middle_of_an_execution_counts_from_the_next_call(
         async def change() -> None:
             await until(lambda: calls.exists() and calls.read_text(encoding="utf-8").count("\n") >= 2)
             serve(tmp_path, tool("put", annotations={"destructiveHint": False}))
-            app.toolbox.refresh_soon("box")
+            app.tool_registry.refresh_soon("box")
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(change)
@@ -114,7 +114,7 @@ async def test_a_change_in_the_middle_of_an_execution_counts_from_the_next_call(
 async def test_a_restart_accepts_nothing_and_records_nothing_twice(tmp_path: Path) -> None:
     async with open_app(serve(tmp_path, tool("put"))) as app:
         before = len(await records())
-        await app.toolbox.snapshot()
+        await app.tool_registry.snapshot()
     servers = serve(tmp_path, tool("put", "owner"))
     seen: list[Any] = []
     for _ in range(2):
@@ -126,9 +126,9 @@ async def test_a_restart_accepts_nothing_and_records_nothing_twice(tmp_path: Pat
 
 async def test_an_operator_accepts_from_another_process(tmp_path: Path) -> None:
     async with open_app(serve(tmp_path, tool("put"))) as app:
-        await app.toolbox.snapshot()
+        await app.tool_registry.snapshot()
         config = write_config(tmp_path, serve(tmp_path, tool("put", "owner")))
-        await app.toolbox.refresh()
+        await app.tool_registry.refresh()
         paused = await call(app, "put", owner="me")
 
         def command(*arguments: str) -> Any:
@@ -155,9 +155,9 @@ async def test_an_operator_accepts_from_another_process(tmp_path: Path) -> None:
 
 async def test_report_lets_it_go_on_and_tells(tmp_path: Path) -> None:
     async with open_app(serve(tmp_path, tool("put")), drift="report") as app:
-        await app.toolbox.snapshot()
+        await app.tool_registry.snapshot()
         serve(tmp_path, tool("put", "owner"))
-        snapshot = await app.toolbox.refresh()
+        snapshot = await app.tool_registry.refresh()
         answer = await call(app, "put", owner="me")
     assert answer == [None, ""]
     assert [diff.tool_name for diff in snapshot.changes] == ["put"]
@@ -167,7 +167,7 @@ async def test_report_lets_it_go_on_and_tells(tmp_path: Path) -> None:
 async def test_a_change_that_nobody_tells_is_found_by_the_periodic_refresh(tmp_path: Path) -> None:
     servers = serve(tmp_path, tool("put"))
     async with open_app(servers, serving=True, refresh_s=0.05, pool_high=0, pool_low=0) as app:
-        await app.toolbox.snapshot()
+        await app.tool_registry.snapshot()
         new = tool("put")
         new["inputSchema"]["properties"]["note"] = {"type": "string"}
         serve(tmp_path, new)
@@ -180,7 +180,7 @@ async def test_a_change_that_nobody_tells_is_found_by_the_periodic_refresh(tmp_p
 async def test_a_change_that_the_server_tells_reaches_the_wrappers_at_once(tmp_path: Path) -> None:
     del tmp_path
     async with open_app({"echo": fixture_server("echo.py")}) as app:
-        await app.toolbox.snapshot()
+        await app.tool_registry.snapshot()
         await run(app, "import servers.echo as e\nawait e.list_change(name='fresh_one')")
         await until(lambda: "fresh_one" in str(_tools(app)))
         envelope = await run(app, "import servers.echo as e\nresult = (await e.fresh_one()).ok")
@@ -188,4 +188,4 @@ async def test_a_change_that_the_server_tells_reaches_the_wrappers_at_once(tmp_p
 
 
 def _tools(app: Tenant) -> list[Any]:
-    return [one.raw for one in app.toolbox.current.manifest.tools()] if app.toolbox.current else []
+    return [one.raw for one in app.tool_registry.current.manifest.tools()] if app.tool_registry.current else []

@@ -65,7 +65,7 @@ async def app() -> AsyncGenerator[Tenant]:
 
 async def execute(app: Tenant, code: str, language: str = "python") -> Envelope:
     with anyio.fail_after(60):
-        return await app.runtime.run(CodeRequest(code=code.encode(), language=language), app.ticket)
+        return await app.runtime.run(CodeRequest(code=code.encode(), language=language), app.caller_grant)
 
 
 def told(failed: Any) -> list[tuple[str, str]]:

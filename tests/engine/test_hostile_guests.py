@@ -102,7 +102,7 @@ result = [[[one["type"], one["message"]] for one in errors], given]
 
 async def test_an_interrupt_in_the_moment_the_sandbox_is_ready_is_not_lost() -> None:
     async with open_app() as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         acquire = app.runtime.pool.acquire
 
         async def acquire_and_interrupt(*what: Any) -> Any:

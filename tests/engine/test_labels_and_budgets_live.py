@@ -56,11 +56,11 @@ async def test_a_session_that_has_read_both_sends_nothing_without_a_person(
 ) -> None:
     (tmp_path / "policy.toml").write_text(POLICY.replace("calls = 5", "calls = 50"), encoding="utf-8")
     async with open_app(servers, policy=tmp_path / "policy.toml") as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         read = await session.execute(CodeRequest(code=READ.encode()))
         sent = await session.execute(CodeRequest(code=SEND.encode()))
         await session.close()
-        other = app.runtime.session(app.ticket)
+        other = app.runtime.session(app.caller_grant)
         free = await other.execute(CodeRequest(code=SEND.encode()))
         await other.close()
         rows = await anyio.to_thread.run_sync(lambda: list(read_rows(journal_path(app.data), run_id=read.run_id)))
@@ -76,7 +76,7 @@ async def test_a_session_that_has_read_both_sends_nothing_without_a_person(
 async def test_a_budget_counts_over_the_executions_of_a_session(servers: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text(POLICY.replace('preset = ["no-exfiltration"]', ""), encoding="utf-8")
     async with open_app(servers, policy=tmp_path / "policy.toml") as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         first = await session.execute(CodeRequest(code=READ.encode()))
         second = await session.execute(CodeRequest(code=SEND.encode()))
         await session.close()

@@ -112,7 +112,7 @@ async def test_a_session_that_cannot_be_put_on_record_is_refused() -> None:
     async with open_app() as app:
         for name in ("\ud800", "a\nb", "x" * 201):
             with pytest.raises(InputError, match="cannot be the id of a session"):
-                app.runtime.session(app.ticket, name)
+                app.runtime.session(app.caller_grant, name)
 
 
 class Starved:
@@ -146,7 +146,7 @@ ECHO = "import servers.echo\nservers.echo.echo_sync(text='a')\nresult = 1"
 
 async def test_a_failure_of_ours_is_an_envelope_with_an_end_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_app() as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         assert (await session.execute(CodeRequest(code=b"x = 5"))).ok
         with monkeypatch.context() as broken:
             broken.setattr(app.runtime, "tokens", Starved())
@@ -167,7 +167,7 @@ async def test_a_failure_while_code_runs_ends_the_code(monkeypatch: pytest.Monke
         raise ZeroDivisionError("secret-value-4711")
 
     async with open_app() as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         with monkeypatch.context() as patched:
             patched.setattr("moonpool.sandboxes.linked.LinkedSandbox.send", broken)
             envelope = await session.execute(CodeRequest(code=b"import time; time.sleep(60)"))

@@ -10,8 +10,8 @@ import pytest
 from apps import DATA, fixture_server, open_app, run
 from moonpool.catalog.catalog import Catalog
 from moonpool.core.manifest import ToolDefinition
-from moonpool.features.learned_types.model import Lesson
-from moonpool.features.learned_types.service import LOOKED_AT_MAX, RESULT_BYTES_MAX, WAITING_MAX, Lessons
+from moonpool.features.learned_types.model import LearnedType
+from moonpool.features.learned_types.service import LOOKED_AT_MAX, RESULT_BYTES_MAX, WAITING_MAX, LearnedTypes
 from moonpool.pipeline.call_observer import ObservedCall
 
 if TYPE_CHECKING:
@@ -30,37 +30,37 @@ class Kept:
     """A keeper in memory."""
 
     def __init__(self) -> None:
-        self.books: dict[str, dict[str, Lesson]] = {}
+        self.books: dict[str, dict[str, LearnedType]] = {}
         self.saves = 0
 
-    def load(self, key: str) -> dict[str, Lesson]:
+    def load(self, key: str) -> dict[str, LearnedType]:
         return dict(self.books.get(key, {}))
 
-    def save(self, key: str, news: Mapping[str, Lesson]) -> bool:
+    def save(self, key: str, news: Mapping[str, LearnedType]) -> bool:
         self.books.setdefault(key, {}).update(news)
         self.saves += 1
         return True
 
 
-def make(kept: Kept, key: str = "k", **options: Any) -> Lessons:
-    return Lessons({"s": key}, kept, redact=lambda arguments: {**arguments, "token": "[redacted]"}, **options)
+def make(kept: Kept, key: str = "k", **options: Any) -> LearnedTypes:
+    return LearnedTypes({"s": key}, kept, redact=lambda arguments: {**arguments, "token": "[redacted]"}, **options)
 
 
-def show(lessons: Lessons, *, tool: ToolDefinition = TOOL, principal: str = "p", **told: Any) -> None:
+def show(learned_types: LearnedTypes, *, tool: ToolDefinition = TOOL, principal: str = "p", **told: Any) -> None:
     raw: JsonObject = {"structuredContent": told.pop("data", {"a": 1})}
     call = {"arguments": {"q": "x"}, "arguments_bytes": 9, "result_bytes": 9, "private": False, **told}
-    lessons.saw(ObservedCall(principal=principal, tool=tool, raw=raw, data_from="structured", **call))
+    learned_types.saw(ObservedCall(principal=principal, tool=tool, raw=raw, data_from="structured", **call))
 
 
 async def test_a_lesson_belongs_to_its_principal_and_configuration() -> None:
     kept = Kept()
-    lessons = make(kept)
-    show(lessons)
-    await lessons.settled()
+    learned_types = make(kept)
+    show(learned_types)
+    await learned_types.settled()
 
-    mine, others = await lessons.of("p", TOOL), await lessons.of("q", TOOL)
+    mine, others = await learned_types.of("p", TOOL), await learned_types.of("q", TOOL)
     elsewhere = await make(kept, "other key").of("p", TOOL)
-    assert mine == Lesson().with_result({"a": 1}).with_example({"q": "x", "token": "[redacted]"})
+    assert mine == LearnedType().with_result({"a": 1}).with_example({"q": "x", "token": "[redacted]"})
     assert (others, elsewhere) == (None, None)
     assert await make(kept).of("p", TOOL) == mine  # another process
 
@@ -74,10 +74,10 @@ async def test_a_lesson_belongs_to_its_principal_and_configuration() -> None:
     ],
 )
 async def test_what_is_not_kept(told: dict[str, Any], shape: bool, examples: int) -> None:
-    lessons = make(Kept())
-    show(lessons, **told)
-    await lessons.settled()
-    lesson = await lessons.of("p", told.get("tool", TOOL))
+    learned_types = make(Kept())
+    show(learned_types, **told)
+    await learned_types.settled()
+    lesson = await learned_types.of("p", told.get("tool", TOOL))
 
     assert lesson is not None
     assert (lesson.shape is not None, len(lesson.examples)) == (shape, examples)
@@ -86,9 +86,9 @@ async def test_what_is_not_kept(told: dict[str, Any], shape: bool, examples: int
 @pytest.mark.parametrize("options", [{"enabled": False}, {"examples": False}])
 async def test_learning_can_be_switched_off(options: dict[str, bool]) -> None:
     kept = Kept()
-    lessons = make(kept, **options)
-    show(lessons)
-    await lessons.settled()
+    learned_types = make(kept, **options)
+    show(learned_types)
+    await learned_types.settled()
 
     assert "'x'" not in str(kept.books)
     assert bool(kept.books) is options.get("enabled", True)
@@ -101,12 +101,12 @@ async def test_learning_can_be_switched_off(options: dict[str, bool]) -> None:
 
 async def test_learning_is_sampled_and_bounded() -> None:
     kept = Kept()
-    lessons = make(kept)
-    show(lessons, result_bytes=RESULT_BYTES_MAX + 1)
+    learned_types = make(kept)
+    show(learned_types, result_bytes=RESULT_BYTES_MAX + 1)
     for _ in range(10 * LOOKED_AT_MAX):
-        show(lessons)
-    await lessons.settled()
-    lesson = await lessons.of("p", TOOL)
+        show(learned_types)
+    await learned_types.settled()
+    lesson = await learned_types.of("p", TOOL)
 
     assert lesson is not None
     assert lesson.results <= min(WAITING_MAX, 8)  # 1 to 4, then 8, 16, 32, 64
@@ -142,14 +142,14 @@ async def test_code_teaches_what_a_definition_then_shows(tmp_path: Path) -> None
     code = 'import servers.x as x\nawait x.find(query="tea", class_=3)\nawait x.secret(query="mine")'
     async with open_app({"x": entry}, policy=tmp_path / "policy.toml") as app:
         envelope = await run(app, code)
-        await app.lessons.settled()
-        catalog = Catalog((await app.toolbox.snapshot()).manifest)
+        await app.learned_types.settled()
+        catalog = Catalog((await app.tool_registry.snapshot()).manifest)
         find, secret = catalog.find("x", "find"), catalog.find("x", "secret")
-        lessons = [await app.lessons.of(app.ticket.principal, tool) for tool in (find, secret)]
-        stranger = await app.lessons.of("somebody else", find)
-        stub = catalog.definition("x", "find", lesson=lessons[0])
-        typed = catalog.definition("x", "find", "typescript", lesson=lessons[0])
-        hidden = catalog.definition("x", "secret", lesson=lessons[1])
+        learned_types = [await app.learned_types.of(app.caller_grant.principal, tool) for tool in (find, secret)]
+        stranger = await app.learned_types.of("somebody else", find)
+        stub = catalog.definition("x", "find", lesson=learned_types[0])
+        typed = catalog.definition("x", "find", "typescript", lesson=learned_types[0])
+        hidden = catalog.definition("x", "secret", lesson=learned_types[1])
 
     assert envelope.ok, envelope.error
     assert stub.splitlines() == [
@@ -170,11 +170,11 @@ async def test_what_a_session_read_is_in_no_example(tmp_path: Path) -> None:
         'version = 1\n[[label]]\ntool = "*"\nreturns = ["untrusted"]\n', encoding="utf-8"
     )
     async with open_app({"echo": server}, policy=tmp_path / "policy.toml") as app:
-        names = [tool.name for tool in (await app.toolbox.snapshot()).manifest.tools()]
+        names = [tool.name for tool in (await app.tool_registry.snapshot()).manifest.tools()]
         code = f"""from client.mcp_client import call_tool
 result = [(await call_tool(server_id="echo", name=n, arguments={{"text": "w0rds"}})).ok for n in {names}]"""
         envelope = await run(app, code)
-        await app.lessons.settled()
+        await app.learned_types.settled()
     kept = b"".join(path.read_bytes() for path in (DATA / "private").rglob("lessons/*.json"))
 
     assert any(envelope.data or ())

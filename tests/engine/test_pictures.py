@@ -144,7 +144,7 @@ async def test_a_session_tells_of_new_and_changed_files_in_every_language_and_ke
         "globalThis.result = await e.image()"
     )
     async with open_app({"echo": fixture_server("echo.py")}) as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         with anyio.fail_after(60):
             await session.files.put("given.txt", taken(b"from outside"))
             made = [

@@ -78,7 +78,7 @@ class Hub:
         return self.app.runtime.plans
 
     async def run(self, code: str = CODE, **request: Any) -> Envelope:
-        return await self.app.runtime.run(CodeRequest(code=code.encode(), **request), self.app.ticket)
+        return await self.app.runtime.run(CodeRequest(code=code.encode(), **request), self.app.caller_grant)
 
     async def rehearse(self, code: str = CODE, **request: Any) -> Any:
         """The plan of a dry run, as its envelope has it."""
@@ -172,12 +172,12 @@ async def test_the_first_call_that_is_not_in_the_plan_ends_the_execution(tmp_pat
 async def test_a_plan_is_used_once_by_its_own_code_language_principal_and_policy(tmp_path: Path) -> None:
     async with open_hub(tmp_path) as hub:
         plan_id = await hub.approved()
-        ticket = hub.app.ticket
+        caller_grant = hub.app.caller_grant
         attempts = [
-            (CODE + "#", {}, ticket, "other code"),
-            (CODE, {"language": "bash"}, ticket, "not bash"),
-            (CODE, {}, replace(ticket, principal="local:mallory"), "there is no plan"),
-            (CODE, {}, replace(ticket, policy_digest="sha256:other"), "another policy"),
+            (CODE + "#", {}, caller_grant, "other code"),
+            (CODE, {"language": "bash"}, caller_grant, "not bash"),
+            (CODE, {}, replace(caller_grant, principal="local:mallory"), "there is no plan"),
+            (CODE, {}, replace(caller_grant, policy_digest="sha256:other"), "another policy"),
         ]
         for code, more, by, told in attempts:
             with pytest.raises(PlanError, match=told):
@@ -194,7 +194,7 @@ async def test_a_tool_that_changed_since_the_rehearsal_is_not_in_the_plan(tmp_pa
         plan_id = await hub.approved()
         changed = [{**tool, "description": "new"} for tool in TOOLS]
         (tmp_path / "tools.json").write_text(json.dumps(changed), encoding="utf-8")
-        await hub.app.toolbox.refresh()
+        await hub.app.tool_registry.refresh()
         real = await hub.run(plan=plan_id)
     assert real.error is not None
     assert (real.error.type, "changed the tool" in real.error.message) == ("PlanExceeded", True)
@@ -212,7 +212,7 @@ async def test_an_expired_or_denied_plan_is_not_used(tmp_path: Path) -> None:
         late = Plans(PlanStore(plans_path(hub.app.data), clock=lambda: now[0]), lambda _: None, expiry_s=1.0)
         request = CodeRequest(code=CODE.encode(), plan=expired)
         with pytest.raises(PlanError, match="it is expired"):
-            await late.take(request.plan, hub.app.ticket, code=request.code, language=request.language)
+            await late.take(request.plan, hub.app.caller_grant, code=request.code, language=request.language)
         with pytest.raises(PlanError, match="it is denied"):
             await hub.run(plan=denied)
     assert [one.split()[0] for one in hub.arrived] == ["look", "look"]

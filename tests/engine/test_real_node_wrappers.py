@@ -34,7 +34,7 @@ async def test_every_tool_of_a_published_server_gets_exactly_the_arguments_given
     listing.write_text(json.dumps({"tools": recorded["result"]["tools"]}), encoding="utf-8")
     server = fixture_server("recorder.py", str(listing), str(record))
     async with open_app({recorded["server"]: server}) as app:
-        snapshot = await app.toolbox.snapshot()
+        snapshot = await app.tool_registry.snapshot()
         cases = make_cases(render_tree(snapshot.manifest), snapshot.manifest)
         for case in cases:
             del case["arguments"]["not in the schema"]  # the broker validates

@@ -70,7 +70,7 @@ async def calls_through_a_sandbox(tools: list[Any], server_id: str, folder: Path
     listing.write_text(json.dumps({"tools": tools}), encoding="utf-8")
     server = fixture_server("recorder.py", str(listing), str(record))
     async with open_app({server_id: server}) as app:
-        snapshot = await app.toolbox.snapshot()
+        snapshot = await app.tool_registry.snapshot()
         cases = make_cases(render_tree(snapshot.manifest), snapshot.manifest)
         for case in cases:
             del case["arguments"]["not in the schema"]  # the broker validates; the wrappers' own tests send extras

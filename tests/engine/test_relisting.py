@@ -104,10 +104,10 @@ async def test_a_tree_that_made_room_for_newer_ones_is_written_again() -> None:
     async with open_app({"rewritten": fixture_server("echo.py")}) as app:
         code = "import servers.rewritten\nresult = servers.rewritten.__name__"
         with anyio.fail_after(60):
-            snapshot = await app.toolbox.snapshot()
+            snapshot = await app.tool_registry.snapshot()
             shutil.rmtree(snapshot.tree)
             envelope = await run(app, code)
-            session = app.runtime.session(app.ticket)
+            session = app.runtime.session(app.caller_grant)
             again = await session.execute(CodeRequest(code=code.encode()))
             await session.close()
     assert (envelope.data, again.data) == ("servers.rewritten", "servers.rewritten")

@@ -121,13 +121,13 @@ async def _record() -> dict[str, Envelope]:
         slow = "from servers import echo\nawait echo.text(text='a')\nawait echo.sleep(seconds=30)\nprint('never')"
         found["cut off"] = await run(app, slow, timeout_s=3.0)
         found["bash"] = await run(app, 'moonpool call echo.text \'{"text": "hello"}\'', language="bash")
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         await session.files.put("given.txt", _bytes(b"from outside"))
         await session.execute(CodeRequest(code=b"from servers import echo\nx = (await echo.text(text='kept')).data"))
         code = b"result = [x, open('given.txt').read()]"
         found["session"] = await session.execute(CodeRequest(code=code))
         await session.close()
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         found["gone"] = await session.execute(CodeRequest(code=b"x = 1"))
         found["after a gap"] = await session.execute(CodeRequest(code=b"result = x"))
         await session.close()

@@ -77,7 +77,7 @@ result = [news["changed"], nothing["changed"], (await mcp_resources_read(uri="w:
     server = fixture_server("watched.py", "2025-11-25", str(tmp_path / "state.json"), trusted=True, allow=["*"])
     async with open_app({"lib": server}) as app:
         envelope = await run(app, code)
-        upstream = app.toolbox.get("lib")
+        upstream = app.tool_registry.get("lib")
         assert upstream is not None
         told: Any = {"told": []}
         while {"unsubscribe": "w://a"} not in told["told"]:

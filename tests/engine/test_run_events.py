@@ -20,7 +20,7 @@ from moonpool.engine.events import UNREAD_BYTES_MAX, OutputChunk, RunEnded, RunE
 from moonpool.engine.server_request_events import ServerQuestion
 from moonpool.features.approvals.events import ApprovalQuestion, EventApprover
 from moonpool.features.approvals.model import Answerer, ApprovalAnswerError
-from moonpool.features.approvals.service import standing_terms
+from moonpool.features.approvals.service import grant_terms
 from moonpool.pipeline.approval import ApprovalRequest, LiveApprovals
 from moonpool.sandboxes.base import Stream
 from moonpool.store.journal_file import read_rows
@@ -49,7 +49,7 @@ result = [one.ok, two.ok, two.error and two.error["message"]]
 
 
 def runner(app: Tenant) -> Callable[[CodeRequest], Awaitable[Envelope]]:
-    return lambda request: app.runtime.run(request, app.ticket)
+    return lambda request: app.runtime.run(request, app.caller_grant)
 
 
 def code(text: str, **fields: Any) -> CodeRequest:
@@ -153,7 +153,7 @@ async def test_whoever_leaves_early_ends_the_code_and_takes_its_questions_along(
                     if isinstance(event, ApprovalQuestion):
                         break
         assert approver.open == ()
-        desk: Any = app.ticket.approvals
+        desk: Any = app.caller_grant.approvals
         assert desk.open_count == 0
         # The application goes on as if nothing had been.
         async with run_events(runner(app), code("result = 1"), approver) as events:
@@ -322,7 +322,7 @@ result = [tried, len(hosts), waited, answer.ok]
 async def test_the_streams_of_a_session_share_its_variables() -> None:
     approver = EventApprover()
     async with open_app(approver=approver) as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         for text, expected in (("x = 41", "None"), ("result = x + 1", "42")):
             async with run_events(session.execute, code(text), approver) as events:
                 assert [told(event) async for event in events] == [expected]
@@ -420,7 +420,7 @@ async def test_an_answer_that_stands_is_on_record_and_spares_the_next_question()
                 async for event in events:
                     if isinstance(event, ApprovalQuestion):
                         asked += 1
-                        given = await event.approve(terms=standing_terms("1h", ["/text=standing"]))
+                        given = await event.approve(terms=grant_terms("1h", ["/text=standing"]))
                         assert given is not None
                     elif isinstance(event, RunEnded):
                         assert event.envelope.data is True

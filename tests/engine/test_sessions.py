@@ -29,7 +29,7 @@ def code(text: str, **request: object) -> CodeRequest:
 async def test_variables_and_files_survive_an_exception_and_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "GRACE_S", 20)
     async with open_app() as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         await session.execute(code("x = 41; open('note', 'w').write('kept')"))
         failed = await session.execute(code("1/0"))
         late = await session.execute(code("while True: pass", timeout_s=0.3))
@@ -44,7 +44,7 @@ async def test_variables_and_files_survive_an_exception_and_a_timeout(monkeypatc
 
 async def test_a_death_is_reported_and_the_next_execution_starts_afresh() -> None:
     async with open_app() as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         await session.execute(code("x = 1"))
         died = await session.execute(code("import os; os._exit(3)"))
         after = await session.execute(code("result = 'x' in globals()"))
@@ -57,7 +57,7 @@ async def test_a_death_is_reported_and_the_next_execution_starts_afresh() -> Non
 
 async def test_executions_of_one_session_take_turns() -> None:
     async with open_app() as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         results: list[object] = []
 
         async def one(number: int) -> None:
@@ -73,7 +73,7 @@ async def test_executions_of_one_session_take_turns() -> None:
 
 async def test_a_result_of_an_earlier_execution_is_not_handed_over_again() -> None:
     async with open_app() as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         first = await session.execute(code("result = 5"))
         second = await session.execute(code("y = 1"))
         third = await session.execute(code("result = 5"))
@@ -113,12 +113,12 @@ async def test_data_is_result_or_else_the_last_line(text: str, expected: object)
 async def test_code_that_cannot_be_run_is_refused_with_one_sentence(data: bytes, complaint: str) -> None:
     async with open_app() as app:
         with pytest.raises(InputError, match=complaint):
-            await app.runtime.run(CodeRequest(code=data), app.ticket)
+            await app.runtime.run(CodeRequest(code=data), app.caller_grant)
 
 
 async def test_code_may_be_given_as_text() -> None:
     async with open_app() as app:
-        assert (await app.runtime.run(CodeRequest(code="result = 'ä'"), app.ticket)).data == "ä"  # type: ignore[arg-type]
+        assert (await app.runtime.run(CodeRequest(code="result = 'ä'"), app.caller_grant)).data == "ä"  # type: ignore[arg-type]
     for code, complaint in (("'\ud800'", "half a surrogate pair"), (None, "NoneType; give it as text or bytes")):
         with pytest.raises(InputError, match=complaint):
             CodeRequest(code=code)  # type: ignore[arg-type]
@@ -163,7 +163,7 @@ async def test_the_audit_journal_holds_start_and_end_of_every_execution() -> Non
 async def test_a_cancelled_execution_has_its_end_on_record() -> None:
     name = f"cancelled-{uuid.uuid4().hex}"
     async with open_app() as app:
-        session = app.runtime.session(app.ticket, name)
+        session = app.runtime.session(app.caller_grant, name)
         started = anyio.Event()
         with anyio.fail_after(20):
             async with anyio.create_task_group() as tasks:
@@ -194,7 +194,7 @@ async def test_an_interrupt_ends_the_wait_for_a_sandbox_and_a_cancellation_besid
 
         async with asyncio.timeout(10):
             for cancelled in (False, True):
-                run = Run(app.runtime, app.ticket, "s", CodeRequest(code=b"pass"), SessionMemory())
+                run = Run(app.runtime, app.caller_grant, "s", CodeRequest(code=b"pass"), SessionMemory())
                 task = waiting(run)
                 await asyncio.sleep(0)
                 run.interrupt(at_once=False)

@@ -156,7 +156,7 @@ result = sorted({{oct(stat.S_IMODE(state.st_mode)) for state in found}})
 async def test_a_live_session_sees_a_replaced_skill_and_misses_a_removed_one(app: Tenant, store: LibraryStore) -> None:
     use = b"from skills.numbers.scripts.number import value\nresult = value"
     head = b"---\nname: numbers\ndescription: Numbers.\n---\n"
-    session = app.runtime.session(app.ticket)
+    session = app.runtime.session(app.caller_grant)
 
     async def keep(value: int) -> None:
         files = {"SKILL.md": head, "scripts/number.py": f"value = {value}\n".encode()}
@@ -214,7 +214,7 @@ async def test_a_skill_with_a_secret_of_the_configuration_in_any_file_is_left_ou
     try:
         async with open_app({"echo": server}, data_dir=DATA / "with-skills") as opened:
             envelope = await run(opened, "import os\nresult = sorted(os.listdir('skills'))")
-            (problem,) = (await opened.toolbox.snapshot()).library_problems
+            (problem,) = (await opened.tool_registry.snapshot()).library_problems
     finally:
         await asyncio.to_thread(store.remove, "skill", "leaky")
     assert envelope.data == [".modules", "INDEX.md", "__init__.py", "invoice-check"]

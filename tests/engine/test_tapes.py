@@ -9,7 +9,7 @@ import pytest
 
 from moonpool.engine.execution import Execution
 from moonpool.engine.execution_spec import ExecutionSpec
-from moonpool.sandboxes.messages import Done, Execute, RecordedTape, Tape
+from moonpool.sandboxes.messages import Done, Execute, NondeterminismLog, RecordedNondeterminism
 from moonpool_wire.limits import TAPE_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -49,21 +49,23 @@ async def run(guest: Guest, *, record: bool = True, tape: bytes | None = None) -
 
 
 async def test_a_recorded_tape_is_handed_out_as_it_came() -> None:
-    guest = Guest((RecordedTape(run="r"), b"anything"))
+    guest = Guest((RecordedNondeterminism(run="r"), b"anything"))
     assert (await run(guest)).tape == b"anything"
     assert [type(message) for message, _ in guest.sent] == [Execute]
 
 
 async def test_a_tape_to_play_goes_before_the_code() -> None:
-    guest = Guest((RecordedTape(run="r", divergence="left it"), b""))
+    guest = Guest((RecordedNondeterminism(run="r", divergence="left it"), b""))
     outcome = await run(guest, record=False, tape=b"bytes")
-    assert guest.sent[0] == (Tape(run="r"), b"bytes")
+    assert guest.sent[0] == (NondeterminismLog(run="r"), b"bytes")
     assert isinstance(guest.sent[1][0], Execute)
     assert (outcome.tape, outcome.tape_divergence) == (b"", "left it")
 
 
 async def test_of_several_tapes_the_first_counts() -> None:
-    guest = Guest((RecordedTape(run="r"), b"first"), (RecordedTape(run="r", divergence="d"), b"second"))
+    guest = Guest(
+        (RecordedNondeterminism(run="r"), b"first"), (RecordedNondeterminism(run="r", divergence="d"), b"second")
+    )
     outcome = await run(guest)
     assert (outcome.tape, outcome.tape_divergence) == (b"first", "")
 
@@ -73,12 +75,12 @@ async def test_of_several_tapes_the_first_counts() -> None:
     [pytest.param("another", True, id="of another run"), pytest.param("r", False, id="nobody asked for")],
 )
 async def test_a_tape_is_dropped(run_named: str, record: bool) -> None:
-    outcome = await run(Guest((RecordedTape(run=run_named, divergence="d"), b"bytes")), record=record)
+    outcome = await run(Guest((RecordedNondeterminism(run=run_named, divergence="d"), b"bytes")), record=record)
     assert (outcome.tape, outcome.tape_divergence) == (b"", "")
 
 
 async def test_what_was_not_asked_for_is_not_kept() -> None:
-    outcome = await run(Guest((RecordedTape(run="r"), b"bytes")), record=False, tape=b"")
+    outcome = await run(Guest((RecordedNondeterminism(run="r"), b"bytes")), record=False, tape=b"")
     assert outcome.tape == b""
 
 

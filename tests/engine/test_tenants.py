@@ -33,7 +33,7 @@ ALICE = Answerer(name="terminal:alice", person=True)
 
 
 async def calls(tenant: Tenant, *tools: str, **request: Any) -> Envelope:
-    return await tenant.runtime.run(CodeRequest(code=json.dumps(tools).encode(), **request), tenant.ticket)
+    return await tenant.runtime.run(CodeRequest(code=json.dumps(tools).encode(), **request), tenant.caller_grant)
 
 
 async def answered(tenant: Tenant, other: Tenant) -> Envelope:
@@ -118,7 +118,7 @@ async def test_a_tenant_is_closed_and_opened_while_others_go_on(data: Path) -> N
             with pytest.raises(InputError, match="cannot be the id of a tenant"):
                 await enter_tenant(stack, engine, server, "../goes")
             first = (await calls(goes, "only_goes")).run_id
-            session = goes.runtime.session(goes.ticket)
+            session = goes.runtime.session(goes.caller_grant)
             await session.execute(CodeRequest(code=b'["only_goes"]'))
         assert [kind.scope for kind in engine.pool.statistics().kinds if kind.in_use or kind.ready] == []
         assert (await calls(stays, "only_stays")).ok

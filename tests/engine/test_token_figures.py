@@ -19,7 +19,7 @@ from moonpool.engine.code_request import CodeRequest
 from moonpool.features.usage import token_accounting as token_book
 from moonpool.features.usage.model import TokenFigures, ToolTokens
 from moonpool.features.usage.table import TokenCountStore
-from moonpool.features.usage.token_accounting import TokenBook, Unasked
+from moonpool.features.usage.token_accounting import TokenAccounting, Unasked
 from moonpool.replay.service import ReplayRequest
 from moonpool.settings import Settings
 from moonpool.tools.snapshot import ToolSnapshot
@@ -67,8 +67,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return texts
 
 
-def book_in(folder: Path) -> TokenBook:
-    return TokenBook(
+def book_in(folder: Path) -> TokenAccounting:
+    return TokenAccounting(
         store=TokenCountStore(folder),
         unasked=lambda snapshot: Unasked(manifest=f"{len(snapshot.manifest.servers)} server", own_tools="ours"),
     )
@@ -92,7 +92,7 @@ async def test_every_definition_is_counted_once_in_a_process_and_once_on_a_disk(
 
 
 async def test_what_a_server_says_of_itself_counts_too(tmp_path: Path) -> None:
-    book = TokenBook(
+    book = TokenAccounting(
         store=TokenCountStore(tmp_path),
         unasked=lambda snapshot: Unasked(manifest=snapshot.manifest.servers[0].description),
     )
@@ -142,11 +142,11 @@ async def test_runs_sessions_rehearsals_failures_and_replays_carry_the_figures_o
     async with open_app(server) as app:
         code = "from servers.full import text\nresult = (await text(text='a')).data"
         one_shot = await run(app, code)
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         in_session = await session.execute(CodeRequest(code=b"result = 1"))
         failed = await session.execute(CodeRequest(code=b"1 / 0"))
         await session.close()
-        never = app.runtime.session(app.ticket)
+        never = app.runtime.session(app.caller_grant)
         starting = asyncio.ensure_future(never.execute(CodeRequest(code=b"result = 1")))
         await asyncio.sleep(0)
         never.interrupt()

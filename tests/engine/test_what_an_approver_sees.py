@@ -30,7 +30,7 @@ async def test_the_question_shows_what_code_tries_to_hide_and_where_it_goes(back
     server = fixture_server("echo.py", "--password=hunter2-hunter2", ask=["*"])
     async with open_app({"srv": server}, backend=backend, approver=approver) as app:
         envelope = await run(app, CODE)
-        digest = app.ticket.servers["srv"].digest
+        digest = app.caller_grant.servers["srv"].digest
     assert envelope.data is True, envelope.error
     first, other = approver.requests
     shown = first.arguments

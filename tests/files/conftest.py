@@ -35,7 +35,7 @@ async def app(request: pytest.FixtureRequest) -> AsyncGenerator[Tenant]:
 async def bench(request: pytest.FixtureRequest, app: Tenant) -> AsyncGenerator[Workbench]:
     """A session of its own."""
     request.node.user_properties.append(("sandbox backend", app.settings.backend))
-    session = app.runtime.session(app.ticket)
+    session = app.runtime.session(app.caller_grant)
     yield Workbench(app, session)
     with anyio.fail_after(20):
         await session.close()

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from moonpool.sandboxes.base import SandboxSpec
-from moonpool.sandboxes.messages import Execute, Tape
+from moonpool.sandboxes.messages import Execute, NondeterminismLog
 from sandboxes.images import image_of
 from sandboxes.probe import Probe
 
@@ -194,7 +194,7 @@ async def test_after_a_taped_execution_the_clock_is_real_again(kernel: Probe) ->
 
 
 async def test_a_tape_for_another_run_is_not_played(kernel: Probe) -> None:
-    kernel.sandbox.send(Tape(run="another"), b"junk")
+    kernel.sandbox.send(NondeterminismLog(run="another"), b"junk")
     run = await kernel.run("result = 1")
     assert (run.result, run.tapes) == (1, [])
 

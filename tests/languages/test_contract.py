@@ -35,7 +35,7 @@ async def execute(session: Session, language: str, code: str, **request: Any) ->
 
 @pytest.mark.parametrize(("row", "language"), _CASES)
 async def test_the_contract_holds(app: Tenant, row: Row, language: str) -> None:
-    session = app.runtime.session(app.ticket, final=True)
+    session = app.runtime.session(app.caller_grant, final=True)
     try:
         envelope = await execute(session, language, getattr(row, language), **row.request)
     finally:
@@ -81,7 +81,7 @@ KEEPS = {
 @pytest.mark.req("H-010")
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_a_session_keeps_its_state(app: Tenant, language: str) -> None:
-    session = app.runtime.session(app.ticket)
+    session = app.runtime.session(app.caller_grant)
     try:
         first = await execute(session, language, KEEPS[language][0])
         second = await execute(session, language, KEEPS[language][1])
@@ -99,7 +99,7 @@ async def test_an_interrupt_keeps_the_state_of_a_session(
 ) -> None:
     monkeypatch.setattr(execution, "GRACE_S", 20)  # they obey, but a busy machine may take its time
     patient = "from moonpool_guest import companion\ncompanion.INTERRUPT_GRACE_S = 15"
-    session = app.runtime.session(app.ticket)
+    session = app.runtime.session(app.caller_grant)
     try:
         assert (await execute(session, "python", patient)).error is None
         await execute(session, language, KEEPS[language][0])
@@ -114,7 +114,7 @@ async def test_an_interrupt_keeps_the_state_of_a_session(
 
 
 async def test_three_languages_share_one_workspace(app: Tenant) -> None:
-    session = app.runtime.session(app.ticket)
+    session = app.runtime.session(app.caller_grant)
     try:
         await execute(session, "python", "open('data.txt', 'w').write('a\\n')")
         await execute(session, "node", "import {appendFileSync} from 'node:fs';\nappendFileSync('data.txt', 'b\\n')")
@@ -127,7 +127,7 @@ async def test_three_languages_share_one_workspace(app: Tenant) -> None:
 
 @pytest.mark.req("H-029")
 async def test_a_last_expression_that_is_no_json_is_null_and_a_sentence(app: Tenant) -> None:
-    session = app.runtime.session(app.ticket)
+    session = app.runtime.session(app.caller_grant)
     codes = {"python": "print('word')\n{1, 2}", "node": "console.log('word');\nnew Set([1, 2])"}
     try:
         found = {language: await execute(session, language, code) for language, code in codes.items()}
@@ -150,7 +150,7 @@ DEATHS = {
 
 @pytest.mark.parametrize("language", DEATHS)
 async def test_the_death_of_one_kernel_leaves_the_others_their_state(app: Tenant, language: str) -> None:
-    session = app.runtime.session(app.ticket)
+    session = app.runtime.session(app.caller_grant)
     try:
         await execute(session, "python", "kept = 5")
         died = await execute(session, language, DEATHS[language])
@@ -166,7 +166,7 @@ async def test_the_death_of_one_kernel_leaves_the_others_their_state(app: Tenant
 
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_the_language_is_on_record(app: Tenant, language: str) -> None:
-    session = app.runtime.session(app.ticket, final=True)
+    session = app.runtime.session(app.caller_grant, final=True)
     try:
         envelope = await execute(session, language, "true" if language == "bash" else "1")
     finally:

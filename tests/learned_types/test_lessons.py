@@ -14,7 +14,7 @@ from moonpool.features.learned_types.model import (
     EXAMPLES_MAX,
     SHAPE_CHARS_MAX,
     TEXT_CHARS_MAX,
-    Lesson,
+    LearnedType,
     bounded,
     infer,
     merge,
@@ -90,7 +90,7 @@ def test_objects_that_share_little_become_a_dictionary() -> None:
 
 
 def test_results_of_other_types_are_told_apart() -> None:
-    lesson = Lesson().with_result({"a": 1, "b": "x"}).with_result({"a": None}).with_result({"a": 1.5, "b": "y"})
+    lesson = LearnedType().with_result({"a": 1, "b": "x"}).with_result({"a": None}).with_result({"a": 1.5, "b": "y"})
 
     assert lesson.results == 3
     assert lesson.shape is not None
@@ -103,7 +103,7 @@ def test_results_of_other_types_are_told_apart() -> None:
 
 @given(st.lists(VALUES, min_size=1, max_size=4))
 def test_shapes_are_bounded_and_repeatable(values: list[Any]) -> None:
-    lesson = Lesson()
+    lesson = LearnedType()
     for value in values:
         lesson = lesson.with_result(value)
 
@@ -112,7 +112,7 @@ def test_shapes_are_bounded_and_repeatable(values: list[Any]) -> None:
     for value in values:
         again = again.with_result(value)
     assert again.shape == lesson.shape
-    assert Lesson.from_json(json.loads(json.dumps(lesson.to_json()))) == lesson
+    assert LearnedType.from_json(json.loads(json.dumps(lesson.to_json()))) == lesson
 
 
 def test_a_huge_result_ends_in_a_small_shape() -> None:
@@ -132,7 +132,7 @@ def test_examples_are_short(arguments: dict[str, Any]) -> None:
 
 
 def test_examples_differ_in_their_members() -> None:
-    lesson = Lesson().with_example({"q": "a" * 100}).with_example({"q": "b"}).with_example({"q": "c", "n": 1})
+    lesson = LearnedType().with_example({"q": "a" * 100}).with_example({"q": "b"}).with_example({"q": "c", "n": 1})
     lesson = lesson.with_example({"z": 1})
 
     assert len(lesson.examples) == EXAMPLES_MAX

@@ -24,7 +24,7 @@ from moonpool.oauth.credentials import Credentials
 from moonpool.oauth.errors import LoginNeededError, OAuthError
 from moonpool.oauth.login_command import enter
 from moonpool.oauth.loopback import STRANGERS_MAX, LoopbackAgent, PastingAgent
-from moonpool.oauth.stored_logins import Logins, MemoryShelf
+from moonpool.oauth.stored_logins import Logins, MemoryLoginStore
 from moonpool.redaction.known_values import GrowingValues
 from moonpool.redaction.redactor import Redactor, Tally
 from moonpool.upstreams import Upstream, open_upstreams
@@ -49,7 +49,7 @@ class Side:
     def __init__(self, issuer: Issuer, *, person: Any = None, **entry: Any) -> None:
         document = {"mcpServers": {"srv": {"url": issuer.url, "type": "http", **entry}}}
         self.config: McpConfig = parse_config(json.dumps(document).encode(), source="test", environ={})
-        self.shelf = MemoryShelf()
+        self.shelf = MemoryLoginStore()
         self.tokens = GrowingValues()
         self.person = person
 
@@ -144,7 +144,7 @@ async def test_a_redirect_uri_that_is_not_registered_is_refused_and_the_remedy_n
     def entering(redirect_uri: str, timeout_s: float) -> Awaitable[object]:
         oauth = {"client_id": "by-hand", "client_secret": "s-1234567", "redirect_uri": redirect_uri}
         agent = LoopbackAgent(lambda to: browsing.append(asyncio.create_task(visit(to))), timeout_s=timeout_s)
-        return enter(Side(issuer, oauth=oauth).config.servers[0], Logins(MemoryShelf()), agent)
+        return enter(Side(issuer, oauth=oauth).config.servers[0], Logins(MemoryLoginStore()), agent)
 
     await entering(uri, 60)
     other = uri.replace("/callback", "/other")
@@ -234,7 +234,7 @@ async def test_a_login_is_given_up_when_somebody_keeps_guessing(issuer: Issuer) 
 async def test_nobody_coming_back_ends_a_login(issuer: Issuer) -> None:
     with pytest.raises(OAuthError, match="nobody came back"):
         await enter(
-            Side(issuer).config.servers[0], Logins(MemoryShelf()), LoopbackAgent(lambda _: None, timeout_s=0.05)
+            Side(issuer).config.servers[0], Logins(MemoryLoginStore()), LoopbackAgent(lambda _: None, timeout_s=0.05)
         )
 
 
@@ -355,7 +355,7 @@ async def test_without_a_person_more_scope_is_named(issuer: Issuer) -> None:
 
 
 async def test_a_scope_that_would_end_the_quotes_is_not_told_as_a_command() -> None:
-    credentials = Credentials("srv", "https://h.example/mcp", OAuthSettings(), Logins(MemoryShelf()))
+    credentials = Credentials("srv", "https://h.example/mcp", OAuthSettings(), Logins(MemoryLoginStore()))
     refused = bearer_challenge(['Bearer error="insufficient_scope", scope="admin x\';id;\'"'])
     assert refused.scopes == ("admin", "x';id;'")
     with pytest.raises(LoginNeededError, match=r"moonpool login srv --scope 'admin'`"):

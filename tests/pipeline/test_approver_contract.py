@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import anyio
 import pytest
 
-from moonpool.cli.approval_files import KeptAnswers
+from moonpool.cli.approval_files import GrantFiles
 from moonpool.cli.terminal import Terminal
 from moonpool.cli.terminal_approver import TerminalApprover
 from moonpool.core.calls import ApprovalState
@@ -68,7 +68,7 @@ class Stand(Protocol):
 class TerminalStand:
     def __init__(self, ours: socket.socket, theirs: socket.socket) -> None:
         self.approver = TerminalApprover(
-            Terminal(ours.fileno(), nullcontext), name="terminal:alice", book=KeptAnswers(Path("/nowhere"))
+            Terminal(ours.fileno(), nullcontext), name="terminal:alice", book=GrantFiles(Path("/nowhere"))
         )
         self._theirs, self._seen, self._answered = theirs, "", 0
 

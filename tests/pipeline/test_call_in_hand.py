@@ -5,7 +5,7 @@ from __future__ import annotations
 from call_contexts import call_context
 from moonpool.core.manifest import Manifest
 from moonpool.pipeline.approval import DenyApprover, LiveApprovals
-from moonpool.upstreams.open_call import CallInHand
+from moonpool.upstreams.open_call import OpenCall
 
 
 class Watch:
@@ -23,7 +23,7 @@ class Watch:
 
 def test_a_clock_that_begins_during_a_question_stands_still_like_the_others() -> None:
     context = call_context(lambda: Manifest(servers=()), approvals=LiveApprovals(DenyApprover()))
-    call, early, late = CallInHand(context, "srv.tool"), Watch(), Watch()
+    call, early, late = OpenCall(context, "srv.tool"), Watch(), Watch()
     with call.ticking(early), call.paused(), call.paused(), call.ticking(late):
         pass
     with call.paused(), call.ticking(late):

@@ -13,7 +13,7 @@ from call_contexts import changed
 from moonpool.core.calls import ApprovalState, ToolCallSpec
 from moonpool.features.approvals.model import Answerer, ApprovalQueueError, QueueState
 from moonpool.features.approvals.queue_approver import GrantedApprovals, QueueApprover
-from moonpool.features.approvals.service import Approvals, standing_terms
+from moonpool.features.approvals.service import Approvals, grant_terms
 from moonpool.features.approvals.table import ApprovalStore
 from moonpool.pipeline.approval import AutoApprover, DenyApprover, LiveApprovals, ScriptedApprover
 from moonpool.pipeline.execution_grant import CallLimits
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-    from moonpool.core.audit_records import StandingAnswerRecord
+    from moonpool.core.audit_records import ApprovalGrantRecord
     from moonpool.features.approvals.model import QueuedRequest
 
 pytestmark = pytest.mark.anyio
-RECORDS: list[StandingAnswerRecord] = []
+RECORDS: list[ApprovalGrantRecord] = []
 PERSON = Answerer(name="terminal:alice", person=True)
 
 
@@ -150,7 +150,7 @@ async def test_a_standing_answer_is_found_before_anybody_is_asked(
     first = asyncio.ensure_future(bench.call("write", repo="acme/a"))
     (request,) = await waiting(store)
     _, given = Approvals(store, RECORDS.append).approve(
-        request.request_id, PERSON, terms=standing_terms("7d", ["/repo=acme/*"])
+        request.request_id, PERSON, terms=grant_terms("7d", ["/repo=acme/*"])
     )
     assert given is not None
     assert type_of(await first) == ""
@@ -171,7 +171,7 @@ async def test_a_standing_answer_loosens_no_verdict(
 ) -> None:
     call = asyncio.ensure_future(bench_with(approver, store).call("write"))
     (request,) = await waiting(store)
-    Approvals(store, RECORDS.append).approve(request.request_id, PERSON, terms=standing_terms("7d", []))
+    Approvals(store, RECORDS.append).approve(request.request_id, PERSON, terms=grant_terms("7d", []))
     await call
     bench = bench_with(AutoApprover(), store, layer(verdict))
     assert type_of(await bench.call("write")) == kind
@@ -182,7 +182,7 @@ async def test_a_question_because_of_what_was_done_before_is_asked_all_the_same(
 ) -> None:
     call = asyncio.ensure_future(bench_with(approver, store).call("write"))
     (request,) = await waiting(store)
-    Approvals(store, RECORDS.append).approve(request.request_id, PERSON, terms=standing_terms("7d", []))
+    Approvals(store, RECORDS.append).approve(request.request_id, PERSON, terms=grant_terms("7d", []))
     await call
     used_up = Budget(scope=Scope.EXECUTION, limits={Measure.CALLS: 1}, then=Verdict.ASK)
     policy = Policy(layers=(Layer(name=LayerName.ORGANISATION, budgets=(used_up,)),))

@@ -12,24 +12,24 @@ from msgspec.structs import replace
 from call_contexts import call_context
 from moonpool.configuration.servers import ServerConfig
 from moonpool.core.audit import verify_rows
-from moonpool.core.audit_records import QuestionRecord
+from moonpool.core.audit_records import ServerRequestRecord
 from moonpool.core.json import digest_json
 from moonpool.core.manifest import Manifest
 from moonpool.pipeline.approval import DenyApprover, LiveApprovals
 from moonpool.pipeline.request_responder import AnswererGoneError
 from moonpool.pipeline.server_request_records import UNSHOWN_PER_MINUTE_MAX
-from moonpool.pipeline.server_requests import OF_ALL_PER_MINUTE_MAX, PER_MINUTE_MAX, Relay
+from moonpool.pipeline.server_requests import OF_ALL_PER_MINUTE_MAX, PER_MINUTE_MAX, ServerRequests
 from moonpool.policy import Layer, LayerName, Policy, Rule, Verdict
 from moonpool.redaction.redactor import Redactor
 from moonpool.store.fake import MemoryJournal
 from moonpool.upstreams.forms import url_problem
-from moonpool.upstreams.open_call import CallInHand
+from moonpool.upstreams.open_call import OpenCall
 from moonpool.upstreams.root_folders import RootFolders
 from moonpool.upstreams.server_requests import (
     OPEN_COUNT_MAX,
     OPEN_OF_ONE_MAX,
-    QuestionRefusedError,
-    Questions,
+    PendingServerRequests,
+    ServerRequestRefusedError,
 )
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def call(
     *rules: Rule,
     principal: str = "local:a",
     default: Verdict | None = None,
-) -> CallInHand:
+) -> OpenCall:
     layer = Layer(name=LayerName.ORGANISATION, rules=rules, default=default)
     context = call_context(
         lambda: Manifest(servers=()),
@@ -88,14 +88,14 @@ def call(
         policy=Policy(layers=(layer,)) if rules or default else Policy(),
         responder=person,
     )
-    return CallInHand(context, "srv.tool")
+    return OpenCall(context, "srv.tool")
 
 
 def questions(
     config: ServerConfig = CONFIG, *, expiry_s: float = 60.0, journal: MemoryJournal | None = None
-) -> Questions:
-    relay = Relay(Redactor.of_values({"TOKEN": SECRET}), journal or MemoryJournal(), expiry_s=expiry_s)
-    return Questions(config, relay.handlers_for(config), RootFolders(config.server_id))
+) -> PendingServerRequests:
+    relay = ServerRequests(Redactor.of_values({"TOKEN": SECRET}), journal or MemoryJournal(), expiry_s=expiry_s)
+    return PendingServerRequests(config, relay.handlers_for(config), RootFolders(config.server_id))
 
 
 async def elicit(person: Person | None, *rules: Rule, params: Any = FORM, **options: Any) -> JsonObject:
@@ -164,7 +164,7 @@ async def test_what_a_form_says_moves_no_cursor_and_turns_no_line() -> None:
     ids=["name", "choice"],
 )
 async def test_a_form_with_names_that_nobody_can_read_is_refused(fields: Any) -> None:
-    with pytest.raises(QuestionRefusedError, match="nobody would see"):
+    with pytest.raises(ServerRequestRefusedError, match="nobody would see"):
         await elicit(Person(None), params={**FORM, "requestedSchema": {"type": "object", "properties": fields}})
 
 
@@ -191,7 +191,7 @@ async def test_policy_may_deny_what_the_configuration_passes_on(method: str) -> 
     if method.startswith("e"):
         assert await asked == {"action": "decline"}
     else:
-        with pytest.raises(QuestionRefusedError, match="policy"):
+        with pytest.raises(ServerRequestRefusedError, match="policy"):
             await asked
 
     assert person.asked == []
@@ -200,7 +200,7 @@ async def test_policy_may_deny_what_the_configuration_passes_on(method: str) -> 
 @pytest.mark.req("D-034", "D-039")
 async def test_policy_may_want_a_person_to_review_sampling() -> None:
     ask = Rule(rule_id="ask", server="*", tool="sampling/*", verdict=Verdict.ASK)
-    with pytest.raises(QuestionRefusedError, match="User rejected") as refused:
+    with pytest.raises(ServerRequestRefusedError, match="User rejected") as refused:
         await questions().answer("sampling/createMessage", SAMPLING, call(Person(SAID), "run_1", ask))
 
     assert refused.value.code == -1
@@ -208,7 +208,7 @@ async def test_policy_may_want_a_person_to_review_sampling() -> None:
 
 async def test_a_default_that_asks_wants_sampling_reviewed_as_a_rule_does() -> None:
     asked = call(Person(SAID), default=Verdict.HUMAN_ONLY)
-    with pytest.raises(QuestionRefusedError, match="User rejected"):
+    with pytest.raises(ServerRequestRefusedError, match="User rejected"):
         await questions().answer("sampling/createMessage", SAMPLING, asked)
 
 
@@ -259,14 +259,14 @@ async def test_pictures_and_sounds_go_to_the_model_and_come_back(kind: str) -> N
     ],
 )
 async def test_sampling_that_cannot_be_passed_on_is_refused(params: Any) -> None:
-    with pytest.raises(QuestionRefusedError) as refused:
+    with pytest.raises(ServerRequestRefusedError) as refused:
         await questions().answer("sampling/createMessage", params, call(Person(SAID)))
     assert refused.value.code == -32602
 
 
 @pytest.mark.parametrize("said", [{}, {**SAID, "model": 1}, {**SAID, "content": {"type": "tool_use"}}], ids=str)
 async def test_a_clients_answer_that_is_none_never_leaves(said: JsonObject) -> None:
-    with pytest.raises(QuestionRefusedError, match="failed to answer"):
+    with pytest.raises(ServerRequestRefusedError, match="failed to answer"):
         await questions().answer("sampling/createMessage", SAMPLING, call(Person(said)))
 
 
@@ -302,17 +302,17 @@ class Recorded:
     def __init__(self) -> None:
         self.journal = MemoryJournal()
 
-    async def ask(self, method: str, params: Any, in_hand: CallInHand | None, **options: Any) -> Any:
+    async def ask(self, method: str, params: Any, open_call_of: OpenCall | None, **options: Any) -> Any:
         asked = questions(journal=self.journal, **options)
         try:
-            return await asked.answer(method, params, in_hand)
-        except QuestionRefusedError as refused:
+            return await asked.answer(method, params, open_call_of)
+        except ServerRequestRefusedError as refused:
             return refused
 
     @property
-    def one(self) -> QuestionRecord:
+    def one(self) -> ServerRequestRecord:
         [entry] = self.journal.entries
-        assert isinstance(entry, QuestionRecord)
+        assert isinstance(entry, ServerRequestRecord)
         return entry
 
 
@@ -339,7 +339,11 @@ async def test_a_form_and_who_answered_it_are_on_record_without_a_word_of_either
         pytest.param("elicitation/create", FORM, Person(None), ("cancel", "nobody answered"), id="silent"),
         pytest.param("sampling/createMessage", SAMPLING, Person(SAID), ("answered", ""), id="sampled"),
         pytest.param(
-            "sampling/createMessage", SAMPLING, Person(QuestionRefusedError("no")), ("refused", ""), id="sampling no"
+            "sampling/createMessage",
+            SAMPLING,
+            Person(ServerRequestRefusedError("no")),
+            ("refused", ""),
+            id="sampling no",
         ),
         pytest.param(
             "sampling/createMessage", {"messages": [], "maxTokens": 1}, Person(SAID), ("refused", ""), id="bad"
@@ -385,16 +389,16 @@ async def test_what_cannot_be_recorded_is_not_answered() -> None:
     recorded.journal.broken = "the disk is full"
     answer = await recorded.ask("elicitation/create", FORM, call(Person({"action": "accept"})))
 
-    assert (type(answer), answer.code) == (QuestionRefusedError, -32603)
+    assert (type(answer), answer.code) == (ServerRequestRefusedError, -32603)
 
 
-async def refused_of(asked: Questions, person: Person, principal: str, count: int) -> int:
+async def refused_of(asked: PendingServerRequests, person: Person, principal: str, count: int) -> int:
     """Have the server ask `count` questions about calls of `principal`; how many were refused."""
     refused = 0
     for _ in range(count):
         try:
             await asked.answer("elicitation/create", FORM, call(person, f"run_{principal}", principal=principal))
-        except QuestionRefusedError:
+        except ServerRequestRefusedError:
             refused += 1
     return refused
 
@@ -426,7 +430,7 @@ async def test_who_does_not_answer_keeps_nobody_else_from_being_asked() -> None:
             for _ in range(OPEN_OF_ONE_MAX)
         ]
         await anyio.wait_all_tasks_blocked()
-        with pytest.raises(QuestionRefusedError, match="8 questions are open already"):
+        with pytest.raises(ServerRequestRefusedError, match="8 questions are open already"):
             await asked.answer("elicitation/create", FORM, call(silent, principal="silent"))
         other = await asked.answer("elicitation/create", FORM, call(person, principal="other"))
         for one in waiting:
@@ -442,7 +446,7 @@ async def test_open_questions_of_one_server_are_bounded_in_all() -> None:
             for number in range(OPEN_COUNT_MAX)
         ]
         await anyio.wait_all_tasks_blocked()
-        with pytest.raises(QuestionRefusedError, match="open already"):
+        with pytest.raises(ServerRequestRefusedError, match="open already"):
             await asked.answer("elicitation/create", FORM, call(silent, principal="one more"))
         for one in waiting:
             one.cancel()

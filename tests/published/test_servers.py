@@ -301,7 +301,7 @@ result = [(await write_file(path={str(folder)!r} + "/" + name, content="x")).ok 
     there = list[tuple[str, list[str]]]()
     async with open_app({"files": servers.filesystem(folder, ask=["*"])}, approver=approver) as app:
         request = CodeRequest(code=code.encode())
-        async with run_events(lambda one: app.runtime.run(one, app.ticket), request, approver) as events:
+        async with run_events(lambda one: app.runtime.run(one, app.caller_grant), request, approver) as events:
             async for event in events:
                 there.append((type(event).__name__, sorted(path.name for path in folder.iterdir())))
                 match event:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from moonpool.sandboxes.base import ExitOutcome, Stream
-from moonpool.sandboxes.messages import Done, Execute, RecordedTape, Tape, ToolCall, ToolResult
+from moonpool.sandboxes.messages import Done, Execute, NondeterminismLog, RecordedNondeterminism, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,7 +119,7 @@ class Probe:
             record=record,
         )
         if tape is not None:
-            self.sandbox.send(Tape(run=order.run), tape)
+            self.sandbox.send(NondeterminismLog(run=order.run), tape)
         self.sandbox.send(order, code.encode() if isinstance(code, str) else code)
 
     async def until(self, wanted: Callable[[Run], object]) -> Run:
@@ -175,7 +175,7 @@ class Probe:
                 out[item].append(body or b"")
             elif isinstance(item, Done):
                 run.done, run.body = item, body or b""
-            elif isinstance(item, RecordedTape):
+            elif isinstance(item, RecordedNondeterminism):
                 run.tapes.append(body or b"")
                 run.divergence = item.divergence
             elif isinstance(item, ExitOutcome):

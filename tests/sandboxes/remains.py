@@ -96,13 +96,13 @@ class Graveyard:
                     os.waitpid(pid, os.WNOHANG)
 
 
-def walls_in_start(undertaker: int) -> set[int]:
+def walls_in_start(reaper: int) -> set[int]:
     """Processes of bubblewrap that have made their child, which still is bubblewrap: the middle of a start."""
-    walls = {pid for pid in children_of(undertaker) if _program(pid) == "bwrap"}
+    walls = {pid for pid in children_of(reaper) if _program(pid) == "bwrap"}
     return {pid for pid in walls if any(_program(child) == "bwrap" for child in children_of(pid))}
 
 
-def undertakers(host: int) -> list[int]:
+def reapers(host: int) -> list[int]:
     return [pid for pid in children_of(host) if b"reaper" in _read(f"/proc/{pid}/cmdline")]
 
 

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.base import Stream
 from moonpool.sandboxes.fake import GuestExit, Interrupted
-from moonpool.sandboxes.messages import Done, Execute, GuestError, RecordedTape, Tape, ToolCall, ToolResult
+from moonpool.sandboxes.messages import (
+    Done,
+    Execute,
+    GuestError,
+    NondeterminismLog,
+    RecordedNondeterminism,
+    ToolCall,
+    ToolResult,
+)
 from moonpool_wire.limits import TAPE_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -174,14 +182,14 @@ async def _reads_clock_and_chance(guest: FakeGuest) -> None:
     tape, number = None, 0
     while True:
         message, body = await guest.receive()
-        if isinstance(message, Tape):
+        if isinstance(message, NondeterminismLog):
             tape = (message.run, body)
         elif isinstance(message, Execute):
             number += 1
             said = b"seed %d, reading %d" % (guest.hash_seed, number) if tape is None else tape[1]
             guest.write(said)
             if message.record or tape is not None:
-                guest.send(RecordedTape(run=message.run), said if message.record else b"")
+                guest.send(RecordedNondeterminism(run=message.run), said if message.record else b"")
             tape = None
             _done(guest, message)
 
@@ -203,7 +211,7 @@ print(random.random(), {"a", "b", "c", "d", "e"}, hash("a"))
 
 async def _sends_a_huge_tape(guest: FakeGuest) -> None:
     order = await _order(guest)
-    guest.send(RecordedTape(run=order.run), bytes(TAPE_BYTES_MAX + 1))
+    guest.send(RecordedNondeterminism(run=order.run), bytes(TAPE_BYTES_MAX + 1))
     await guest.pause()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxClosedError, SandboxSpec, SandboxStartError, Stream
 from moonpool.sandboxes.fake import FakeBackend
-from moonpool.sandboxes.messages import Done, Execute, RecordedTape, ToolCall
+from moonpool.sandboxes.messages import Done, Execute, RecordedNondeterminism, ToolCall
 from sandboxes.conftest import REAL
 from sandboxes.images import REQUIRED, readable_folder, skip_unless_required
 from sandboxes.probe import Probe
@@ -185,8 +185,8 @@ async def test_without_being_asked_for_there_is_no_tape(subject: Subject) -> Non
 async def test_a_tape_comes_before_done(subject: Subject) -> None:
     probe = await subject.open(READS_CLOCK_AND_CHANCE)
     await probe.record(READS_CLOCK_AND_CHANCE.code)
-    told = [type(item) for item, _ in probe.heard if isinstance(item, RecordedTape | Done)]
-    assert told == [RecordedTape, Done]
+    told = [type(item) for item, _ in probe.heard if isinstance(item, RecordedNondeterminism | Done)]
+    assert told == [RecordedNondeterminism, Done]
 
 
 async def test_a_tape_that_is_too_long_discards_the_sandbox(subject: Subject) -> None:

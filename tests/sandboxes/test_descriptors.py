@@ -61,7 +61,7 @@ async def test_a_sandbox_that_gets_no_descriptor_is_refused_and_the_next_opens(
     real_backend: Backend, image: ImageSpec
 ) -> None:
     spec = SandboxSpec(image=image)
-    await (await real_backend.open_sandbox(spec)).close()  # undertaker and zygote are there
+    await (await real_backend.open_sandbox(spec)).close()  # reaper and zygote are there
     before = descriptors()
     for nth in itertools.count(1):
         error = await starved(lambda: real_backend.open_sandbox(spec), nth)
@@ -86,4 +86,4 @@ async def test_a_zygote_that_gets_no_descriptor_is_refused(image: ImageSpec, sta
         assert "Too many open files" in error.reason
         steps.append(error.step)
     own = 6 if os.geteuid() == 0 else 4  # root maps uids
-    assert steps == ["descriptors"] * own + ["wall"]  # the last is for the undertaker
+    assert steps == ["descriptors"] * own + ["wall"]  # the last is for the reaper

@@ -25,7 +25,7 @@ from process_tree import alive, children_of
 from sandboxes.conftest import REAL
 from sandboxes.ending_host import ENDURING, command_of
 from sandboxes.probe import Probe
-from sandboxes.remains import Graveyard, caught, started_here, undertakers, walls_in_start
+from sandboxes.remains import Graveyard, caught, started_here, reapers, walls_in_start
 from waiting import until
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ async def test_a_host_that_is_killed_while_a_wall_starts_leaves_nothing(
 ) -> None:
     for _ in range(TIMES):
         host = await host_at("opening", name, state_dir / "run")
-        await caught(lambda: {wall for one in undertakers(host.pid) for wall in walls_in_start(one)})  # noqa: B023
+        await caught(lambda: {wall for one in reapers(host.pid) for wall in walls_in_start(one)})  # noqa: B023
         host.kill()
         await gone(host)
         await graveyard.is_empty_soon()
@@ -135,10 +135,10 @@ async def test_a_wall_that_is_killed_while_it_starts_leaves_no_process_and_an_er
 ) -> None:
     refused = 0
     for _ in range(10 * TIMES):
-        backend, opening, undertaker, wall = await wall_in_start(name, state_dir, image)
+        backend, opening, reaper, wall = await wall_in_start(name, state_dir, image)
         os.kill(wall, signal.SIGKILL)
         refused += await is_refused(opening)
-        await graveyard_holds_only(graveyard, {undertaker})
+        await graveyard_holds_only(graveyard, {reaper})
         again = Probe(await backend.open_sandbox(SandboxSpec(image=image)))
         assert (await again.run("result = 1")).result == 1
         with anyio.fail_after(60):
@@ -152,69 +152,69 @@ async def test_a_wall_that_is_killed_while_it_starts_leaves_no_process_and_an_er
 async def test_when_every_wall_is_killed_nothing_of_their_sandboxes_remains(
     real_backend: Backend, image: ImageSpec, graveyard: Graveyard
 ) -> None:
-    undertaker = started_here((await real_backend._starter.begin())._process.pid)
+    reaper = started_here((await real_backend._starter.begin())._process.pid)
     probes = [Probe(await real_backend.open_sandbox(SandboxSpec(image=image))) for _ in range(2)]
     await probes[0].run("import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)")
-    for wall in children_of(undertaker):
+    for wall in children_of(reaper):
         os.kill(wall, signal.SIGKILL)
     for probe in probes:
         await probe.exited()
-    await graveyard_holds_only(graveyard, {undertaker})
+    await graveyard_holds_only(graveyard, {reaper})
 
 
 async def test_when_a_zygote_is_killed_nothing_of_its_sandboxes_remains(
     image: ImageSpec, graveyard: Graveyard, state_dir: Path
 ) -> None:
     backend = REAL["zygote"](state_dir)
-    undertaker = started_here((await backend._starter.begin())._process.pid)
+    reaper = started_here((await backend._starter.begin())._process.pid)
     probe = Probe(await backend.open_sandbox(SandboxSpec(image=image)))
-    wall = min(children_of(undertaker))
+    wall = min(children_of(reaper))
     first_inside = min(children_of(wall))
     os.kill(min(children_of(first_inside)), signal.SIGKILL)  # PID 1 of the wall is bubblewrap, the zygote its child
     await probe.exited()
-    await graveyard_holds_only(graveyard, {undertaker})
+    await graveyard_holds_only(graveyard, {reaper})
     await backend.close()
     await graveyard.is_empty_soon()
 
 
-# --- even the undertaker is killed
+# --- even the reaper is killed
 
 
-async def test_when_the_undertaker_is_killed_its_walls_die_and_the_next_start_works(
+async def test_when_the_reaper_is_killed_its_walls_die_and_the_next_start_works(
     real_backend: Backend, image: ImageSpec, graveyard: Graveyard
 ) -> None:
-    undertaker = started_here((await real_backend._starter.begin())._process.pid)
+    reaper = started_here((await real_backend._starter.begin())._process.pid)
     probe = Probe(await real_backend.open_sandbox(SandboxSpec(image=image)))
-    os.kill(undertaker, signal.SIGKILL)
+    os.kill(reaper, signal.SIGKILL)
     await probe.exited()
     await graveyard_holds_only(graveyard, set())
     again = Probe(await real_backend.open_sandbox(SandboxSpec(image=image)))
     assert (await again.run("result = 1")).result == 1
 
 
-async def test_when_the_undertaker_is_killed_no_first_process_outlives_it_and_is_called_ended(
+async def test_when_the_reaper_is_killed_no_first_process_outlives_it_and_is_called_ended(
     real_backend: Backend, image: ImageSpec, graveyard: Graveyard
 ) -> None:
-    undertaker = started_here((await real_backend._starter.begin())._process.pid)
+    reaper = started_here((await real_backend._starter.begin())._process.pid)
     probe = Probe(await real_backend.open_sandbox(SandboxSpec(image=image)))
     pid = probe.sandbox.host_pid
     probe.start(ENDURING)
     await until(lambda: command_of(probe) == b"endures")
-    os.kill(undertaker, signal.SIGKILL)
+    os.kill(reaper, signal.SIGKILL)
     await probe.exited()
     assert pid is not None
     assert alive({pid}) == set()
     await graveyard_holds_only(graveyard, set())
 
 
-async def test_what_outlived_host_and_undertaker_is_ended_by_the_next_start(
+async def test_what_outlived_host_and_reaper_is_ended_by_the_next_start(
     name: str, state_dir: Path, graveyard: Graveyard
 ) -> None:
     (state_dir / "run").mkdir(mode=0o755)
     host = await host_at("enduring", name, state_dir / "run" / "abandoned")
-    (undertaker,) = undertakers(host.pid)
+    (reaper,) = reapers(host.pid)
     os.kill(host.pid, signal.SIGSTOP)
-    os.kill(undertaker, signal.SIGKILL)
+    os.kill(reaper, signal.SIGKILL)
     host.kill()
     await gone(host)
     with run_folder(state_dir / "run") as folder:
@@ -224,13 +224,13 @@ async def test_what_outlived_host_and_undertaker_is_ended_by_the_next_start(
     await graveyard.is_empty_soon()
 
 
-async def test_an_undertaker_that_is_killed_while_a_wall_starts_leaves_no_process(
+async def test_an_reaper_that_is_killed_while_a_wall_starts_leaves_no_process(
     name: str, image: ImageSpec, graveyard: Graveyard, state_dir: Path
 ) -> None:
     refused = 0
     for _ in range(10 * TIMES):
-        backend, opening, undertaker, _ = await wall_in_start(name, state_dir, image)
-        os.kill(undertaker, signal.SIGKILL)
+        backend, opening, reaper, _ = await wall_in_start(name, state_dir, image)
+        os.kill(reaper, signal.SIGKILL)
         refused += await is_refused(opening)
         await graveyard_holds_only(graveyard, set())
         await backend.close()
@@ -240,7 +240,7 @@ async def test_an_undertaker_that_is_killed_while_a_wall_starts_leaves_no_proces
     pytest.fail(f"the kill came in the middle of a start {refused} times only")
 
 
-async def test_when_host_and_undertaker_are_killed_at_once_the_next_start_removes_the_rest(
+async def test_when_host_and_reaper_are_killed_at_once_the_next_start_removes_the_rest(
     name: str, state_dir: Path, graveyard: Graveyard
 ) -> None:
     for _ in range(TIMES):
@@ -248,13 +248,13 @@ async def test_when_host_and_undertaker_are_killed_at_once_the_next_start_remove
         host = await host_at("opening", name, state_dir / "run" / "abandoned")
         watched = partial(both_in_start, host.pid)
         while True:
-            undertaker = await caught(watched)
-            assert undertaker is not None
+            reaper = await caught(watched)
+            assert reaper is not None
             os.kill(host.pid, signal.SIGSTOP)  # neither can do anything about the end of the other
-            if undertaker in undertakers(host.pid):
+            if reaper in reapers(host.pid):
                 break
-            os.kill(host.pid, signal.SIGCONT)  # it was faster: the start is over, and its undertaker has left
-        os.kill(undertaker, signal.SIGKILL)
+            os.kill(host.pid, signal.SIGCONT)  # it was faster: the start is over, and its reaper has left
+        os.kill(reaper, signal.SIGKILL)
         host.kill()
         await gone(host)
         with run_folder(state_dir / "run") as folder:
@@ -266,18 +266,18 @@ async def test_when_host_and_undertaker_are_killed_at_once_the_next_start_remove
 
 
 def both_in_start(host: int) -> set[int]:
-    return {one for one in undertakers(host) if walls_in_start(one)}
+    return {one for one in reapers(host) if walls_in_start(one)}
 
 
 async def wall_in_start(name: str, folder: Path, image: ImageSpec) -> tuple[Backend, asyncio.Future[Sandbox], int, int]:
-    """A first opening in its middle: backend, task, undertaker, and bubblewrap, which has made its child."""
+    """A first opening in its middle: backend, task, reaper, and bubblewrap, which has made its child."""
     while True:
         backend = REAL[name](folder)
-        undertaker = started_here((await backend._starter.begin())._process.pid)
+        reaper = started_here((await backend._starter.begin())._process.pid)
         opening: asyncio.Future[Sandbox] = asyncio.ensure_future(backend.open_sandbox(SandboxSpec(image=image)))
-        wall = await caught(partial(walls_in_start, undertaker), unless=opening.done)
+        wall = await caught(partial(walls_in_start, reaper), unless=opening.done)
         if wall is not None:
-            return backend, opening, undertaker, wall
+            return backend, opening, reaper, wall
         await opening
         await backend.close()
 

@@ -18,7 +18,7 @@ import pytest
 from apps import DATA, SERVERS
 from commands.process import SCRIPT, Command, preload
 from process_tree import children_of
-from sandboxes.remains import Graveyard, started_here, undertakers
+from sandboxes.remains import Graveyard, started_here, reapers
 from waiting import until
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def start(folder: Path, *arguments: str | Path, **streams: Any) -> subprocess.Po
 
 
 def run_folders(host: int) -> list[Path]:
-    """The folders that the undertakers of `host` were told."""
-    lines = [Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8") for pid in undertakers(host)]
+    """The folders that the reapers of `host` were told."""
+    lines = [Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8") for pid in reapers(host)]
     return [Path(line.split("'")[3]) for line in lines]
 
 
@@ -82,7 +82,7 @@ async def test_a_run_that_is_killed_in_the_middle_of_a_tool_call_leaves_nothing(
     servers = config(tmp_path, called)
     process = start(tmp_path, "run", "--backend", backend, "--config", servers, "-c", CODE)
     await until(called.exists, within_s=90)
-    assert len(graveyard.remains().processes) >= 5  # host, server, undertaker, wall, kernel
+    assert len(graveyard.remains().processes) >= 5  # host, server, reaper, wall, kernel
     folders = await kill(process.pid, process)
     called.unlink()
     servers.unlink()
@@ -98,7 +98,7 @@ async def test_a_session_that_is_killed_in_the_middle_of_a_tool_call_leaves_its_
     name = f"killed-{uuid.uuid4().hex[:12]}"
     client = start(tmp_path, "run", "--session", name, "--config", servers, "-c", CODE)
     await until(called.exists, within_s=90)
-    host = next(pid for pid in graveyard.remains().processes if undertakers(pid))
+    host = next(pid for pid in graveyard.remains().processes if reapers(pid))
     folders = await kill(host, client)
     assert client.returncode != 0
     called.unlink()

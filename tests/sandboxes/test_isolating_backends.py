@@ -357,7 +357,7 @@ async def test_an_open_that_is_cancelled_leaves_nothing(
 
 
 async def failed_start(backend: Backend, spec: SandboxSpec, state_dir: Path) -> SandboxStartError:
-    await backend._starter.begin()  # the undertaker stays until the backend is closed
+    await backend._starter.begin()  # the reaper stays until the backend is closed
     fds, processes = open_fds(), descendants()
     with anyio.fail_after(30), pytest.raises(SandboxStartError) as raised:
         await backend.open_sandbox(spec)

@@ -16,8 +16,8 @@ from inline_snapshot import snapshot
 from moonpool.sandboxes import identity
 from moonpool.sandboxes.base import ImageSpec, SandboxLimits, SandboxSpec, SandboxStartError, TreeRef
 from moonpool.sandboxes.identity import SLICE, UID_COUNT, UID_FIRST, Identities, Identity, SingleUids
-from moonpool.sandboxes.plan import WallParts, covers, execution_wall, guest_command, zygote_wall
-from moonpool.sandboxes.process import WallStarter
+from moonpool.sandboxes.plan import OuterSandboxParts, covers, execution_wall, guest_command, zygote_outer_sandbox
+from moonpool.sandboxes.process import OuterSandboxStarter
 from moonpool.sandboxes.slots import _SPARES_MAX, SlotFolder
 from moonpool_guest import confine
 
@@ -30,7 +30,7 @@ IMAGE = ImageSpec(
     site_paths=(Path("/env/data/site"),),
     variables={"LD_LIBRARY_PATH": "/env/python/lib"},
 )
-PARTS = WallParts(
+PARTS = OuterSandboxParts(
     launcher=Path("/usr/bin/bwrap"),
     image=IMAGE,
     etc=Path("/run/etc"),
@@ -41,7 +41,7 @@ PARTS = WallParts(
 
 
 def test_the_wall_of_a_zygote() -> None:
-    assert zygote_wall(PARTS, ["python", "-c", "pass"]) == snapshot(
+    assert zygote_outer_sandbox(PARTS, ["python", "-c", "pass"]) == snapshot(
         [
             "/usr/bin/bwrap",
             "--unshare-user",
@@ -222,7 +222,7 @@ def test_the_wall_of_a_zygote() -> None:
 
 
 def test_the_wall_of_one_execution_differs_in_this_alone() -> None:
-    zygote, execution = (set(plan) for plan in (zygote_wall(PARTS, []), execution_wall(PARTS, [], info_fd=7)))
+    zygote, execution = (set(plan) for plan in (zygote_outer_sandbox(PARTS, []), execution_wall(PARTS, [], info_fd=7)))
     assert sorted(execution - zygote) == snapshot(
         ["--as-pid-1", "--cap-add", "--info-fd", "/slots/s1", "7", "CAP_SETPCAP", "CAP_SYS_ADMIN", "CAP_SYS_RESOURCE"]
     )
@@ -249,7 +249,7 @@ def options(plan: list[str], name: str) -> list[str]:
     return [plan[index + 1] for index, word in enumerate(plan) if word == name]
 
 
-@pytest.mark.parametrize("plan", [zygote_wall(PARTS, ["x"]), execution_wall(PARTS, ["x"], info_fd=7)])
+@pytest.mark.parametrize("plan", [zygote_outer_sandbox(PARTS, ["x"]), execution_wall(PARTS, ["x"], info_fd=7)])
 def test_every_wall_is_sealed_last_and_binds_nothing_to_write(plan: list[str]) -> None:
     sealed = plan[plan.index("--seccomp") - 4 :]
     assert sealed == ["--remount-ro", "/dev", "--remount-ro", "/", "--seccomp", "9", "--", "x"]
@@ -263,16 +263,16 @@ def test_every_wall_is_sealed_last_and_binds_nothing_to_write(plan: list[str]) -
 
 
 def test_an_interpreter_below_usr_local_keeps_it() -> None:
-    parts = WallParts(**{**{name: getattr(PARTS, name) for name in PARTS.__slots__}, "image": ImageSpec(
+    parts = OuterSandboxParts(**{**{name: getattr(PARTS, name) for name in PARTS.__slots__}, "image": ImageSpec(
         name="i", digest="d", python=Path("/usr/local/bin/python3"), guest=Path("/g"))})  # fmt: skip
-    assert "/usr/local" not in options(zygote_wall(parts, []), "--tmpfs")
-    assert "/usr/local" in options(zygote_wall(PARTS, []), "--tmpfs")
+    assert "/usr/local" not in options(zygote_outer_sandbox(parts, []), "--tmpfs")
+    assert "/usr/local" in options(zygote_outer_sandbox(PARTS, []), "--tmpfs")
 
 
 def test_a_wall_never_starts_as_kernel_uid_0() -> None:
     async def start() -> None:
         with pytest.raises(AssertionError, match="kernel uid 0"):
-            await WallStarter().start(["/bin/true"], Identity(0), pass_fds=(), stdout=None, stderr=None)
+            await OuterSandboxStarter().start(["/bin/true"], Identity(0), pass_fds=(), stdout=None, stderr=None)
 
     anyio.run(start)
 
@@ -514,7 +514,7 @@ def mounted_over(command: list[str]) -> set[Path]:
 
 
 def test_a_sandbox_with_another_uid_than_its_wall_can_pass_every_folder_of_its_root() -> None:
-    command = zygote_wall(PARTS, ["x"])
+    command = zygote_outer_sandbox(PARTS, ["x"])
     made = {command[at + 3] for at, word in enumerate(command) if command[at : at + 3] == ["--perms", "0755", "--dir"]}
     binds = [command[at + 2] for at, word in enumerate(command) if word.startswith("--ro-bind")]
     above = {str(folder) for path in (*binds, "/home/user") for folder in Path(path).parents}
@@ -522,7 +522,7 @@ def test_a_sandbox_with_another_uid_than_its_wall_can_pass_every_folder_of_its_r
 
 
 def test_every_place_that_sandboxes_mount_over_counts_as_covered() -> None:
-    places = mounted_over(zygote_wall(PARTS, ["x"])) | mounted_over(execution_wall(PARTS, ["x"], info_fd=8))
+    places = mounted_over(zygote_outer_sandbox(PARTS, ["x"])) | mounted_over(execution_wall(PARTS, ["x"], info_fd=8))
     own = {Path(place) for _, place, _ in confine._PLACES}
     assert len(places) > 7
     assert [place for place in {*places, *own, Path(confine._QUOTA)} if not covers(place / "data")] == []

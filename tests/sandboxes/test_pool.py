@@ -18,13 +18,13 @@ from moonpool.sandboxes.pool_refusals import BusyError, PoolClosedError
 from sandboxes.pools import Clock, GatedBackend, gone, pool_of, settled, spec_of, until
 
 if TYPE_CHECKING:
-    from moonpool.sandboxes.pool_statistics import KindStatistics
+    from moonpool.sandboxes.pool_statistics import QueueStatistics
 
 pytestmark = pytest.mark.anyio
 SPEC = spec_of()
 
 
-def kind(pool: SandboxPool, language: str = "python", scope: str = "a", image: str = "base") -> KindStatistics:
+def kind(pool: SandboxPool, language: str = "python", scope: str = "a", image: str = "base") -> QueueStatistics:
     found = [one for one in pool.statistics().kinds if (one.scope, one.image, one.language) == (scope, image, language)]
     assert len(found) == 1, pool.statistics()
     return found[0]

@@ -1,4 +1,4 @@
-"""One undertaker serves all: whatever becomes of one start, the walls of the others go on."""
+"""One reaper serves all: whatever becomes of one start, the walls of the others go on."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from moonpool.sandboxes import reaper_client as undertaking
+from moonpool.sandboxes import reaper_client
 from moonpool.sandboxes.identity import UID_FIRST, Identity
-from moonpool.sandboxes.process import WallStarter
+from moonpool.sandboxes.process import OuterSandboxStarter
 from process_tree import children_of
 from sandboxes.remains import Graveyard, started_here
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
     from pathlib import Path
 
-    from moonpool.sandboxes.reaper_client import Wall
+    from moonpool.sandboxes.reaper_client import OuterSandbox
 
 pytestmark = pytest.mark.anyio
 
@@ -38,8 +38,8 @@ def graveyard(state_dir: Path) -> Generator[Graveyard]:
 
 
 @pytest.fixture
-async def starter(state_dir: Path, graveyard: Graveyard) -> AsyncGenerator[WallStarter]:
-    starter = WallStarter(state_dir)
+async def starter(state_dir: Path, graveyard: Graveyard) -> AsyncGenerator[OuterSandboxStarter]:
+    starter = OuterSandboxStarter(state_dir)
     yield starter
     with anyio.fail_after(30):
         await starter.close()
@@ -47,7 +47,7 @@ async def starter(state_dir: Path, graveyard: Graveyard) -> AsyncGenerator[WallS
     assert state_dir.exists()
 
 
-async def wall(starter: WallStarter, *arguments: str) -> Wall:
+async def wall(starter: OuterSandboxStarter, *arguments: str) -> OuterSandbox:
     command = ["/bin/sleep", "600", *arguments]
     return await starter.start(command, WHO, pass_fds=(), stdout=None, stderr=None)
 
@@ -57,15 +57,15 @@ async def turns() -> None:
         await anyio.lowlevel.checkpoint()
 
 
-async def undertaker_of(starter: WallStarter) -> int:
+async def reaper_of(starter: OuterSandboxStarter) -> int:
     return started_here((await starter.begin())._process.pid)
 
 
-async def test_a_first_start_that_is_cancelled_leaves_its_undertaker_to_the_next(
-    starter: WallStarter, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_first_start_that_is_cancelled_leaves_its_reaper_to_the_next(
+    starter: OuterSandboxStarter, state_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop, begun, go_on = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
-    really, calls = undertaking._start_undertaker, []
+    really, calls = reaper_client._start_reaper, []
 
     def slowly(*arguments):
         calls.append(arguments)
@@ -73,7 +73,7 @@ async def test_a_first_start_that_is_cancelled_leaves_its_undertaker_to_the_next
         assert go_on.wait(30)
         return really(*arguments)
 
-    monkeypatch.setattr(undertaking, "_start_undertaker", slowly)
+    monkeypatch.setattr(reaper_client, "_start_reaper", slowly)
     (state_dir / "slots").mkdir()
     first = asyncio.ensure_future(wall(starter))
     await begun.wait()
@@ -83,16 +83,16 @@ async def test_a_first_start_that_is_cancelled_leaves_its_undertaker_to_the_next
     with anyio.fail_after(30):
         second = await wall(starter)
     assert first.cancelled()
-    assert (len(calls), children_of(await undertaker_of(starter))) == (1, [second.pid])
+    assert (len(calls), children_of(await reaper_of(starter))) == (1, [second.pid])
     (state_dir / "slots").rmdir()
 
 
-async def test_an_undertaker_that_nobody_awaits_any_more_leaves_and_removes_nothing(
+async def test_an_reaper_that_nobody_awaits_any_more_leaves_and_removes_nothing(
     state_dir: Path, graveyard: Graveyard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop, begun, go_on = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
     started: asyncio.Future[int] = loop.create_future()
-    really = undertaking._start_undertaker
+    really = reaper_client._start_reaper
 
     def slowly(*arguments):
         loop.call_soon_threadsafe(begun.set)
@@ -100,9 +100,9 @@ async def test_an_undertaker_that_nobody_awaits_any_more_leaves_and_removes_noth
         process = really(*arguments)
         loop.call_soon_threadsafe(started.set_result, process.wait(30))
 
-    monkeypatch.setattr(undertaking, "_start_undertaker", slowly)
+    monkeypatch.setattr(reaper_client, "_start_reaper", slowly)
     (state_dir / "slots").mkdir()
-    beginning = asyncio.ensure_future(undertaking.Undertaking.begin(state_dir, ()))
+    beginning = asyncio.ensure_future(reaper_client.ReaperClient.begin(state_dir, ()))
     await begun.wait()
     beginning.cancel()
     await asyncio.wait({beginning})
@@ -116,10 +116,12 @@ async def test_an_undertaker_that_nobody_awaits_any_more_leaves_and_removes_noth
 
 
 @pytest.mark.parametrize("how", ["again and again", "twice"])
-async def test_a_start_that_is_cancelled_more_than_once_harms_no_other_wall(how: str, starter: WallStarter) -> None:
+async def test_a_start_that_is_cancelled_more_than_once_harms_no_other_wall(
+    how: str, starter: OuterSandboxStarter
+) -> None:
     other = await wall(starter)
-    undertaker = await undertaker_of(starter)
-    os.kill(undertaker, signal.SIGSTOP)
+    reaper = await reaper_of(starter)
+    os.kill(reaper, signal.SIGSTOP)
     scope = anyio.CancelScope()
 
     async def in_scope() -> None:
@@ -135,32 +137,34 @@ async def test_a_start_that_is_cancelled_more_than_once_harms_no_other_wall(how:
             scope.cancel()
         await turns()
     ended_early = starting.done()
-    os.kill(undertaker, signal.SIGCONT)
+    os.kill(reaper, signal.SIGCONT)
     with anyio.fail_after(30):
         await asyncio.wait({starting})
     assert not ended_early
-    assert children_of(undertaker) == [other.pid]
+    assert children_of(reaper) == [other.pid]
 
 
-async def test_a_start_that_waits_for_room_ends_with_the_undertaker(starter: WallStarter) -> None:
-    undertaker = await undertaker_of(starter)
-    os.kill(undertaker, signal.SIGSTOP)
+async def test_a_start_that_waits_for_room_ends_with_the_reaper(starter: OuterSandboxStarter) -> None:
+    reaper = await reaper_of(starter)
+    os.kill(reaper, signal.SIGSTOP)
     starts = [asyncio.ensure_future(wall(starter, "x" * 60_000)) for _ in range(8)]  # more than the socket holds
     await turns()
-    os.kill(undertaker, signal.SIGKILL)
+    os.kill(reaper, signal.SIGKILL)
     with anyio.fail_after(30):
         await asyncio.wait(starts)
     assert {isinstance(start.exception(), OSError) for start in starts} == {True}
 
 
-async def test_a_command_that_fits_in_no_packet_harms_no_other_wall(starter: WallStarter) -> None:
+async def test_a_command_that_fits_in_no_packet_harms_no_other_wall(starter: OuterSandboxStarter) -> None:
     other = await wall(starter)
     with pytest.raises(OSError, match="Message too long"):
         await wall(starter, "x" * 1_000_000)
-    assert children_of(await undertaker_of(starter)) == [other.pid]
+    assert children_of(await reaper_of(starter)) == [other.pid]
 
 
-async def test_a_wall_whose_pidfd_finds_no_room_is_ended(starter: WallStarter, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_wall_whose_pidfd_finds_no_room_is_ended(
+    starter: OuterSandboxStarter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = await wall(starter)
     receive = socket.recv_fds
 
@@ -170,7 +174,7 @@ async def test_a_wall_whose_pidfd_finds_no_room_is_ended(starter: WallStarter, m
             os.close(fd)
         return packet, [], flags | socket.MSG_CTRUNC, address
 
-    monkeypatch.setattr(undertaking.socket, "recv_fds", lossy)
+    monkeypatch.setattr(reaper_client.socket, "recv_fds", lossy)
     with anyio.fail_after(30), pytest.raises(OSError, match="Too many open files"):
         await wall(starter)
-    assert children_of(await undertaker_of(starter)) == [other.pid]
+    assert children_of(await reaper_of(starter)) == [other.pid]

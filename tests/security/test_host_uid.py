@@ -8,7 +8,7 @@ import pytest
 
 from moonpool.sandboxes.base import SandboxStartError
 from moonpool.sandboxes.identity import Identities, Identity, SingleUids
-from moonpool.sandboxes.process import WallStarter
+from moonpool.sandboxes.process import OuterSandboxStarter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @pytest.mark.anyio
 @pytest.mark.claim("C-ID-1")
 async def test_wall_does_not_start_as_kernel_uid_0() -> None:
-    starter = WallStarter()
+    starter = OuterSandboxStarter()
     with pytest.raises(AssertionError, match="kernel uid 0"):
         await starter.start(["/bin/true"], Identity(0), pass_fds=(), stdout=None, stderr=None)
     await starter.close()

@@ -161,7 +161,7 @@ async def test_output_after_the_end_costs_the_session_nothing_and_is_the_next_ex
 
     async with open_app(backend=name, limits="rlimits") as app:
         app.runtime.journal = held = HeldJournal(app.runtime.journal)
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         first = asyncio.create_task(session.execute(CodeRequest(code=FIRST.encode(), observer=hear(0))))
         with anyio.fail_after(60):
             await held.reached.wait()
@@ -213,7 +213,7 @@ async def test_of_two_results_the_first_counts() -> None:
         "for n in (1, 2, 3): say({'t': 'done', 'run': run, 'status': 'ok', 'has_result': True}, b'%d' % n)\nresult = 4"
     )
     async with open_app() as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         first = await session.execute(CodeRequest(code=(SPEAK + lies).encode()))
         second = await session.execute(CodeRequest(code=b"result = 5"))
         await session.close()
@@ -234,7 +234,7 @@ threading.Thread(target=speak, daemon=True).start()
 result = 1
 """
     async with open_app(ECHO) as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         first = await session.execute(CodeRequest(code=(SPEAK + later).encode()))
         wait = (
             "import os, time\nopen('/tmp/over', 'w').close()\nwhile not os.path.exists('/tmp/said'): time.sleep(0.001)"
@@ -331,7 +331,7 @@ async def test_code_that_ignores_its_interrupt_is_killed_and_confirmed_dead() ->
 async def test_a_jump_of_the_clock_moves_no_deadline(jump_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
     real = time.time
     async with open_app() as app:
-        session = app.runtime.session(app.ticket)
+        session = app.runtime.session(app.caller_grant)
         await session.execute(CodeRequest(code=b"result = 1"))
         monkeypatch.setattr(time, "time", lambda: real() + jump_s)
         quick = await session.execute(CodeRequest(code=b"import time; time.sleep(0.2); result = 2", timeout_s=30))

@@ -49,8 +49,8 @@ class FakeRuntime:
     def __init__(self) -> None:
         self.sessions: list[FakeSession] = []
 
-    def session(self, ticket: Any, session_id: str | None = None, *, final: bool = False) -> FakeSession:
-        del ticket, session_id
+    def session(self, caller_grant: Any, session_id: str | None = None, *, final: bool = False) -> FakeSession:
+        del caller_grant, session_id
         self.sessions.append(FakeSession(final=final))
         return self.sessions[-1]
 

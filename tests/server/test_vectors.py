@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from moonpool.catalog.dense import Similarity
     from moonpool.catalog.documents import Document
-    from moonpool.engine.tool_registry import Toolbox
+    from moonpool.engine.tool_registry import ToolRegistry
 
 TOOL = ToolDefinition(server_id="sky", name="forecast", raw={"name": "forecast", "description": "Weather"})
 MANIFEST = Manifest(servers=(ServerListing(server_id="sky", tools=(TOOL,)),))
@@ -65,7 +65,7 @@ class OneSnapshot:
 
 
 def current(vectors: SlowVectors) -> CurrentCatalog:
-    return CurrentCatalog(cast("Toolbox", OneSnapshot()), vectors)
+    return CurrentCatalog(cast("ToolRegistry", OneSnapshot()), vectors)
 
 
 def test_search_goes_by_words_until_vectors_are_there_and_by_both_afterwards() -> None:
@@ -98,12 +98,12 @@ def test_a_changed_server_is_indexed_and_the_others_are_not_read_again(monkeypat
 
 
 async def _follows(read: list[str]) -> None:
-    toolbox = OneSnapshot()
-    catalogs = CurrentCatalog(cast("Toolbox", toolbox))
+    tool_registry = OneSnapshot()
+    catalogs = CurrentCatalog(cast("ToolRegistry", tool_registry))
     with anyio.fail_after(30):
         before = await catalogs.get()
         tide = ToolDefinition(server_id="sea", name="tide", raw={"name": "tide"})
-        toolbox.show(Manifest(servers=(*MANIFEST.servers, ServerListing(server_id="sea", tools=(tide,)))))
+        tool_registry.show(Manifest(servers=(*MANIFEST.servers, ServerListing(server_id="sea", tools=(tide,)))))
         after = await catalogs.get()
         await catalogs.close()
 

@@ -7,7 +7,7 @@ from moonpool.core.audit_records import (
     CallOutcomeRecord,
     ExecutionStartRecord,
     FileTransferRecord,
-    QuestionRecord,
+    ServerRequestRecord,
 )
 
 
@@ -42,8 +42,8 @@ def transfer(run_id: str = "transfer_1") -> FileTransferRecord:
     )  # fmt: skip
 
 
-def asked(run_id: str = "r") -> QuestionRecord:
-    return QuestionRecord(
+def asked(run_id: str = "r") -> ServerRequestRecord:
+    return ServerRequestRecord(
         run_id=run_id, trace_id="t", at="2026-11-21T00:00:00Z", principal="p", session_id="s", code_digest="sha256:0",
         runs=(run_id,), server_id="git", tool_name="git.push", method="elicitation/create", mode="form",
         question_digest="sha256:8", verdict="ask", rule_id="default", answer="accept", answerer="terminal:me",

@@ -17,12 +17,12 @@ from moonpool.core.manifest import ToolDefinition
 from moonpool.features.approvals.model import (
     Answerer,
     ApprovalAnswerError,
+    ApprovalGrant,
     ApprovalQueueError,
     QueuedRequest,
     QueueState,
-    StandingAnswer,
 )
-from moonpool.features.approvals.service import Approvals, standing_terms
+from moonpool.features.approvals.service import Approvals, grant_terms
 from moonpool.features.approvals.table import WAITING_MAX, ApprovalStore
 from moonpool.policy import CallFacts, Condition, Glob
 from moonpool.store.process_marks import is_gone, own_mark
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from moonpool.core.audit_records import StandingAnswerRecord
-    from moonpool.features.approvals.service import StandingTerms
+    from moonpool.core.audit_records import ApprovalGrantRecord
+    from moonpool.features.approvals.service import GrantTerms
 
-RECORDS: list[StandingAnswerRecord] = []
+RECORDS: list[ApprovalGrantRecord] = []
 PERSON = Answerer(name="terminal:alice", person=True)
 PROGRAM = Answerer(name="command:alice", person=False)
 TOOL = ToolDefinition(server_id="git", name="create_issue", raw={"name": "create_issue"})
@@ -88,7 +88,7 @@ def covering(
     human_only: bool = False,
     server_digest: str = "sha256:staging",
     arguments_digest: str = "sha256:a",
-) -> list[StandingAnswer]:
+) -> list[ApprovalGrant]:
     given = store.standing_for(facts.principal, facts.tool.server_id, facts.tool.name)
     return [
         one
@@ -98,7 +98,7 @@ def covering(
 
 
 def covers(
-    one: StandingAnswer,
+    one: ApprovalGrant,
     facts: CallFacts,
     server_digest: str,
     *,
@@ -288,7 +288,7 @@ def test_a_standing_answer_covers_what_it_says(
     store: ApprovalStore, clock: Clock, changes: dict[str, object], covered: bool
 ) -> None:
     store.put(asked())
-    terms = standing_terms("7d", ["/repo=acme/*"])
+    terms = grant_terms("7d", ["/repo=acme/*"])
     Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=terms)
     assert bool(covering(store, facts(**changes))) is covered
 
@@ -296,13 +296,13 @@ def test_a_standing_answer_covers_what_it_says(
 @pytest.mark.parametrize(
     ("terms", "others"),
     [
-        pytest.param(standing_terms("7d"), False, id="the same arguments, unless it says others"),
-        pytest.param(standing_terms("7d", any_arguments=True), True, id="any arguments"),
-        pytest.param(standing_terms("7d", ["/repo=*"]), True, id="those that meet a condition"),
+        pytest.param(grant_terms("7d"), False, id="the same arguments, unless it says others"),
+        pytest.param(grant_terms("7d", any_arguments=True), True, id="any arguments"),
+        pytest.param(grant_terms("7d", ["/repo=*"]), True, id="those that meet a condition"),
     ],
 )
 def test_a_standing_answer_covers_other_arguments_only_where_it_says_so(
-    store: ApprovalStore, clock: Clock, terms: StandingTerms, others: bool
+    store: ApprovalStore, clock: Clock, terms: GrantTerms, others: bool
 ) -> None:
     store.put(asked())
     Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=terms)
@@ -314,7 +314,7 @@ def test_a_standing_answer_covers_other_arguments_only_where_it_says_so(
 def test_answers_of_before_cover_what_they_covered(path: Path, clock: Clock) -> None:
     store = ApprovalStore(path, is_gone=is_gone, clock=clock)
     store.put(asked())
-    Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("7d"))
+    Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=grant_terms("7d"))
     store.close()
     connection = sqlite3.connect(path)
     connection.executescript("ALTER TABLE standing DROP COLUMN arguments_digest; PRAGMA user_version=2;")
@@ -326,7 +326,7 @@ def test_answers_of_before_cover_what_they_covered(path: Path, clock: Clock) -> 
 
 def test_a_standing_answer_belongs_to_a_server_not_to_its_name(store: ApprovalStore, clock: Clock) -> None:
     store.put(asked())
-    Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("7d", []))
+    Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=grant_terms("7d", []))
     assert covering(store, facts())
     assert not covering(store, facts(), server_digest="sha256:production")
     assert not covering(store, facts(), server_digest="")
@@ -346,7 +346,7 @@ def test_answers_that_name_no_server_do_not_count_any_more(path: Path, clock: Cl
 
 
 def test_nothing_is_approved_for_a_while_by_who_has_not_seen_it_all(store: ApprovalStore, clock: Clock) -> None:
-    approvals, terms = Approvals(store, RECORDS.append, clock=clock), standing_terms("1h", [])
+    approvals, terms = Approvals(store, RECORDS.append, clock=clock), grant_terms("1h", [])
     store.put(asked(cut=True, whole='{"repo":"acme/x"}'))
     store.put(asked("b" * 32, cut=True))
     for request_id, saw_whole in (("a" * 32, False), ("b" * 32, False), ("b" * 32, True)):
@@ -367,7 +367,7 @@ def test_a_call_reserved_for_a_person_needs_an_answer_given_to_one(
     store: ApprovalStore, clock: Clock, given: bool, wanted: bool, covered: bool
 ) -> None:
     store.put(asked(human_only=given))
-    Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("1h", []))
+    Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=grant_terms("1h", []))
     assert bool(covering(store, facts(), human_only=wanted)) is covered
 
 
@@ -375,7 +375,7 @@ def test_a_standing_answer_ends_by_itself_and_by_hand(store: ApprovalStore, cloc
     approvals = Approvals(store, RECORDS.append, clock=clock)
     for letter, duration in (("a", "30m"), ("b", "7d")):
         store.put(asked(letter * 32))
-        approvals.approve(letter * 32, PERSON, terms=standing_terms(duration, []))
+        approvals.approve(letter * 32, PERSON, terms=grant_terms(duration, []))
     assert len(approvals.standing()) == 2
     clock.now += 1800
     (left,) = approvals.standing()
@@ -390,7 +390,7 @@ def test_an_answer_that_came_too_late_leaves_no_standing_one(store: ApprovalStor
     store.put(asked())
     clock.now += 600
     with pytest.raises(ApprovalAnswerError):
-        Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("1h", []))
+        Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=grant_terms("1h", []))
     assert store.standing() == []
 
 
@@ -416,7 +416,7 @@ def test_who_answers_before_the_end_and_is_not_heard_is_told(
     approvals = Approvals(store, RECORDS.append, clock=clock)
     store.put(asked())
     if yes:
-        answered, standing = approvals.approve("a" * 32, PERSON, terms=standing_terms("1h", []))
+        answered, standing = approvals.approve("a" * 32, PERSON, terms=grant_terms("1h", []))
     else:
         answered, standing = approvals.deny("a" * 32, PERSON), None
     assert approvals.was_taken(answered, PERSON, standing, within_s=0) is False
@@ -479,27 +479,27 @@ def test_terms_that_say_nothing_clear_are_refused(duration: str, where: list[str
     from moonpool.core.errors import InputError
 
     with pytest.raises(InputError):
-        standing_terms(duration, where)
+        grant_terms(duration, where)
 
 
 def test_a_condition_is_kept_as_it_was_given(store: ApprovalStore, clock: Clock) -> None:
     store.put(asked(arguments='{"a/b":"x=1","c":""}'))
     Approvals(store, RECORDS.append, clock=clock).approve(
-        "a" * 32, PERSON, terms=standing_terms("1h", ["/a~1b=x=*", "/c="])
+        "a" * 32, PERSON, terms=grant_terms("1h", ["/a~1b=x=*", "/c="])
     )
     (kept,) = store.standing()
     assert kept.where == (Condition("/a~1b", Glob(("x=*",))), Condition("/c", Glob(("",))))
 
 
 def test_an_answer_that_cannot_be_put_on_record_is_none(store: ApprovalStore, clock: Clock) -> None:
-    def full(_: StandingAnswerRecord) -> None:
+    def full(_: ApprovalGrantRecord) -> None:
         raise JournalError("disk full")
 
     store.put(asked())
     with pytest.raises(JournalError):
-        Approvals(store, full, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("1h", []))
+        Approvals(store, full, clock=clock).approve("a" * 32, PERSON, terms=grant_terms("1h", []))
     assert (store.standing(), len(store.requests(waiting_only=True))) == ([], 1)
-    _, given = Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=standing_terms("1h", []))
+    _, given = Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=grant_terms("1h", []))
     assert given is not None
     assert (RECORDS[-1].run_id, RECORDS[-1].what, RECORDS[-1].approver) == (given.answer_id, "given", "terminal:alice")
     with pytest.raises(JournalError):

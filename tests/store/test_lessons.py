@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from moonpool.features.learned_types.model import Lesson
-from moonpool.features.learned_types.table import FILE_BYTES_MAX, FILES_MAX, TOOLS_MAX, LessonStore
+from moonpool.features.learned_types.model import LearnedType
+from moonpool.features.learned_types.table import FILE_BYTES_MAX, FILES_MAX, TOOLS_MAX, LearnedTypeStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 KEY, OTHER = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
-LESSON = Lesson().with_result({"a": 1}).with_example({"q": "x"})
+LESSON = LearnedType().with_result({"a": 1}).with_example({"q": "x"})
 
 
 def digest(number: int) -> str:
@@ -22,7 +22,7 @@ def digest(number: int) -> str:
 
 
 def test_lessons_are_kept_apart_and_private(tmp_path: Path) -> None:
-    store = LessonStore(tmp_path / "lessons")
+    store = LearnedTypeStore(tmp_path / "lessons")
     assert store.save(KEY, {digest(1): LESSON})
     assert store.save(KEY, {digest(2): LESSON})
 
@@ -36,7 +36,7 @@ def test_lessons_are_kept_apart_and_private(tmp_path: Path) -> None:
     "content", [b"", b"[1]", b'{"format":9,"tools":{}}', b'{"format":1,"tools":{"x":3}}', b"{" * 9999]
 )
 def test_a_damaged_file_is_an_empty_one(tmp_path: Path, content: bytes) -> None:
-    store = LessonStore(tmp_path)
+    store = LearnedTypeStore(tmp_path)
     store.save(KEY, {digest(1): LESSON})
     next(tmp_path.glob("*.json")).write_bytes(content)
 
@@ -45,7 +45,7 @@ def test_a_damaged_file_is_an_empty_one(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_store_is_bounded(tmp_path: Path) -> None:
-    store = LessonStore(tmp_path)
+    store = LearnedTypeStore(tmp_path)
     store.save(KEY, {digest(number): LESSON for number in range(TOOLS_MAX + 50)})
     for number in range(FILES_MAX + 5):
         store.save(digest(number), {digest(1): LESSON})
@@ -58,10 +58,10 @@ def test_a_store_is_bounded(tmp_path: Path) -> None:
 
 def test_a_key_that_is_no_digest_names_no_file(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="SHA-256"):
-        LessonStore(tmp_path).load("../x")
+        LearnedTypeStore(tmp_path).load("../x")
 
 
 def test_a_folder_that_cannot_be_written_costs_the_lesson_only(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
 
-    assert LessonStore(tmp_path / "file").save(KEY, {digest(1): LESSON}) is False
+    assert LearnedTypeStore(tmp_path / "file").save(KEY, {digest(1): LESSON}) is False

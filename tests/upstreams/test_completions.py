@@ -9,7 +9,7 @@ import pytest
 
 from moonpool.upstreams import completions
 from moonpool.upstreams.completions import KEPT_COUNT_MAX, RecentCompletions
-from moonpool.upstreams.resources_and_prompts import COMPLETE, Offers
+from moonpool.upstreams.resources_and_prompts import COMPLETE, ResourcesAndPrompts
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
@@ -23,7 +23,7 @@ class Server:
 
     def __init__(self, *answers: Any) -> None:
         self.answers, self.asked = list(answers), list[Any]()
-        self.offers = Offers("srv", self.send)
+        self.offers = ResourcesAndPrompts("srv", self.send)
 
     async def send(self, method: str, params: JsonObject) -> JsonObject:
         assert method == "completion/complete"

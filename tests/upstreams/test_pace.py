@@ -11,7 +11,7 @@ import pytest
 from moonpool.upstreams.base import UpstreamError, UpstreamRateLimitedError, UpstreamThrottledError
 from moonpool.upstreams.callers import calling_as
 from moonpool.upstreams.http import pause_s
-from moonpool.upstreams.rate_limit import Pace
+from moonpool.upstreams.rate_limit import CallRate
 from upstreams.peers import HttpServer, command, upstream
 from waiting import until
 
@@ -25,8 +25,8 @@ class Clock:
         return self.now
 
 
-def pace(per_minute: float, burst: int = 1, clock: Clock | None = None) -> Pace:
-    return Pace("srv", calls_per_minute=per_minute, burst=burst, clock=clock or anyio.current_time)
+def pace(per_minute: float, burst: int = 1, clock: Clock | None = None) -> CallRate:
+    return CallRate("srv", calls_per_minute=per_minute, burst=burst, clock=clock or anyio.current_time)
 
 
 @pytest.mark.anyio

@@ -10,7 +10,7 @@ import pytest
 from moonpool.core.errors import ConfigError
 from moonpool.upstreams import root_folders
 from moonpool.upstreams.base import UpstreamError
-from moonpool.upstreams.server_requests import QuestionHandlers, QuestionRefusedError
+from moonpool.upstreams.server_requests import ServerRequestHandlers, ServerRequestRefusedError
 from upstreams.peers import command, configure, upstream
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ def elicitation(form: Any = FORM, **more: Any) -> dict[str, Any]:
     return {"method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": form, **more}}
 
 
-def handlers(answer: JsonObject | Exception) -> QuestionHandlers:
+def handlers(answer: JsonObject | Exception) -> ServerRequestHandlers:
     async def handle(server_id: str, params: JsonObject) -> JsonObject:
         assert server_id == "srv"
         if isinstance(answer, Exception):
             raise answer
         return {**answer, "asked": params} if answer.get("model") else answer
 
-    return QuestionHandlers(elicit=handle, sample=handle)
+    return ServerRequestHandlers(elicit=handle, sample=handle)
 
 
 async def ask(question: dict[str, Any], era: str = "legacy", *, given: Any = None, **block: Any) -> Any:
@@ -162,7 +162,7 @@ async def test_sampling_reaches_its_handler_without_other_servers_context() -> N
 
 @pytest.mark.req("D-039")
 async def test_a_person_may_reject_sampling() -> None:
-    no = handlers(QuestionRefusedError("User rejected sampling request"))
+    no = handlers(ServerRequestRefusedError("User rejected sampling request"))
     seen = await ask({"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 5}}, given=no)
     assert seen["error"] == {"code": -1, "message": "User rejected sampling request"}
 

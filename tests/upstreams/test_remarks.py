@@ -78,7 +78,7 @@ def test_of_a_large_message_only_the_beginning_is_looked_at(
     monkeypatch.setattr(remarks, "conceal", conceal)
     monkeypatch.setattr(remarks.anyio, "current_time", lambda: 1.0)
     config = configure({"srv": command("echo.py")}).servers[0]
-    remarks.Remarks(config, frozenset).message("warning", {"a": ["b"] * 200_000, "c": {"d": "e" * 10**6}})
+    remarks.ServerLogging(config, frozenset).message("warning", {"a": ["b"] * 200_000, "c": {"d": "e" * 10**6}})
     assert 'server \'srv\' says: {"a":["b","b"' in caplog.text
     assert (len(looked) < 70_000, sum(looked) < 200_000) == (True, True)
 

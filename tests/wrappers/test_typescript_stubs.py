@@ -9,7 +9,7 @@ import pytest
 
 from moonpool.catalog.tokens import count_tokens
 from moonpool.core.manifest import Manifest
-from moonpool.features.learned_types.model import Lesson
+from moonpool.features.learned_types.model import LearnedType
 from moonpool.wrappers.names import name_manifest
 from moonpool.wrappers.stubs import render_stub
 from moonpool.wrappers.tree import render_tree
@@ -18,7 +18,7 @@ from wrappers.regenerate import load_case
 from wrappers.roundtrip import load_real_manifest, make_listing
 
 
-def stub_of(raw: dict[str, object], lesson: Lesson | None = None) -> str:
+def stub_of(raw: dict[str, object], lesson: LearnedType | None = None) -> str:
     manifest = Manifest(servers=(make_listing("s", [raw]),))
     (tool,) = manifest.tools()
     return render_typescript_stub(tool, names=name_manifest(manifest), lesson=lesson)
@@ -92,7 +92,7 @@ def test_stubs_of_published_servers_cost_less_than_their_json(render: object) ->
 @pytest.mark.parametrize("render", [render_stub, render_typescript_stub])
 def test_what_was_learned_is_said_to_be_learned(render: object) -> None:
     assert callable(render)
-    lesson = Lesson().with_result({"a": [1, None]}).with_example({"q": 'x"""\n*/ y', "unknown": 1})
+    lesson = LearnedType().with_result({"a": [1, None]}).with_example({"q": 'x"""\n*/ y', "unknown": 1})
     manifest = Manifest(servers=(make_listing("s", [{"name": "t", "inputSchema": {"properties": {"q": {}}}}]),))
     (tool,) = manifest.tools()
     stub = str(render(tool, names=name_manifest(manifest), lesson=lesson))
@@ -105,12 +105,12 @@ def test_what_was_learned_is_said_to_be_learned(render: object) -> None:
 def test_a_declared_result_is_not_replaced() -> None:
     raw: dict[str, object] = {"name": "t", "outputSchema": {"type": "object", "properties": {"b": {"type": "string"}}}}
 
-    assert stub_of(raw, Lesson().with_result({"a": 1})) == stub_of(raw)
+    assert stub_of(raw, LearnedType().with_result({"a": 1})) == stub_of(raw)
 
 
 def test_a_large_learned_type_is_cut_not_dropped() -> None:
     deep = {letter: {other: {"leaf": 1, other: [1]} for other in "klmnopqr"} | {letter: 1} for letter in "abcdefghij"}
-    stub = stub_of({"name": "t"}, Lesson().with_result(deep))
+    stub = stub_of({"name": "t"}, LearnedType().with_result(deep))
 
     assert "not declared" in stub
     assert len(stub) < 1_000

@@ -13,8 +13,8 @@ from moonpool.bootstrap.programs import find_runtimes
 from moonpool.bootstrap.recordings import open_recordings
 from moonpool.bootstrap.sandboxes import BACKENDS, assemble_backend, image_spec
 from moonpool.bootstrap.tenant import Tenant, open_default_tenant, open_tenant
-from moonpool.bootstrap.token_counts import make_token_book
-from moonpool.bootstrap.tools import assemble_tools, make_lessons, make_redactor
+from moonpool.bootstrap.token_counts import make_token_accounting
+from moonpool.bootstrap.tools import assemble_tools, make_learned_types, make_redactor
 
 __all__ = [
     "BACKENDS",
@@ -26,9 +26,9 @@ __all__ = [
     "find_runtimes",
     "image_spec",
     "local_principal",
-    "make_lessons",
+    "make_learned_types",
     "make_redactor",
-    "make_token_book",
+    "make_token_accounting",
     "open_default_tenant",
     "open_engine",
     "open_recordings",

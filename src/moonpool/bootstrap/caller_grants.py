@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from moonpool.configuration.servers import McpConfig
-    from moonpool.engine.tool_registry import Toolbox
+    from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.features.approvals.model import ApprovalQueue
     from moonpool.pipeline.approval import ApprovalAnswer, ApprovalService, Approver
     from moonpool.pipeline.caller_grant import RunFacts
@@ -39,12 +39,12 @@ def make_caller_grant(
     policy: Policy,
     approver: Approver,
     queue: ApprovalQueue,
-    toolbox: Toolbox,
+    tool_registry: ToolRegistry,
 ) -> CallerGrant:
     """The grant of whoever started this process.
 
-    `trust` is what the host says about each server. `queue` has the standing answers, whoever is asked otherwise;
-    `toolbox` looks again for tools that are held or could not be listed.
+    `trust` is what the host says about each server. `queue` has the approval grants, whoever is asked otherwise;
+    `tool registry` looks again for tools that are held or could not be listed.
     """
     principal = local_principal()
     asking = LiveApprovals(
@@ -71,8 +71,8 @@ def make_caller_grant(
             counters=facts.counters,
             stages=facts.stages,
             manifest=lambda: facts.snapshot().manifest,
-            recheck=toolbox.recheck,
-            relist=toolbox.relist,
+            recheck=tool_registry.recheck,
+            relist=tool_registry.relist,
             progress=facts.progress,
             clock=lambda: deadline.running_s,
             parking=deadline.parked,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from moonpool.bootstrap.models import VectorMaker
     from moonpool.engine.languages import Languages
-    from moonpool.engine.tool_registry import Toolbox
+    from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.environments.base import ProgressSink
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec, TreeRef
     from moonpool.settings import Settings
@@ -46,7 +46,9 @@ class Engine:
     languages: Languages
     vectors: VectorMaker | None
     serving: bool
-    toolboxes: dict[str, Toolbox] = field(default_factory=dict[str, "Toolbox"])  # by tenant, of those that are open
+    tool_registries: dict[str, ToolRegistry] = field(
+        default_factory=dict[str, "ToolRegistry"]
+    )  # by tenant, of those that are open
 
     def spec_for(self, tenant_id: str) -> SandboxSpec:
         """The sandbox of one tenant.
@@ -94,12 +96,12 @@ async def open_engine(
         await asyncio.to_thread(refuse_shown, spec.image, environ)
         languages = await make_languages(found, data, environ)
         stack.push_async_callback(languages.close)
-        toolboxes: dict[str, Toolbox] = {}
+        tool_registries: dict[str, ToolRegistry] = {}
         pool = SandboxPool(
             backend,
             pool_limits(settings, serving=serving),
-            current_tree=lambda scope: _current_tree(toolboxes.get(scope)),
-            on_opened=lambda sandbox, scope: _show_tools(sandbox, toolboxes.get(scope)),
+            current_tree=lambda scope: _current_tree(tool_registries.get(scope)),
+            on_opened=lambda sandbox, scope: _show_tools(sandbox, tool_registries.get(scope)),
         )
         stack.push_async_callback(pool.close)
         yield Engine(
@@ -112,17 +114,17 @@ async def open_engine(
             languages=languages,
             vectors=_vectors(settings, data),
             serving=serving,
-            toolboxes=toolboxes,
+            tool_registries=tool_registries,
         )
 
 
-def _current_tree(toolbox: Toolbox | None) -> TreeRef | None:
-    return None if toolbox is None or toolbox.current is None else toolbox.current.tree_ref
+def _current_tree(tool_registry: ToolRegistry | None) -> TreeRef | None:
+    return None if tool_registry is None or tool_registry.current is None else tool_registry.current.tree_ref
 
 
-async def _show_tools(sandbox: Sandbox, toolbox: Toolbox | None) -> None:
+async def _show_tools(sandbox: Sandbox, tool_registry: ToolRegistry | None) -> None:
     """Publish the wrappers before anybody asks for the sandbox."""
-    if toolbox is not None and (snapshot := toolbox.current) is not None:
+    if tool_registry is not None and (snapshot := tool_registry.current) is not None:
         await show(sandbox, snapshot)
 
 

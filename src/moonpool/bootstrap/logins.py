@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _KIND = "login"
 
 
-class SealedShelf:
+class SealedLoginStore:
     """The shelf of `oauth.stored_logins` in the secret store."""
 
     def __init__(self, store: SecretStore) -> None:
@@ -40,7 +40,7 @@ class SealedShelf:
 
 
 def open_logins(data: Path, environ: Mapping[str, str]) -> Logins:
-    return Logins(SealedShelf(SecretStore(secrets_dir(data), environ)))
+    return Logins(SealedLoginStore(SecretStore(secrets_dir(data), environ)))
 
 
 def make_credentials(

@@ -12,7 +12,7 @@ from moonpool.bootstrap.folders import data_folder, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes
 from moonpool.bootstrap.recordings import open_recordings
 from moonpool.bootstrap.sandboxes import BACKENDS, limit_groups, make_backend, sandbox_spec
-from moonpool.bootstrap.token_counts import make_token_book
+from moonpool.bootstrap.token_counts import make_token_accounting
 from moonpool.bootstrap.tools import make_redactor
 from moonpool.core.errors import ConfigError, HostUnfitError
 from moonpool.engine.artifacts import ArtifactLimits, Artifacts
@@ -71,7 +71,7 @@ async def replay_run(
                 f"now; replay it with Moonpool {header.version} and the packages of then, or run the code again"
             )
         journal = await stack.enter_async_context(open_journal(journal_path(data)))
-        book = make_token_book(settings, data)
+        book = make_token_accounting(settings, data)
         stack.push_async_callback(book.close)
         parts = ReplayParts(
             settings=settings,

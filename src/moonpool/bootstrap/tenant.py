@@ -17,8 +17,8 @@ from moonpool.bootstrap.caller_grants import make_caller_grant, server_trust
 from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.library import settle_library
 from moonpool.bootstrap.recordings import open_recorder
-from moonpool.bootstrap.token_counts import make_token_book
-from moonpool.bootstrap.tools import DriftRecords, make_lessons, make_redactor, open_toolbox
+from moonpool.bootstrap.token_counts import make_token_accounting
+from moonpool.bootstrap.tools import DriftRecords, make_learned_types, make_redactor, open_tool_registry
 from moonpool.configuration.policies import policy_in_force
 from moonpool.core.errors import InputError
 from moonpool.engine.artifacts import ArtifactLimits, Artifacts
@@ -30,7 +30,7 @@ from moonpool.features.approvals.table import ApprovalStore
 from moonpool.features.plans.service import Plans
 from moonpool.features.plans.table import PlanStore
 from moonpool.pipeline.pipeline import CallPipeline
-from moonpool.pipeline.server_requests import Relay
+from moonpool.pipeline.server_requests import ServerRequests
 from moonpool.redaction.known_values import GrowingValues
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_records import JournalRecords
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.models import VectorMaker
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.envelope import Envelope
-    from moonpool.engine.tool_registry import Toolbox
+    from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.environments.base import ProgressSink
-    from moonpool.features.learned_types.service import Lessons
+    from moonpool.features.learned_types.service import LearnedTypes
     from moonpool.pipeline.approval import Approver
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.policy import Policy
@@ -65,9 +65,9 @@ class Tenant:
     engine: Engine
     settings: Settings
     runtime: Runtime
-    toolbox: Toolbox
-    lessons: Lessons
-    ticket: CallerGrant
+    tool_registry: ToolRegistry
+    learned_types: LearnedTypes
+    caller_grant: CallerGrant
     data: Path
     policy: Policy
     outcomes: OutcomeStore
@@ -107,7 +107,7 @@ async def open_tenant(
     if not _TENANT_ID.fullmatch(tenant_id):
         wanted = "use up to 63 of a-z, 0-9, - and _, with a letter or digit first"
         raise InputError(f"{tenant_id[:80]!r} cannot be the id of a tenant; {wanted}")
-    if tenant_id in engine.toolboxes:
+    if tenant_id in engine.tool_registries:
         raise InputError(f"tenant {tenant_id!r} is open already; close it first")
     settings = settings or engine.settings
     environ, data = engine.environ, tenant_dir(engine.data, tenant_id)
@@ -126,27 +126,27 @@ async def open_tenant(
         redactor = make_redactor(settings, config, tokens)
         recorder = open_recorder(stack, settings, data, redactor, environ)
         drift = DriftRecords(data, redactor, journal)
-        toolbox = await open_toolbox(
+        tool_registry = await open_tool_registry(
             stack,
             settings,
             config,
             environ,
             drift,
-            handlers=Relay(redactor, journal, expiry_s=settings.approval_expiry_s).handlers_for,
+            handlers=ServerRequests(redactor, journal, expiry_s=settings.approval_expiry_s).handlers_for,
             on_secrets=tokens.set_values,
         )
-        if engine.serving and settings.refresh_s and toolbox.server_ids:
-            stack.push_async_callback(_stop, asyncio.create_task(toolbox.refresh_every(settings.refresh_s)))
-        lessons = make_lessons(settings, config, data, redactor)
-        stack.push_async_callback(lessons.close)
+        if engine.serving and settings.refresh_s and tool_registry.server_ids:
+            stack.push_async_callback(_stop, asyncio.create_task(tool_registry.refresh_every(settings.refresh_s)))
+        learned_types = make_learned_types(settings, config, data, redactor)
+        stack.push_async_callback(learned_types.close)
         stack.push_async_callback(engine.pool.close_scope, tenant_id)
-        book = make_token_book(settings, data)
+        book = make_token_accounting(settings, data)
         stack.push_async_callback(book.close)
         runtime = Runtime(
             settings=settings,
             pool=engine.pool,
-            toolbox=toolbox,
-            pipeline=CallPipeline(toolbox, journal=journal, redactor=redactor, observer=lessons),
+            tool_registry=tool_registry,
+            pipeline=CallPipeline(tool_registry, journal=journal, redactor=redactor, observer=learned_types),
             journal=journal,
             redactor=redactor,
             artifacts=Artifacts(data / "private" / "artifacts", ArtifactLimits.of(settings)),
@@ -157,16 +157,18 @@ async def open_tenant(
             plans=Plans(PlanStore(plans_path(data)), records, expiry_s=settings.plan_expiry_s),
         )
         stack.push_async_callback(runtime.close)
-        engine.toolboxes[tenant_id] = toolbox
-        stack.callback(engine.toolboxes.pop, tenant_id)
+        engine.tool_registries[tenant_id] = tool_registry
+        stack.callback(engine.tool_registries.pop, tenant_id)
         yield Tenant(
             tenant_id=tenant_id,
             engine=engine,
             settings=settings,
             runtime=runtime,
-            toolbox=toolbox,
-            lessons=lessons,
-            ticket=make_caller_grant(settings, server_trust(config, redactor), policy, approver, approvals, toolbox),
+            tool_registry=tool_registry,
+            learned_types=learned_types,
+            caller_grant=make_caller_grant(
+                settings, server_trust(config, redactor), policy, approver, approvals, tool_registry
+            ),
             data=data,
             policy=policy,
             outcomes=OutcomeStore(outcomes_dir(data)),

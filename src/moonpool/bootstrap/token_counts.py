@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moonpool.features.usage.table import TokenCountStore
-from moonpool.features.usage.token_accounting import TokenBook, Unasked
+from moonpool.features.usage.token_accounting import TokenAccounting, Unasked
 from moonpool.store.paths import token_counts_dir
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from moonpool.tools.snapshot import ToolSnapshot
 
 
-def make_token_book(settings: Settings, data: Path) -> TokenBook:
+def make_token_accounting(settings: Settings, data: Path) -> TokenAccounting:
     """Counts what clients of `moonpool mcp` are given with these settings."""
 
     def unasked(snapshot: ToolSnapshot) -> Unasked:
@@ -24,4 +24,4 @@ def make_token_book(settings: Settings, data: Path) -> TokenBook:
         return unasked_texts(snapshot, settings.catalog, settings.environment)
 
     offer = f"{settings.catalog} {settings.environment}"
-    return TokenBook(store=TokenCountStore(token_counts_dir(data)), unasked=unasked, offer=offer)
+    return TokenAccounting(store=TokenCountStore(token_counts_dir(data)), unasked=unasked, offer=offer)

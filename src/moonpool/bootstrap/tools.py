@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.folders import data_folder
-from moonpool.engine.tool_registry import Toolbox
+from moonpool.engine.tool_registry import ToolRegistry
 from moonpool.features.drift.service import DriftWatch
 from moonpool.features.drift.table import AcceptanceStore
-from moonpool.features.learned_types.service import Lessons
-from moonpool.features.learned_types.table import LessonStore
-from moonpool.features.library.service import LibraryShelf
+from moonpool.features.learned_types.service import LearnedTypes
+from moonpool.features.learned_types.table import LearnedTypeStore
+from moonpool.features.library.service import LibraryView
 from moonpool.features.library.table import LibraryStore
 from moonpool.redaction.known_values import GrowingValues
 from moonpool.redaction.listings import without_secrets
 from moonpool.redaction.redactor import Redactor, Tally
-from moonpool.store.paths import acceptance_dir, journal_path, lessons_dir, library_dir, manifest_dir
+from moonpool.store.paths import acceptance_dir, journal_path, learned_types_dir, library_dir, manifest_dir
 from moonpool.tools.listing_cache import CachedListing, ManifestCache
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from moonpool.oauth.login import UserAgent
     from moonpool.settings import Settings
     from moonpool.upstreams.base import Upstream
-    from moonpool.upstreams.server_requests import QuestionHandlers
+    from moonpool.upstreams.server_requests import ServerRequestHandlers
 
 
 @asynccontextmanager
@@ -42,9 +42,9 @@ async def assemble_tools(
     *,
     config: McpConfig | None,
     environ: Mapping[str, str],
-    handlers: QuestionHandlers | None = None,
+    handlers: ServerRequestHandlers | None = None,
     agent: UserAgent | None = None,
-) -> AsyncGenerator[Toolbox]:
+) -> AsyncGenerator[ToolRegistry]:
     """The tools alone, for commands that run no code: no sandbox, no journal, no environment.
 
     `agent` can show a person where to log in; without one a server that needs a login says so.
@@ -52,7 +52,7 @@ async def assemble_tools(
     async with AsyncExitStack() as stack:
         data = data_folder(settings, environ)
         drift = DriftRecords(data, make_redactor(settings, config))
-        yield await open_toolbox(stack, settings, config, environ, drift, handlers=handlers, agent=agent)
+        yield await open_tool_registry(stack, settings, config, environ, drift, handlers=handlers, agent=agent)
 
 
 def make_redactor(settings: Settings, config: McpConfig | None, growing: GrowingValues | None = None) -> Redactor:
@@ -75,14 +75,14 @@ def _named_secrets(config: McpConfig | None) -> dict[str, str]:
     return {f"SECRET_{index}": value for index, value in enumerate(values, start=1)}
 
 
-def make_lessons(settings: Settings, config: McpConfig | None, data: Path, redactor: Redactor) -> Lessons:
+def make_learned_types(settings: Settings, config: McpConfig | None, data: Path, redactor: Redactor) -> LearnedTypes:
     """What calls to these servers taught, and will teach."""
     from moonpool.configuration.servers import McpConfig, resolved_key  # noqa: PLC0415
 
     servers = (config or McpConfig(source="")).servers
-    return Lessons(
+    return LearnedTypes(
         {server.server_id: resolved_key(server) for server in servers},
-        LessonStore(lessons_dir(data)),
+        LearnedTypeStore(learned_types_dir(data)),
         redact=lambda arguments: redactor.json_object(arguments, Tally()),
         examples=settings.learn == "on",
         enabled=settings.learn != "off",
@@ -114,17 +114,17 @@ async def _commit(journal: Journal, records: Sequence[DriftRecord | ToolUpdateRe
         await journal.record(record)
 
 
-async def open_toolbox(  # noqa: PLR0913  parts of the composition
+async def open_tool_registry(  # noqa: PLR0913  parts of the composition
     stack: AsyncExitStack,
     settings: Settings,
     config: McpConfig | None,
     environ: Mapping[str, str],
     drift: DriftRecords,
     *,
-    handlers: QuestionHandlers | Callable[[ServerConfig], QuestionHandlers] | None = None,
+    handlers: ServerRequestHandlers | Callable[[ServerConfig], ServerRequestHandlers] | None = None,
     agent: UserAgent | None = None,
     on_secrets: Callable[[str, frozenset[str]], None] | None = None,
-) -> Toolbox:
+) -> ToolRegistry:
     """`on_secrets` hears a server id and its tokens before they are sent anywhere."""
     from moonpool.configuration.servers import McpConfig, resolved_key  # noqa: PLC0415
 
@@ -134,7 +134,7 @@ async def open_toolbox(  # noqa: PLR0913  parts of the composition
     shown = {server.server_id for server in servers if server.instructions}
     cache = _Cache(ManifestCache(manifest_dir(data)))
     source = _NoUpstreams()
-    boxes: list[Toolbox] = []
+    boxes: list[ToolRegistry] = []
     tokens = GrowingValues()
     known = make_known_values(config, tokens)
 
@@ -165,7 +165,7 @@ async def open_toolbox(  # noqa: PLR0913  parts of the composition
                 credentials=credentials,
             )
         )
-    toolbox = Toolbox(
+    tool_registry = ToolRegistry(
         keys,
         source,
         cache,
@@ -181,14 +181,14 @@ async def open_toolbox(  # noqa: PLR0913  parts of the composition
         ),
         shows_instructions=shown.__contains__,
         cleaned=lambda listing: without_secrets(listing, known),
-        shelf=LibraryShelf(
+        shelf=LibraryView(
             LibraryStore(library_dir(data)), holds_secret=lambda content: known.data(content, Tally()) != content
         ),
         left_out=config.left_out if config is not None else {},
     )
-    boxes.append(toolbox)
-    stack.push_async_callback(toolbox.close)
-    return toolbox
+    boxes.append(tool_registry)
+    stack.push_async_callback(tool_registry.close)
+    return tool_registry
 
 
 def _known_eras(keys: Mapping[str, str], cache: _Cache) -> dict[str, str]:
@@ -206,7 +206,7 @@ class _NoUpstreams:
 
 
 class _Cache:
-    """The disk cache as the toolbox uses it."""
+    """The disk cache as the tool registry uses it."""
 
     def __init__(self, cache: ManifestCache) -> None:
         self._cache = cache

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from moonpool.catalog.filters import ToolFilter
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import ServerListing, ToolDefinition
-    from moonpool.features.learned_types.model import Lesson
+    from moonpool.features.learned_types.model import LearnedType
     from moonpool.features.library.model.entries import LibraryEntry
 
 PATH_CHARS_MAX: Final = 1_000
@@ -162,16 +162,18 @@ class Catalog:
 
     @overload
     def definition(
-        self, server: str, name: str, as_: Literal["stub", "typescript"] = "stub", *, lesson: Lesson | None = None
+        self, server: str, name: str, as_: Literal["stub", "typescript"] = "stub", *, lesson: LearnedType | None = None
     ) -> str: ...
     @overload
     def definition(
-        self, server: str, name: str, as_: Literal["json"], *, lesson: Lesson | None = None
+        self, server: str, name: str, as_: Literal["json"], *, lesson: LearnedType | None = None
     ) -> JsonObject: ...
     @overload
-    def definition(self, server: str, name: str, as_: Form, *, lesson: Lesson | None = None) -> str | JsonObject: ...
     def definition(
-        self, server: str, name: str, as_: Form = "stub", *, lesson: Lesson | None = None
+        self, server: str, name: str, as_: Form, *, lesson: LearnedType | None = None
+    ) -> str | JsonObject: ...
+    def definition(
+        self, server: str, name: str, as_: Form = "stub", *, lesson: LearnedType | None = None
     ) -> str | JsonObject:
         """The whole definition of one tool: as a stub, or the upstream's own JSON member by member (H-047).
 

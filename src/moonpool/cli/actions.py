@@ -22,7 +22,7 @@ from moonpool.code_reading.reader import trim
 from moonpool.core.errors import InputError
 from moonpool.features.library.model.bounds import ACTION_FILE, BYTES_MAX
 from moonpool.features.library.model.entries import LibrarySource
-from moonpool.features.library.service import LibraryShelf, entry_of
+from moonpool.features.library.service import LibraryView, entry_of
 from moonpool.replay.source import code_that_worked
 from moonpool.settings import Settings
 from moonpool.store.paths import journal_path
@@ -70,7 +70,7 @@ def save(
 def list_(*, as_json: bool) -> None:
     """List all saved actions, and say which cannot be used."""
     store = library_store(Settings.load(os.environ), os.environ)
-    kept, shown = store.load(), LibraryShelf(store, tell=problem_on_stderr).read()
+    kept, shown = store.load(), LibraryView(store, tell=problem_on_stderr).read()
     runs = {source.name: source.run_id for source in kept.sources if source.kind == "action"}
     actions = shown.library.of("action")
     if as_json:

@@ -10,26 +10,26 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    from moonpool.core.audit_records import PlanRecord, StandingAnswerRecord
-    from moonpool.features.approvals.model import Answerer, StandingAnswer
-    from moonpool.features.approvals.service import Approvals, StandingTerms
+    from moonpool.core.audit_records import ApprovalGrantRecord, PlanRecord
+    from moonpool.features.approvals.model import Answerer, ApprovalGrant
+    from moonpool.features.approvals.service import Approvals, GrantTerms
     from moonpool.pipeline.approval import ApprovalRequest
 
 
 @dataclass(frozen=True, slots=True)
-class KeptAnswers:
+class GrantFiles:
     """The answers that stand for a while, in the file of a data folder, which is made by the first one. Blocking."""
 
     data: Path
 
     def give(
-        self, request: ApprovalRequest, answerer: Answerer, terms: StandingTerms, *, saw_whole: bool
-    ) -> StandingAnswer:
+        self, request: ApprovalRequest, answerer: Answerer, terms: GrantTerms, *, saw_whole: bool
+    ) -> ApprovalGrant:
         """See `moonpool.features.approvals.service.Approvals.give`."""
         with opened_approvals(self.data) as approvals:
             return approvals.give(request, answerer, terms, saw_whole=saw_whole)
 
-    def remove(self, given: StandingAnswer, answerer: Answerer) -> None:
+    def remove(self, given: ApprovalGrant, answerer: Answerer) -> None:
         """It came too late, so it does not stand."""
         with opened_approvals(self.data) as approvals:
             approvals.remove_standing(given.answer_id, answerer)
@@ -50,7 +50,7 @@ def opened_approvals(data: Path) -> Generator[Approvals]:
         store.close()
 
 
-def put_on_record(path: Path, record: PlanRecord | StandingAnswerRecord) -> None:
+def put_on_record(path: Path, record: PlanRecord | ApprovalGrantRecord) -> None:
     """Write one record into the journal at `path`. Raises JournalError."""
     from moonpool.core.audit import record_bytes
     from moonpool.store.journal_file import Entry, JournalFile

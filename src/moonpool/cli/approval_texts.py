@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from moonpool.core.json import JsonObject
-    from moonpool.features.approvals.model import QueuedRequest, StandingAnswer
+    from moonpool.features.approvals.model import ApprovalGrant, QueuedRequest
     from moonpool.policy import Condition
 
 _ID_CHARS: Final = 12
@@ -80,7 +80,7 @@ def request_cells(request: QueuedRequest) -> tuple[str, ...]:
     return (request.request_id[:_ID_CHARS], state, tool_of(request), arguments, request.principal, left)
 
 
-def rule_cells(standing: StandingAnswer) -> tuple[str, ...]:
+def rule_cells(standing: ApprovalGrant) -> tuple[str, ...]:
     tool = visible(f"{standing.server_id}.{shown_name(standing.tool_name)}", _NAME_CHARS_MAX)
     until = shown_time(standing.expires_at)
     server = visible(standing.server_address, _CELL_CHARS_MAX)
@@ -149,7 +149,7 @@ def request_json(request: QueuedRequest, *, full: bool = False) -> JsonObject:
     }
 
 
-def standing_json(standing: StandingAnswer) -> JsonObject:
+def standing_json(standing: ApprovalGrant) -> JsonObject:
     return {
         "id": standing.answer_id,
         "principal": standing.principal,
@@ -170,7 +170,7 @@ def tool_of(request: QueuedRequest) -> str:
     return visible(f"{request.server_id}.{shown_name(request.tool_name)}", _NAME_CHARS_MAX)
 
 
-def further_calls(standing: StandingAnswer) -> str:
+def further_calls(standing: ApprovalGrant) -> str:
     return covered(standing.where, same=bool(standing.arguments_digest))
 
 

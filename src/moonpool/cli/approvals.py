@@ -34,7 +34,7 @@ from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.core.errors import InputError
 from moonpool.engine.outcomes import OutcomeStore
 from moonpool.features.approvals.model import ApprovalAnswerError
-from moonpool.features.approvals.service import standing_terms
+from moonpool.features.approvals.service import grant_terms
 from moonpool.settings import Settings
 from moonpool.store.paths import outcomes_dir
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.json import JsonObject
     from moonpool.features.approvals.model import QueuedRequest
-    from moonpool.features.approvals.service import Approvals, StandingTerms
+    from moonpool.features.approvals.service import Approvals, GrantTerms
 
 
 _COLUMNS: Final = ("id", "state", "tool", "arguments", "asked by", "left")
@@ -211,10 +211,10 @@ def _not_kept(request: QueuedRequest) -> str:
     return "they are too long to be kept" if request.state == "waiting" else over
 
 
-def _terms(duration: str | None, where: Sequence[str], *, any_arguments: bool) -> StandingTerms | None:
+def _terms(duration: str | None, where: Sequence[str], *, any_arguments: bool) -> GrantTerms | None:
     """What `--for`, `--where` and `--any-arguments` say. Raises InputError."""
     if duration is not None:
-        return standing_terms(duration, where, any_arguments=any_arguments)
+        return grant_terms(duration, where, any_arguments=any_arguments)
     if where or any_arguments:
         name = "--where" if where else "--any-arguments"
         raise InputError(f"{name} says which further calls are allowed; give --for with it")

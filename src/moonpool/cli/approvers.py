@@ -41,12 +41,12 @@ async def open_approver(choice: Approve, output: ProgramOutput, settings: Settin
         async with open_queue(settings, output.say) as queue:
             yield queue
         return
-    from moonpool.cli.approval_files import KeptAnswers
+    from moonpool.cli.approval_files import GrantFiles
     from moonpool.cli.config_choice import data_folder
     from moonpool.cli.terminal import Terminal, open_terminal
     from moonpool.cli.terminal_approver import TerminalApprover
 
-    terminal, book = open_terminal(), KeptAnswers(data_folder(settings))
+    terminal, book = open_terminal(), GrantFiles(data_folder(settings))
     if terminal is None:
         yield DenyApprover(output.say, why="there is no terminal to ask on", hint="--approve queue waits for an answer")
         return

@@ -108,7 +108,7 @@ async def serve_stdio(config_path: Path | None, choice: Approve, **overrides: Pa
                 if listener is not None:
                     live = metrics_of_runtime(app.runtime, journal_path(app.data))
                     await stack.enter_async_context(metrics_served(listener, live, _report))
-                await stack.enter_async_context(telling_missing_tools(app.toolbox, _report))
+                await stack.enter_async_context(telling_missing_tools(app.tool_registry, _report))
                 bindings = approver.bindings if isinstance(approver, ElicitingApprover) else None
                 await serve(app, wire=wire, bindings=bindings)
 

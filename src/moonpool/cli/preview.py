@@ -22,7 +22,7 @@ from moonpool.core.errors import InputError
 from moonpool.core.languages import PYTHON
 from moonpool.core.manifest import Manifest
 from moonpool.core.phrases import printable
-from moonpool.features.library.service import LibraryShelf
+from moonpool.features.library.service import LibraryView
 from moonpool.features.preview.service import SOURCE_BYTES_MAX, missing_servers, preview_code
 from moonpool.settings import Settings
 
@@ -53,7 +53,7 @@ def preview(
     if source.language == PYTHON:
         chosen = read_config(config)
         if chosen is None:
-            library = LibraryShelf(library_store(settings, os.environ), tell=problem_on_stderr).read().library
+            library = LibraryView(library_store(settings, os.environ), tell=problem_on_stderr).read().library
             manifest = Manifest(library=library)
         else:
             snapshot = load_snapshot(chosen, refresh=refresh)

@@ -50,10 +50,10 @@ async def run_here(parts: RunParts) -> None:
         ):
             last: list[Session] = []
             person = responder_beside(approver)
-            ticket = answered_by(app.ticket, lambda: person)
+            caller_grant = answered_by(app.caller_grant, lambda: person)
 
             async def execute(request: CodeRequest) -> Envelope:
-                session = app.runtime.session(ticket, final=True)
+                session = app.runtime.session(caller_grant, final=True)
                 last[:] = [session]
                 await parts.files.send(session.files)
                 interrupts.aim(session)
@@ -61,7 +61,7 @@ async def run_here(parts: RunParts) -> None:
                 interrupts.aim(None)
                 return envelope
 
-            async with telling_missing_tools(app.toolbox, parts.output.say):
+            async with telling_missing_tools(app.tool_registry, parts.output.say):
                 if parts.order.plan_first:
                     rehearsal = replace(request, dry_run=True, placeholders=parts.placeholders)
                     envelope = await plan_first(

@@ -76,8 +76,8 @@ async def _hold(start: SessionStart, starter: _Starter) -> None:
             config_digest=start.config_digest,
             policy_digest=file_digest(app.policy),
         )
-        session = app.runtime.session(answered_by(app.ticket, approver.responder))
-        host = SessionHost(session, app.toolbox, approver, identity, idle_s=settings.session_idle_s)
+        session = app.runtime.session(answered_by(app.caller_grant, approver.responder))
+        host = SessionHost(session, app.tool_registry, approver, identity, idle_s=settings.session_idle_s)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, host.stop)
         listener = folder.listen(start.name)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 import moonpool
-from moonpool.bootstrap import make_token_book
+from moonpool.bootstrap import make_token_accounting
 from moonpool.cli.commands import command, json_object
 from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.metrics_service import bound_listener, metrics_served
@@ -119,7 +119,7 @@ def configured_tokens(path: Path | None) -> ToolTokens | None:
 
 async def _counted(snapshot: ToolSnapshot) -> ToolTokens:
     settings = Settings.load(os.environ)
-    book = make_token_book(settings, data_folder(settings))
+    book = make_token_accounting(settings, data_folder(settings))
     try:
         return await book.known(snapshot, within_s=None)
     finally:

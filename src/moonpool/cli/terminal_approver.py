@@ -22,15 +22,15 @@ from moonpool.core.errors import MoonpoolError
 from moonpool.core.hidden_characters import is_seen
 from moonpool.core.lookalikes import shown_name
 from moonpool.features.approvals.model import STANDING_S_MAX, WHOLE_CHARS_MAX, Answerer
-from moonpool.features.approvals.service import StandingTerms
+from moonpool.features.approvals.service import GrantTerms
 from moonpool.pipeline.approval import approve, reject
 from moonpool.pipeline.readable_json import ARGUMENTS_CHARS_MAX, in_one_line
 from moonpool.sandboxes.shielding import in_thread
 
 if TYPE_CHECKING:
-    from moonpool.cli.approval_files import KeptAnswers
+    from moonpool.cli.approval_files import GrantFiles
     from moonpool.cli.terminal import Terminal
-    from moonpool.features.approvals.model import StandingAnswer
+    from moonpool.features.approvals.model import ApprovalGrant
     from moonpool.pipeline.approval import ApprovalAnswer, ApprovalRequest
 
 _NAME_CHARS_MAX: Final = 300
@@ -56,7 +56,7 @@ class TerminalApprover:
 
     together: ClassVar[bool] = False
 
-    def __init__(self, terminal: Terminal, *, name: str, book: KeptAnswers) -> None:
+    def __init__(self, terminal: Terminal, *, name: str, book: GrantFiles) -> None:
         """`book` keeps answers that stand for a while."""
         self.terminal, self.name, self._book = terminal, name, book
         self._in_run: dict[tuple[str, ...], bool] = {}  # calls that need no further question -> also human-only ones
@@ -111,7 +111,7 @@ class TerminalApprover:
         if request.cut and not seen_whole:
             return self._refuse_further("not all of this one was shown")
         if word != "r":
-            terms = StandingTerms(STANDING_S_MAX, any_arguments=word == "a")
+            terms = GrantTerms(STANDING_S_MAX, any_arguments=word == "a")
             try:
                 given = await self._give(request, terms, saw_whole=seen_whole)
             except MoonpoolError as error:
@@ -122,9 +122,9 @@ class TerminalApprover:
         self._in_run[key] = self._in_run.get(key, False) or request.human_only
         return True
 
-    async def _give(self, request: ApprovalRequest, terms: StandingTerms, *, saw_whole: bool) -> StandingAnswer:
+    async def _give(self, request: ApprovalRequest, terms: GrantTerms, *, saw_whole: bool) -> ApprovalGrant:
         """INVARIANT: nothing stands by an answer that came too late."""
-        by, given = Answerer(name=self.name, person=True), list["StandingAnswer"]()
+        by, given = Answerer(name=self.name, person=True), list["ApprovalGrant"]()
         try:
             await in_thread(lambda: given.append(self._book.give(request, by, terms, saw_whole=saw_whole)))
         except asyncio.CancelledError:

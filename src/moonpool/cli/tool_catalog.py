@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from moonpool.bootstrap import assemble_tools, data_folder, local_principal, make_lessons, make_redactor
+from moonpool.bootstrap import assemble_tools, data_folder, local_principal, make_learned_types, make_redactor
 from moonpool.bootstrap.models import vector_maker
 from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.filters import only_tools
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from moonpool.catalog.filters import ToolFilter
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.manifest import ToolDefinition
-    from moonpool.features.learned_types.model import Lesson
+    from moonpool.features.learned_types.model import LearnedType
     from moonpool.tools.snapshot import ToolSnapshot
 
 
@@ -69,12 +69,12 @@ class FoundTools:
         else:
             self.catalog.use_similarity(similarity)
 
-    def lesson(self, tool: ToolDefinition) -> Lesson | None:
+    def lesson(self, tool: ToolDefinition) -> LearnedType | None:
         """What this user's earlier calls taught about `tool`."""
         settings = Settings.load(os.environ)
         redactor = make_redactor(settings, self.config)
-        lessons = make_lessons(settings, self.config, data_folder(settings, os.environ), redactor)
-        return asyncio.run(lessons.of(local_principal(), tool))
+        learned_types = make_learned_types(settings, self.config, data_folder(settings, os.environ), redactor)
+        return asyncio.run(learned_types.of(local_principal(), tool))
 
 
 @contextmanager
@@ -114,5 +114,5 @@ def load_snapshot(config: McpConfig, *, refresh: bool) -> ToolSnapshot:
 
 async def _snapshot(config: McpConfig, *, refresh: bool) -> ToolSnapshot:
     settings = Settings.load(os.environ)
-    async with assemble_tools(settings, config=config, environ=os.environ) as toolbox:
-        return await (toolbox.refresh() if refresh else toolbox.snapshot())
+    async with assemble_tools(settings, config=config, environ=os.environ) as tool_registry:
+        return await (tool_registry.refresh() if refresh else tool_registry.snapshot())

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from moonpool.catalog.catalog import Catalog, Form
     from moonpool.catalog.entries import Detail, Hit
     from moonpool.core.json import JsonObject
-    from moonpool.engine.tool_registry import Toolbox
+    from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.features.drift.model.changes import ToolDiff
 
 _LINE_CHARS_MAX = 400
@@ -154,17 +154,17 @@ def accept(name: str, *, digest: str | None, config: Path | None) -> int:
 
 
 @asynccontextmanager
-async def _toolbox(config: Path | None) -> AsyncGenerator[Toolbox]:
+async def _tool_registry(config: Path | None) -> AsyncGenerator[ToolRegistry]:
     servers = read_config(config)
     if servers is None:
         raise ConfigError("no servers are configured; pass --config FILE or run `moonpool init`")
-    async with assemble_tools(Settings.load(os.environ), config=servers, environ=os.environ) as toolbox:
-        yield toolbox
+    async with assemble_tools(Settings.load(os.environ), config=servers, environ=os.environ) as tool_registry:
+        yield tool_registry
 
 
 async def _print_changes(config: Path | None, *, refresh: bool, as_json: bool) -> None:
-    async with _toolbox(config) as toolbox:
-        snapshot = await (toolbox.refresh() if refresh else toolbox.snapshot())
+    async with _tool_registry(config) as tool_registry:
+        snapshot = await (tool_registry.refresh() if refresh else tool_registry.snapshot())
     for problem in snapshot.problems.values():
         remark(f"{problem}; its tools cannot be compared")
     if as_json:
@@ -184,9 +184,9 @@ async def _print_changes(config: Path | None, *, refresh: bool, as_json: bool) -
 
 
 async def _accept(config: Path | None, name: str, digest: str | None) -> int:
-    async with _toolbox(config) as toolbox:
-        snapshot = await toolbox.snapshot()
-        diffs = choose(snapshot.changes, name, toolbox.server_ids)
+    async with _tool_registry(config) as tool_registry:
+        snapshot = await tool_registry.snapshot()
+        diffs = choose(snapshot.changes, name, tool_registry.server_ids)
         if digest is None:
             if not sys.stdin.isatty():
                 raise InputError("--digest is missing: it says what you saw; `moonpool tools drift` prints it")
@@ -195,7 +195,7 @@ async def _accept(config: Path | None, name: str, digest: str | None) -> int:
             if not await asyncio.to_thread(click.confirm, f"Accept {len(diffs)} changed tool(s)?", err=True):
                 return 1
             digest = shown_digest(diffs)
-        accepted = await toolbox.accept(name, digest)
+        accepted = await tool_registry.accept(name, digest)
     for diff in accepted:
         click.echo(f"accepted {_name(diff)}")
     return 0

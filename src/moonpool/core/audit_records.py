@@ -3,7 +3,7 @@
 Every execution leaves a start and an end record, every tool call one outcome record, and every call that may change
 something an intent record before it leaves (H-058). Of many refused calls the first leave one each, the others one that
 counts them. Every change of the library leaves both; every transfer of a file,
-every change of a tool, every question of a server that may be passed on, every standing answer and every connection of
+every change of a tool, every question of a server that may be passed on, every approval grant and every connection of
 a model leaves one.
 Records hold digests, sizes and names, never values: no argument, no result, no secret. How they are kept and chained:
 `moonpool.core.audit`.
@@ -118,7 +118,7 @@ class CallsRefusedRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionRecord:
+class ServerRequestRecord:
     """A server asked something while it worked on a call: a form, an address, sampling. Not a word of it is kept."""
 
     kind: ClassVar[str] = "question"
@@ -183,7 +183,7 @@ class FileTransferRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StandingAnswerRecord:
+class ApprovalGrantRecord:
     """An answer that stands for a while was given or removed. `run_id` is its id, as calls name it by `approver`."""
 
     kind: ClassVar[str] = "standing_answer"
@@ -248,7 +248,7 @@ class ToolUpdateRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DisclosureRecord:
+class ContextUsageRecord:
     """A connection of a model is over: what it was shown of the tools, in tokens. `run_id` names the record."""
 
     kind: ClassVar[str] = "disclosure"
@@ -301,14 +301,14 @@ AuditRecord: TypeAlias = (
     | CallIntentRecord
     | CallOutcomeRecord
     | CallsRefusedRecord
-    | QuestionRecord
+    | ServerRequestRecord
     | ExecutionEndRecord
     | FileTransferRecord
-    | StandingAnswerRecord
+    | ApprovalGrantRecord
     | PlanRecord
     | DriftRecord
     | ToolUpdateRecord
-    | DisclosureRecord
+    | ContextUsageRecord
     | LibraryIntentRecord
     | LibraryRecord
 )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from moonpool.core.calls import CallProgress
-    from moonpool.features.usage.context_usage import Disclosure
+    from moonpool.features.usage.context_usage import ContextUsage
     from moonpool.pipeline.request_responder import RequestResponder
     from moonpool.sandboxes.base import Stream
 
@@ -38,7 +38,7 @@ class CodeRequest:
     dry_run: bool = False  # calls that may change something are not made, but listed in a plan
     placeholders: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # `server.tool` glob -> answer
     plan: str | None = None  # the id of the approved plan to run under
-    connection: Disclosure | None = None  # of the model that asks; None: no model was shown anything of the tools
+    connection: ContextUsage | None = None  # of the model that asks; None: no model was shown anything of the tools
 
     def __post_init__(self) -> None:
         code = cast("object", self.code)

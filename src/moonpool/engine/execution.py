@@ -28,9 +28,9 @@ from moonpool.sandboxes.messages import (
     GuestMessage,
     HostMessage,
     Made,
+    NondeterminismLog,
     Output,
-    RecordedTape,
-    Tape,
+    RecordedNondeterminism,
     ToolCall,
     ToolResult,
 )
@@ -88,7 +88,7 @@ class Execution:
             self._calls.open = True  # what comes before the code was sent by code that is over
             try:
                 if spec.tape is not None:
-                    self._sandbox.send(Tape(run=spec.run_id), spec.tape)
+                    self._sandbox.send(NondeterminismLog(run=spec.run_id), spec.tape)
                 self._sandbox.send(order, spec.code)
             except SandboxClosedError:
                 await self._sandbox.wait_exited()
@@ -152,7 +152,7 @@ class Execution:
             self._calls.start(message, body)
         elif isinstance(message, CallRefused):
             self._calls.note_refused(message)
-        elif isinstance(message, RecordedTape):
+        elif isinstance(message, RecordedNondeterminism):
             self._take_tape(message, body)
         elif isinstance(message, Done):
             if message.run == self._spec.run_id:
@@ -164,7 +164,7 @@ class Execution:
         elif isinstance(message, Made) and message.run == self._spec.run_id:
             self._claims.take_files(message, body)
 
-    def _take_tape(self, message: RecordedTape, body: bytes) -> None:
+    def _take_tape(self, message: RecordedNondeterminism, body: bytes) -> None:
         """SECURITY: the guest's own words about its run: kept, the first one, where one was asked for; never read."""
         wanted = self._spec.record_tape or self._spec.tape is not None
         if wanted and self._tape is None and message.run == self._spec.run_id:

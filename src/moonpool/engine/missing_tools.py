@@ -11,23 +11,23 @@ from moonpool.core.phrases import clip, on_one_line, printable
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from moonpool.engine.tool_registry import Toolbox
+    from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.tools.snapshot import ToolSnapshot
 
 
 @asynccontextmanager
-async def telling_missing_tools(toolbox: Toolbox, say: Callable[[str], None]) -> AsyncGenerator[None]:
+async def telling_missing_tools(tool_registry: ToolRegistry, say: Callable[[str], None]) -> AsyncGenerator[None]:
     """`tell_missing_tools` while the block runs, and no longer: servers that are being closed are no news."""
-    task = asyncio.create_task(tell_missing_tools(toolbox, say))
+    task = asyncio.create_task(tell_missing_tools(tool_registry, say))
     try:
         yield
     finally:
         task.cancel()
 
 
-async def tell_missing_tools(toolbox: Toolbox, say: Callable[[str], None]) -> None:
+async def tell_missing_tools(tool_registry: ToolRegistry, say: Callable[[str], None]) -> None:
     """Wait for the listings, then name every server that cannot be reached or listed broken tools."""
-    for remark in remarks_on(await toolbox.snapshot()):
+    for remark in remarks_on(await tool_registry.snapshot()):
         say(remark)
 
 

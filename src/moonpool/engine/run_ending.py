@@ -47,7 +47,7 @@ class RunEnding:
     def __init__(  # noqa: PLR0913  what stood around the code
         self,
         runtime: RunServices,
-        ticket: CallerGrant,
+        caller_grant: CallerGrant,
         request: CodeRequest,
         records: RunRecords,
         *,
@@ -57,7 +57,7 @@ class RunEnding:
         spec: ExecutionSpec,
         keepers: Mapping[Stream, StreamKeeper],
     ) -> None:
-        self._runtime, self._ticket, self._request, self._records = runtime, ticket, request, records
+        self._runtime, self._caller_grant, self._request, self._records = runtime, caller_grant, request, records
         self._context, self._rehearsal = context, rehearsal
         self._tools, self._spec = tools, spec
         self._stdout, self._stderr = keepers[Stream.STDOUT], keepers[Stream.STDERR]
@@ -132,7 +132,7 @@ class RunEnding:
         recorder = TransferRecorder(
             journal=self._runtime.journal,
             redactor=self._runtime.redactor,
-            principal=self._ticket.principal,
+            principal=self._caller_grant.principal,
             session_id=session_id,
         )
         try:
@@ -157,4 +157,4 @@ class RunEnding:
         """What a dry run found; not kept yet."""
         if self._rehearsal is None:
             return None
-        return plan_of(self._rehearsal, self._context, policy_digest=self._ticket.policy_digest, error=error)
+        return plan_of(self._rehearsal, self._context, policy_digest=self._caller_grant.policy_digest, error=error)

@@ -1,6 +1,6 @@
 """The folder of one host process: slots and the small /etc of its sandboxes. Gone when the process is.
 
-Each process holds a lock on its folder. When it is killed, its undertaker removes the folder
+Each process holds a lock on its folder. When it is killed, its reaper removes the folder
 (`moonpool.sandboxes.reaper`); when both were killed, there is a folder and no lock, and the next one that starts
 removes it, and whatever bubblewrap may have left of it. The parent is locked while that happens and while a folder is
 made, so that nobody takes a new folder, whose lock is not held yet, for an abandoned one.
@@ -71,7 +71,7 @@ def _remove_abandoned(parent: Path) -> None:
             continue  # not ours
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            end_walls_naming(folder)  # there are none unless its undertaker was killed too
+            end_walls_naming(folder)  # there are none unless its reaper was killed too
             shutil.rmtree(folder, ignore_errors=True)
         except BlockingIOError:
             pass  # its process lives

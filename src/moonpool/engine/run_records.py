@@ -47,12 +47,12 @@ class Told:
 class RunRecords:
     """One run's identity, and what is written in its name."""
 
-    def __init__(self, runtime: RunServices, ticket: CallerGrant, session_id: str, request: CodeRequest) -> None:
-        self._runtime, self._ticket, self._request = runtime, ticket, request
+    def __init__(self, runtime: RunServices, caller_grant: CallerGrant, session_id: str, request: CodeRequest) -> None:
+        self._runtime, self._caller_grant, self._request = runtime, caller_grant, request
         self.identity = CallIdentity(
             run_id=f"run_{token_hex(16)}",
             trace_id=token_hex(16),
-            principal=ticket.principal,
+            principal=caller_grant.principal,
             session_id=session_id,
             code_digest=digest_bytes(request.code),
             language=request.language,
@@ -153,7 +153,7 @@ class RunRecords:
                     code_digest=identity.code_digest,
                     environment_id=self.image,
                     manifest_digest=tools.manifest.digest if tools else "",
-                    policy_digest=self._ticket.policy_digest,
+                    policy_digest=self._caller_grant.policy_digest,
                     tree_digest=tools.digest if tools else "",
                     backend=self._runtime.settings.backend,
                     version=moonpool.__version__,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from moonpool.engine.artifacts import Artifacts
     from moonpool.features.plans.service import Plans
     from moonpool.features.recordings.recorder import Recorder
-    from moonpool.features.usage.token_accounting import TokenBook
+    from moonpool.features.usage.token_accounting import TokenAccounting
     from moonpool.pipeline.call_state import CallContext
     from moonpool.redaction.redactor import Redactor
     from moonpool.sandboxes.base import SandboxSpec
@@ -43,6 +43,6 @@ class RunServices(Protocol):
     @property
     def recorder(self) -> Recorder | None: ...
     @property
-    def tokens(self) -> TokenBook: ...
+    def tokens(self) -> TokenAccounting: ...
     @property
     def plans(self) -> Plans | None: ...

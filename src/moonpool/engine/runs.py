@@ -65,11 +65,16 @@ class Run:
     """One execution's identity, records and envelope."""
 
     def __init__(
-        self, runtime: RunServices, ticket: CallerGrant, session_id: str, request: CodeRequest, memory: SessionMemory
+        self,
+        runtime: RunServices,
+        caller_grant: CallerGrant,
+        session_id: str,
+        request: CodeRequest,
+        memory: SessionMemory,
     ) -> None:
-        self._runtime, self._ticket, self._request = runtime, ticket, request
+        self._runtime, self._caller_grant, self._request = runtime, caller_grant, request
         self._memory = memory
-        self._records = RunRecords(runtime, ticket, session_id, request)
+        self._records = RunRecords(runtime, caller_grant, session_id, request)
         self.run_id = self._records.identity.run_id
         self._context: CallContext | None = None  # of its calls, once its code can make some
         self._rehearsal = Rehearsal(declared=request.placeholders) if request.dry_run else None
@@ -182,7 +187,7 @@ class Run:
         execution = self._execution = Execution(sandbox, spec, self, keepers)
         self._records.failed_calls = execution.failed_calls
         progress = self._progress_of_calls()
-        context = self._context = self._ticket.make_context(
+        context = self._context = self._caller_grant.make_context(
             RunFacts(
                 identity=identity,
                 snapshot=lambda: snapshot() or tools,
@@ -197,7 +202,7 @@ class Run:
         )
         ending = self._ending = RunEnding(
             self._runtime,
-            self._ticket,
+            self._caller_grant,
             self._request,
             self._records,
             context=context,

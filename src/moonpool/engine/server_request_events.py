@@ -18,7 +18,7 @@ from moonpool.features.approvals.model import ApprovalAnswerError
 from moonpool.pipeline.request_responder import AnswererGoneError
 from moonpool.pipeline.sampling import SAMPLE
 from moonpool.pipeline.server_requests import ELICIT
-from moonpool.upstreams.server_requests import QuestionRefusedError
+from moonpool.upstreams.server_requests import ServerRequestRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -57,7 +57,7 @@ class ServerQuestion:
             self._elicited({"action": "decline"}, by)
             return
         self._claim(by)
-        self._answer.set_exception(QuestionRefusedError("User rejected sampling request"))
+        self._answer.set_exception(ServerRequestRefusedError("User rejected sampling request"))
 
     def cancel(self, *, by: Answerer | None = None) -> None:
         """The person put it aside without an answer."""

@@ -26,7 +26,7 @@ from moonpool.engine.files.service import FileLimits, SessionFiles
 from moonpool.engine.languages import Languages, LanguageUnavailableError
 from moonpool.engine.runs import CANCELLED_EARLY, InterruptedRunError, Run
 from moonpool.features.plans.model import PlanError, PlanStoreError
-from moonpool.features.usage.token_accounting import TokenBook
+from moonpool.features.usage.token_accounting import TokenAccounting
 from moonpool.pipeline.budgets import SessionMemory
 from moonpool.store.process_marks import own_mark
 from moonpool.tools.snapshot import ToolSnapshot, show
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from moonpool.engine.artifacts import Artifacts
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.run_services import Pipeline
-    from moonpool.engine.tool_registry import Toolbox
+    from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.features.plans.service import Plans
     from moonpool.features.recordings.recorder import Recorder
     from moonpool.pipeline.caller_grant import CallerGrant
@@ -59,13 +59,13 @@ class Runtime:
 
     settings: Settings
     pool: SandboxPool
-    toolbox: Toolbox
+    tool_registry: ToolRegistry
     pipeline: Pipeline
     journal: Journal
     redactor: Redactor
     artifacts: Artifacts
     sandbox_spec: SandboxSpec
-    tokens: TokenBook = field(default_factory=TokenBook)
+    tokens: TokenAccounting = field(default_factory=TokenAccounting)
     languages: Languages = field(default_factory=Languages)
     recorder: Recorder | None = None
     plans: Plans | None = None  # None: no plan is kept, so none can be approved
@@ -73,20 +73,20 @@ class Runtime:
     _sessions: set[Session] = field(default_factory=set["Session"], init=False)
     _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
 
-    async def run(self, request: CodeRequest, ticket: CallerGrant) -> Envelope:
+    async def run(self, request: CodeRequest, caller_grant: CallerGrant) -> Envelope:
         """Run code in a sandbox of its own and return its envelope. Raises InputError for code that cannot be run."""
-        session = Session(self, ticket, final=True)
+        session = Session(self, caller_grant, final=True)
         try:
             return await session.execute(request)
         finally:
             self._close_soon(session)
 
-    def session(self, ticket: CallerGrant, session_id: str | None = None, *, final: bool = False) -> Session:
+    def session(self, caller_grant: CallerGrant, session_id: str | None = None, *, final: bool = False) -> Session:
         """A session; its sandbox opens at the first execution. Close it. `final`: it runs one execution only.
 
         Raises InputError for a `session_id` that cannot be put on record.
         """
-        session = Session(self, ticket, session_id=session_id, final=final)
+        session = Session(self, caller_grant, session_id=session_id, final=final)
         self._sessions.add(session)
         return session
 
@@ -116,15 +116,15 @@ class Session:
     """One kernel and its state. Executions run one after the other."""
 
     def __init__(
-        self, runtime: Runtime, ticket: CallerGrant, *, session_id: str | None = None, final: bool = False
+        self, runtime: Runtime, caller_grant: CallerGrant, *, session_id: str | None = None, final: bool = False
     ) -> None:
         self.session_id = _checked_id(session_id) if session_id else token_hex(16)
-        self._runtime, self._ticket, self._final = runtime, ticket, final
+        self._runtime, self._caller_grant, self._final = runtime, caller_grant, final
         self._sandbox: Sandbox | None = None
         self._snapshot: ToolSnapshot | None = None
         self._showing: set[asyncio.Future[None]] = set()
         self._turn = asyncio.Lock()
-        self._unfollow = runtime.toolbox.follow(self._on_new_tools)
+        self._unfollow = runtime.tool_registry.follow(self._on_new_tools)
         self._inputs = InputKeeper()
         self._position = (0, "")  # how many executions began in this sandbox
         self._used = False
@@ -155,7 +155,7 @@ class Session:
         recorder = TransferRecorder(
             journal=runtime.journal,
             redactor=runtime.redactor,
-            principal=self._ticket.principal,
+            principal=self._caller_grant.principal,
             session_id=self.session_id,
         )
         return SessionFiles(self, limits, recorder, None if runtime.recorder is None else self._inputs)
@@ -201,10 +201,10 @@ class Session:
             raise InputError(f"the timeout must be above 0 and at most {settings.timeout_s_max:g} s")
 
     async def _execute(self, request: CodeRequest) -> Envelope:
-        run = self._run = Run(self._runtime, self._ticket, self.session_id, request, self._memory)
+        run = self._run = Run(self._runtime, self._caller_grant, self.session_id, request, self._memory)
         snapshot: ToolSnapshot | None = None
         try:
-            await self._runtime.toolbox.recheck_library()
+            await self._runtime.tool_registry.recheck_library()
             if request.plan is not None:
                 ready = await run.opening(self._ready_under_plan(request, request.plan, run))
             elif request.language == PYTHON:
@@ -246,7 +246,7 @@ class Session:
         if self._runtime.plans is None:
             raise PlanError(f"plan {plan_id[:80]!r} cannot be used: no plans are kept here")
         watch = await self._runtime.plans.take(
-            plan_id, self._ticket, code=request.code, language=request.language, run_id=run.run_id
+            plan_id, self._caller_grant, code=request.code, language=request.language, run_id=run.run_id
         )
         run.under(watch)
         return await self._ready_for(request)
@@ -257,7 +257,7 @@ class Session:
 
     def _at_hand(self, language: str = PYTHON) -> tuple[Sandbox, ToolSnapshot] | None:
         """A sandbox and tools that need no waiting: the session's own, or a ready one that shows the current tools."""
-        snapshot = self._snapshot = self._runtime.toolbox.current
+        snapshot = self._snapshot = self._runtime.tool_registry.current
         if snapshot is None:
             return None
         if self._sandbox is None or self._sandbox.has_ended:
@@ -269,13 +269,13 @@ class Session:
     async def _ready_sandbox(self, language: str = PYTHON) -> tuple[Sandbox, ToolSnapshot]:
         if self._sandbox is not None and self._sandbox.has_ended:
             self._sandbox = None
-        if self._sandbox is None and (known := self._runtime.toolbox.current) is not None:
+        if self._sandbox is None and (known := self._runtime.tool_registry.current) is not None:
             self._snapshot = known
             self._sandbox = await self._runtime.pool.acquire(self._spec(), language)
         elif self._sandbox is None:
             acquiring = asyncio.ensure_future(self._runtime.pool.acquire(self._spec(), language))
             try:
-                self._snapshot = await self._runtime.toolbox.snapshot()
+                self._snapshot = await self._runtime.tool_registry.snapshot()
                 self._sandbox = await acquiring
             except BaseException:
                 await _give_up(acquiring)
@@ -286,7 +286,7 @@ class Session:
 
     def _spec(self) -> SandboxSpec:
         """The sandbox to open: with the wrappers in it from the start, where the tools are known already."""
-        spec, snapshot = self._runtime.sandbox_spec, self._runtime.toolbox.current
+        spec, snapshot = self._runtime.sandbox_spec, self._runtime.tool_registry.current
         return spec if snapshot is None else replace(spec, tree=snapshot.tree_ref)
 
     def _on_new_tools(self, snapshot: ToolSnapshot) -> None:
@@ -300,7 +300,7 @@ class Session:
         """End the kernel. Idempotent."""
         self._unfollow()
         self._runtime.forget(self)
-        self._runtime.toolbox.forget_caller(self.session_id)
+        self._runtime.tool_registry.forget_caller(self.session_id)
         await asyncio.gather(*self._showing)
         if self._sandbox is not None:
             await self._sandbox.close()

@@ -1,10 +1,10 @@
-"""The toolbox: which tools there are, followed from snapshot to snapshot.
+"""The tool registry: which tools there are, followed from snapshot to snapshot.
 
 A server's listing comes from the disk cache while it is fresh, so that a start connects to nothing; else the server is
 asked, all servers at once. A server that cannot be reached loses its own tools only: its package is there and says so
 on import. When a server says that its list changed, or a cached one is used for the first time, it is asked again, and
-everybody who follows the toolbox gets the new snapshot. The library (saved actions, skills) stands beside the tools;
-whether somebody changed it is looked at before each use of a snapshot.
+everybody who follows the tool registry gets the new snapshot. The library (saved actions, skills) stands beside the
+tools; whether somebody changed it is looked at before each use of a snapshot.
 
 What a snapshot is: `moonpool.tools.snapshot`. Its tree on disk: `moonpool.tools.wrapper_tree`.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from moonpool.configuration.server_config import ServerLeftOutError
     from moonpool.features.drift.model.changes import ToolDiff
     from moonpool.features.drift.service import DriftWatch
-    from moonpool.features.library.service import LibraryShelf
+    from moonpool.features.library.service import LibraryView
     from moonpool.upstreams.base import Upstream, UpstreamSource
 
 _log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class CachedListing(Protocol):
     def listed_at(self) -> float: ...
 
 
-class Toolbox:
+class ToolRegistry:
     """The tools of a set of servers. One per process and configuration."""
 
     def __init__(  # noqa: PLR0913  parts of the composition
@@ -72,7 +72,7 @@ class Toolbox:
         watch: DriftWatch,
         shows_instructions: Callable[[str], bool] = lambda _: True,
         cleaned: Callable[[ServerListing], ServerListing] = lambda listing: listing,
-        shelf: LibraryShelf | None = None,
+        shelf: LibraryView | None = None,
         left_out: Mapping[str, ServerLeftOutError] = MappingProxyType({}),
     ) -> None:
         """`cleaned` takes the servers' secrets out of what they say of themselves.

@@ -29,7 +29,7 @@ _LOGIN_PARTS: Final = 4
 _PIN_PARTS: Final = 3
 
 
-class LoginShelf(Protocol):
+class LoginStore(Protocol):
     """Keeps sealed texts by name."""
 
     def names(self) -> tuple[str, ...]: ...
@@ -38,7 +38,7 @@ class LoginShelf(Protocol):
     def remove(self, name: str, /) -> bool: ...
 
 
-class MemoryShelf:
+class MemoryLoginStore:
     """The in-memory twin."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Login:
 class Logins:
     """The logins on one shelf."""
 
-    def __init__(self, shelf: LoginShelf) -> None:
+    def __init__(self, shelf: LoginStore) -> None:
         self._shelf = shelf
 
     async def find(self, server_url: str, settings: OAuthSettings) -> Login | None:

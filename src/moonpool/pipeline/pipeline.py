@@ -47,7 +47,7 @@ from moonpool.policy import Decision, Verdict, decide, operators_remedy
 from moonpool.redaction.redactor import Tally
 from moonpool.upstreams.base import UpstreamCallTimeoutError, UpstreamError
 from moonpool.upstreams.callers import calling_as
-from moonpool.upstreams.open_call import CallInHand, in_hand
+from moonpool.upstreams.open_call import OpenCall, open_call_of
 
 if TYPE_CHECKING:
     from moonpool.core.audit import Journal
@@ -188,10 +188,13 @@ class CallPipeline:
             context.counters.changing += not call.only_reads
             if call.reservation is not None:  # what it takes is spent, whatever comes of it
                 call.reservation.keep()
-            left, at_server = perf_counter(), CallInHand(context, call.name)
+            left, at_server = perf_counter(), OpenCall(context, call.name)
             try:
                 async with asyncio.timeout(timeout_s + _TIMEOUT_GRACE_S) as guard:
-                    with calling_as(context.identity.session_id or context.identity.run_id), in_hand(at_server, guard):
+                    with (
+                        calling_as(context.identity.session_id or context.identity.run_id),
+                        open_call_of(at_server, guard),
+                    ):
                         return await upstream.call_tool(spec.tool, spec.arguments, timeout_s=timeout_s)
             except UpstreamError as exc:
                 # The operator's copy; the guest's leaves parts out.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from moonpool.upstreams.server_requests import INTERNAL, INVALID_PARAMS, QuestionRefusedError
+from moonpool.upstreams.server_requests import INTERNAL, INVALID_PARAMS, ServerRequestRefusedError
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
@@ -28,14 +28,14 @@ _BODY: Final = {"text": "text", "image": "data", "audio": "data"}
 def asked_of(params: JsonObject) -> JsonObject:
     """What the client is asked. Raises QuestionRefusedError."""
     if params.get("tools") is not None or params.get("toolChoice") is not None:
-        raise QuestionRefusedError("tools in sampling are not passed on", code=INVALID_PARAMS)
+        raise ServerRequestRefusedError("tools in sampling are not passed on", code=INVALID_PARAMS)
     messages, limit = params.get("messages"), params.get("maxTokens")
     if not isinstance(messages, list) or not 0 < len(messages) <= MESSAGES_MAX:
-        raise QuestionRefusedError(f'"messages" must be a list of 1 to {MESSAGES_MAX}', code=INVALID_PARAMS)
+        raise ServerRequestRefusedError(f'"messages" must be a list of 1 to {MESSAGES_MAX}', code=INVALID_PARAMS)
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise QuestionRefusedError('"maxTokens" must be a number above 0', code=INVALID_PARAMS)
+        raise ServerRequestRefusedError('"maxTokens" must be a number above 0', code=INVALID_PARAMS)
     if any(_message(one) is None for one in messages):
-        raise QuestionRefusedError("a message is neither text nor image nor audio", code=INVALID_PARAMS)
+        raise ServerRequestRefusedError("a message is neither text nor image nor audio", code=INVALID_PARAMS)
     asked: JsonObject = {
         "messages": [_message(one) for one in messages],
         "maxTokens": min(limit, TOKENS_MAX),
@@ -43,7 +43,7 @@ def asked_of(params: JsonObject) -> JsonObject:
     }
     asked.update({name: params[name] for name in _PASSED_ON if params.get(name) is not None})
     if _size(asked) > REQUEST_BYTES_MAX:
-        raise QuestionRefusedError(f"the request is larger than {REQUEST_BYTES_MAX} bytes", code=INVALID_PARAMS)
+        raise ServerRequestRefusedError(f"the request is larger than {REQUEST_BYTES_MAX} bytes", code=INVALID_PARAMS)
     return asked
 
 
@@ -51,7 +51,7 @@ def sampled(given: JsonObject) -> JsonObject:
     """What the server gets of the client's answer. Raises QuestionRefusedError."""
     answer, model, reason = _message(given), given.get("model"), given.get("stopReason")
     if answer is None or not isinstance(model, str) or _size(answer) > ANSWER_BYTES_MAX:
-        raise QuestionRefusedError("the client failed to answer", code=INTERNAL)
+        raise ServerRequestRefusedError("the client failed to answer", code=INTERNAL)
     answer["model"] = model[:_NAME_CHARS_MAX]
     if isinstance(reason, str):
         answer["stopReason"] = reason[:_NAME_CHARS_MAX]

@@ -18,10 +18,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.audit import JournalError
-from moonpool.core.audit_records import QuestionRecord, time_stamp
+from moonpool.core.audit_records import ServerRequestRecord, time_stamp
 from moonpool.core.json import digest_json
 from moonpool.core.phrases import storable
-from moonpool.upstreams.server_requests import ASKED_FOR, INTERNAL, QuestionRefusedError
+from moonpool.upstreams.server_requests import ASKED_FOR, INTERNAL, ServerRequestRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -37,7 +37,7 @@ _NAME_CHARS_MAX: Final = 256
 
 
 @dataclass(slots=True)
-class QuestionNote:
+class ServerRequestNote:
     """What is known of a question so far. `answer` is a kind: `accept`, `decline`, `cancel`, `answered`, `refused`."""
 
     answer: str = REFUSED
@@ -48,7 +48,7 @@ class QuestionNote:
     shown: bool = False  # somebody was asked
 
 
-class QuestionRecorder:
+class ServerRequestRecorder:
     """Records the questions of one broker's servers."""
 
     def __init__(self, journal: Journal, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -56,31 +56,33 @@ class QuestionRecorder:
         self._unshown: dict[str, deque[float]] = defaultdict(deque)
 
     @asynccontextmanager
-    async def recorded(self, server_id: str, method: str, params: JsonObject) -> AsyncGenerator[QuestionNote]:
+    async def recorded(self, server_id: str, method: str, params: JsonObject) -> AsyncGenerator[ServerRequestNote]:
         """Record what the note says at the end of the `with` block. Raises QuestionRefusedError when that fails."""
-        note, since = QuestionNote(), self._clock()
+        note, since = ServerRequestNote(), self._clock()
         try:
             yield note
         except asyncio.CancelledError:
             note.answer = CANCELLED
             self._write(server_id, method, params, note, since)  # taken over at once, so nothing is waited for
             raise
-        except QuestionRefusedError:
+        except ServerRequestRefusedError:
             note.answer = REFUSED
             await self._settled(server_id, method, params, note, since)
             raise
         await self._settled(server_id, method, params, note, since)
 
-    async def _settled(self, server_id: str, method: str, params: JsonObject, note: QuestionNote, since: float) -> None:
+    async def _settled(
+        self, server_id: str, method: str, params: JsonObject, note: ServerRequestNote, since: float
+    ) -> None:
         try:
             written = self._write(server_id, method, params, note, since)
             if written is not None:
                 await written
         except JournalError as exc:
-            raise QuestionRefusedError("the client cannot record questions now", code=INTERNAL) from exc
+            raise ServerRequestRefusedError("the client cannot record questions now", code=INTERNAL) from exc
 
     def _write(
-        self, server_id: str, method: str, params: JsonObject, note: QuestionNote, since: float
+        self, server_id: str, method: str, params: JsonObject, note: ServerRequestNote, since: float
     ) -> Awaitable[None] | None:
         if not note.shown and not self._room(server_id):
             return None
@@ -96,14 +98,16 @@ class QuestionRecorder:
         return True
 
 
-def _record(server_id: str, method: str, params: JsonObject, note: QuestionNote, duration_ms: float) -> QuestionRecord:
+def _record(
+    server_id: str, method: str, params: JsonObject, note: ServerRequestNote, duration_ms: float
+) -> ServerRequestRecord:
     calls, decision = ASKED_FOR.get(), note.decision
     contexts = {call.context.identity.run_id: call.context for call in calls}
     # An execution that is over has its last record: what comes later stands beside it, under no run id.
     [only] = contexts.values() if len(contexts) == 1 else [None]
     own = only.identity if only is not None and not only.counters.ended else None
     tools = {call.tool for call in calls}
-    return QuestionRecord(
+    return ServerRequestRecord(
         run_id=own.run_id if own else "",
         trace_id=own.trace_id if own else "",
         at=time_stamp(datetime.now(UTC)),

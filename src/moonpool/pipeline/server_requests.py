@@ -29,7 +29,7 @@ from moonpool.pipeline.approval import ApprovalRequest
 from moonpool.pipeline.execution_grant import UNKNOWN_SERVER
 from moonpool.pipeline.request_responder import AnswererGoneError
 from moonpool.pipeline.sampling import SAMPLE, asked_of, sampled
-from moonpool.pipeline.server_request_records import REFUSED, QuestionRecorder
+from moonpool.pipeline.server_request_records import REFUSED, ServerRequestRecorder
 from moonpool.pipeline.shown_arguments import view_of
 from moonpool.policy import DEFAULT_LAYER, CallFacts, Verdict, decide
 from moonpool.redaction.redactor import Tally
@@ -38,8 +38,8 @@ from moonpool.upstreams.open_call import all_paused
 from moonpool.upstreams.server_requests import (
     ASKED_FOR,
     INTERNAL,
-    QuestionHandlers,
-    QuestionRefusedError,
+    ServerRequestHandlers,
+    ServerRequestRefusedError,
 )
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.pipeline.call_state import CallContext
     from moonpool.pipeline.request_responder import RequestResponder
-    from moonpool.pipeline.server_request_records import QuestionNote
+    from moonpool.pipeline.server_request_records import ServerRequestNote
     from moonpool.policy import Decision
     from moonpool.redaction.redactor import Redactor
-    from moonpool.upstreams.open_call import CallInHand
+    from moonpool.upstreams.open_call import OpenCall
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ MESSAGE_CHARS_MAX: Final = 2_000
 _NO: Final[JsonObject] = {"action": "decline"}
 
 
-class Relay:
+class ServerRequests:
     """Answers for the servers of one broker."""
 
     def __init__(
@@ -79,10 +79,10 @@ class Relay:
     ) -> None:
         """A question that nobody answers within `expiry_s` is cancelled."""
         self._redactor, self._expiry_s, self._clock = redactor, expiry_s, clock
-        self._records = QuestionRecorder(journal, clock=clock)
+        self._records = ServerRequestRecorder(journal, clock=clock)
         self._asked: dict[str, deque[tuple[float, str]]] = defaultdict(deque)  # when, and of whose call
 
-    def handlers_for(self, server: ServerConfig) -> QuestionHandlers:
+    def handlers_for(self, server: ServerConfig) -> ServerRequestHandlers:
         """What is answered for `server`, and so declared to it: what its configuration names."""
         relays = server.elicitation == "relay"
         asks = server.sampling == "ask"
@@ -90,7 +90,7 @@ class Relay:
         async def sample(server_id: str, params: JsonObject) -> JsonObject:
             return await self._sample(server_id, params, reviewed=asks)
 
-        return QuestionHandlers(
+        return ServerRequestHandlers(
             elicit=self._elicit if relays else None,
             elicit_url=self._elicit if relays else None,
             sample=sample if server.sampling != "deny" else None,
@@ -102,7 +102,7 @@ class Relay:
             note.answer = _kind(answer.get("action"))
         return answer
 
-    async def _elicited(self, server_id: str, params: JsonObject, note: QuestionNote) -> JsonObject:
+    async def _elicited(self, server_id: str, params: JsonObject, note: ServerRequestNote) -> JsonObject:
         found = self._responder(server_id, ELICIT, note, str(params.get("mode", "form")))
         if found is None:
             return _NO
@@ -135,15 +135,17 @@ class Relay:
             note.answer = "answered"
         return answer
 
-    async def _sampled(self, server_id: str, params: JsonObject, note: QuestionNote, *, reviewed: bool) -> JsonObject:
+    async def _sampled(
+        self, server_id: str, params: JsonObject, note: ServerRequestNote, *, reviewed: bool
+    ) -> JsonObject:
         found = self._responder(server_id, SAMPLE, note)
         if found is None:
-            raise QuestionRefusedError("no client that can sample is attached")
+            raise ServerRequestRefusedError("no client that can sample is attached")
         calls, responder = found
         note.decision = decision = self._decision(calls[0], server_id, SAMPLE)
         if decision.verdict is Verdict.DENY:
             note.why = "policy"
-            raise QuestionRefusedError("policy does not allow sampling")
+            raise ServerRequestRefusedError("policy does not allow sampling")
         asked = asked_of(self._redactor.json_object(params, Tally()))
         self._count(server_id, calls[0], note)
         by_policy = decision.verdict in {Verdict.ASK, Verdict.HUMAN_ONLY} and decision.layer != DEFAULT_LAYER
@@ -153,7 +155,7 @@ class Relay:
         try:
             given = await self._ask(calls, responder, SAMPLE, asked, note)
         except (TimeoutError, AnswererGoneError):
-            raise QuestionRefusedError("nobody answered the sampling request") from None
+            raise ServerRequestRefusedError("nobody answered the sampling request") from None
         answer = sampled(self._redactor.json_object(given, Tally()))
         if reviewed:
             await self._review(calls, server_id, "what the model answered", answer, note)
@@ -161,25 +163,25 @@ class Relay:
 
     async def _ask(
         self,
-        calls: list[CallInHand[CallContext]],
+        calls: list[OpenCall[CallContext]],
         responder: RequestResponder,
         method: str,
         params: JsonObject,
-        note: QuestionNote,
+        note: ServerRequestNote,
     ) -> JsonObject:
         note.shown, note.why = True, "nobody answered"
         try:
             with all_paused(calls):
                 async with asyncio.timeout(self._expiry_s):
                     given = await responder.ask(method, params)
-        except QuestionRefusedError:  # that is an answer, too
+        except ServerRequestRefusedError:  # that is an answer, too
             note.answerer, note.why = responder.name, ""
             raise
         note.answerer, note.why = responder.name, ""
         return given
 
     async def _review(
-        self, calls: list[CallInHand[CallContext]], server_id: str, what: str, shown: JsonObject, note: QuestionNote
+        self, calls: list[OpenCall[CallContext]], server_id: str, what: str, shown: JsonObject, note: ServerRequestNote
     ) -> None:
         """Have a person look at it (D-034). Raises QuestionRefusedError."""
         context, decision = calls[0].context, note.decision
@@ -216,11 +218,11 @@ class Relay:
         note.approver = answer.approver
         if answer.state is not ApprovalState.APPROVED:
             note.why = "review"
-            raise QuestionRefusedError("User rejected sampling request")
+            raise ServerRequestRefusedError("User rejected sampling request")
 
     def _responder(
-        self, server_id: str, method: str, note: QuestionNote, mode: str = ""
-    ) -> tuple[list[CallInHand[CallContext]], RequestResponder] | None:
+        self, server_id: str, method: str, note: ServerRequestNote, mode: str = ""
+    ) -> tuple[list[OpenCall[CallContext]], RequestResponder] | None:
         calls = [*ASKED_FOR.get()]
         runs = {call.context.identity.run_id for call in calls}
         responder = calls[0].context.grant.responder if len(runs) == 1 else None
@@ -234,7 +236,7 @@ class Relay:
         _log.warning("%s of server %r was declined: %s", method, server_id, why)
         return None
 
-    def _decision(self, call: CallInHand[CallContext], server_id: str, method: str) -> Decision:
+    def _decision(self, call: OpenCall[CallContext], server_id: str, method: str) -> Decision:
         context = call.context
         tool = ToolDefinition(server_id=server_id, name=method, raw={"name": method})
         facts = CallFacts(
@@ -249,7 +251,7 @@ class Relay:
         )
         return decide(context.grant.policy.without_budgets, facts)
 
-    def _count(self, server_id: str, call: CallInHand[CallContext], note: QuestionNote) -> None:
+    def _count(self, server_id: str, call: OpenCall[CallContext], note: ServerRequestNote) -> None:
         """Raises QuestionRefusedError when this server asks too often (D-040, D-046).
 
         One principal's calls cannot use up the questions of another's.
@@ -259,10 +261,10 @@ class Relay:
             asked.popleft()
         if sum(whose == principal for _, whose in asked) >= PER_MINUTE_MAX or len(asked) >= OF_ALL_PER_MINUTE_MAX:
             note.why = "too many"
-            raise QuestionRefusedError(f"more than {PER_MINUTE_MAX} questions in a minute", code=INTERNAL)
+            raise ServerRequestRefusedError(f"more than {PER_MINUTE_MAX} questions in a minute", code=INTERNAL)
         asked.append((now, principal))
 
-    def _form(self, server_id: str, call: CallInHand[CallContext], params: JsonObject) -> JsonObject | None:
+    def _form(self, server_id: str, call: OpenCall[CallContext], params: JsonObject) -> JsonObject | None:
         """The form as it is shown, named after who asks; None when a known secret stands in its fields."""
         said = self._redactor.text(storable(clip(str(params.get("message", "")), MESSAGE_CHARS_MAX)), Tally())
         # SECURITY: behind a mark on each line, a server's words are nobody else's.

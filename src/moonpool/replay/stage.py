@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from moonpool.core.audit import Journal
     from moonpool.engine.artifacts import Artifacts
     from moonpool.features.recordings.model import RecordedInput
-    from moonpool.features.usage.token_accounting import TokenBook
+    from moonpool.features.usage.token_accounting import TokenAccounting
     from moonpool.pipeline.approval import ApprovalRequest
     from moonpool.policy import CallFacts
     from moonpool.redaction.redactor import Redactor
@@ -42,7 +42,7 @@ class ReplayParts:
     sandbox_spec: SandboxSpec
     process: str
     principal: str
-    tokens: TokenBook
+    tokens: TokenAccounting
     trees: Path  # an empty folder that sandboxes may read
 
 

@@ -19,8 +19,8 @@ from moonpool.sandboxes.host_requirements import missing_on_host, remedies_named
 from moonpool.sandboxes.identity import Identities, SingleUids
 from moonpool.sandboxes.link import GuestLink, outcome_of
 from moonpool.sandboxes.linked import LinkedSandbox
-from moonpool.sandboxes.plan import WallParts, execution_wall, guest_command
-from moonpool.sandboxes.process import WallStarter, end_wall, has_merged_usr, launcher_or_refuse, write_etc
+from moonpool.sandboxes.plan import OuterSandboxParts, execution_wall, guest_command
+from moonpool.sandboxes.process import OuterSandboxStarter, end_wall, has_merged_usr, launcher_or_refuse, write_etc
 from moonpool.sandboxes.ready import wait_ready
 from moonpool.sandboxes.shielding import finish
 from moonpool.sandboxes.slots import SlotFolder
@@ -42,21 +42,21 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import SandboxSpec
     from moonpool.sandboxes.control_group import LimitGroup
     from moonpool.sandboxes.identity import Identity
-    from moonpool.sandboxes.reaper_client import Wall
+    from moonpool.sandboxes.reaper_client import OuterSandbox
 
 
-class WallSandbox(LinkedSandbox):
+class BubblewrapSandbox(LinkedSandbox):
     """One sandbox that is a wall of its own."""
 
     def __init__(
         self,
-        wall: Wall,
+        wall: OuterSandbox,
         pidfd: int,
         link: GuestLink,
         slots: SlotFolder,
         slot: str,
         group: LimitGroup,
-        on_gone: Callable[[WallSandbox], None],
+        on_gone: Callable[[BubblewrapSandbox], None],
     ) -> None:
         super().__init__(link, pidfd, slots, slot, group, on_gone=lambda: on_gone(self))
         wall.ended.add_done_callback(lambda ended: self._end(self._outcome(ended.result())))
@@ -80,9 +80,9 @@ class BubblewrapBackend:
         self._folder = state_dir / secrets.token_hex(4)
         self._uids = SingleUids(Identities())
         self._slots: SlotFolder | None = None
-        self._starter = WallStarter(state_dir, self._groups.tops.values())
+        self._starter = OuterSandboxStarter(state_dir, self._groups.tops.values())
         self._unread = UnreadBudget()
-        self._open: set[WallSandbox] = set()
+        self._open: set[BubblewrapSandbox] = set()
 
     @property
     def limits_mode(self) -> str:
@@ -91,11 +91,11 @@ class BubblewrapBackend:
     def missing_features(self) -> Sequence[str]:
         return [*missing_on_host(), *self._groups.missing]
 
-    async def open_sandbox(self, spec: SandboxSpec) -> WallSandbox:
+    async def open_sandbox(self, spec: SandboxSpec) -> BubblewrapSandbox:
         with remedies_named():
             return await self._open_sandbox(spec)
 
-    async def _open_sandbox(self, spec: SandboxSpec) -> WallSandbox:
+    async def _open_sandbox(self, spec: SandboxSpec) -> BubblewrapSandbox:
         launcher, identity = launcher_or_refuse(), self._uids.take(spec.scope)
         try:
             return await self._open_as(identity, launcher, spec)
@@ -103,7 +103,7 @@ class BubblewrapBackend:
             self._uids.give_back(identity)
             raise
 
-    async def _open_as(self, identity: Identity, launcher: Path, spec: SandboxSpec) -> WallSandbox:
+    async def _open_as(self, identity: Identity, launcher: Path, spec: SandboxSpec) -> BubblewrapSandbox:
         slot = secrets.token_hex(8)
         with step("folder"):
             slots = self._slots = self._slots or SlotFolder(self._folder / "slots")
@@ -126,7 +126,7 @@ class BubblewrapBackend:
 
     async def _start(
         self, launcher: Path, identity: Identity, spec: SandboxSpec, slots: SlotFolder, slot: str, group: LimitGroup
-    ) -> WallSandbox:
+    ) -> BubblewrapSandbox:
         seed = new_hash_seed() if spec.hash_seed is None else spec.hash_seed
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
             with step("folder"):
@@ -137,7 +137,7 @@ class BubblewrapBackend:
                     open_pipe(ours, theirs) for _ in range(3)
                 )
                 filters = open_filters(theirs)
-            parts = WallParts(
+            parts = OuterSandboxParts(
                 launcher=launcher,
                 image=spec.image,
                 etc=etc,
@@ -172,13 +172,13 @@ class BubblewrapBackend:
             )
             ours.pop_all()
             os.close(info_read)
-        sandbox = WallSandbox(wall, pidfd, link, slots, slot, group, lambda one: self._on_gone(one, identity))
+        sandbox = BubblewrapSandbox(wall, pidfd, link, slots, slot, group, lambda one: self._on_gone(one, identity))
         sandbox.hash_seed = seed
         self._open.add(sandbox)
         return sandbox
 
     @staticmethod
-    async def _child_pidfd(wall: Wall, info_fd: int, errors_fd: int) -> int:
+    async def _child_pidfd(wall: OuterSandbox, info_fd: int, errors_fd: int) -> int:
         try:
             return os.pidfd_open(await read_child_pid(info_fd))
         except BaseException as error:
@@ -191,7 +191,7 @@ class BubblewrapBackend:
                 words = os.read(errors_fd, 4096).decode(errors="replace").strip()
             raise SandboxStartError(step="wall", reason=words[:600] or "bubblewrap did not start") from error
 
-    def _on_gone(self, sandbox: WallSandbox, identity: Identity) -> None:
+    def _on_gone(self, sandbox: BubblewrapSandbox, identity: Identity) -> None:
         self._open.discard(sandbox)
         self._uids.give_back(identity)
 

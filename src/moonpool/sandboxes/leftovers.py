@@ -1,4 +1,4 @@
-"""Finds what nobody is the parent of any more: walls and sandboxes of a host that was killed with its undertaker.
+"""Finds what nobody is the parent of any more: walls and sandboxes of a host that was killed with its reaper.
 
 bubblewrap and the child that it makes are known by the random folder name in their command line, from their first
 instruction until the sandbox starts. From then on a process of a sandbox is known by its mounts: files of that folder

@@ -98,7 +98,7 @@ class Done(msgspec.Struct, frozen=True, tag_field="t", tag="done"):
     note: Annotated[str, Meta(max_length=1024)] = ""
 
 
-class RecordedTape(msgspec.Struct, frozen=True, tag_field="t", tag="tape"):
+class RecordedNondeterminism(msgspec.Struct, frozen=True, tag_field="t", tag="tape"):
     """What `run` read of clock and randomness, or where it left the tape that was played. Body: the tape, opaque."""
 
     run: ShortText
@@ -150,7 +150,9 @@ class FileFailed(msgspec.Struct, frozen=True, tag_field="t", tag="file_failed"):
 
 
 FileAnswer = FileOpened | FileTaken | FileData | FileEntries | FileDone | FileFailed
-GuestMessage = Ready | Failed | ToolCall | CallRefused | Display | Output | Done | RecordedTape | Made | FileAnswer
+GuestMessage = (
+    Ready | Failed | ToolCall | CallRefused | Display | Output | Done | RecordedNondeterminism | Made | FileAnswer
+)
 
 
 class Execute(msgspec.Struct, frozen=True, tag_field="t", tag="execute"):
@@ -169,7 +171,7 @@ class Execute(msgspec.Struct, frozen=True, tag_field="t", tag="execute"):
     record: bool = False
 
 
-class Tape(msgspec.Struct, frozen=True, tag_field="t", tag="tape"):
+class NondeterminismLog(msgspec.Struct, frozen=True, tag_field="t", tag="tape"):
     """Clock and randomness for the execution `run`, which comes next. Body: what was recorded, opaque."""
 
     run: str
@@ -279,7 +281,7 @@ class FileDrop(msgspec.Struct, frozen=True, tag_field="t", tag="file_drop"):
 
 FileOpening = FilePut | FileUnpack | FileGet | FileArchive | FileList | FileDelete | FileMkdir
 FileOrder = FileOpening | FilePiece | FileCommit | FileNext | FileDrop
-HostMessage = Execute | Tape | Interrupt | ToolResult | Close | FileOrder
+HostMessage = Execute | NondeterminismLog | Interrupt | ToolResult | Close | FileOrder
 
 _decode_guest = msgspec.json.Decoder(GuestMessage).decode
 _decode_host = msgspec.json.Decoder(HostMessage).decode
@@ -302,7 +304,7 @@ def decode_guest(head: bytes) -> GuestMessage:
 
 def check_body(message: GuestMessage, body: bytes) -> None:
     """Bound what the wire alone would let through. Raises InvalidMessage."""
-    if isinstance(message, RecordedTape) and len(body) > TAPE_BYTES_MAX:
+    if isinstance(message, RecordedNondeterminism) and len(body) > TAPE_BYTES_MAX:
         raise InvalidMessage(f"a tape of {len(body):,} bytes")
     if isinstance(message, Made) and len(body) > FILES_MADE_BYTES_MAX:
         raise InvalidMessage(f"a list of files of {len(body):,} bytes")
@@ -346,10 +348,10 @@ __all__ = [
     "Interrupt",
     "InvalidMessage",
     "Made",
+    "NondeterminismLog",
     "Output",
     "Ready",
-    "RecordedTape",
-    "Tape",
+    "RecordedNondeterminism",
     "ToolCall",
     "ToolResult",
     "check_body",

@@ -1,4 +1,5 @@
-"""Plans an outer wall: the bubblewrap command line, as a pure function. Snapshot-tested; nothing is decided elsewhere.
+"""Plans an outer sandbox: the bubblewrap command line, as a pure function. Snapshot-tested; nothing is decided
+elsewhere.
 
 Two walls. `zygote_wall` holds a zygote, which builds one sandbox after another inside it. `execution_wall` becomes the
 sandbox of one kernel. Both have all namespaces of their own, a read-only root made of /usr and what the interpreter
@@ -51,7 +52,7 @@ def covers(path: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WallParts:
+class OuterSandboxParts:
     """What a wall is put together from."""
 
     launcher: Path  # bubblewrap, or our own copy of it
@@ -70,7 +71,7 @@ class MapFds(NamedTuple):
     block: int
 
 
-def zygote_wall(parts: WallParts, command: Sequence[str], *, maps: MapFds | None = None) -> list[str]:
+def zygote_outer_sandbox(parts: OuterSandboxParts, command: Sequence[str], *, maps: MapFds | None = None) -> list[str]:
     """The wall around a zygote. Folders that a sandbox mounts over are there, empty.
 
     `maps`: the host, which is root, maps uids for its sandboxes, and the zygote may change to them.
@@ -82,7 +83,7 @@ def zygote_wall(parts: WallParts, command: Sequence[str], *, maps: MapFds | None
     return [*_base(parts), *uids, *_places(), *slots, "--chdir", "/", *_seal(parts), "--", *command]
 
 
-def execution_wall(parts: WallParts, command: Sequence[str], *, info_fd: int) -> list[str]:
+def execution_wall(parts: OuterSandboxParts, command: Sequence[str], *, info_fd: int) -> list[str]:
     """The wall that becomes one kernel's sandbox. `parts.slots` is its own slot; no other is bound.
 
     bubblewrap cannot bound inodes or share one quota among folders, so PID 1 keeps the capabilities for that and
@@ -114,7 +115,7 @@ def _places() -> list[str]:
     ]  # fmt: skip
 
 
-def _base(parts: WallParts) -> list[str]:
+def _base(parts: OuterSandboxParts) -> list[str]:
     image = parts.image
     arguments = [
         str(parts.launcher),
@@ -168,7 +169,7 @@ def _inside(image: ImageSpec, value: str) -> str:
     return ":".join(str(image.inside(Path(part))) if part.startswith("/") else part for part in value.split(":"))
 
 
-def _seal(parts: WallParts) -> list[str]:
+def _seal(parts: OuterSandboxParts) -> list[str]:
     return ["--remount-ro", "/dev", "--remount-ro", "/", "--seccomp", str(parts.seccomp_fd)]
 
 

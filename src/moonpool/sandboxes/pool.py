@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.languages import PYTHON
 from moonpool.sandboxes.pool_admission import Places
-from moonpool.sandboxes.pool_inventory import Stock
+from moonpool.sandboxes.pool_inventory import PoolInventory
 from moonpool.sandboxes.pool_refusals import BusyError, PoolClosedError, Refusals
 from moonpool.sandboxes.pool_statistics import CountsZygotes, PoolStatistics
 from moonpool.sandboxes.pool_waiting import WaitingRoom
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec, TreeRef
     from moonpool.sandboxes.pool_limits import PoolLimits
-    from moonpool.sandboxes.pool_queue import Shelf, Waiter
+    from moonpool.sandboxes.pool_queue import PoolQueue, Waiter
 
 _QUIET_S = 0.03  # the code that was just started goes first, until it ends; opening takes 10 ms of the same cores
 _TEND_S = 1.0
@@ -64,7 +64,7 @@ class SandboxPool:
         self._places = Places(alive_max=limits.alive_max, alive_per_scope_max=limits.alive_per_scope_max)
         self._refusals = Refusals(limits, self._places, clock)
         self._waiting = WaitingRoom(limits, self._refusals, on_expired=self._pump)
-        self._stock = Stock(ready_high=limits.ready_high)
+        self._inventory = PoolInventory(ready_high=limits.ready_high)
         self._ahead_max = max(1, limits.opening_max // 4)
         self._opening = 0
         self._lives: dict[asyncio.Task[None], str] = {}  # with the scope of each
@@ -93,18 +93,18 @@ class SandboxPool:
         if self._closed:
             return None
         now = self._clock()
-        shelf = self._stock.shelf(spec, language)
-        sandbox = shelf.take(now)
-        if sandbox is None and language != PYTHON and (plain := self._stock.find(spec, PYTHON)) is not None:
+        queue = self._inventory.queue(spec, language)
+        sandbox = queue.take(now)
+        if sandbox is None and language != PYTHON and (plain := self._inventory.find(spec, PYTHON)) is not None:
             sandbox = plain.take(now, substitute=True)
         if sandbox is not None:
-            shelf.demand.note(now)
+            queue.demand.note(now)
             self._on_taken(sandbox, now)
         return sandbox
 
     def fill(self, spec: SandboxSpec, language: str = PYTHON) -> None:
         """Keep at least the low mark of this kind ready from now on, before anybody asks."""
-        self._stock.shelf(spec, language).demand.ready_low = self._limits.ready_low
+        self._inventory.queue(spec, language).demand.ready_low = self._limits.ready_low
         self._pump()
 
     def statistics(self) -> PoolStatistics:
@@ -115,9 +115,9 @@ class SandboxPool:
             alive_max=self._limits.alive_max,
             opening=self._opening,
             opening_max=self._limits.opening_max,
-            waiting=sum(len(shelf.waiters) for shelf in self._stock),
+            waiting=sum(len(queue.waiters) for queue in self._inventory),
             refused=self._refusals.count,
-            kinds=tuple(shelf.statistics(now) for shelf in self._stock),
+            kinds=tuple(queue.statistics(now) for queue in self._inventory),
             zygotes=self._backend.zygote_totals() if isinstance(self._backend, CountsZygotes) else None,
         )
 
@@ -128,9 +128,9 @@ class SandboxPool:
             raise PoolClosedError
         self._waiting.make_way(spec.scope)
         now = self._clock()
-        shelf = self._stock.shelf(spec, language)
-        shelf.demand.note(now)
-        waiter = self._waiting.join(shelf, spec, now)
+        queue = self._inventory.queue(spec, language)
+        queue.demand.note(now)
+        waiter = self._waiting.join(queue, spec, now)
         self._tend_later()
         return waiter
 
@@ -139,8 +139,8 @@ class SandboxPool:
         handed = waiter.sandbox
         if handed.done() and not handed.cancelled() and handed.exception() is None:
             if not handed.result().has_ended:
-                waiter.shelf.in_use -= 1
-                self._hand_over(waiter.shelf, handed.result())
+                waiter.queue.in_use -= 1
+                self._hand_over(waiter.queue, handed.result())
         else:
             self._waiting.drop(waiter)
         self._pump()
@@ -157,84 +157,84 @@ class SandboxPool:
                 self._make_room()
                 self._refill()
                 return
-            self._begin(waiter.shelf, waiter.spec, ahead=False)
+            self._begin(waiter.queue, waiter.spec, ahead=False)
 
     def _may_open(self, scope: str) -> bool:
         return self._places.lacking(scope) is None
 
-    def _begin(self, shelf: Shelf, spec: SandboxSpec, *, ahead: bool) -> None:
-        self._places.take(shelf.scope)
-        shelf.opening += 1
+    def _begin(self, queue: PoolQueue, spec: SandboxSpec, *, ahead: bool) -> None:
+        self._places.take(queue.scope)
+        queue.opening += 1
         self._opening += 1
-        life = asyncio.ensure_future(self._live(shelf, spec, ahead=ahead))
-        self._lives[life] = shelf.scope
+        life = asyncio.ensure_future(self._live(queue, spec, ahead=ahead))
+        self._lives[life] = queue.scope
         life.add_done_callback(self._lives.pop)
 
-    async def _live(self, shelf: Shelf, spec: SandboxSpec, *, ahead: bool) -> None:
+    async def _live(self, queue: PoolQueue, spec: SandboxSpec, *, ahead: bool) -> None:
         """A sandbox from its opening to its end; its place is taken all the time."""
         try:
-            sandbox = await self._bring_up(shelf, spec, ahead=ahead)
+            sandbox = await self._bring_up(queue, spec, ahead=ahead)
             if sandbox is not None:
                 self._pump()
                 await sandbox.wait_exited()
-                self._on_ended(shelf, sandbox)
+                self._on_ended(queue, sandbox)
         finally:
-            self._places.give_back(shelf.scope)
+            self._places.give_back(queue.scope)
             self._pump()
 
-    async def _bring_up(self, shelf: Shelf, spec: SandboxSpec, *, ahead: bool) -> Sandbox | None:
+    async def _bring_up(self, queue: PoolQueue, spec: SandboxSpec, *, ahead: bool) -> Sandbox | None:
         """Open one and give it to whoever waits, or put it on its shelf."""
         try:
-            sandbox = await self._open(shelf, spec, ahead=ahead)
-            if not shelf.waiters and not self._closed:
-                await self._preparer.make_warm(sandbox, shelf)
+            sandbox = await self._open(queue, spec, ahead=ahead)
+            if not queue.waiters and not self._closed:
+                await self._preparer.make_warm(sandbox, queue)
         except Exception as error:
-            self._opened_one(shelf)
-            shelf.failed(self._clock())
-            waiter = self._waiting.take_next(shelf)
+            self._opened_one(queue)
+            queue.failed(self._clock())
+            waiter = self._waiting.take_next(queue)
             if waiter is not None:
                 waiter.settle(error)
-            self._waiting.cover(shelf)
+            self._waiting.cover(queue)
             self._tend_later()
             if waiter is None and not isinstance(error, MoonpoolError):
                 raise  # a bug that nobody would hear of
             return None
         except BaseException:
-            self._opened_one(shelf)
+            self._opened_one(queue)
             raise
-        self._opened_one(shelf)
-        shelf.came_up()
-        self._hand_over(shelf, sandbox)
+        self._opened_one(queue)
+        queue.came_up()
+        self._hand_over(queue, sandbox)
         return sandbox
 
-    def _opened_one(self, shelf: Shelf) -> None:
-        shelf.opening -= 1
+    def _opened_one(self, queue: PoolQueue) -> None:
+        queue.opening -= 1
         self._opening -= 1
 
-    async def _open(self, shelf: Shelf, spec: SandboxSpec, *, ahead: bool) -> Sandbox:
+    async def _open(self, queue: PoolQueue, spec: SandboxSpec, *, ahead: bool) -> Sandbox:
         try:
             return await self._preparer.open(spec)
         except BusyError:
             # The backend keeps a bounded number of something for each scope and image: let the one go that is only
             # held by ready sandboxes nobody uses.
-            group = [] if ahead else self._stock.oldest_unused_group(other_than=shelf)
+            group = [] if ahead else self._inventory.oldest_unused_group(other_than=queue)
             if not group:
                 raise
-            await asyncio.gather(*(self._stock.give_up(one) for one in group for _ in tuple(one.ready)))
+            await asyncio.gather(*(self._inventory.give_up(one) for one in group for _ in tuple(one.ready)))
             return await self._preparer.open(spec)
 
-    def _hand_over(self, shelf: Shelf, sandbox: Sandbox) -> None:
+    def _hand_over(self, queue: PoolQueue, sandbox: Sandbox) -> None:
         now = self._clock()
-        waiter = self._waiting.take_next(shelf)
+        waiter = self._waiting.take_next(queue)
         if waiter is not None:
             waiter.settle(sandbox)
-            shelf.handed_over(now - waiter.since)
+            queue.handed_over(now - waiter.since)
             self._on_taken(sandbox, now)
         else:
-            shelf.ready.append(sandbox)
-            while shelf.ready and (self._closed or shelf.excess(now) > 0):
-                self._stock.give_up(shelf)
-        self._waiting.cover(shelf)
+            queue.ready.append(sandbox)
+            while queue.ready and (self._closed or queue.excess(now) > 0):
+                self._inventory.give_up(queue)
+        self._waiting.cover(queue)
 
     def _on_taken(self, sandbox: Sandbox, now: float) -> None:
         self._refusals.note_served(now)
@@ -243,11 +243,11 @@ class SandboxPool:
         self._refill_later(now)
         self._tend_later()
 
-    def _on_ended(self, shelf: Shelf, sandbox: Sandbox) -> None:
+    def _on_ended(self, queue: PoolQueue, sandbox: Sandbox) -> None:
         if sandbox is self._quiet_for:
             self._quiet_until, self._quiet_for = 0.0, None
-        if not self._stock.ended_unused(shelf, sandbox):
-            shelf.in_use -= 1
+        if not self._inventory.ended_unused(queue, sandbox):
+            queue.in_use -= 1
 
     # --- ahead of need, and back
 
@@ -263,24 +263,24 @@ class SandboxPool:
     def _refill(self) -> None:
         now = self._clock()
         while self._opening < self._ahead_max:
-            shelf = self._stock.neediest(now, self._may_open)
-            if shelf is None:
+            queue = self._inventory.neediest(now, self._may_open)
+            if queue is None:
                 return
             if now < self._quiet_until:
                 self._refill_later(now)
                 return
-            self._begin(shelf, replace(shelf.spec, tree=self._current_tree(shelf.scope)), ahead=True)
+            self._begin(queue, replace(queue.spec, tree=self._current_tree(queue.scope)), ahead=True)
 
     def _make_room(self) -> None:
         """Give up ready ones whose places are waited for."""
         for scope in self._waiting.scopes():
-            if self._stock.leaving >= min(len(self._waiting), self._limits.opening_max):
+            if self._inventory.leaving >= min(len(self._waiting), self._limits.opening_max):
                 return
             setting = self._places.lacking(scope)
             if setting is not None:
-                shelf = self._stock.oldest_ready(None if setting == "sandboxes_max" else scope)
-                if shelf is not None:
-                    self._stock.give_up(shelf)
+                queue = self._inventory.oldest_ready(None if setting == "sandboxes_max" else scope)
+                if queue is not None:
+                    self._inventory.give_up(queue)
 
     def _tend_later(self) -> None:
         if self._tend_timer is None and not self._closed:
@@ -290,12 +290,12 @@ class SandboxPool:
         """Follow demand down, and try again what failed. Called by a timer while there is something to follow."""
         self._tend_timer = None
         now = self._clock()
-        for shelf in self._stock:
-            while shelf.excess(now) > 0 and shelf.ready:
-                self._stock.give_up(shelf)
-        self._stock.forget_unused(now)
+        for queue in self._inventory:
+            while queue.excess(now) > 0 and queue.ready:
+                self._inventory.give_up(queue)
+        self._inventory.forget_unused(now)
         self._pump()
-        if not self._stock.rests(now):
+        if not self._inventory.rests(now):
             self._tend_later()
 
     async def close_scope(self, scope: str) -> None:
@@ -303,10 +303,10 @@ class SandboxPool:
 
         Its sandboxes in use are closed before. Whoever waits is refused.
         """
-        for shelf in self._stock.drop(scope):
-            self._clear(shelf)
+        for queue in self._inventory.drop(scope):
+            self._clear(queue)
         ending = [life for life, of in self._lives.items() if of == scope]
-        given_up = self._stock.wait_gone()
+        given_up = self._inventory.wait_gone()
         for life in ending:
             life.cancel()  # one that opens leaves nothing
         await asyncio.gather(*ending, return_exceptions=True)
@@ -319,16 +319,16 @@ class SandboxPool:
         for timer in (self._refill_timer, self._tend_timer):
             if timer is not None:
                 timer.cancel()
-        for shelf in self._stock:
-            self._clear(shelf)
-        given_up = self._stock.wait_gone()
+        for queue in self._inventory:
+            self._clear(queue)
+        given_up = self._inventory.wait_gone()
         for life in self._lives:
             life.cancel()  # one that opens leaves nothing
         await asyncio.gather(*self._lives, return_exceptions=True)
-        await asyncio.gather(given_up, self._stock.wait_gone())
+        await asyncio.gather(given_up, self._inventory.wait_gone())
 
-    def _clear(self, shelf: Shelf) -> None:
-        while (waiter := self._waiting.take_next(shelf)) is not None:
+    def _clear(self, queue: PoolQueue) -> None:
+        while (waiter := self._waiting.take_next(queue)) is not None:
             waiter.settle(PoolClosedError())
-        while shelf.ready:
-            self._stock.give_up(shelf)
+        while queue.ready:
+            self._inventory.give_up(queue)

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from moonpool.sandboxes.pool_demand import Demand
-from moonpool.sandboxes.pool_statistics import KindStatistics, WaitStatistics
+from moonpool.sandboxes.pool_statistics import QueueStatistics, WaitStatistics
 
 if TYPE_CHECKING:
     import asyncio
@@ -24,7 +24,7 @@ _PAUSE_S = 1.0
 _PAUSE_S_MAX = 60.0
 
 
-class Kind(NamedTuple):
+class SandboxKey(NamedTuple):
     """Sandboxes of one kind are interchangeable."""
 
     spec_key: tuple[str, str, SandboxLimits, int | None]
@@ -35,7 +35,7 @@ class Kind(NamedTuple):
 class Waiter:
     """A caller who waits for a sandbox."""
 
-    shelf: Shelf
+    queue: PoolQueue
     spec: SandboxSpec
     since: float
     sandbox: asyncio.Future[Sandbox]
@@ -54,10 +54,10 @@ class Waiter:
         return True
 
 
-class Shelf:
+class PoolQueue:
     """One kind of sandbox."""
 
-    def __init__(self, kind: Kind, spec: SandboxSpec, *, ready_low: int, ready_high: int) -> None:
+    def __init__(self, kind: SandboxKey, spec: SandboxSpec, *, ready_low: int, ready_high: int) -> None:
         self.kind, self.spec = kind, replace(spec, tree=None)  # trees change: the pool asks for the current one
         self.demand = Demand(ready_low=ready_low, ready_high=ready_high)
         self.ready: deque[Sandbox] = deque()
@@ -149,8 +149,8 @@ class Shelf:
         busy = self.ready or self.waiters or self.opening or self.in_use
         return not busy and not self.demand.ready_low and self.demand.rests(now)
 
-    def statistics(self, now: float) -> KindStatistics:
-        return KindStatistics(
+    def statistics(self, now: float) -> QueueStatistics:
+        return QueueStatistics(
             scope=self.scope,
             image=self.spec.image.name,
             language=self.kind.language,

@@ -30,7 +30,7 @@ class WaitStatistics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KindStatistics:
+class QueueStatistics:
     """One kind of sandbox: those that are interchangeable."""
 
     scope: str
@@ -85,7 +85,7 @@ class PoolStatistics:
     opening_max: int
     waiting: int
     refused: int  # callers who were told to come again
-    kinds: tuple[KindStatistics, ...]
+    kinds: tuple[QueueStatistics, ...]
     zygotes: ZygoteTotals | None  # None: this backend has none
 
     @property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.base import SandboxSpec
     from moonpool.sandboxes.pool_limits import PoolLimits
-    from moonpool.sandboxes.pool_queue import Shelf
+    from moonpool.sandboxes.pool_queue import PoolQueue
     from moonpool.sandboxes.pool_refusals import Refusals
 
 
@@ -37,11 +37,11 @@ class WaitingRoom:
         """The scopes that wait, next turn first."""
         return self._line.scopes()
 
-    def join(self, shelf: Shelf, spec: SandboxSpec, now: float) -> Waiter:
+    def join(self, queue: PoolQueue, spec: SandboxSpec, now: float) -> Waiter:
         """Wait from `now` on; `make_way` was called before."""
         loop = asyncio.get_running_loop()
-        waiter = Waiter(shelf, spec, now, loop.create_future())
-        if not shelf.miss(waiter):
+        waiter = Waiter(queue, spec, now, loop.create_future())
+        if not queue.miss(waiter):
             self._line.join(spec.scope, waiter)
         waiter.timer = loop.call_later(self._limits.wait_s_max, self._expire, waiter)
         return waiter
@@ -64,30 +64,30 @@ class WaitingRoom:
         """Whom a sandbox should be opened for now; he keeps his place on the shelf and stands in the line no longer."""
         return self._line.next(may_go)
 
-    def take_next(self, shelf: Shelf) -> Waiter | None:
+    def take_next(self, queue: PoolQueue) -> Waiter | None:
         """Take out the one who gets what came up for `pool_queue`."""
-        waiter = shelf.next_waiter()
+        waiter = queue.next_waiter()
         if waiter is not None:
-            self._line.leave(shelf.scope, waiter)
+            self._line.leave(queue.scope, waiter)
         return waiter
 
     def drop(self, waiter: Waiter) -> None:
         """He waits no longer; it is the caller's to settle him."""
         if waiter.timer is not None:
             waiter.timer.cancel()
-        if waiter in waiter.shelf.waiters:
-            waiter.shelf.waiters.remove(waiter)
-        self._line.leave(waiter.shelf.scope, waiter)
-        self.cover(waiter.shelf)
+        if waiter in waiter.queue.waiters:
+            waiter.queue.waiters.remove(waiter)
+        self._line.leave(waiter.queue.scope, waiter)
+        self.cover(waiter.queue)
 
-    def cover(self, shelf: Shelf) -> None:
+    def cover(self, queue: PoolQueue) -> None:
         """Those whom an opening under way will serve need not stand in the line."""
-        for waiter in shelf.covered():
-            self._line.leave(shelf.scope, waiter)
+        for waiter in queue.covered():
+            self._line.leave(queue.scope, waiter)
 
     def _expire(self, waiter: Waiter) -> None:
-        if waiter in waiter.shelf.covered():
+        if waiter in waiter.queue.covered():
             return  # its sandbox is being opened, and that has deadlines of its own
         self.drop(waiter)
-        waiter.settle(self._refusals.waited_in_vain(waiter.shelf.scope, len(self._line)))
+        waiter.settle(self._refusals.waited_in_vain(waiter.queue.scope, len(self._line)))
         self._on_expired()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
-    from moonpool.sandboxes.pool_queue import Shelf
+    from moonpool.sandboxes.pool_queue import PoolQueue
 
 
 class Preparer:
@@ -24,14 +24,14 @@ class Preparer:
         """A sandbox as the backend gives it."""
         return await self._backend.open_sandbox(spec)
 
-    async def make_warm(self, sandbox: Sandbox, shelf: Shelf) -> None:
+    async def make_warm(self, sandbox: Sandbox, queue: PoolQueue) -> None:
         """Show it the tools, start the kernel of its language, let it run nothing once. It is ended when that fails."""
         try:
             if self._on_opened is not None:
-                await self._on_opened(sandbox, shelf.scope)
-            await rehearse(sandbox, shelf.kind.language)
+                await self._on_opened(sandbox, queue.scope)
+            await rehearse(sandbox, queue.kind.language)
         except BaseException as error:
-            if isinstance(error, MoonpoolError) and shelf.waiters and not sandbox.has_ended:
+            if isinstance(error, MoonpoolError) and queue.waiters and not sandbox.has_ended:
                 return  # somebody came meanwhile, and can have it as it is
             await sandbox.close()
             raise

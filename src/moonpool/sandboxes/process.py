@@ -1,8 +1,8 @@
-"""Starts walls, through an undertaker: a small process that ends them whatever becomes of the host.
+"""Starts walls, through a reaper: a small process that ends them whatever becomes of the host.
 
-The undertaker (`moonpool.sandboxes.reaper`) is started with the first wall and is the parent of all of them. A wall
-is killed through a pidfd; that it has ended is known when the undertaker says so, and then no process of it is left.
-When the undertaker itself is killed, its walls die with it, and what bubblewrap may have left in the middle of a start
+The reaper (`moonpool.sandboxes.reaper`) is started with the first wall and is the parent of all of them. A wall
+is killed through a pidfd; that it has ended is known when the reaper says so, and then no process of it is left.
+When the reaper itself is killed, its walls die with it, and what bubblewrap may have left in the middle of a start
 is found by the folder in its command line (`moonpool.sandboxes.leftovers`).
 """
 
@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from moonpool.sandboxes.base import SandboxStartError
-from moonpool.sandboxes.reaper_client import Undertaking
+from moonpool.sandboxes.reaper_client import ReaperClient
 from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from moonpool.sandboxes.identity import Identity
-    from moonpool.sandboxes.reaper_client import Wall
+    from moonpool.sandboxes.reaper_client import OuterSandbox
 
 OWN_LAUNCHER = Path("/usr/lib/moonpool/launcher")
 """Our copy of bubblewrap, for hosts whose AppArmor lets only named programs make user namespaces."""
@@ -39,7 +39,7 @@ _ETC = {
 }
 
 
-class WallStarter:
+class OuterSandboxStarter:
     """Starts bubblewrap under a sandbox identity.
 
     `folder` and the control groups `groups` are removed when this process dies without `close`.
@@ -47,16 +47,16 @@ class WallStarter:
 
     def __init__(self, folder: Path | None = None, groups: Iterable[Path] = ()) -> None:
         self._folder, self._groups = folder, tuple(groups)
-        self._undertaker: asyncio.Task[Undertaking] | None = None
+        self._reaper: asyncio.Task[ReaperClient] | None = None
 
-    async def begin(self) -> Undertaking:
-        """Have an undertaker at hand. The first `start` does it; it takes as long as an interpreter takes to start.
+    async def begin(self) -> ReaperClient:
+        """Have a reaper at hand. The first `start` does it; it takes as long as an interpreter takes to start.
 
         It is started whatever becomes of who asked first. Raises OSError.
         """
-        if self._undertaker is None or _has_failed(self._undertaker):
-            self._undertaker = asyncio.ensure_future(Undertaking.begin(self._folder, self._groups))
-        return await asyncio.shield(self._undertaker)
+        if self._reaper is None or _has_failed(self._reaper):
+            self._reaper = asyncio.ensure_future(ReaperClient.begin(self._folder, self._groups))
+        return await asyncio.shield(self._reaper)
 
     async def start(
         self,
@@ -66,16 +66,16 @@ class WallStarter:
         pass_fds: Sequence[int],
         stdout: int | None,
         stderr: int | None,
-    ) -> Wall:
+    ) -> OuterSandbox:
         """Start `command` with nothing inherited but `pass_fds`. A cancelled start leaves no process. Raises OSError.
 
         SECURITY: never as kernel uid 0.
         """
         uid = identity.uid if identity.uid is not None else os.geteuid()
         assert uid != 0, "a wall must not run as kernel uid 0"
-        undertaker = await self.begin()
+        reaper = await self.begin()
         starting = asyncio.ensure_future(
-            undertaker.start(command, identity.uid, pass_fds=pass_fds, stdout=stdout, stderr=stderr)
+            reaper.start(command, identity.uid, pass_fds=pass_fds, stdout=stdout, stderr=stderr)
         )
         try:
             return await asyncio.shield(starting)
@@ -84,25 +84,25 @@ class WallStarter:
             raise
 
     async def close(self) -> None:
-        """End every wall that is left, and the undertaker."""
-        if self._undertaker is not None:
+        """End every wall that is left, and the reaper."""
+        if self._reaper is not None:
             with contextlib.suppress(OSError):  # it did not start
-                await (await asyncio.shield(self._undertaker)).dismiss()
-            self._undertaker = None
+                await (await asyncio.shield(self._reaper)).dismiss()
+            self._reaper = None
 
 
-def _has_failed(undertaker: asyncio.Task[Undertaking]) -> bool:
-    if not undertaker.done():
+def _has_failed(reaper: asyncio.Task[ReaperClient]) -> bool:
+    if not reaper.done():
         return False
-    return undertaker.cancelled() or undertaker.exception() is not None or undertaker.result().gone
+    return reaper.cancelled() or reaper.exception() is not None or reaper.result().gone
 
 
-async def _give_up(starting: asyncio.Future[Wall]) -> None:
+async def _give_up(starting: asyncio.Future[OuterSandbox]) -> None:
     with contextlib.suppress(OSError):
         await end_wall(await starting)
 
 
-async def end_wall(wall: Wall) -> None:
+async def end_wall(wall: OuterSandbox) -> None:
     """Kill a wall and wait, in spite of a cancellation, until nothing of it is left."""
     wall.kill()
     await finish(wall.wait())

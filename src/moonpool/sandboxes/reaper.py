@@ -1,4 +1,4 @@
-"""The undertaker: the process that starts walls and outlives the host long enough to end them.
+"""The reaper: the process that starts walls and outlives the host long enough to end them.
 
 bubblewrap cannot be killed cleanly in the middle of its own start: the child that it has made waits for a word from it,
 has not asked for a parent-death signal yet, and would wait for ever. And a host that gets SIGKILL can clean up nothing.
@@ -49,8 +49,8 @@ def main(control_fd: int, host_fd: int, folder: str, groups: "list[str]") -> Non
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     _prctl(_SET_CHILD_SUBREAPER, 1)
-    undertaker = Undertaker(socket.socket(fileno=control_fd), host_fd)
-    farewell = undertaker.serve()
+    reaper = Reaper(socket.socket(fileno=control_fd), host_fd)
+    farewell = reaper.serve()
     end_all_children()
     if not farewell and _has_ended(host_fd):  # one that lives has only dropped us, and may have another
         import shutil  # needed on this one road only
@@ -61,7 +61,7 @@ def main(control_fd: int, host_fd: int, folder: str, groups: "list[str]") -> Non
             remove_group(group)
 
 
-class Undertaker:
+class Reaper:
     """Starts walls one at a time, and reports each one's end when nothing of it is left."""
 
     def __init__(self, control: socket.socket, host_fd: int) -> None:
@@ -160,13 +160,13 @@ def _spawn(command: "list[bytes]", uid: "int | None", descriptors: "dict[int, in
     """
     if (os.geteuid() if uid is None else uid) == 0:
         raise OSError(errno.EPERM, "a wall must not run as kernel uid 0")
-    undertaker = os.getpid()
+    reaper = os.getpid()
     failed_read, failed_write = os.pipe2(os.O_CLOEXEC)
     with open(failed_read, "rb") as reader:
         try:
             pid = os.fork()
             if pid == 0:
-                _become(command, uid, descriptors, undertaker, failed_write)
+                _become(command, uid, descriptors, reaper, failed_write)
         finally:
             os.close(failed_write)
         failed = reader.read()
@@ -180,15 +180,13 @@ def _spawn(command: "list[bytes]", uid: "int | None", descriptors: "dict[int, in
         raise
 
 
-def _become(
-    command: "list[bytes]", uid: "int | None", descriptors: "dict[int, int]", undertaker: int, failed: int
-) -> None:
-    """In the child: execute, or write to `failed` why not. INVARIANT: never returns; there is one undertaker."""
+def _become(command: "list[bytes]", uid: "int | None", descriptors: "dict[int, int]", reaper: int, failed: int) -> None:
+    """In the child: execute, or write to `failed` why not. INVARIANT: never returns; there is one reaper."""
     try:
         failed = fcntl.fcntl(failed, fcntl.F_DUPFD_CLOEXEC, max(descriptors) + 1)
         _place(descriptors, failed)
         _change_identity(uid)
-        _die_with(undertaker)
+        _die_with(reaper)
         os.execve(command[0], command, {})
     except OSError as error:
         os.write(failed, b"%d" % (error.errno or errno.EIO))

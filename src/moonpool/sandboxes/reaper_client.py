@@ -1,4 +1,4 @@
-"""The host's end of the undertaker: asks it for walls, hears of their ends, leaves it in order.
+"""The host's end of the reaper: asks it for walls, hears of their ends, leaves it in order.
 
 The other side is `moonpool.sandboxes.reaper`, where the packets are described.
 """
@@ -31,7 +31,7 @@ _FAREWELL: Final = b"bye"
 _ROOT: Final = Path(__file__).parents[2]
 
 
-class Wall:
+class OuterSandbox:
     """One wall that was started. `ended` gets its exit code; a negative number is a signal."""
 
     def __init__(self, pid: int, pidfd: int, ended: asyncio.Future[int]) -> None:
@@ -50,13 +50,13 @@ class Wall:
         return await asyncio.shield(self.ended)
 
 
-class Undertaking:
-    """The host's end of the undertaker's control socket."""
+class ReaperClient:
+    """The host's end of the reaper's control socket."""
 
     def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, folder: Path | None) -> None:
         self._process, self._control, self._folder = process, control, folder
         self._ids = itertools.count(1)
-        self._starting: dict[int, asyncio.Future[Wall | None]] = {}  # None: there was no room for its pidfd
+        self._starting: dict[int, asyncio.Future[OuterSandbox | None]] = {}  # None: there was no room for its pidfd
         self._ends: dict[int, asyncio.Future[int]] = {}
         self._sending = asyncio.Lock()
         self._room = asyncio.Event()  # the socket takes more, or is gone
@@ -64,11 +64,11 @@ class Undertaking:
         asyncio.get_running_loop().add_reader(control.fileno(), self._on_packet)
 
     @classmethod
-    async def begin(cls, folder: Path | None, groups: Sequence[Path]) -> Undertaking:
+    async def begin(cls, folder: Path | None, groups: Sequence[Path]) -> ReaperClient:
         """Start the process. Raises OSError."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            process = await asyncio.to_thread(_start_undertaker, theirs, folder, groups)
+            process = await asyncio.to_thread(_start_reaper, theirs, folder, groups)
         except BaseException:
             with contextlib.suppress(OSError):
                 ours.send(_FAREWELL)  # a thread cannot be cancelled: what it starts nevertheless reads this, and leaves
@@ -85,10 +85,10 @@ class Undertaking:
         pass_fds: Sequence[int],
         stdout: int | None,
         stderr: int | None,
-    ) -> Wall:
+    ) -> OuterSandbox:
         """Have a wall started. Raises OSError as execve(2) does.
 
-        INVARIANT: not to be cancelled. An undertaker whose answer nobody awaits is killed, and every wall with it.
+        INVARIANT: not to be cancelled. A reaper whose answer nobody awaits is killed, and every wall with it.
         """
         loop = asyncio.get_running_loop()
         wall_id = next(self._ids)
@@ -109,7 +109,7 @@ class Undertaking:
             if not started.done() or started.cancelled():  # it does not answer, so nothing that it holds can be trusted
                 self._process.kill()
             if isinstance(error, TimeoutError):
-                raise OSError(errno.ETIMEDOUT, "the undertaker did not answer") from error
+                raise OSError(errno.ETIMEDOUT, "the reaper did not answer") from error
             raise
         finally:
             self._starting.pop(wall_id, None)
@@ -130,7 +130,7 @@ class Undertaking:
                     await self._writable()
                 else:
                     return
-        raise OSError(errno.EPIPE, "the undertaker has ended")
+        raise OSError(errno.EPIPE, "the reaper has ended")
 
     async def _writable(self) -> None:
         loop, fd = asyncio.get_running_loop(), self._control.fileno()
@@ -163,7 +163,7 @@ class Undertaking:
         if started is not None and started.done():
             started = None  # nobody waits any more
         if operation == b"started":
-            wall = Wall(number, fds[0], self._ends[wall_id]) if fds else None
+            wall = OuterSandbox(number, fds[0], self._ends[wall_id]) if fds else None
             if started is not None:
                 started.set_result(wall)
             elif wall is not None:
@@ -185,7 +185,7 @@ class Undertaking:
         self._room.set()
         for started in self._starting.values():
             if not started.done():
-                started.set_exception(OSError(errno.EPIPE, "the undertaker has ended"))
+                started.set_exception(OSError(errno.EPIPE, "the reaper has ended"))
         search = loop.run_in_executor(None, self._search)
         search.add_done_callback(lambda _: self._tell_ends())
 
@@ -213,17 +213,17 @@ class Undertaking:
         await asyncio.gather(*ends)
 
 
-def _start_undertaker(theirs: socket.socket, folder: Path | None, groups: Sequence[Path]) -> subprocess.Popen[bytes]:
+def _start_reaper(theirs: socket.socket, folder: Path | None, groups: Sequence[Path]) -> subprocess.Popen[bytes]:
     """INVARIANT: what it inherits is closed here, on the thread that forks: nobody else knows when that is."""
     with theirs:
         host_fd = os.pidfd_open(os.getpid())
         try:
-            return _popen_undertaker(theirs.fileno(), host_fd, folder, groups)
+            return _popen_reaper(theirs.fileno(), host_fd, folder, groups)
         finally:
             os.close(host_fd)
 
 
-def _popen_undertaker(
+def _popen_reaper(
     control_fd: int, host_fd: int, folder: Path | None, groups: Sequence[Path]
 ) -> subprocess.Popen[bytes]:
     arguments = f"{control_fd}, {host_fd}, {str(folder or '')!r}, {list(map(str, groups))!r}"

@@ -1,7 +1,7 @@
 """System-call filters as raw BPF, for x86_64 and aarch64, without libseccomp.
 
 Two filters. `sandbox_filter` is loaded last in every sandbox and stays for its life. `wall_filter` is loaded by
-bubblewrap for the outer wall, in which the zygote lives: it forbids the same dangerous families but leaves what the
+bubblewrap for the outer sandbox, in which the zygote lives: it forbids the same dangerous families but leaves what the
 zygote needs to build sandboxes (clone into namespaces, mount, sethostname). Loaded filters add up, so what both forbid
 is stopped twice.
 
@@ -190,7 +190,7 @@ def sandbox_filter(machine: str | None = None) -> bytes:
 
 
 def wall_filter(machine: str | None = None) -> bytes:
-    """The filter of a zygote's outer wall: the same, without what building sandboxes needs."""
+    """The filter of a zygote's outer sandbox: the same, without what building sandboxes needs."""
     return _assemble(machine, enosys=_NEVER_ENOSYS, eperm=[*_NEVER, *_UNACCOUNTED_MEMORY], namespaces=True)
 
 

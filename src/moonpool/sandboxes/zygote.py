@@ -1,4 +1,4 @@
-"""The `zygote` backend: forks sandboxes from a preloaded process inside an outer wall (default).
+"""The `zygote` backend: forks sandboxes from a preloaded process inside an outer sandbox (default).
 
 `zygotes` says how many there are for a scope and image, and for how long; here one is started. Each sandbox gets its
 own channel and pipes. When a zygote dies, its sandboxes die with it (the wall's PID 1 ends) and the next request starts
@@ -19,8 +19,8 @@ from moonpool.sandboxes.base import SandboxStartError
 from moonpool.sandboxes.cgroups import LimitGroups
 from moonpool.sandboxes.host_requirements import missing_on_host, remedies_named
 from moonpool.sandboxes.identity import SLICE, Identities, Identity, UidSlice
-from moonpool.sandboxes.plan import UID_INSIDE, MapFds, WallParts, guest_command, zygote_wall
-from moonpool.sandboxes.process import WallStarter, has_merged_usr, launcher_or_refuse, write_etc
+from moonpool.sandboxes.plan import UID_INSIDE, MapFds, OuterSandboxParts, guest_command, zygote_outer_sandbox
+from moonpool.sandboxes.process import OuterSandboxStarter, has_merged_usr, launcher_or_refuse, write_etc
 from moonpool.sandboxes.slots import SlotFolder
 from moonpool.sandboxes.starting import new_hash_seed, open_channel, open_filters, open_pipe, read_child_pid, step
 from moonpool.sandboxes.unread_budget import UnreadBudget
@@ -47,7 +47,7 @@ class ZygoteBackend:
         self._state_dir = state_dir
         self._groups = groups or LimitGroups()
         self._identities = Identities()
-        self._starter = WallStarter(state_dir, self._groups.tops.values())
+        self._starter = OuterSandboxStarter(state_dir, self._groups.tops.values())
         self._unread = UnreadBudget()
         self._zygotes = Zygotes(self._start, policy)
 
@@ -84,7 +84,7 @@ class ZygoteBackend:
                 errors_read, errors_write = open_pipe(ours, theirs)
                 filters = open_filters(theirs)
                 maps, info_read = (None, -1) if uids is None else _open_maps(theirs, mapping)
-            parts = WallParts(
+            parts = OuterSandboxParts(
                 launcher=launcher,
                 image=image,
                 etc=etc,
@@ -94,7 +94,7 @@ class ZygoteBackend:
                 merged_usr=has_merged_usr(),
             )
             statement = _statement(guest_end.fileno(), filters[1], image)
-            command = zygote_wall(parts, guest_command(image, statement), maps=maps)
+            command = zygote_outer_sandbox(parts, guest_command(image, statement), maps=maps)
             try:
                 process = await self._starter.start(
                     command,

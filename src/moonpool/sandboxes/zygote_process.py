@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import SandboxSpec
     from moonpool.sandboxes.control_group import LimitGroup
     from moonpool.sandboxes.identity import UidSlice
-    from moonpool.sandboxes.reaper_client import Wall
+    from moonpool.sandboxes.reaper_client import OuterSandbox
     from moonpool.sandboxes.slots import SlotFolder
 
 _HELLO_TIMEOUT_S = 30.0  # preloading numpy, pandas, matplotlib and IPython took 1.2 s on 2 cores
@@ -93,7 +93,7 @@ class Zygote:
 
     def __init__(
         self,
-        process: Wall,
+        process: OuterSandbox,
         control: socket.socket,
         slots: SlotFolder,
         groups: LimitGroups | None = None,

@@ -47,7 +47,7 @@ def keys_dir(data: Path) -> Path:
     return _private(data, "keys")
 
 
-def lessons_dir(data: Path) -> Path:
+def learned_types_dir(data: Path) -> Path:
     return _private(data, "lessons")
 
 

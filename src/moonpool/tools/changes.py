@@ -4,7 +4,7 @@
 so; of a resource, whoever wants to hear has it subscribed to (`subscribe`). Callbacks run in the event loop and must
 return at once; one that fails is logged and disturbs nobody.
 
-The tools of a server are those of the toolbox's snapshot, so that dangerous changes are held back here as well.
+The tools of a server are those of the tool registry's snapshot, so that dangerous changes are held back here as well.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class News:
 
 
 class Changes:
-    """The news of all servers of one toolbox."""
+    """The news of all servers of one tool registry."""
 
     def __init__(self, upstreams: UpstreamSource) -> None:
         self._upstreams = upstreams
@@ -67,7 +67,7 @@ class Changes:
         await self._upstream(server_id).call_tool(UNSUBSCRIBE, {"uri": uri}, timeout_s=LIST_S)
 
     def heard(self, change: Change) -> None:
-        """A server said so. Tools are left to `show`: the toolbox lists them anyway."""
+        """A server said so. Tools are left to `show`: the tool registry lists them anyway."""
         if change.kind == "resource":
             self._tell(News(server_id=change.server_id, kind="resource", uri=change.uri))
         elif change.kind in _LISTS and any(kind == change.kind for kind, _ in self._callbacks):
@@ -78,7 +78,7 @@ class Changes:
                 self._tasks[key] = asyncio.ensure_future(self._list(*key))
 
     def show(self, snapshot: ToolSnapshot) -> None:
-        """The toolbox has another snapshot."""
+        """The tool registry has another snapshot."""
         now = {server.server_id: server.tools for server in snapshot.manifest.servers}
         before, self._tools = self._tools, now
         for server_id in {**before, **now}:

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Relisting:
-    """The refreshes of one toolbox. `refresh` asks one server."""
+    """The refreshes of one tool registry. `refresh` asks one server."""
 
     def __init__(
         self, refresh: Callable[[str], Awaitable[object]], *, clock: Callable[[], float] = time.monotonic

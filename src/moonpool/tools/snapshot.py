@@ -1,6 +1,6 @@
 """The tools at one moment, and how a sandbox comes to see them.
 
-The toolbox (`moonpool.engine.tool_registry`) makes snapshots, a replay makes one of what was recorded.
+The tool registry (`moonpool.engine.tool_registry`) makes snapshots, a replay makes one of what was recorded.
 
 INVARIANT: a snapshot never changes; a changed list makes another one.
 """

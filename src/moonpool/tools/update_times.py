@@ -33,7 +33,7 @@ class _Answer:
 
 
 class UpdateClock:
-    """Notes when servers were asked and what they answered. One per toolbox."""
+    """Notes when servers were asked and what they answered. One per tool registry."""
 
     def __init__(self) -> None:
         self._noticed: dict[str, tuple[float, str]] = {}

@@ -13,14 +13,14 @@ import anyio
 import httpx2
 
 from moonpool.upstreams.base import UpstreamConnectTimeoutError, UpstreamError
-from moonpool.upstreams.connection import Link
+from moonpool.upstreams.connection import ServerConnection
 from moonpool.upstreams.dispatcher import AskingDispatcher
 from moonpool.upstreams.http import Exchange, open_streamable_http
 from moonpool.upstreams.message_rate import Intake
 from moonpool.upstreams.notification_stream import StandingStream
 from moonpool.upstreams.process import ServerProcess, open_process
 from moonpool.upstreams.protocol_version import is_modern
-from moonpool.upstreams.server_requests import Questions
+from moonpool.upstreams.server_requests import PendingServerRequests
 from moonpool.upstreams.sse import open_legacy_sse
 from moonpool.upstreams.stdio import LineReader, LineWriter
 from moonpool.upstreams.streams import EndOfMessages, WatchedReader
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from moonpool.configuration.servers import ServerConfig
-    from moonpool.upstreams.connection import LinkSpec
+    from moonpool.upstreams.connection import ConnectionSpec
 
 GOODBYE_S: Final = 5.0
 """How long a remote server may take to end a session; a process has `StopTimes`."""
 
 
 @asynccontextmanager
-async def open_link(spec: LinkSpec) -> AsyncGenerator[Link]:
+async def open_connection(spec: ConnectionSpec) -> AsyncGenerator[ServerConnection]:
     """Connect and negotiate within `connect_timeout_s`. Exit: nothing of the connection is left.
 
     The transports that the configuration allows are tried in its order (X-12); once one has worked, no other is: which
@@ -66,15 +66,15 @@ async def open_link(spec: LinkSpec) -> AsyncGenerator[Link]:
 class _Dial:
     """One attempt over one transport."""
 
-    def __init__(self, spec: LinkSpec, kind: str) -> None:
+    def __init__(self, spec: ConnectionSpec, kind: str) -> None:
         self.exchange = Exchange()
         self.connected = False
         self._spec = spec
         self._kind = kind
-        self._link: Link | None = None
+        self._link: ServerConnection | None = None
         self._error: UpstreamError | None = None
 
-    async def connect(self, stack: AsyncExitStack) -> Link | None:
+    async def connect(self, stack: AsyncExitStack) -> ServerConnection | None:
         """A link whose resources are on `stack`, or None and `failure` knows why."""
         try:
             link = self._link = await self._enter(stack)
@@ -98,7 +98,7 @@ class _Dial:
         problem = f"did not answer at {config.address} within {config.connect_timeout_s:g} s"
         return UpstreamConnectTimeoutError(config.server_id, problem)
 
-    async def _enter(self, stack: AsyncExitStack) -> Link:
+    async def _enter(self, stack: AsyncExitStack) -> ServerConnection:
         spec, config = self._spec, self._spec.config
         process: ServerProcess | None = None
         standing = StandingStream(on_gap=spec.may_have_missed)
@@ -115,8 +115,8 @@ class _Dial:
             opened = open_streamable_http(config, spec.credentials, standing)
             inner, writer = await stack.enter_async_context(opened)
             reader = WatchedReader(inner)
-        questions = Questions(config, spec.handlers, spec.folders)
-        link = Link(spec, reader, AskingDispatcher(reader, writer, questions), process, questions)
+        questions = PendingServerRequests(config, spec.handlers, spec.folders)
+        link = ServerConnection(spec, reader, AskingDispatcher(reader, writer, questions), process, questions)
         link.deaf, link.transport = standing.lost, self._kind
         await stack.enter_async_context(link.session)
         return link

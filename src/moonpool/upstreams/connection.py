@@ -27,14 +27,14 @@ from moonpool.core.manifest import ServerListing
 from moonpool.core.phrases import said
 from moonpool.upstreams.base import UpstreamError, UpstreamProtocolError
 from moonpool.upstreams.changes import ChangeStream, notified
-from moonpool.upstreams.connection_failures import LinkFailures
+from moonpool.upstreams.connection_failures import ConnectionFailures
 from moonpool.upstreams.http import EXCHANGE, Exchange
 from moonpool.upstreams.listing import ListingPages
-from moonpool.upstreams.open_call import CALL_IN_HAND
+from moonpool.upstreams.open_call import OPEN_CALL
 from moonpool.upstreams.protocol_version import CLIENT, UnknownRevisionError, discover, is_modern, negotiate, stamp
 from moonpool.upstreams.resources_and_prompts import SUBSCRIBE, offered_tools
 from moonpool.upstreams.results import check_encodable, check_result
-from moonpool.upstreams.server_logging import Remarks
+from moonpool.upstreams.server_logging import ServerLogging
 from moonpool.upstreams.tool_calls import ToolCalls
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from moonpool.oauth.credentials import Credentials
     from moonpool.upstreams.process import ServerProcess, StopTimes
     from moonpool.upstreams.root_folders import RootFolders
-    from moonpool.upstreams.server_requests import QuestionHandlers, Questions
+    from moonpool.upstreams.server_requests import PendingServerRequests, ServerRequestHandlers
     from moonpool.upstreams.streams import EndOfMessages
     from moonpool.upstreams.subscriptions import Subscriptions
 
@@ -57,7 +57,7 @@ _NAME_CHARS_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkSpec:
+class ConnectionSpec:
     """What a connection needs to know."""
 
     config: ServerConfig
@@ -67,7 +67,7 @@ class LinkSpec:
     subscriptions: Subscriptions
     folders: RootFolders
     stop_times: StopTimes
-    handlers: QuestionHandlers
+    handlers: ServerRequestHandlers
     credentials: Credentials | None = None
     known_transport: str = ""  # by which it was connected before
 
@@ -77,16 +77,16 @@ class LinkSpec:
             self.on_change("resource", uri)
 
 
-class Link:
+class ServerConnection:
     """A negotiated connection."""
 
     def __init__(
         self,
-        spec: LinkSpec,
+        spec: ConnectionSpec,
         reader: EndOfMessages,
         dispatcher: JSONRPCDispatcher,
         process: ServerProcess | None,
-        questions: Questions,
+        questions: PendingServerRequests,
     ) -> None:
         self.ended = reader.ended
         self.deaf = anyio.Event()  # it answers calls, but hears no news any more
@@ -95,7 +95,7 @@ class Link:
         self.knows_roots = False  # the server may ask for roots
         self.blamed = False  # its end was counted as a failure
         self.blind = False  # a known era was taken on trust
-        self.failures = LinkFailures(spec.config, reader, process, spec.credentials)
+        self.failures = ConnectionFailures(spec.config, reader, process, spec.credentials)
         self._spec = spec
         self._config = spec.config
         self._dispatcher = dispatcher
@@ -103,7 +103,7 @@ class Link:
         self._questions = questions
         self._about: JsonObject = {}
         self._first_roots: list[JsonValue] = []
-        self._remarks = Remarks(spec.config, lambda: self.failures.secrets)
+        self._remarks = ServerLogging(spec.config, lambda: self.failures.secrets)
         self._calls = ToolCalls(spec.config, self, questions)
         self.session = ClientSession(dispatcher=dispatcher, message_handler=self._on_message, client_info=CLIENT)
         self._changes = ChangeStream(self.session, spec.subscriptions, spec.on_change)
@@ -165,10 +165,7 @@ class Link:
             opts = stamp(self.protocol_version, method, params, self._questions.capabilities, header_map)
             if self._config.log_level and is_modern(self.protocol_version):
                 cast("JsonObject", params["_meta"])[LOG_LEVEL_META_KEY] = self._config.log_level
-            if (
-                method == "tools/call"
-                and (receiver := self._remarks.progress_of(doing, CALL_IN_HAND.get())) is not None
-            ):
+            if method == "tools/call" and (receiver := self._remarks.progress_of(doing, OPEN_CALL.get())) is not None:
                 opts["on_progress"] = receiver
             return cast("JsonObject", await self._dispatcher.send_raw_request(method, params, opts))
         except MCPError as exc:
@@ -184,7 +181,7 @@ class Link:
 
     async def call_tool(self, name: str, arguments: JsonObject) -> JsonObject:
         """The raw CallToolResult, or what a reserved name stands for as one."""
-        with self._questions.on_behalf_of(CALL_IN_HAND.get()):
+        with self._questions.on_behalf_of(OPEN_CALL.get()):
             result = check_result(self._config.server_id, name, await self._calls.call(name, arguments))
         if self._process is None:  # lines of a process were parsed strictly; what the SDK parsed was not
             check_encodable(self._config.server_id, name, result)

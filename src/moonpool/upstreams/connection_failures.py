@@ -42,7 +42,7 @@ _EXIT_STATUS_S: Final = 0.3
 _ANSWERED_WITH_404: Final = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS})
 
 
-class LinkFailures:
+class ConnectionFailures:
     """The failures of one connection."""
 
     def __init__(

@@ -14,7 +14,7 @@ import anyio
 from mcp import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
-from moonpool.upstreams.server_requests import QuestionRefusedError
+from moonpool.upstreams.server_requests import ServerRequestRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcp.shared.transport_context import TransportContext
     from mcp.types import JSONRPCRequest
 
-    from moonpool.upstreams.server_requests import Questions
+    from moonpool.upstreams.server_requests import PendingServerRequests
 
 
 ANSWERING_COUNT_MAX: Final = 64
@@ -34,7 +34,7 @@ ANSWERING_COUNT_MAX: Final = 64
 class AskingDispatcher(JSONRPCDispatcher):
     """A dispatcher whose peer's requests are answered by `server_requests`."""
 
-    def __init__(self, reader: Any, writer: Any, questions: Questions) -> None:
+    def __init__(self, reader: Any, writer: Any, questions: PendingServerRequests) -> None:
         super().__init__(reader, writer)
         self._questions, self._answering = questions, 0
 
@@ -70,5 +70,5 @@ class AskingDispatcher(JSONRPCDispatcher):
         del context
         try:
             return await self._questions.answer(method, params)
-        except QuestionRefusedError as refused:
+        except ServerRequestRefusedError as refused:
             raise MCPError(code=refused.code, message=str(refused), data=refused.data) from None

@@ -3,9 +3,9 @@
 Who can be asked, is known by the execution that made the call; which clocks run, by those who started them. While
 somebody is asked they stand still, and the execution is parked (D-048); whoever asks keeps a limit of its own.
 
-A server of 2026-07-28 asks in its answer, so in the task of the call: `CALL_IN_HAND` says which. An older one asks by a
-request that names no call; then `Questions` knows which are under way. SECURITY: tasks that outlive a call must not
-take `CALL_IN_HAND` from the context they were started in: it would be the first caller's for ever.
+A server of 2026-07-28 asks in its answer, so in the task of the call: `OPEN_CALL` says which. An older one asks by a
+request that names no call; then `PendingServerRequests` knows which are under way. SECURITY: tasks that outlive a call
+must not take `OPEN_CALL` from the context they were started in: it would be the first caller's for ever.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class TimeoutClock:
             self._timeout.reschedule(anyio.current_time() + self._left_s)
 
 
-class CallInHand(Generic[C]):
+class OpenCall(Generic[C]):
     """One call and the clocks that run for it."""
 
     def __init__(self, context: C, tool: str) -> None:
@@ -111,24 +111,24 @@ class CallInHand(Generic[C]):
                     clock.go_on()
 
 
-CALL_IN_HAND: ContextVar[CallInHand[Any] | None] = ContextVar("moonpool_call_in_hand", default=None)
+OPEN_CALL: ContextVar[OpenCall[Any] | None] = ContextVar("moonpool_call_in_hand", default=None)
 
 
 @contextmanager
-def in_hand(call: CallInHand[Any], timeout: asyncio.Timeout) -> Generator[None]:
+def open_call_of(call: OpenCall[Any], timeout: asyncio.Timeout) -> Generator[None]:
     """`call` is at its server for the length of a `with` block; `timeout` guards it."""
-    token = CALL_IN_HAND.set(call)
+    token = OPEN_CALL.set(call)
     try:
         with call.ticking(TimeoutClock(timeout)):
             yield
     finally:
-        CALL_IN_HAND.reset(token)
+        OPEN_CALL.reset(token)
 
 
 @contextmanager
 def ticking(scope: anyio.CancelScope) -> Generator[None]:
     """`scope` is a clock of the call in hand, if there is one."""
-    call = CALL_IN_HAND.get()
+    call = OPEN_CALL.get()
     if call is None:
         yield
         return
@@ -137,7 +137,7 @@ def ticking(scope: anyio.CancelScope) -> Generator[None]:
 
 
 @contextmanager
-def all_paused(calls: Sequence[CallInHand[Any]]) -> Generator[None]:
+def all_paused(calls: Sequence[OpenCall[Any]]) -> Generator[None]:
     """The clocks of all `calls` stand still."""
     with ExitStack() as stack:
         for call in calls:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from moonpool.oauth.credentials import Credentials
     from moonpool.upstreams.base import Change, Upstream
     from moonpool.upstreams.process import StopTimes
-    from moonpool.upstreams.server_requests import QuestionHandlers
+    from moonpool.upstreams.server_requests import ServerRequestHandlers
 
 CLOSE_S: Final = 10.0
 """How long a shutdown in good order may take; after it what is left is cancelled (processes are still killed)."""
@@ -52,7 +52,7 @@ async def open_upstreams(  # noqa: PLR0913  what every upstream needs, and a clo
     on_listing_changed: Callable[[str], None] | None = None,
     on_change: Callable[[Change], None] | None = None,
     stop_times: StopTimes | None = None,
-    handlers: QuestionHandlers | Callable[[ServerConfig], QuestionHandlers] | None = None,
+    handlers: ServerRequestHandlers | Callable[[ServerConfig], ServerRequestHandlers] | None = None,
     credentials: Mapping[str, Credentials] | None = None,
     clock: Callable[[], float] = anyio.current_time,
 ) -> AsyncGenerator[Upstreams]:

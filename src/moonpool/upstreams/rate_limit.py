@@ -26,7 +26,7 @@ HELD_S_MAX: Final = 3600.0
 """A server that asks to be left alone for longer is asked again after an hour."""
 
 
-class Pace:
+class CallRate:
     """A bucket of turns, filled evenly; `calls_per_minute` 0 means as many as one likes."""
 
     def __init__(

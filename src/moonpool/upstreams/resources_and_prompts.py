@@ -152,7 +152,7 @@ LOOK_S: Final = 5.0
 """How long a look whether there is anything may take; a server that is slower is taken at its word."""
 
 
-class Offers:
+class ResourcesAndPrompts:
     """Carries out calls of reserved tools. `send` sends a request and gives its raw result, or raises UpstreamError."""
 
     def __init__(self, server_id: str, send: Callable[[str, JsonObject], Awaitable[JsonObject]]) -> None:

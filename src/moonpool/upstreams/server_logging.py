@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
 
     from moonpool.configuration.servers import ServerConfig
-    from moonpool.upstreams.open_call import CallInHand
+    from moonpool.upstreams.open_call import OpenCall
 
 _log = logging.getLogger(__name__)
 WINDOW_S: Final = 60.0
@@ -36,7 +36,7 @@ _READ_MAX: Final = 64 * 1024
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO}
 
 
-class Remarks:
+class ServerLogging:
     """Writes one server's remarks into the log. One per connection."""
 
     def __init__(self, config: ServerConfig, secrets: Callable[[], frozenset[str]]) -> None:
@@ -49,7 +49,7 @@ class Remarks:
         """A log message. What a server calls an error is no error of ours: nothing is above a warning."""
         self._write(_LEVELS.get(level, logging.WARNING), data)
 
-    def progress_of(self, doing: str, call: CallInHand[Any] | None) -> ProgressFnT | None:
+    def progress_of(self, doing: str, call: OpenCall[Any] | None) -> ProgressFnT | None:
         """A receiver of progress, if anybody reads it: asking for progress makes servers send it."""
         hear = None if call is None else call.context.progress
         if hear is None and not _log.isEnabledFor(logging.DEBUG):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from moonpool.configuration.servers import ServerConfig
     from moonpool.core.json import JsonObject, JsonValue
-    from moonpool.upstreams.open_call import CallInHand
+    from moonpool.upstreams.open_call import OpenCall
     from moonpool.upstreams.root_folders import RootFolders
 
 METHOD_NOT_FOUND: Final = -32601
@@ -44,11 +44,11 @@ _INPUT_COUNT_MAX: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionHandlers:
+class ServerRequestHandlers:
     """What this host can answer for its servers. None: the capability is not declared, and refused all the same.
 
     A handler gets the server id and the request's params and returns the result, as JSON of the protocol. It is
-    cancelled with the call that asked, and may raise `QuestionRefusedError`.
+    cancelled with the call that asked, and may raise `ServerRequestRefusedError`.
     """
 
     elicit: Callable[[str, JsonObject], Awaitable[JsonObject]] | None = None
@@ -56,11 +56,11 @@ class QuestionHandlers:
     sample: Callable[[str, JsonObject], Awaitable[JsonObject]] | None = None
 
 
-ASKED_FOR: ContextVar[tuple[CallInHand[Any], ...]] = ContextVar("moonpool_asked_for", default=())
+ASKED_FOR: ContextVar[tuple[OpenCall[Any], ...]] = ContextVar("moonpool_asked_for", default=())
 """Inside a handler: the calls of which the question may be. One, unless an older server works on several."""
 
 
-class QuestionRefusedError(Exception):
+class ServerRequestRefusedError(Exception):
     """A question gets a JSON-RPC error as its answer."""
 
     def __init__(self, message: str, *, code: int = REJECTED, data: JsonValue = None) -> None:
@@ -72,15 +72,15 @@ _Handler: TypeAlias = "Callable[[str, JsonObject], Awaitable[JsonObject]]"
 _Answer: TypeAlias = "Callable[[JsonObject], Awaitable[JsonObject]]"
 
 
-class Questions:
+class PendingServerRequests:
     """Answers one server's questions. One per connection."""
 
-    def __init__(self, config: ServerConfig, handlers: QuestionHandlers, folders: RootFolders) -> None:
+    def __init__(self, config: ServerConfig, handlers: ServerRequestHandlers, folders: RootFolders) -> None:
         self._config = config
         self._folders = folders
         self._handlers = handlers
         self._open: Counter[str] = Counter()  # by principal
-        self._calls: list[CallInHand[Any]] = []  # under way
+        self._calls: list[OpenCall[Any]] = []  # under way
         self._answers: dict[str, _Answer] = {}
         if handlers.elicit is not None:
             self._answers["elicitation/create"] = self._elicit
@@ -103,7 +103,7 @@ class Questions:
         return declared if "roots" not in declared else {**declared, "roots": {"listChanged": True}}
 
     @contextmanager
-    def on_behalf_of(self, call: CallInHand[Any] | None) -> Generator[None]:
+    def on_behalf_of(self, call: OpenCall[Any] | None) -> Generator[None]:
         """`call` is under way for the length of a `with` block."""
         if call is None:
             yield
@@ -115,7 +115,7 @@ class Questions:
             self._calls.remove(call)
 
     async def answer(
-        self, method: str, params: Mapping[str, Any] | None, call: CallInHand[Any] | None = None
+        self, method: str, params: Mapping[str, Any] | None, call: OpenCall[Any] | None = None
     ) -> JsonObject:
         """The result for one request, about `call` or any that is under way. Raises QuestionRefusedError."""
         if method == "ping":
@@ -123,20 +123,20 @@ class Questions:
         handler = self._answer_to(method)
         if handler is None:
             reason = f"this client does not answer {said(method, 80)}"
-            raise QuestionRefusedError("Method not found", code=METHOD_NOT_FOUND, data={"reason": reason})
+            raise ServerRequestRefusedError("Method not found", code=METHOD_NOT_FOUND, data={"reason": reason})
         calls = tuple(self._calls) if call is None else (call,)
         whose = {one.context.identity.principal for one in calls}
         principal = whose.pop() if len(whose) == 1 else ""
         if self._open[principal] >= OPEN_OF_ONE_MAX or self._open.total() >= OPEN_COUNT_MAX:
-            raise QuestionRefusedError(f"{OPEN_OF_ONE_MAX} questions are open already", code=INTERNAL)
+            raise ServerRequestRefusedError(f"{OPEN_OF_ONE_MAX} questions are open already", code=INTERNAL)
         self._open[principal] += 1
         token = ASKED_FOR.set(calls)
         try:
             return await handler(dict(params or {}))
-        except QuestionRefusedError:
+        except ServerRequestRefusedError:
             raise
         except Exception as exc:
-            raise QuestionRefusedError("the client failed to answer", code=INTERNAL) from exc
+            raise ServerRequestRefusedError("the client failed to answer", code=INTERNAL) from exc
         finally:
             ASKED_FOR.reset(token)
             self._open[principal] -= 1
@@ -147,7 +147,7 @@ class Questions:
             return self._roots if self._folders.folders else None
         return self._answers.get(method)
 
-    async def input_responses(self, result: JsonObject, call: CallInHand[Any] | None = None) -> JsonObject | None:
+    async def input_responses(self, result: JsonObject, call: OpenCall[Any] | None = None) -> JsonObject | None:
         """The members to repeat `call` with, whose result was `input_required`; None when it cannot be answered."""
         requests, state = result.get("inputRequests"), result.get("requestState")
         if not isinstance(requests, dict | None) or not isinstance(state, str | None):
@@ -161,7 +161,7 @@ class Questions:
                 method, params = _parts(request)
                 try:
                     answered[key] = await self.answer(method, params, call)
-                except QuestionRefusedError:
+                except ServerRequestRefusedError:
                     return None
             again["inputResponses"] = answered
         return again
@@ -170,37 +170,39 @@ class Questions:
         if params.get("mode") == "url" and self._handlers.elicit_url is not None:
             return await self._open_url(self._handlers.elicit_url, params)
         if params.get("mode", "form") != "form":
-            raise QuestionRefusedError("this client fills in forms only", code=INVALID_PARAMS)
+            raise ServerRequestRefusedError("this client fills in forms only", code=INVALID_PARAMS)
         form = params.get("requestedSchema")
         if not isinstance(form, dict):
-            raise QuestionRefusedError("requestedSchema is no object", code=INVALID_PARAMS)
+            raise ServerRequestRefusedError("requestedSchema is no object", code=INVALID_PARAMS)
         if problem := form_problem(form):
-            raise QuestionRefusedError(f"requestedSchema cannot be shown as a form: {problem}", code=INVALID_PARAMS)
+            raise ServerRequestRefusedError(
+                f"requestedSchema cannot be shown as a form: {problem}", code=INVALID_PARAMS
+            )
         assert self._handlers.elicit is not None
         given = await self._handlers.elicit(self._config.server_id, params)
         action = given.get("action")
         if action not in {"accept", "decline", "cancel"}:
-            raise QuestionRefusedError("the client failed to answer", code=INTERNAL)
+            raise ServerRequestRefusedError("the client failed to answer", code=INTERNAL)
         if action != "accept":
             return {"action": action}
         written = given.get("content") or {}
         content = with_defaults(form, written if isinstance(written, dict) else {})
         if problem := content_problem(form, content):
-            raise QuestionRefusedError(f"the answer does not fit requestedSchema: {problem}", code=INTERNAL)
+            raise ServerRequestRefusedError(f"the answer does not fit requestedSchema: {problem}", code=INTERNAL)
         return {"action": "accept", "content": content}
 
     async def _open_url(self, handler: _Handler, params: JsonObject) -> JsonObject:
         if problem := url_problem(params.get("url")):
-            raise QuestionRefusedError(f"url {problem}", code=INVALID_PARAMS)
+            raise ServerRequestRefusedError(f"url {problem}", code=INVALID_PARAMS)
         action = (await handler(self._config.server_id, params)).get("action")
         if action not in {"accept", "decline", "cancel"}:
-            raise QuestionRefusedError("the client failed to answer", code=INTERNAL)
+            raise ServerRequestRefusedError("the client failed to answer", code=INTERNAL)
         return {"action": action}
 
     async def _sample(self, params: JsonObject) -> JsonObject:
         limit = params.get("maxTokens")
         if not isinstance(params.get("messages"), list) or not isinstance(limit, int) or isinstance(limit, bool):
-            raise QuestionRefusedError('sampling needs "messages" and "maxTokens"', code=INVALID_PARAMS)
+            raise ServerRequestRefusedError('sampling needs "messages" and "maxTokens"', code=INVALID_PARAMS)
         assert self._handlers.sample is not None
         asked = {key: value for key, value in params.items() if key != "includeContext"}  # D-037: never other servers'
         return await self._handlers.sample(self._config.server_id, asked)

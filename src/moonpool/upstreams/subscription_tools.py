@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from moonpool.core.json import JsonObject
-    from moonpool.upstreams.connection import Link
+    from moonpool.upstreams.connection import ServerConnection
 
-    Within = Callable[[float, str, Callable[[Link], Awaitable[None]]], Awaitable[None]]
+    Within = Callable[[float, str, Callable[[ServerConnection], Awaitable[None]]], Awaitable[None]]
 
 OBSERVING: Final = frozenset({SUBSCRIBE, UNSUBSCRIBE, WAIT})
 WAIT_S_DEFAULT: Final = 30.0
@@ -63,7 +63,7 @@ class Observing:
             self.subscriptions.remove(caller(), uri)
             raise
 
-    async def establish(self, link: Link, heard: Callable[[str, str], None]) -> None:
+    async def establish(self, link: ServerConnection, heard: Callable[[str, str], None]) -> None:
         """After a reconnect. Never raises an UpstreamError."""
         for uri in self.subscriptions.uris:
             try:
@@ -74,7 +74,7 @@ class Observing:
                 return  # the connection is gone again
             heard("resource", uri)
 
-    async def leave_when_deaf(self, link: Link, in_use: Callable[[], bool]) -> None:
+    async def leave_when_deaf(self, link: ServerConnection, in_use: Callable[[], bool]) -> None:
         """End a connection that hears no news any more, once somebody waits for some and no call would be lost.
 
         The supervisor then connects anew, because somebody waits.

@@ -37,9 +37,9 @@ from moonpool.upstreams.base import (
 from moonpool.upstreams.circuit import Circuit
 from moonpool.upstreams.open_call import ticking
 from moonpool.upstreams.process import StopTimes
-from moonpool.upstreams.rate_limit import Pace
+from moonpool.upstreams.rate_limit import CallRate
 from moonpool.upstreams.root_folders import RootFolders
-from moonpool.upstreams.server_requests import QuestionHandlers
+from moonpool.upstreams.server_requests import ServerRequestHandlers
 from moonpool.upstreams.subscription_tools import OBSERVING, Observing
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import ServerListing
     from moonpool.oauth.credentials import Credentials
-    from moonpool.upstreams.connection import Link
+    from moonpool.upstreams.connection import ServerConnection
 
 SIGN_OF_LIFE_S: Final = 2.0
 COME_BACK_S: Final = 1.0
@@ -68,7 +68,7 @@ class _Connection:
     def __init__(self) -> None:
         self.settled = anyio.Event()  # `connection` or `error` is set
         self.finished = anyio.Event()  # nothing of it is left
-        self.link: Link | None = None
+        self.link: ServerConnection | None = None
         self.error: UpstreamError | None = None
         self.made_at = 0.0
 
@@ -90,7 +90,7 @@ class SupervisedUpstream:
         known_era: str | None = None,
         on_change: Callable[[Change], None] | None = None,
         stop_times: StopTimes | None = None,
-        handlers: QuestionHandlers | None = None,
+        handlers: ServerRequestHandlers | None = None,
         credentials: Credentials | None = None,
         clock: Callable[[], float] = anyio.current_time,
     ) -> None:
@@ -104,10 +104,10 @@ class SupervisedUpstream:
         self._coming_back, self._returning, self._clock = False, Returning(), clock
         self.roots = RootFolders(config.server_id, config.roots)
         self._stop_times = stop_times or StopTimes()
-        self._handlers = handlers or QuestionHandlers()
+        self._handlers = handlers or ServerRequestHandlers()
         self._credentials = credentials
         self._circuit = Circuit(config, clock)
-        self._pace = Pace(
+        self._pace = CallRate(
             config.server_id, calls_per_minute=config.calls_per_minute, burst=config.calls_burst, clock=clock
         )
         self._slots = anyio.Semaphore(config.concurrency_max, fast_acquire=True)
@@ -147,8 +147,8 @@ class SupervisedUpstream:
         if self._connection is not None and self._connection.link is not None:
             await self._connection.finished.wait()
 
-    async def _within(self, timeout_s: float, doing: str, use: Callable[[Link], Awaitable[_T]]) -> _T:
-        link: Link | None = None
+    async def _within(self, timeout_s: float, doing: str, use: Callable[[ServerConnection], Awaitable[_T]]) -> _T:
+        link: ServerConnection | None = None
         with self._circuit.entered(), anyio.move_on_after(timeout_s) as scope, ticking(scope):
             for last_try in (False, True):
                 async with self._slots:
@@ -160,7 +160,7 @@ class SupervisedUpstream:
                             raise
         raise self._timed_out(link, doing, timeout_s)
 
-    async def _use(self, link: Link, use: Callable[[Link], Awaitable[_T]]) -> _T:
+    async def _use(self, link: ServerConnection, use: Callable[[ServerConnection], Awaitable[_T]]) -> _T:
         """Run one request and learn from how it ends."""
         self._in_flight += 1
         try:
@@ -186,7 +186,7 @@ class SupervisedUpstream:
         self._circuit.succeeded()
         return outcome
 
-    async def _ready_link(self, timeout_s: float) -> Link:
+    async def _ready_link(self, timeout_s: float) -> ServerConnection:
         """The live link, made if needed. Raises the error of an attempt that failed meanwhile."""
         while True:
             if self._closing:
@@ -257,10 +257,10 @@ class SupervisedUpstream:
     async def _hold(self, connection: _Connection) -> None:
         if _DIALLING_MODULE not in sys.modules:  # a second of imports must not stop the event loop
             await anyio.to_thread.run_sync(importlib.import_module, _DIALLING_MODULE)
-        from moonpool.upstreams.connecting import open_link  # noqa: PLC0415
-        from moonpool.upstreams.connection import LinkSpec  # noqa: PLC0415
+        from moonpool.upstreams.connecting import open_connection  # noqa: PLC0415
+        from moonpool.upstreams.connection import ConnectionSpec  # noqa: PLC0415
 
-        spec = LinkSpec(
+        spec = ConnectionSpec(
             config=self._config,
             environ=self._environ,
             known_era=self._known_era,
@@ -272,7 +272,7 @@ class SupervisedUpstream:
             handlers=self._handlers,
             credentials=self._credentials,
         )
-        async with open_link(spec) as link:
+        async with open_connection(spec) as link:
             self._known_era, self._known_transport = link.protocol_version, link.transport
             connection.link, connection.made_at = link, self._clock()
             connection.settled.set()
@@ -288,7 +288,7 @@ class SupervisedUpstream:
                     await self._keep(link)
                     tasks.cancel_scope.cancel()
 
-    async def _keep(self, link: Link) -> None:
+    async def _keep(self, link: ServerConnection) -> None:
         """Wait for the end of a connection; one that is idle and gives no sign of life is ended here (A-067)."""
         ping_s = self._config.ping_s or math.inf
         while link.alive:
@@ -306,7 +306,7 @@ class SupervisedUpstream:
         if self._on_change is not None and not self._closing:
             self._on_change(Change(server_id=self.server_id, kind=kind, uri=uri))
 
-    def _timed_out(self, link: Link | None, doing: str, timeout_s: float) -> UpstreamError:
+    def _timed_out(self, link: ServerConnection | None, doing: str, timeout_s: float) -> UpstreamError:
         if link is None:
             problem = f"was not ready within {timeout_s:g} s (starting, or busy with other calls); call {doing!r} again"
             return UpstreamConnectTimeoutError(self.server_id, problem, for_guest=problem)
@@ -315,7 +315,7 @@ class SupervisedUpstream:
         problem = f"did not answer {doing!r} within {timeout_s:g} s and was told to cancel it"
         return UpstreamCallTimeoutError(self.server_id, f"{problem}{link.failures.remark}", for_guest=problem)
 
-    def _doubt_era(self, link: Link) -> None:
+    def _doubt_era(self, link: ServerConnection) -> None:
         """A server that fails the first request after its era was taken on trust may have changed: ask it next time."""
         if link.blind:
             self._known_era = None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from moonpool.upstreams.base import UpstreamError, UpstreamResultError
-from moonpool.upstreams.open_call import CALL_IN_HAND
+from moonpool.upstreams.open_call import OPEN_CALL
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -62,7 +62,7 @@ class TaskCall:
         task_id = created.get("taskId") if isinstance(created, dict) else None
         if not isinstance(created, dict) or not isinstance(task_id, str) or not 0 < len(task_id) <= _ID_CHARS_MAX:
             raise self._unusable("answered a call without the task that it asks for")
-        if (call := CALL_IN_HAND.get()) is not None:
+        if (call := OPEN_CALL.get()) is not None:
             call.task_id = task_id
         over = False
         try:

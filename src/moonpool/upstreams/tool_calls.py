@@ -14,9 +14,9 @@ from mcp.types import HEADER_MISMATCH
 from moonpool.core.manifest import RESERVED_PREFIX
 from moonpool.core.phrases import said
 from moonpool.upstreams.base import UpstreamProtocolError
-from moonpool.upstreams.open_call import CALL_IN_HAND
+from moonpool.upstreams.open_call import OPEN_CALL
 from moonpool.upstreams.protocol_version import is_modern
-from moonpool.upstreams.resources_and_prompts import Offers
+from moonpool.upstreams.resources_and_prompts import ResourcesAndPrompts
 from moonpool.upstreams.server_requests import ROUND_COUNT_MAX
 from moonpool.upstreams.tasks import REVISION as TASK_REVISION
 from moonpool.upstreams.tasks import TaskCall, offers_tasks, tools_that_require_tasks
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.manifest import ServerListing, ToolDefinition
     from moonpool.upstreams.listing import ListingPages
-    from moonpool.upstreams.server_requests import Questions
+    from moonpool.upstreams.server_requests import PendingServerRequests
 
 
 class Connection(Protocol):
@@ -42,9 +42,9 @@ class Connection(Protocol):
 class ToolCalls:
     """The calls of one connection."""
 
-    def __init__(self, config: ServerConfig, connection: Connection, questions: Questions) -> None:
+    def __init__(self, config: ServerConfig, connection: Connection, questions: PendingServerRequests) -> None:
         self._config, self._connection, self._questions = config, connection, questions
-        self._offers = Offers(config.server_id, self._ask)
+        self._offers = ResourcesAndPrompts(config.server_id, self._ask)
         self._task_tools: frozenset[str] | None = None
         self._header_maps: dict[str, Any] = {}
 
@@ -102,7 +102,7 @@ class ToolCalls:
             )
             if result.get("resultType") != "input_required" or not is_modern(self._connection.protocol_version):
                 break
-            more = await self._questions.input_responses(result, CALL_IN_HAND.get())
+            more = await self._questions.input_responses(result, OPEN_CALL.get())
             if more is None:
                 break
         return result

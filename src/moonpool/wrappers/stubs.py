@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from moonpool.core.json import JsonObject
-    from moonpool.features.learned_types.model import Lesson
+    from moonpool.features.learned_types.model import LearnedType
     from moonpool.wrappers.ir import Member, ObjectShape, ToolShape, TypeExpr
     from moonpool.wrappers.names import ServerNames, TreeNames
 
@@ -43,13 +43,13 @@ LEARNED_CHARS_MAX: Final = 600
 FILE_CHARS_MAX: Final = 2 * 1024**2
 
 
-def render_stub(tool: ToolDefinition, *, names: TreeNames, lesson: Lesson | None = None) -> str:
+def render_stub(tool: ToolDefinition, *, names: TreeNames, lesson: LearnedType | None = None) -> str:
     """The stub of a tool of the manifest that `names` was made from; KeyError for another."""
     server, tool_names = names.find(tool.server_id, tool.name)
     return render_shape_stub(read_shape(tool), f"servers.{server.module}.{tool_names.function}", lesson)
 
 
-def render_shape_stub(shape: ToolShape, call: str, lesson: Lesson | None = None) -> str:
+def render_shape_stub(shape: ToolShape, call: str, lesson: LearnedType | None = None) -> str:
     """The stub of a tool that is called as `call`."""
     shape, learned = with_lesson(shape, lesson)
     stub = Stub(shape)
@@ -86,7 +86,7 @@ def render_stubs(server: ServerNames, tools: Mapping[str, ToolShape]) -> str:
     return json.dumps(stubs, separators=(",", ":")) + "\n"
 
 
-def with_lesson(shape: ToolShape, lesson: Lesson | None) -> tuple[ToolShape, list[str]]:
+def with_lesson(shape: ToolShape, lesson: LearnedType | None) -> tuple[ToolShape, list[str]]:
     """`shape` with the learned result where none is declared, and the remark that goes with it."""
     if lesson is None or not lesson.shape or shape.output is not None:
         return shape, []

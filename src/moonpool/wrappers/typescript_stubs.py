@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from moonpool.core.manifest import ToolDefinition
-    from moonpool.features.learned_types.model import Lesson
+    from moonpool.features.learned_types.model import LearnedType
     from moonpool.wrappers.ir import Member, ObjectShape, ToolShape, TypeExpr
     from moonpool.wrappers.names import TreeNames
 
 
-def render_typescript_stub(tool: ToolDefinition, *, names: TreeNames, lesson: Lesson | None = None) -> str:
+def render_typescript_stub(tool: ToolDefinition, *, names: TreeNames, lesson: LearnedType | None = None) -> str:
     """The stub of a tool of the manifest that `names` was made from; KeyError for another."""
     server, tool_names = names.find(tool.server_id, tool.name)
     shape, learned = with_lesson(read_shape(tool), lesson)

@@ -8,7 +8,7 @@ from typing import Any
 
 from moonpool_guest.channel import GuestChannel
 from moonpool_guest.python import sources
-from moonpool_guest.python.tape import Tape
+from moonpool_guest.python.nondeterminism_log import NondeterminismLog
 
 
 class Deck:
@@ -17,7 +17,7 @@ class Deck:
     def __init__(self) -> None:
         self._fresh = True  # no Python code has run here, but for a rehearsal
         self._sent: tuple[object, bytes] | None = None  # a tape for the run that comes next
-        self._tape: Tape | None = None
+        self._tape: NondeterminismLog | None = None
 
     def take(self, run: object, tape: bytes) -> None:
         """Keep `tape` for the execution `run`, if that is the next."""
@@ -32,7 +32,7 @@ class Deck:
         fresh, self._fresh = self._fresh, False
         played = sent[1] if sent is not None and sent[0] == order["run"] else None
         if played is not None or order.get("record"):
-            self._tape = Tape(record=bool(order.get("record")), played=played)
+            self._tape = NondeterminismLog(record=bool(order.get("record")), played=played)
             sources.begin(self._tape, fresh=fresh)
 
     @staticmethod

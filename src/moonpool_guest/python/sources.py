@@ -24,7 +24,7 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
-from moonpool_guest.python.tape import KINDS, START, Tape
+from moonpool_guest.python.nondeterminism_log import KINDS, START, NondeterminismLog
 
 _SEED_BYTES = 32
 _NS = 1_000_000_000
@@ -36,7 +36,7 @@ _WAITING = frozenset(
         "socketserver", "subprocess", "threading",
     )
 )  # fmt: skip
-_tape: "Tape | None" = None
+_tape: "NondeterminismLog | None" = None
 _frame = sys._getframe  # pyright: ignore[reportPrivateUsage]
 _real_urandom = posix.urandom
 _real_time_ns = time.time_ns
@@ -55,7 +55,7 @@ class Function(staticmethod):  # pyright: ignore[reportMissingTypeArgument]
         return f"<built-in function {self.__name__}>"
 
 
-def begin(tape: Tape, *, fresh: bool) -> None:
+def begin(tape: NondeterminismLog, *, fresh: bool) -> None:
     """Ask `tape` from now on. `fresh`: no code has run in this kernel, so `random` can start from the tape."""
     global _tape
     _tape = tape

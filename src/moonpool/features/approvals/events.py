@@ -30,8 +30,8 @@ from moonpool.sandboxes.shielding import finish
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from moonpool.features.approvals.model import StandingAnswer
-    from moonpool.features.approvals.service import StandingTerms
+    from moonpool.features.approvals.model import ApprovalGrant
+    from moonpool.features.approvals.service import GrantTerms
     from moonpool.pipeline.approval import ApprovalAnswer, ApprovalRequest
 
     Taker = Callable[["ApprovalQuestion"], None]
@@ -42,17 +42,17 @@ _NAME_CHARS_MAX: Final = 200
 _EXPIRY_SLACK_S: Final = 0.1  # the approval service's clock started a little before ours
 
 
-class StandingBook(Protocol):
+class GrantKeeper(Protocol):
     """Keeps answers that stand for a while (`moonpool.features.approvals.service.Approvals`). Blocking."""
 
-    def give(self, request: ApprovalRequest, answerer: Answerer, terms: StandingTerms) -> StandingAnswer: ...
+    def give(self, request: ApprovalRequest, answerer: Answerer, terms: GrantTerms) -> ApprovalGrant: ...
     def remove_standing(self, answer_id: str, answerer: Answerer) -> object: ...
 
 
 class ApprovalQuestion:
     """One question, to be answered once. Used on one event loop; made by an `EventApprover`."""
 
-    def __init__(self, request: ApprovalRequest, by: Answerer, book: StandingBook | None) -> None:
+    def __init__(self, request: ApprovalRequest, by: Answerer, book: GrantKeeper | None) -> None:
         self.request = request
         self.state = QueueState.WAITING
         self._by, self._book = by, book
@@ -69,8 +69,8 @@ class ApprovalQuestion:
         return self.state is QueueState.WAITING
 
     async def approve(
-        self, *, by: Answerer | None = None, note: str = "", terms: StandingTerms | None = None
-    ) -> StandingAnswer | None:
+        self, *, by: Answerer | None = None, note: str = "", terms: GrantTerms | None = None
+    ) -> ApprovalGrant | None:
         """Allow the call; with `terms` further ones too, for a while. Returns when the answer has been taken.
 
         Raises ApprovalAnswerError when it cannot be answered (any more), ApprovalQueueError and JournalError when the
@@ -118,8 +118,8 @@ class ApprovalQuestion:
             raise self._not_answerable()
         self._claimed = True
 
-    async def _approve(self, by: Answerer, note: str, terms: StandingTerms | None) -> StandingAnswer | None:
-        given: StandingAnswer | None = None
+    async def _approve(self, by: Answerer, note: str, terms: GrantTerms | None) -> ApprovalGrant | None:
+        given: ApprovalGrant | None = None
         try:
             if terms is not None:
                 assert self._book is not None
@@ -174,7 +174,7 @@ class EventApprover:
     ) -> None:
         """`by` answers where an answer does not say who gave it. Raises InputError."""
         self.by, self._open_count_max = as_recorded(by), open_count_max
-        self._book: StandingBook | None = None
+        self._book: GrantKeeper | None = None
         self._open: dict[ApprovalQuestion, None] = {}  # oldest first
         self._takers: dict[str, Taker] = {}  # of one execution each
         self._readers: set[Questions] = set()
@@ -233,8 +233,8 @@ class EventApprover:
                     question.give_up("the application stopped listening before it answered")
 
     @contextmanager
-    def serving(self, book: StandingBook) -> Generator[Self]:
-        """Ask for one application, whose standing answers are kept in `book`. Afterwards no iterator goes on."""
+    def serving(self, book: GrantKeeper) -> Generator[Self]:
+        """Ask for one application, whose approval grants are kept in `book`. Afterwards no iterator goes on."""
         if self._book is not None:
             raise InputError("this EventApprover asks for another application already; make one for each")
         self._book = book

@@ -1,7 +1,7 @@
 """Approvals that are answered elsewhere: a queued request, its states, and answers that stand for a while.
 
 A request waits in a queue that several processes share. Somebody answers it once; whoever asked takes that answer once.
-A standing answer covers further calls of the same principal, server and tool, while the server's configuration and the
+A approval grant covers further calls of the same principal, server and tool, while the server's configuration and the
 tool's definition are those that were approved and the arguments are the same, meet its conditions, or may be any. It
 answers the question that policy asks; it never changes what policy says, so a rule that denies still denies.
 
@@ -99,7 +99,7 @@ class QueueAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StandingAnswer:
+class ApprovalGrant:
     """A yes to further calls: with exactly the arguments of `arguments_digest`, or any that meet all of `where`."""
 
     answer_id: str
@@ -144,7 +144,7 @@ class ApprovalQueueError(MoonpoolError):
 
 
 class ApprovalAnswerError(MoonpoolError):
-    """A request or standing answer cannot be answered or removed: unknown, answered already, or too late."""
+    """A request or approval grant cannot be answered or removed: unknown, answered already, or too late."""
 
     code = "approval_not_answerable"
     fault = Fault.CALLER
@@ -169,6 +169,6 @@ class ApprovalQueue(Protocol):
         """The answer is no longer wanted, and one that nobody has taken came too late. Does nothing to one taken."""
         ...
 
-    def standing_for(self, principal: str, server_id: str, tool_name: str) -> Sequence[StandingAnswer]:
-        """Standing answers in force that may cover a call of this tool."""
+    def standing_for(self, principal: str, server_id: str, tool_name: str) -> Sequence[ApprovalGrant]:
+        """Approval grants in force that may cover a call of this tool."""
         ...

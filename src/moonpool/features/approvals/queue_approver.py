@@ -1,11 +1,11 @@
 """Answers from a queue: somebody else, in another process, answers a request, or has answered it for a while already.
 
 `QueueApprover` puts a question into the queue and looks for its answer, ever less often. `GrantedApprovals` looks for a
-standing answer before anybody is asked. Both fail closed: a queue that cannot be used has not said yes.
+approval grant before anybody is asked. Both fail closed: a queue that cannot be used has not said yes.
 
 INVARIANT: a request whose wait is cancelled is withdrawn. All that one approver does to the queue is done by one thread
 in order, so a withdrawal never overtakes the request.
-SECURITY: the call's own arguments are compared here with the conditions of standing answers; approvers never get them.
+SECURITY: the call's own arguments are compared here with the conditions of approval grants; approvers never get them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from moonpool.pipeline.approval import ApprovalAnswer, approve, reject
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from moonpool.features.approvals.model import ApprovalQueue, QueueAnswer, StandingAnswer
+    from moonpool.features.approvals.model import ApprovalGrant, ApprovalQueue, QueueAnswer
     from moonpool.features.approvals.notification import Announcer
     from moonpool.pipeline.approval import ApprovalRequest, ApprovalService
     from moonpool.policy import CallFacts
@@ -131,7 +131,7 @@ class QueueApprover:
         )
 
 
-def _covers(answer: StandingAnswer, request: ApprovalRequest, facts: CallFacts, now: float) -> bool:
+def _covers(answer: ApprovalGrant, request: ApprovalRequest, facts: CallFacts, now: float) -> bool:
     return answer.covers(
         facts,
         server_digest=request.server_digest,
@@ -180,7 +180,7 @@ class GrantedApprovals:
             return approve(request, f"standing:{found.answer_id} by {found.given_by}")
         return await self.approvals.settle(request, facts)
 
-    async def _covering(self, request: ApprovalRequest, facts: CallFacts) -> StandingAnswer | None:
+    async def _covering(self, request: ApprovalRequest, facts: CallFacts) -> ApprovalGrant | None:
         if self.queue.is_unused():
             return None  # as in most installations; a thread and back would cost a call 0.1 ms
         tool = facts.tool

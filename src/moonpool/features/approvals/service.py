@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, cast
 
-from moonpool.core.audit_records import StandingAnswerRecord, time_stamp
+from moonpool.core.audit_records import ApprovalGrantRecord, time_stamp
 from moonpool.core.errors import InputError
 from moonpool.core.json import digest_json
-from moonpool.features.approvals.model import STANDING_S_MAX, Answerer, ApprovalAnswerError, QueueState, StandingAnswer
+from moonpool.features.approvals.model import STANDING_S_MAX, Answerer, ApprovalAnswerError, ApprovalGrant, QueueState
 from moonpool.policy import Condition, Glob
 from moonpool.policy.findings import Finding
 
@@ -42,7 +42,7 @@ _PAUSE_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class StandingTerms:
+class GrantTerms:
     """For how long an approval also covers further calls, and which: with the same arguments, unless it says others."""
 
     seconds: float
@@ -56,11 +56,11 @@ class Approvals:
     def __init__(
         self,
         store: ApprovalStore,
-        record: Callable[[StandingAnswerRecord], None],
+        record: Callable[[ApprovalGrantRecord], None],
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`record` writes to the audit journal before a standing answer counts, or raises JournalError."""
+        """`record` writes to the audit journal before an approval grant counts, or raises JournalError."""
         self._store, self._record, self._clock = store, record, clock
 
     def requests(self, *, waiting_only: bool = True) -> Sequence[QueuedRequest]:
@@ -87,9 +87,9 @@ class Approvals:
         answerer: Answerer,
         *,
         note: str = "",
-        terms: StandingTerms | None = None,
+        terms: GrantTerms | None = None,
         saw_whole: bool = False,
-    ) -> tuple[QueuedRequest, StandingAnswer | None]:
+    ) -> tuple[QueuedRequest, ApprovalGrant | None]:
         """Say yes, once or for a while. `saw_whole`: the answerer was shown all of it, not only `arguments`.
 
         Raises InputError, ApprovalAnswerError, ApprovalQueueError; then nothing was answered.
@@ -108,7 +108,7 @@ class Approvals:
         return answered, standing
 
     def approvable(
-        self, request_id: str, answerer: Answerer, *, terms: StandingTerms | None = None, saw_whole: bool = False
+        self, request_id: str, answerer: Answerer, *, terms: GrantTerms | None = None, saw_whole: bool = False
     ) -> QueuedRequest:
         """The request, if `approve` would take this answer now. Raises InputError, ApprovalAnswerError."""
         request = self.find(request_id)
@@ -135,7 +135,7 @@ class Approvals:
         self,
         answered: QueuedRequest,
         answerer: Answerer,
-        standing: StandingAnswer | None = None,
+        standing: ApprovalGrant | None = None,
         *,
         within_s: float = _TAKEN_WITHIN_S,
     ) -> bool:
@@ -155,8 +155,8 @@ class Approvals:
         return taken
 
     def give(
-        self, request: ApprovalRequest, answerer: Answerer, terms: StandingTerms, *, saw_whole: bool = False
-    ) -> StandingAnswer:
+        self, request: ApprovalRequest, answerer: Answerer, terms: GrantTerms, *, saw_whole: bool = False
+    ) -> ApprovalGrant:
         """Say yes for a while to a request that waits elsewhere; `saw_whole` as in `approve`.
 
         Raises ApprovalAnswerError, ApprovalQueueError, JournalError.
@@ -166,8 +166,8 @@ class Approvals:
         self._store.keep_standing(standing, lambda: self._record_given(standing))
         return standing
 
-    def standing(self) -> Sequence[StandingAnswer]:
-        """Standing answers in force, oldest first."""
+    def standing(self) -> Sequence[ApprovalGrant]:
+        """Approval grants in force, oldest first."""
         return self._store.standing()
 
     def remove_standing(self, answer_id: str, answerer: Answerer) -> str:
@@ -187,15 +187,15 @@ class Approvals:
         raise ApprovalAnswerError(f"{problem}; `moonpool approvals rules` shows those in force")
 
     def _removed(self, answer_id: str, answerer: Answerer) -> bool:
-        removed = StandingAnswerRecord(
+        removed = ApprovalGrantRecord(
             run_id=answer_id, at=_stamp(self._clock()), what="removed", approver=answerer.name
         )
         return self._store.remove_standing(answer_id, lambda: self._record(removed))
 
-    def _record_given(self, standing: StandingAnswer | None) -> None:
+    def _record_given(self, standing: ApprovalGrant | None) -> None:
         assert standing is not None, "only what is kept is recorded"
         self._record(
-            StandingAnswerRecord(
+            ApprovalGrantRecord(
                 run_id=standing.answer_id,
                 at=_stamp(standing.given_at),
                 what="given",
@@ -213,10 +213,10 @@ class Approvals:
         )
 
     def _standing(
-        self, request: QueuedRequest | ApprovalRequest, answerer: Answerer, terms: StandingTerms
-    ) -> StandingAnswer:
+        self, request: QueuedRequest | ApprovalRequest, answerer: Answerer, terms: GrantTerms
+    ) -> ApprovalGrant:
         now = self._clock()
-        return StandingAnswer(
+        return ApprovalGrant(
             answer_id=uuid.uuid4().hex[:16],
             principal=request.principal,
             server_id=request.server_id,
@@ -269,7 +269,7 @@ def _stamp(seconds: float) -> str:
     return time_stamp(datetime.fromtimestamp(seconds, UTC))
 
 
-def standing_terms(duration: str, where: Iterable[str] = (), *, any_arguments: bool = False) -> StandingTerms:
+def grant_terms(duration: str, where: Iterable[str] = (), *, any_arguments: bool = False) -> GrantTerms:
     """Terms from texts like `7d` and `/repo=acme/*`; without `where` the same arguments, or any. Raises InputError."""
     match = _DURATION.fullmatch(duration)
     if match is None:
@@ -282,7 +282,7 @@ def standing_terms(duration: str, where: Iterable[str] = (), *, any_arguments: b
         raise InputError(f"{len(conditions)} conditions: give at most {_CONDITIONS_MAX}")
     if conditions and any_arguments:
         raise InputError("a condition on the arguments and any arguments exclude each other; give one")
-    return StandingTerms(seconds, conditions, any_arguments)
+    return GrantTerms(seconds, conditions, any_arguments)
 
 
 def _condition(text: str) -> Condition:

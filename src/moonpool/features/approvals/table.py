@@ -19,11 +19,11 @@ from moonpool.features.approvals.model import (
     NOTE_CHARS_MAX,
     WHOLE_CHARS_MAX,
     ApprovalAnswerError,
+    ApprovalGrant,
     ApprovalQueueError,
     QueueAnswer,
     QueuedRequest,
     QueueState,
-    StandingAnswer,
 )
 from moonpool.features.approvals.sqlite_file import ApprovalsFile
 from moonpool.policy import Condition, Glob
@@ -120,12 +120,12 @@ class ApprovalStore:
         approved: bool,
         approver: str,
         note: str = "",
-        standing: StandingAnswer | None = None,
+        standing: ApprovalGrant | None = None,
         record: Callable[[], None] = _nothing,
     ) -> QueuedRequest:
         """Answer a request that waits, and keep `standing` with a yes. Raises ApprovalAnswerError.
 
-        `record` puts the standing answer on record; when it raises, nothing was answered.
+        `record` puts the approval grant on record; when it raises, nothing was answered.
         """
         state = QueueState.APPROVED if approved else QueueState.DENIED
         with self._file.writing() as connection:
@@ -158,7 +158,7 @@ class ApprovalStore:
             raise ApprovalAnswerError(f"the answer to request {answered.request_id} came too late: it is {after}")
         return row[1] is not None
 
-    def keep_standing(self, standing: StandingAnswer, record: Callable[[], None] = _nothing) -> None:
+    def keep_standing(self, standing: ApprovalGrant, record: Callable[[], None] = _nothing) -> None:
         """Keep an answer that was given to a request elsewhere. When `record` raises, it does not stand."""
         with self._file.writing() as connection:
             self._keep(connection, standing, self._clock())
@@ -172,13 +172,13 @@ class ApprovalStore:
             rows = connection.execute(f"{_SELECT_REQUESTS}{where} ORDER BY asked_at, request_id", values).fetchall()
         return [_request(row) for row in rows]
 
-    def standing(self) -> list[StandingAnswer]:
-        """Every standing answer in force, oldest first."""
+    def standing(self) -> list[ApprovalGrant]:
+        """Every approval grant in force, oldest first."""
         with self._file.reading() as connection:
             rows = connection.execute(f"{_SELECT_STANDING} WHERE expires_at > ? ORDER BY given_at", (self._clock(),))
             return [self._standing(row) for row in rows.fetchall()]
 
-    def standing_for(self, principal: str, server_id: str, tool_name: str) -> list[StandingAnswer]:
+    def standing_for(self, principal: str, server_id: str, tool_name: str) -> list[ApprovalGrant]:
         if self.is_unused():
             return []  # nothing is made for looking
         with self._file.reading() as connection:
@@ -190,7 +190,7 @@ class ApprovalStore:
             return [self._standing(row) for row in rows.fetchall()]
 
     def remove_standing(self, answer_id: str, record: Callable[[], None] = _nothing) -> bool:
-        """End a standing answer; False when there is none of this id. When `record` raises, it still stands."""
+        """End an approval grant; False when there is none of this id. When `record` raises, it still stands."""
         with self._file.writing() as connection:
             found = connection.execute("DELETE FROM standing WHERE answer_id = ?", (answer_id,)).rowcount > 0
             if found:
@@ -225,7 +225,7 @@ class ApprovalStore:
         row = connection.execute(f"{_SELECT_REQUESTS} WHERE request_id = ?", (request_id,)).fetchone()
         return None if row is None else _request(row)
 
-    def _keep(self, connection: sqlite3.Connection, standing: StandingAnswer, now: float) -> None:
+    def _keep(self, connection: sqlite3.Connection, standing: ApprovalGrant, now: float) -> None:
         connection.execute("DELETE FROM standing WHERE expires_at <= ?", (now,))
         if connection.execute("SELECT count(*) FROM standing").fetchone()[0] >= STANDING_MAX:
             raise ApprovalQueueError(f"there are {STANDING_MAX} standing answers; remove some, or answer once")
@@ -236,7 +236,7 @@ class ApprovalStore:
             [row[name] for name in _STANDING],
         )
 
-    def _standing(self, row: tuple[Any, ...]) -> StandingAnswer:
+    def _standing(self, row: tuple[Any, ...]) -> ApprovalGrant:
         members: dict[str, Any] = dict(zip(_STANDING, row, strict=True))
         try:
             stored = json.loads(members.pop("conditions"))
@@ -246,7 +246,7 @@ class ApprovalStore:
                 f"standing answer {row[0]} in {self.path} is damaged; end it with `moonpool approvals rules --remove`"
             ) from exc
         members |= {"where": where, "human_only": bool(members["human_only"])}
-        return StandingAnswer(**members)
+        return ApprovalGrant(**members)
 
 
 def _request(row: tuple[Any, ...]) -> QueuedRequest:

@@ -59,7 +59,7 @@ class DriftState:
 
 
 class DriftWatch:
-    """Watches the tools of a set of servers. One per toolbox; its calls do not overlap."""
+    """Watches the tools of a set of servers. One per tool registry; its calls do not overlap."""
 
     def __init__(
         self,

@@ -39,32 +39,32 @@ _LIKE_DATA: Final = re.compile(r"[0-9]{3}|(?=[a-f]*[0-9])[0-9a-f]{8}|-[0-9]|[0-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lesson:
+class LearnedType:
     """What is known of one definition of one tool."""
 
     results: int = 0  # how many went into `shape`
     shape: JsonObject | None = None
     examples: tuple[JsonObject, ...] = ()
 
-    def with_result(self, data: JsonValue) -> Lesson:
+    def with_result(self, data: JsonValue) -> LearnedType:
         """The lesson after one more result."""
         seen = infer(data)
         shape = bounded(seen if self.shape is None else merge(self.shape, seen))
-        return Lesson(results=self.results + 1, shape=shape, examples=self.examples)
+        return LearnedType(results=self.results + 1, shape=shape, examples=self.examples)
 
-    def with_example(self, arguments: JsonObject) -> Lesson:
+    def with_example(self, arguments: JsonObject) -> LearnedType:
         """The lesson with one more example, if it shows members that the others do not."""
         short = shorten(arguments)
         known = {frozenset(example) for example in self.examples}
         if not short or len(self.examples) >= EXAMPLES_MAX or frozenset(short) in known:
             return self
-        return Lesson(results=self.results, shape=self.shape, examples=(*self.examples, short))
+        return LearnedType(results=self.results, shape=self.shape, examples=(*self.examples, short))
 
     def to_json(self) -> JsonObject:
         return {"results": self.results, "shape": self.shape, "examples": list(self.examples)}
 
     @classmethod
-    def from_json(cls, stored: JsonValue) -> Lesson:
+    def from_json(cls, stored: JsonValue) -> LearnedType:
         """Read what `to_json` wrote. Raises ValueError for another shape."""
         if not isinstance(stored, dict):
             raise ValueError("not a lesson")  # noqa: TRY004  one error for every wrong shape

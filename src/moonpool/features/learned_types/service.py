@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from moonpool.core.json import digest_json
-from moonpool.features.learned_types.model import EXAMPLES_MAX, Lesson
+from moonpool.features.learned_types.model import EXAMPLES_MAX, LearnedType
 from moonpool.pipeline.normalisation import result_data
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ PAUSE_S: Final = 2.0
 _LAST_S: Final = 1.0
 
 
-class LessonKeeper(Protocol):
+class LearnedTypeKeeper(Protocol):
     """Keeps lessons between processes (`moonpool.features.learned_types.table`). Blocking."""
 
-    def load(self, key: str) -> dict[str, Lesson]: ...
-    def save(self, key: str, news: Mapping[str, Lesson]) -> bool: ...
+    def load(self, key: str) -> dict[str, LearnedType]: ...
+    def save(self, key: str, news: Mapping[str, LearnedType]) -> bool: ...
 
 
 class _Sight(NamedTuple):
@@ -57,13 +57,13 @@ class _Sight(NamedTuple):
     has_arguments: bool  # others may not be kept
 
 
-class Lessons:
+class LearnedTypes:
     """What this process's calls taught. Used on one event loop."""
 
     def __init__(
         self,
         keys: Mapping[str, str],
-        keeper: LessonKeeper,
+        keeper: LearnedTypeKeeper,
         *,
         redact: Callable[[JsonObject], JsonObject],
         examples: bool = True,
@@ -73,7 +73,7 @@ class Lessons:
         self._examples, self._enabled = examples, enabled
         self._counts: dict[tuple[str, str, str], int] = {}
         self._waiting: deque[_Sight] = deque()
-        self._books: dict[str, dict[str, Lesson]] = {}
+        self._books: dict[str, dict[str, LearnedType]] = {}
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
@@ -98,7 +98,7 @@ class Lessons:
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._learn())
 
-    async def of(self, principal: str, tool: ToolDefinition) -> Lesson | None:
+    async def of(self, principal: str, tool: ToolDefinition) -> LearnedType | None:
         """What `principal`'s own calls of this definition taught."""
         book = self._book(principal, tool.server_id)
         if not self._enabled or book is None:
@@ -107,7 +107,7 @@ class Lessons:
             loaded = await asyncio.to_thread(self._keeper.load, book)
             self._books.setdefault(book, loaded)
         lesson = self._books[book].get(tool.digest)
-        return lesson if self._examples or lesson is None else Lesson(results=lesson.results, shape=lesson.shape)
+        return lesson if self._examples or lesson is None else LearnedType(results=lesson.results, shape=lesson.shape)
 
     async def close(self) -> None:
         """Look at what waits and keep it; not for long."""
@@ -138,19 +138,19 @@ class Lessons:
             _log.error("calls teach nothing: %s", type(error).__name__)
 
     def _take(self, batch: list[_Sight]) -> None:
-        changed: dict[str, dict[str, Lesson]] = {}
+        changed: dict[str, dict[str, LearnedType]] = {}
         for sight in batch:
             tool, known = sight.call.tool, self._books.get(sight.book)
             if known is None:
                 known = self._books.setdefault(sight.book, self._keeper.load(sight.book))
-            before = known.get(tool.digest, Lesson())
+            before = known.get(tool.digest, LearnedType())
             lesson = self._looked_at(sight, before)
             if lesson != before:
                 known[tool.digest] = changed.setdefault(sight.book, {})[tool.digest] = lesson
         for book, news in changed.items():
             self._keeper.save(book, news)
 
-    def _looked_at(self, sight: _Sight, lesson: Lesson) -> Lesson:
+    def _looked_at(self, sight: _Sight, lesson: LearnedType) -> LearnedType:
         call = sight.call
         if sight.has_arguments and len(lesson.examples) < EXAMPLES_MAX:
             lesson = lesson.with_example(self._redact(call.arguments))

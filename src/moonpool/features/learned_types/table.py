@@ -13,7 +13,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Final, cast
 
-from moonpool.features.learned_types.model import Lesson
+from moonpool.features.learned_types.model import LearnedType
 from moonpool.store.private_files import StoreFolderError, private_folder, replace_private_file
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ _KEY: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
-class LessonStore:
+class LearnedTypeStore:
     """Lessons below one private folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def load(self, key: str) -> dict[str, Lesson]:
+    def load(self, key: str) -> dict[str, LearnedType]:
         """What is kept under `key`, by the digest of a tool's definition."""
         path = self._path(key)
         try:
@@ -46,14 +46,14 @@ class LessonStore:
         except (OSError, ValueError, RecursionError):
             return {}
         tools = stored.get("tools") if isinstance(stored, dict) and stored.get("format") == FORMAT else None
-        lessons: dict[str, Lesson] = {}
+        learned_types: dict[str, LearnedType] = {}
         for digest, lesson in tools.items() if isinstance(tools, dict) else ():
             with contextlib.suppress(ValueError):
                 if _DIGEST.fullmatch(digest):
-                    lessons[digest] = Lesson.from_json(lesson)
-        return lessons
+                    learned_types[digest] = LearnedType.from_json(lesson)
+        return learned_types
 
-    def save(self, key: str, news: Mapping[str, Lesson]) -> bool:
+    def save(self, key: str, news: Mapping[str, LearnedType]) -> bool:
         """Add `news` to what is kept under `key`; False when it cannot be kept."""
         kept = {digest: lesson for digest, lesson in self.load(key).items() if digest not in news}
         newest = list({**kept, **news}.items())[-TOOLS_MAX:]

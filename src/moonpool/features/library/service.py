@@ -1,6 +1,6 @@
 """The library at work: what of it is shown, and the use cases by which a person changes it.
 
-`LibraryShelf` follows the store: an entry that is saved in one process is there for the next execution of every other.
+`LibraryView` follows the store: an entry that is saved in one process is there for the next execution of every other.
 An entry that cannot be read loses only itself; the operator is told once.
 
 SECURITY: nothing that a sandbox or a model's client can reach writes here. What a model wrote comes back in later
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from moonpool.core.audit import Journal
     from moonpool.core.audit_records import AuditRecord
     from moonpool.features.library.model.bounds import Kind
-    from moonpool.features.library.model.change import LibraryChange, LibraryWitness
+    from moonpool.features.library.model.change import LibraryChange, LibraryObserver
     from moonpool.features.library.model.entries import LibraryEntry, LibrarySource
 
 _log = logging.getLogger(__name__)
@@ -57,9 +57,9 @@ class LibraryKeeper(Protocol):
 
     def load(self) -> KeptFiles: ...
     def find(self, kind: Kind, name: str, /) -> LibrarySource | None: ...
-    def save(self, source: LibrarySource, /, *, replace: bool, witness: LibraryWitness) -> LibrarySource | None: ...
-    def remove(self, kind: Kind, name: str, /, *, witness: LibraryWitness) -> LibrarySource | None: ...
-    def settle(self, witness: LibraryWitness, /) -> LibraryChange | None: ...
+    def save(self, source: LibrarySource, /, *, replace: bool, witness: LibraryObserver) -> LibrarySource | None: ...
+    def remove(self, kind: Kind, name: str, /, *, witness: LibraryObserver) -> LibrarySource | None: ...
+    def settle(self, witness: LibraryObserver, /) -> LibraryChange | None: ...
     def stamp(self) -> object: ...
 
 
@@ -71,7 +71,7 @@ class ShownLibrary:
     problems: tuple[str, ...] = ()
 
 
-class LibraryShelf:
+class LibraryView:
     """The library as one process shows it."""
 
     def __init__(
@@ -176,7 +176,7 @@ class LibraryChanges:
 
 @dataclass(frozen=True, slots=True)
 class LibraryRecords:
-    """Puts changes of the library on record. See `moonpool.features.library.model.change.LibraryWitness`."""
+    """Puts changes of the library on record. See `moonpool.features.library.model.change.LibraryObserver`."""
 
     principal: str
     _write: Callable[[AuditRecord], None]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.json import JsonValue
     from moonpool.features.library.model.bounds import Kind
-    from moonpool.features.library.model.change import ChangeAction, LibraryWitness
+    from moonpool.features.library.model.change import ChangeAction, LibraryObserver
 
 FORMAT: Final = 1
 FILE_BYTES_MAX: Final = BYTES_MAX["skill"] * 4 // 3 + 128 * 1024
@@ -127,7 +127,7 @@ class LibraryStore:
         return found
 
     def save(
-        self, source: LibrarySource, *, replace: bool = False, witness: LibraryWitness = _NOBODY
+        self, source: LibrarySource, *, replace: bool = False, witness: LibraryObserver = _NOBODY
     ) -> LibrarySource | None:
         """Keep `source`, on record; return what it replaced.
 
@@ -157,7 +157,7 @@ class LibraryStore:
             self._changes.carry_out(change, path, content, witness)
         return before
 
-    def remove(self, kind: Kind, name: str, *, witness: LibraryWitness = _NOBODY) -> LibrarySource | None:
+    def remove(self, kind: Kind, name: str, *, witness: LibraryObserver = _NOBODY) -> LibrarySource | None:
         """Forget an entry, on record; also a damaged one, of which nothing is returned.
 
         Raises InputError when there is none, StoreFolderError, and what `witness` raises; nothing was changed then.
@@ -172,7 +172,7 @@ class LibraryStore:
             self._changes.carry_out(_change(kind, name, before, None, witness), path, None, witness)
         return before
 
-    def settle(self, witness: LibraryWitness) -> LibraryChange | None:
+    def settle(self, witness: LibraryObserver) -> LibraryChange | None:
         """Put on record what came of a change whose process died; None when there is none, or somebody is at it.
 
         Raises StoreFolderError and what `witness` raises.
@@ -185,7 +185,7 @@ class LibraryStore:
         except BlockingIOError:
             return None
 
-    def _settle(self, witness: LibraryWitness) -> LibraryChange | None:
+    def _settle(self, witness: LibraryObserver) -> LibraryChange | None:
         return self._changes.settle(lambda one: self._path(one.kind, one.name), self._digest_of, witness)
 
     def _digest_of(self, change: LibraryChange) -> str:
@@ -255,7 +255,7 @@ class LibraryStore:
 
 
 def _change(
-    kind: Kind, name: str, before: LibrarySource | None, after: LibrarySource | None, witness: LibraryWitness
+    kind: Kind, name: str, before: LibrarySource | None, after: LibrarySource | None, witness: LibraryObserver
 ) -> LibraryChange:
     action: ChangeAction = "removed" if after is None else "replaced" if before is not None else "saved"
     return LibraryChange(

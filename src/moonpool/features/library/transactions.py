@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from moonpool.features.library.model.change import LibraryWitness
+    from moonpool.features.library.model.change import LibraryObserver
 
 _NOTE: Final = ".change"
 _ASIDE: Final = ".before"
@@ -48,7 +48,7 @@ class ChangesInHand:
         """Whether a change is being made, or was not finished."""
         return os.path.lexists(self._note)
 
-    def carry_out(self, change: LibraryChange, path: Path, content: bytes | None, witness: LibraryWitness) -> None:
+    def carry_out(self, change: LibraryChange, path: Path, content: bytes | None, witness: LibraryObserver) -> None:
         """Make `content` the file at `path`; None removes it. Raises OSError and what `witness` raises."""
         assert not self.waiting(), "the last change was settled"
         existed = os.path.lexists(path)
@@ -82,7 +82,7 @@ class ChangesInHand:
         self,
         path_of: Callable[[LibraryChange], Path],
         digest_of: Callable[[LibraryChange], str],
-        witness: LibraryWitness,
+        witness: LibraryObserver,
     ) -> LibraryChange | None:
         """Put on record what came of a change whose process died, if there is one.
 

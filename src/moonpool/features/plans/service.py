@@ -112,7 +112,7 @@ class Plans:
             self._store.answer(plan, approved=False, approver=FAILED_REHEARSAL, by_person=False)
 
     async def take(
-        self, plan_id: str, ticket: CallerGrant, *, code: bytes, language: str, run_id: str = ""
+        self, plan_id: str, caller_grant: CallerGrant, *, code: bytes, language: str, run_id: str = ""
     ) -> PlanWatch:
         """Take the plan of this id for `code`, once; ask whoever may approve it when nobody has.
 
@@ -121,12 +121,12 @@ class Plans:
         stored = await asyncio.to_thread(self.find, plan_id)
         plan = stored.plan
         # SECURITY: first of all, so that nobody learns of, or is asked about, a plan that is not theirs.
-        if plan.principal != ticket.principal:
+        if plan.principal != caller_grant.principal:
             raise PlanError(f"there is no plan {plan_id[:80]!r}; `moonpool plans list` shows those")
-        if problem := _other(plan, ticket, code, language):
+        if problem := _other(plan, caller_grant, code, language):
             raise PlanError(f"plan {plan.plan_id} was made for {problem}; rehearse again with a dry run")
         if stored.state is PlanState.WAITING:
-            stored = await self._ask(plan, ticket.approvals, run_id)
+            stored = await self._ask(plan, caller_grant.approvals, run_id)
         await asyncio.to_thread(self._store.take, plan, lambda: self._record(_record_of(plan, "used", "")))
         return PlanWatch(plan=plan, approver=stored.approver, by_person=stored.by_person)
 
@@ -177,17 +177,17 @@ async def keep_plan(plans: Plans | None, plan: Plan) -> Plan:
         return replace(plan, problem=f"it could not be kept: {error}")
 
 
-def _other(plan: Plan, ticket: CallerGrant, code: bytes, language: str) -> str:
+def _other(plan: Plan, caller_grant: CallerGrant, code: bytes, language: str) -> str:
     if plan.code_digest != digest_bytes(code):
         return "other code"
     if plan.language != language:
         return f"{plan.language}, not {language}"
-    if plan.policy_digest != ticket.policy_digest:
+    if plan.policy_digest != caller_grant.policy_digest:
         return "another policy"
     # SECURITY: what was approved for one server is not done to another that is called the same.
     planned = {server.server_id: server.digest for server in plan.servers}
     for server_id in dict.fromkeys(effect.server_id for effect in plan.effects):
-        trust = ticket.servers.get(server_id)
+        trust = caller_grant.servers.get(server_id)
         if trust is None or trust.digest != planned.get(server_id):
             return f"another configuration of server {server_id!r}"
     return ""

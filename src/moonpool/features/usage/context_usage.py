@@ -14,13 +14,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.audit import JournalError
-from moonpool.core.audit_records import DisclosureRecord, time_stamp
+from moonpool.core.audit_records import ContextUsageRecord, time_stamp
 from moonpool.features.usage.model import TokenFigures
 
 if TYPE_CHECKING:
     from moonpool.core.audit import Journal
     from moonpool.features.usage.model import ToolTokens
-    from moonpool.features.usage.token_accounting import TokenBook
+    from moonpool.features.usage.token_accounting import TokenAccounting
     from moonpool.tools.snapshot import ToolSnapshot
 
 _log = logging.getLogger(__name__)
@@ -28,10 +28,10 @@ _CLOSE_S: Final = 2.0
 _UNASKED: Final = frozenset({"manifest", "own_tools"})
 
 
-class Disclosure:
+class ContextUsage:
     """Adds up one connection. Used on one event loop; close it."""
 
-    def __init__(self, book: TokenBook, journal: Journal, principal: str) -> None:
+    def __init__(self, book: TokenAccounting, journal: Journal, principal: str) -> None:
         self._book, self._journal, self._principal = book, journal, principal
         self._shown: dict[str, int] = {}
         self._kinds: set[str] = set()
@@ -91,7 +91,7 @@ class Disclosure:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _record(self, tools: ToolTokens) -> None:
-        record = DisclosureRecord(
+        record = ContextUsageRecord(
             run_id=f"disclosure_{uuid.uuid4().hex}",
             at=time_stamp(datetime.now(UTC)),
             principal=self._principal,

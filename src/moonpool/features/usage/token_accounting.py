@@ -58,7 +58,7 @@ class _Job:
 
 
 class ModelConnection(Protocol):
-    """What one connection's model was shown (`moonpool.features.usage.context_usage.Disclosure`)."""
+    """What one connection's model was shown (`moonpool.features.usage.context_usage.ContextUsage`)."""
 
     def figures(self, tools: ToolTokens, /) -> TokenFigures: ...
     def figures_now(self) -> TokenFigures: ...
@@ -66,7 +66,7 @@ class ModelConnection(Protocol):
 
 
 @dataclass(kw_only=True)
-class TokenBook:
+class TokenAccounting:
     """The counts of one process. Used on one event loop; counts in threads, one at a time."""
 
     store: CountStore | None = None

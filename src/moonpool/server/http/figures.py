@@ -73,7 +73,7 @@ def metrics_of_runtime(runtime: Runtime, journal: Path, *, fresh_s: float = FRES
     """Live figures of a process that serves, and those of all records."""
 
     def expose(recorded: Measures) -> Exposed:
-        pool, tools = runtime.statistics(), runtime.toolbox
+        pool, tools = runtime.statistics(), runtime.tool_registry
         listed = tools.current is not None or not tools.server_ids
         return Exposed(
             version=moonpool.__version__,

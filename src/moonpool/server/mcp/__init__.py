@@ -10,6 +10,6 @@ The way of a message, from outside in:
 - `tools`, `sessions`, `catalogs`: one call each into engine and catalog;
 - `definitions`, `instructions`, `arguments`, `answers`: what a model reads and writes (pure).
 
-The package `mcp` costs a second to import; only `protocol_gate` and `server` import it, and `stdio` imports those when it
-serves.
+The package `mcp` costs a second to import; only `protocol_gate` and `server` import it, and `stdio` imports those when
+it serves.
 """

@@ -1,4 +1,4 @@
-"""The catalog of what the toolbox holds now. Indexing is work for a thread; searching is quick.
+"""The catalog of what the tool registry holds now. Indexing is work for a thread; searching is quick.
 
 Vectors, where they are wanted, are computed in the background: no caller ever waits for them. A catalog ranks by words
 until they are there and by both from then on; it changes once, between two searches and never within one.
@@ -18,7 +18,7 @@ from moonpool.core.errors import MoonpoolError
 if TYPE_CHECKING:
     from moonpool.catalog.dense import Similarity
     from moonpool.core.manifest import Manifest
-    from moonpool.engine.tool_registry import Toolbox
+    from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.tools.snapshot import ToolSnapshot
 
 
@@ -32,10 +32,10 @@ class Vectors(Protocol):
 
 
 class CurrentCatalog:
-    """Follows a toolbox; what is new in a snapshot is indexed when somebody asks."""
+    """Follows a tool registry; what is new in a snapshot is indexed when somebody asks."""
 
-    def __init__(self, toolbox: Toolbox, vectors: Vectors | None = None) -> None:
-        self._toolbox = toolbox
+    def __init__(self, tool_registry: ToolRegistry, vectors: Vectors | None = None) -> None:
+        self._tool_registry = tool_registry
         self._vectors = vectors
         self._stop = Event()  # of the embedding that goes on
         self._embedding: asyncio.Task[None] | None = None
@@ -64,7 +64,7 @@ class CurrentCatalog:
                 await self._loading
 
     async def _load(self) -> Catalog:
-        snapshot = await self._toolbox.snapshot()
+        snapshot = await self._tool_registry.snapshot()
         if self._catalog is None or self._snapshot is not snapshot:
             make = Catalog if self._catalog is None else self._catalog.followed  # who holds the old one may go on
             self._catalog = await asyncio.to_thread(make, snapshot.manifest)

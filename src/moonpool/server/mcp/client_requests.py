@@ -111,18 +111,18 @@ class Bindings:
             for context in call.contexts:
                 self._askers.pop(context.identity.run_id, None)
 
-    def ticket(self, ticket: CallerGrant) -> CallerGrant:
+    def caller_grant(self, caller_grant: CallerGrant) -> CallerGrant:
         """`ticket`, with its executions bound to the call that started them."""
 
         def make_context(facts: RunFacts) -> CallContext:
             binding = _binding.get()  # the execution's task was made by the call's, so it has its context
             if binding is None:
-                return ticket.make_context(facts)
+                return caller_grant.make_context(facts)
             if binding.asker is not None:
                 self._askers[facts.identity.run_id] = binding.asker
                 facts = replace(facts, responder=facts.responder or binding.asker)
-            made = ticket.make_context(facts)
+            made = caller_grant.make_context(facts)
             binding.call.contexts.append(made)
             return made
 
-        return replace(ticket, make_context=make_context)
+        return replace(caller_grant, make_context=make_context)

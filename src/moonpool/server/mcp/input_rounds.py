@@ -12,7 +12,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from moonpool.server.mcp.client_requests import SAMPLE, Abilities
-from moonpool.upstreams.server_requests import QuestionRefusedError
+from moonpool.upstreams.server_requests import ServerRequestRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -54,7 +54,7 @@ def sender(ctx: Context) -> Callable[[str, JsonObject], Awaitable[JsonObject]]:
         try:
             result = await ctx.session.send_request(request, result_type)
         except MCPError as refused:
-            raise QuestionRefusedError(refused.error.message, code=refused.error.code) from None
+            raise ServerRequestRefusedError(refused.error.message, code=refused.error.code) from None
         return result.model_dump(by_alias=True, mode="json", exclude_none=True, exclude={"meta"})
 
     return send

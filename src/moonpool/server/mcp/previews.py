@@ -15,15 +15,15 @@ from moonpool.features.preview.service import missing_servers, preview_code
 from moonpool.server.mcp.answers import Answer, structured_answer
 
 if TYPE_CHECKING:
-    from moonpool.engine.tool_registry import Toolbox
+    from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.server.mcp.arguments import ExecuteRequest
 
 
 class Previews:
     """The previews of one connection."""
 
-    def __init__(self, toolbox: Toolbox, *, code_bytes_max: int) -> None:
-        self._toolbox, self._code_bytes_max = toolbox, code_bytes_max
+    def __init__(self, tool_registry: ToolRegistry, *, code_bytes_max: int) -> None:
+        self._tool_registry, self._code_bytes_max = tool_registry, code_bytes_max
         self._turn = asyncio.Lock()
 
     async def answer(self, request: ExecuteRequest) -> Answer:
@@ -32,7 +32,7 @@ class Previews:
             raise InputError(f"the code has {len(request.code):,} bytes; at most {self._code_bytes_max:,} are taken")
         manifest, missing = Manifest(), tuple[str, ...]()
         if request.language == PYTHON:
-            snapshot = await self._toolbox.snapshot()
+            snapshot = await self._tool_registry.snapshot()
             manifest, missing = snapshot.manifest, missing_servers(snapshot)
         async with self._turn:
             preview = await asyncio.to_thread(

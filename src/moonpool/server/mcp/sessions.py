@@ -61,15 +61,15 @@ class FaceSessions:
         self._named: dict[str, _Named] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def execute(self, request: CodeRequest, ticket: CallerGrant, name: str | None) -> Envelope:
+    async def execute(self, request: CodeRequest, caller_grant: CallerGrant, name: str | None) -> Envelope:
         """Run code, in the session called `name` if given. Raises InputError, SessionsBusyError."""
         if name is None:
-            session = self._runtime.session(ticket, final=True)
+            session = self._runtime.session(caller_grant, final=True)
             try:
                 return await _interruptible(session, request, at_once=True)
             finally:
                 self._close_soon(session)
-        entry = self._named.get(name) or self._open(name, ticket)
+        entry = self._named.get(name) or self._open(name, caller_grant)
         async with self._in_use(name, entry):
             return await _interruptible(entry.session, request, at_once=False)
 
@@ -102,13 +102,13 @@ class FaceSessions:
             entry.waiting -= 1
             self._rest(name, entry)
 
-    def _open(self, name: str, ticket: CallerGrant) -> _Named:
+    def _open(self, name: str, caller_grant: CallerGrant) -> _Named:
         if len(self._named) >= NAMED_COUNT_MAX:
             resting = [(entry.used_at, other) for other, entry in self._named.items() if not entry.waiting]
             if not resting:
                 raise SessionsBusyError
             self._discard(min(resting)[1])
-        entry = _Named(self._runtime.session(ticket), asyncio.get_running_loop().time())
+        entry = _Named(self._runtime.session(caller_grant), asyncio.get_running_loop().time())
         self._named[name] = entry
         return entry
 

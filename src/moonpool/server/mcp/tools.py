@@ -19,7 +19,7 @@ from moonpool.core.json import digest_json
 from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.pending_calls import ParkedCalls
 from moonpool.engine.request_state import RequestStateError
-from moonpool.features.usage.context_usage import Disclosure
+from moonpool.features.usage.context_usage import ContextUsage
 from moonpool.server.mcp.answers import Answer, execution_answer, problem_answer, text_answer
 from moonpool.server.mcp.approval_pending import ApprovalPendingError
 from moonpool.server.mcp.arguments import DefinitionRequest, ExecuteRequest, SearchRequest, read_arguments
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.engine.pending_calls import Listener, OpenQuestion, ParkedCall
     from moonpool.engine.sessions import Runtime
-    from moonpool.engine.tool_registry import Toolbox
-    from moonpool.features.learned_types.service import Lessons
+    from moonpool.engine.tool_registry import ToolRegistry
+    from moonpool.features.learned_types.service import LearnedTypes
     from moonpool.pipeline.approval import ApprovalRequest
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.pipeline.request_responder import RequestResponder
@@ -62,11 +62,11 @@ class ServedApp(Protocol):
     @property
     def runtime(self) -> Runtime: ...
     @property
-    def toolbox(self) -> Toolbox: ...
+    def tool_registry(self) -> ToolRegistry: ...
     @property
-    def lessons(self) -> Lessons: ...
+    def learned_types(self) -> LearnedTypes: ...
     @property
-    def ticket(self) -> CallerGrant: ...
+    def caller_grant(self) -> CallerGrant: ...
     @property
     def vectors(self) -> Vectors | None: ...
 
@@ -100,22 +100,22 @@ class CodeTools:
 
     def __init__(self, app: ServedApp, bindings: Bindings) -> None:
         self._bindings = bindings
-        self._ticket = bindings.ticket(app.ticket)
+        self._caller_grant = bindings.caller_grant(app.caller_grant)
         settings = app.settings
         self.offer = offer_of(settings.catalog, settings.environment)
         self._calls = ParkedCalls(
-            owner=app.ticket.principal,
+            owner=app.caller_grant.principal,
             kept_s=settings.approval_expiry_s + OUTCOME_KEPT_S,
             parked_max=settings.parked_runs_max,
             keep=app.keep_outcome,
         )
-        self._runtime, self._toolbox, self._lessons = app.runtime, app.toolbox, app.lessons
+        self._runtime, self._tool_registry, self._learned_types = app.runtime, app.tool_registry, app.learned_types
         self._patience_s = settings.approval_wait_s
         self._told_definitions = False
-        self.disclosure = Disclosure(app.runtime.tokens, app.runtime.journal, app.ticket.principal)
+        self.disclosure = ContextUsage(app.runtime.tokens, app.runtime.journal, app.caller_grant.principal)
         searched = SEARCH in self.offer.names
-        self._catalog = CurrentCatalog(app.toolbox, app.vectors if searched else None)
-        self._previews = Previews(app.toolbox, code_bytes_max=settings.code_bytes_max)
+        self._catalog = CurrentCatalog(app.tool_registry, app.vectors if searched else None)
+        self._previews = Previews(app.tool_registry, code_bytes_max=settings.code_bytes_max)
         self._sessions = FaceSessions(app.runtime, idle_s=app.settings.session_idle_s)
         self.resources = FaceResources(self._sessions, app.runtime.redactor)
 
@@ -159,7 +159,7 @@ class CodeTools:
         """The handshake's text; lists every server's tools first, so it may take as long as the slowest server."""
         catalog = await self._current()
         library = catalog.library_line()
-        left_out = self._toolbox.left_out
+        left_out = self._tool_registry.left_out
         unlisted = catalog.missing.keys() - left_out.keys()
         told = instructions(
             catalog.servers(), unavailable=unlisted, left_out=left_out, library=library, how=self.offer.how
@@ -168,8 +168,8 @@ class CodeTools:
 
     def instructions_now(self) -> str:
         """The same without asking any server."""
-        left_out = self._toolbox.left_out
-        unlisted = [one for one in self._toolbox.server_ids if one not in left_out]
+        left_out = self._tool_registry.left_out
+        unlisted = [one for one in self._tool_registry.server_ids if one not in left_out]
         return self._told(instructions((), unlisted, left_out=left_out, how=self.offer.how))
 
     def list_tools(self) -> list[JsonObject]:
@@ -187,7 +187,7 @@ class CodeTools:
         return catalog
 
     def _know_tools(self) -> None:
-        if (snapshot := self._toolbox.current) is not None:
+        if (snapshot := self._tool_registry.current) is not None:
             self.disclosure.know(snapshot)
 
     async def _search(self, request: SearchRequest) -> Answer:
@@ -237,7 +237,7 @@ class CodeTools:
         return execution_answer(outcome, request.session)
 
     def _waiting(self, call: ParkedCall) -> list[ApprovalRequest]:
-        return [one for context in call.contexts for one in self._ticket.waiting(context.identity.run_id)]
+        return [one for context in call.contexts for one in self._caller_grant.waiting(context.identity.run_id)]
 
     def _waits_elsewhere(self, call: ParkedCall) -> bool:
         """Whether it waits for answers none of which its client is asked for, or for its turn behind one that does."""
@@ -261,7 +261,7 @@ class CodeTools:
         self._know_tools()
         self.disclosure.ran()
         with self._bindings.binding(call, caller.asker(call)):
-            envelope = await self._sessions.execute(code, self._ticket, request.session)
+            envelope = await self._sessions.execute(code, self._caller_grant, request.session)
         self.resources.know(envelope, request.session)
         return envelope
 
@@ -279,7 +279,7 @@ class CodeTools:
             except MoonpoolError as error:
                 refused.append(error)
             else:
-                lesson = await self._lessons.of(self._ticket.principal, tool)
+                lesson = await self._learned_types.of(self._caller_grant.principal, tool)
                 found.append(catalog.definition(*tool.key, request.form, lesson=lesson))
         return found, refused
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import socket
 
     from moonpool.engine.sessions import Session
-    from moonpool.engine.tool_registry import Toolbox
+    from moonpool.engine.tool_registry import ToolRegistry
 
 _log = logging.getLogger(__name__)
 
@@ -76,9 +76,15 @@ class SessionHost:
     """Serves one session on one socket."""
 
     def __init__(
-        self, session: Session, toolbox: Toolbox, approver: ClientApprover, identity: SessionIdentity, *, idle_s: float
+        self,
+        session: Session,
+        tool_registry: ToolRegistry,
+        approver: ClientApprover,
+        identity: SessionIdentity,
+        *,
+        idle_s: float,
     ) -> None:
-        self._session, self._toolbox, self._approver = session, toolbox, approver
+        self._session, self._tool_registry, self._approver = session, tool_registry, approver
         self._identity, self._idle_s = identity, idle_s
         self._turn = asyncio.Lock()
         self._over = asyncio.Event()
@@ -188,7 +194,7 @@ class SessionHost:
                 return
             self._approver.client = client
             telling = self._loop.create_task(
-                tell_missing_tools(self._toolbox, lambda text: client.send(wire.Remark(text=text)))
+                tell_missing_tools(self._tool_registry, lambda text: client.send(wire.Remark(text=text)))
             )
             try:
                 envelope = await self._session.execute(request)

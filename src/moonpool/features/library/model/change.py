@@ -62,7 +62,7 @@ class LibraryChange:
         return cls(**cast("dict[str, Kind]", texts))  # pyright: ignore[reportArgumentType]  looked at above
 
 
-class LibraryWitness(Protocol):
+class LibraryObserver(Protocol):
     """Puts changes on record. Blocking, called in a worker thread. Methods raise JournalError."""
 
     @property

@@ -68,7 +68,7 @@ _NUMBER_BYTES = 8
 _PIECE_BYTES = 4
 
 
-class Tape:
+class NondeterminismLog:
     """Records when `record`, and serves what `played` holds when there is such a tape."""
 
     def __init__(self, *, record: bool, played: "bytes | None" = None) -> None:

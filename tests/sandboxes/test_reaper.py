@@ -1,4 +1,4 @@
-"""The undertaker alone, over its socket. Its host is a process that a test can end without ending itself."""
+"""The reaper alone, over its socket. Its host is a process that a test can end without ending itself."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from moonpool.sandboxes import reaper as undertaker
+from moonpool.sandboxes import reaper
 from moonpool.sandboxes.identity import UID_FIRST
 from process_tree import children_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-SRC = Path(undertaker.__file__).parents[2]
+SRC = Path(reaper.__file__).parents[2]
 UID = str(UID_FIRST) if os.geteuid() == 0 else ""
 STARTS = 8
 REFUSE = """
@@ -29,11 +29,11 @@ def refuse(*_):
     raise OSError({code}, "no")
 {what} = refuse
 """
-"""Makes a call of the undertaker fail."""
+"""Makes a call of the reaper fail."""
 
 
 class Served:
-    """An undertaker with a folder to remove. `changes` are statements that it runs first."""
+    """A reaper with a folder to remove. `changes` are statements that it runs first."""
 
     def __init__(self, folder: Path, changes: str = "") -> None:
         self.host = subprocess.Popen(["/bin/sleep", "600"])
