@@ -25,7 +25,7 @@ from process_tree import alive, children_of
 from sandboxes.conftest import REAL
 from sandboxes.ending_host import ENDURING, command_of
 from sandboxes.probe import Probe
-from sandboxes.remains import Graveyard, caught, started_here, reapers, walls_in_start
+from sandboxes.remains import Graveyard, caught, reapers, started_here, walls_in_start
 from waiting import until
 
 if TYPE_CHECKING:

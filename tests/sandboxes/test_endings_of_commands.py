@@ -18,7 +18,7 @@ import pytest
 from apps import DATA, SERVERS
 from commands.process import SCRIPT, Command, preload
 from process_tree import children_of
-from sandboxes.remains import Graveyard, started_here, reapers
+from sandboxes.remains import Graveyard, reapers, started_here
 from waiting import until
 
 if TYPE_CHECKING:
