@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import pytest
 
 from apps import fresh_data
+from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import InputError
+from moonpool.core.shares import Level, Shares
 from moonpool.engine.code_request import CodeRequest
 from moonpool.features.approvals.model import Answerer, ApprovalAnswerError
 from moonpool.features.approvals.queue_approver import QueueApprover
 from moonpool.features.approvals.table import ApprovalStore
 from moonpool.features.plans.model import PlanError
+from moonpool.pipeline.approval import ApprovalBounds, ApprovalRequest, LiveApprovals
+from moonpool.policy import Budget, Layer, LayerName, Measure, Rule, Scope, Verdict
 from moonpool.store.journal_file import read_rows, verify_file
 from moonpool.store.paths import approvals_path, journal_path, tenant_dir
 from moonpool.store.process_marks import is_gone, own_mark
@@ -27,8 +31,22 @@ if TYPE_CHECKING:
 
     from moonpool.bootstrap import Tenant
     from moonpool.core.envelope import Envelope
+    from moonpool.pipeline.approval import ApprovalAnswer
 
 pytestmark = pytest.mark.anyio
+
+
+class Silent:
+    """An approver that never answers."""
+
+    together: ClassVar[bool] = True
+
+    async def ask(self, request: ApprovalRequest) -> NoReturn:
+        del request
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
 ALICE = Answerer(name="terminal:alice", person=True)
 
 
@@ -127,3 +145,63 @@ async def test_a_tenant_is_closed_and_opened_while_others_go_on(data: Path) -> N
         rows = await asyncio.to_thread(lambda: list(read_rows(journal_path(goes.data))))
         assert first in {row.run_id for row in rows}
     await until(lambda: engine.pool.statistics().alive == 0)
+
+
+async def test_callers_of_a_tenant_have_rules_and_budgets_of_their_own(data: Path) -> None:
+    two = Layer(name=LayerName.KEY, budgets=(Budget(scope=Scope.KEY, limits={Measure.CALLS: 2}),))
+    strict = Layer(name=LayerName.KEY, rules=(Rule(rule_id="none", verdict=Verdict.DENY),))
+    async with PathsServer().serving() as server, open_engine_of_fakes(data) as engine, AsyncExitStack() as stack:
+        tenant = await enter_tenant(stack, engine, server, "t")
+        alice, bob, guest = (
+            tenant.caller_grants.grant("oidc:alice", roles=("developer",), layers=(two,)),
+            tenant.caller_grants.grant("oidc:bob", layers=(two,)),
+            tenant.caller_grants.grant("oidc:alice", layers=(strict,)),
+        )
+        outcomes = []
+        for grant in (alice, alice, tenant.caller_grants.grant("oidc:alice", layers=(two,)), bob, guest):
+            envelope = await tenant.runtime.run(CodeRequest(code=b'["only_t"]'), grant)
+            assert isinstance(envelope.data, list), envelope
+            outcomes.append(envelope.data[0].get("error", {}).get("type", "ok"))
+        assert outcomes == ["ok", "ok", "PolicyDenied", "ok", "PolicyDenied"]
+        assert (alice.roles, guest.policy_digest == alice.policy_digest) == (("developer",), False)
+
+
+def test_shares_leave_room_for_other_tenants_and_principals() -> None:
+    shares = Shares(8)
+    for _ in range(8):
+        assert shares.reached("a", "alice") is None
+        shares.take("a", "alice")
+    assert shares.reached("a", "alice") is Level.TENANT  # alone it may have everything, and has
+    assert shares.reached("b", "bob") is Level.ALL
+    for _ in range(3):
+        shares.give_back("a", "alice")
+    shares.take("b", "bob")
+    assert (shares.tenant_max("a"), shares.tenant_max("b")) == (6, 6)
+    shares.take("a", "anna")
+    assert shares.reached("a", "alice") is Level.PRINCIPAL
+    assert shares.reached("b", "bob") is None
+    for tenant, name in [("a", "alice")] * 5 + [("a", "anna"), ("b", "bob")]:
+        shares.give_back(tenant, name)
+    assert (shares.total, shares.tenant_max("a")) == (0, 8)
+
+
+async def test_approvals_of_one_tenant_leave_room_for_those_of_others() -> None:
+    bounds = ApprovalBounds(open_max=4)
+    asked = [LiveApprovals(Silent(), tenant_id=name, bounds=bounds) for name in ("a", "b")]
+
+    def ask(tenant: int, run: int) -> asyncio.Task[ApprovalAnswer]:
+        request = ApprovalRequest(
+            request_id="", run_id=f"run_{tenant}{run}", principal="p", server_id="s", tool_name="t", tool_digest="",
+            arguments="{}", arguments_digest=f"{run}", reason="",
+        )  # fmt: skip
+        return asyncio.ensure_future(asked[tenant].settle(request))
+
+    waiting = [ask(1, 0), *(ask(0, run) for run in range(3))]
+    await asyncio.wait(waiting, timeout=0.01)
+    refused = await ask(0, 3)
+    assert (refused.state, refused.approver) == (ApprovalState.REJECTED, "application:limit")
+    for task in waiting:
+        assert not task.done()
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert bounds.open.total == bounds.waiting_runs.total == 0

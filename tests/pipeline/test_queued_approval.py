@@ -15,7 +15,7 @@ from moonpool.features.approvals.model import Answerer, ApprovalQueueError, Queu
 from moonpool.features.approvals.queue_approver import GrantedApprovals, QueueApprover
 from moonpool.features.approvals.service import Approvals, grant_terms
 from moonpool.features.approvals.table import ApprovalStore
-from moonpool.pipeline.approval import AutoApprover, DenyApprover, LiveApprovals, ScriptedApprover
+from moonpool.pipeline.approval import ApprovalBounds, AutoApprover, DenyApprover, LiveApprovals, ScriptedApprover
 from moonpool.pipeline.execution_grant import CallLimits
 from moonpool.policy import Budget, Layer, LayerName, Measure, Policy, Rule, Scope, Verdict
 from pipeline.test_road import ALLOW_ALL, WRITE, Bench, type_of
@@ -201,7 +201,7 @@ async def test_the_number_of_parked_runs_is_bounded_and_a_parked_one_holds_no_pl
             await release.wait()
             return await super().ask(request)
 
-    desk = LiveApprovals(Slow([ApprovalState.APPROVED]), parked_runs_max=1)
+    desk = LiveApprovals(Slow([ApprovalState.APPROVED]), bounds=ApprovalBounds(waiting_runs_max=1))
     limits = CallLimits(concurrent_max=1)
     first, second = Bench(policy=Policy(), limits=limits), Bench(policy=Policy(), limits=limits)
     first.session = changed(first.session, approvals=desk)

@@ -137,6 +137,41 @@ async def test_ahead_of_need_one_is_opened_at_a_time() -> None:
         assert backend.opening_most == 1
 
 
+# --- principals of one tenant
+
+
+async def test_a_principal_keeps_the_others_of_its_tenant_no_more_than_its_share() -> None:
+    backend = GatedBackend()
+    async with pool_of(backend, alive_max=4, wait_s_max=0.05) as pool:
+        for _ in range(2):
+            await pool.acquire(A, principal="a")
+        other = await pool.acquire(A, principal="b")
+        third = await pool.acquire(A, principal="a")  # of two principals each may have three of four
+        assert pool.acquire_nowait(A, principal="a") is None
+        with pytest.raises(BusyError, match=r"you had 3 sandboxes in use .* your share of your tenant's"):
+            await pool.acquire(A, principal="a")
+        waits = asyncio.ensure_future(pool.acquire(A, principal="a"))
+        await settled()
+        await gone(third)
+        await waits
+        await gone(other)
+        await pool.acquire(A, principal="a")  # alone again, it may have all
+        assert pool.statistics().alive == 4
+
+
+async def test_a_caller_that_gives_up_its_turn_leaves_it_to_the_next() -> None:
+    backend = GatedBackend()
+    async with pool_of(backend, alive_max=2) as pool:
+        held, _ = await pool.acquire(A, principal="a"), await pool.acquire(A, principal="b")
+        first, second = (asyncio.ensure_future(pool.acquire(A, principal="a")) for _ in range(2))
+        await settled()
+        assert pool.statistics().waiting == 2
+        first.cancel()
+        await gone(held)
+        assert not (await second).has_ended
+        assert (pool.statistics().waiting, first.cancelled()) == (0, True)
+
+
 # --- tenants
 
 

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from moonpool.core.errors import InputError
 from moonpool.core.phrases import clip
 from moonpool.features.approvals.queue_approver import GrantedApprovals
 from moonpool.pipeline.approval import ApprovalRequest, LiveApprovals
@@ -15,6 +16,7 @@ from moonpool.pipeline.call_state import CallContext
 from moonpool.pipeline.caller_grant import CallerGrant
 from moonpool.pipeline.execution_grant import CallLimits, ExecutionGrant, ServerTrust
 from moonpool.pipeline.planned_run import PlannedApprovals
+from moonpool.policy import Policy
 from moonpool.redaction.redactor import Tally
 
 if TYPE_CHECKING:
@@ -23,70 +25,92 @@ if TYPE_CHECKING:
     from moonpool.configuration.servers import McpConfig
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.features.approvals.model import ApprovalQueue
-    from moonpool.pipeline.approval import ApprovalAnswer, ApprovalService, Approver
+    from moonpool.pipeline.approval import ApprovalAnswer, ApprovalBounds, ApprovalService, Approver
     from moonpool.pipeline.caller_grant import RunFacts
     from moonpool.pipeline.deadline import Deadline
-    from moonpool.policy import CallFacts, Policy
+    from moonpool.policy import CallFacts, Layer
     from moonpool.redaction.redactor import Redactor
     from moonpool.settings import Settings
 
 _ADDRESS_CHARS_MAX: Final = 400
+PRINCIPALS_MAX: Final = 10_000
+"""Whose budgets one tenant counts at most."""
 
 
-def make_caller_grant(
-    settings: Settings,
-    trust: Mapping[str, ServerTrust],
-    policy: Policy,
-    approver: Approver,
-    queue: ApprovalQueue,
-    tool_registry: ToolRegistry,
-) -> CallerGrant:
-    """The grant of whoever started this process.
+class CallerGrants:
+    """What callers of one tenant may do: by its rules, its approvals, and budgets of each principal."""
 
-    `trust` is what the host says about each server. `queue` has the approval grants, whoever is asked otherwise;
-    `tool registry` looks again for tools that are held or could not be listed.
-    """
-    principal = local_principal()
-    asking = LiveApprovals(
-        approver,
-        expiry_s=settings.approval_expiry_s,
-        parked_runs_max=settings.parked_runs_max,
-    )
-    approvals = GrantedApprovals(asking, queue)
-    key = Ledger()
+    def __init__(  # noqa: PLR0913  parts of the composition
+        self,
+        settings: Settings,
+        trust: Mapping[str, ServerTrust],
+        policy: Policy,
+        approver: Approver,
+        queue: ApprovalQueue,
+        tool_registry: ToolRegistry,
+        *,
+        tenant_id: str,
+        bounds: ApprovalBounds,
+    ) -> None:
+        """`trust` is what the host says about each server. `queue` has the approval grants, whoever is asked otherwise;
+        `tool_registry` looks again for tools that are held or could not be listed. `bounds` are the process's.
+        """
+        self._settings, self._trust, self._policy, self._tool_registry = settings, trust, policy, tool_registry
+        self._asking = LiveApprovals(approver, expiry_s=settings.approval_expiry_s, tenant_id=tenant_id, bounds=bounds)
+        self._approvals = GrantedApprovals(self._asking, queue)
+        self._ledgers: dict[str, Ledger] = {}
 
-    def make_context(facts: RunFacts) -> CallContext:
-        deadline = facts.deadline
-        asked: ApprovalService = ParkingApprovals(approvals, deadline)
-        return CallContext(
-            identity=facts.identity,
-            grant=ExecutionGrant(
-                approvals=asked if facts.plan is None else PlannedApprovals(asked, facts.plan),
-                responder=facts.responder,
-                policy=policy,
-                trust=trust,
-                limits=CallLimits(calls_max=settings.tool_calls_max),
-                key=key,
-            ),
-            counters=facts.counters,
-            stages=facts.stages,
-            manifest=lambda: facts.snapshot().manifest,
-            recheck=tool_registry.recheck,
-            relist=tool_registry.relist,
-            progress=facts.progress,
-            clock=lambda: deadline.running_s,
-            parking=deadline.parked,
-            memory=facts.memory,
+    def grant(self, principal: str, *, roles: tuple[str, ...] = (), layers: tuple[Layer, ...] = ()) -> CallerGrant:
+        """The grant of one request: who asks, in which roles, under which rules beside the tenant's.
+
+        Budgets of a principal are counted over all its requests, whatever rules they bring. Raises InputError above
+        `PRINCIPALS_MAX`.
+        """
+        key = self._ledger(principal)
+        policy = Policy(layers=(*self._policy.layers, *layers)) if layers else self._policy
+        settings, tool_registry = self._settings, self._tool_registry
+
+        def make_context(facts: RunFacts) -> CallContext:
+            deadline = facts.deadline
+            asked: ApprovalService = ParkingApprovals(self._approvals, deadline)
+            return CallContext(
+                identity=facts.identity,
+                grant=ExecutionGrant(
+                    approvals=asked if facts.plan is None else PlannedApprovals(asked, facts.plan),
+                    responder=facts.responder,
+                    policy=policy,
+                    trust=self._trust,
+                    limits=CallLimits(calls_max=settings.tool_calls_max),
+                    key=key,
+                ),
+                counters=facts.counters,
+                stages=facts.stages,
+                manifest=lambda: facts.snapshot().manifest,
+                recheck=tool_registry.recheck,
+                relist=tool_registry.relist,
+                progress=facts.progress,
+                clock=lambda: deadline.running_s,
+                parking=deadline.parked,
+                memory=facts.memory,
+            )
+
+        return CallerGrant(
+            principal=principal,
+            roles=roles,
+            make_context=make_context,
+            policy_digest=policy.digest,
+            approvals=self._asking,
+            servers=self._trust,
+            waiting=self._asking.waiting,
         )
 
-    return CallerGrant(
-        principal=principal,
-        make_context=make_context,
-        policy_digest=policy.digest,
-        approvals=asking,
-        servers=trust,
-        waiting=asking.waiting,
-    )
+    def _ledger(self, principal: str) -> Ledger:
+        ledger = self._ledgers.get(principal)
+        if ledger is None:
+            if len(self._ledgers) >= PRINCIPALS_MAX:
+                raise InputError(f"{PRINCIPALS_MAX:,} principals used this tenant already; close it and open it again")
+            ledger = self._ledgers[principal] = Ledger()
+        return ledger
 
 
 def server_trust(config: McpConfig | None, redactor: Redactor) -> dict[str, ServerTrust]:

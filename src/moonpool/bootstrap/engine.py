@@ -17,6 +17,7 @@ from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits
 from moonpool.core.errors import HostUnfitError
 from moonpool.engine.run_folder import run_folder
 from moonpool.environments.resolve import resolve_environment
+from moonpool.pipeline.approval import ApprovalBounds
 from moonpool.sandboxes.container_sockets import refuse_shown
 from moonpool.sandboxes.pool import SandboxPool
 from moonpool.tools.snapshot import show
@@ -46,6 +47,7 @@ class Engine:
     languages: Languages
     vectors: VectorMaker | None
     serving: bool
+    approval_bounds: ApprovalBounds
     tool_registries: dict[str, ToolRegistry] = field(
         default_factory=dict[str, "ToolRegistry"]
     )  # by tenant, of those that are open
@@ -114,6 +116,7 @@ async def open_engine(
             languages=languages,
             vectors=_vectors(settings, data),
             serving=serving,
+            approval_bounds=ApprovalBounds(waiting_runs_max=settings.parked_runs_max),
             tool_registries=tool_registries,
         )
 

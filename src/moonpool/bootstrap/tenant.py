@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Never
 
-from moonpool.bootstrap.caller_grants import make_caller_grant, server_trust
+from moonpool.bootstrap.caller_grants import CallerGrants, local_principal, server_trust
 from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.library import settle_library
 from moonpool.bootstrap.recordings import open_recorder
@@ -67,7 +67,8 @@ class Tenant:
     runtime: Runtime
     tool_registry: ToolRegistry
     learned_types: LearnedTypes
-    caller_grant: CallerGrant
+    caller_grants: CallerGrants
+    caller_grant: CallerGrant  # of whoever started this process
     data: Path
     policy: Policy
     outcomes: OutcomeStore
@@ -159,6 +160,16 @@ async def open_tenant(
         stack.push_async_callback(runtime.close)
         engine.tool_registries[tenant_id] = tool_registry
         stack.callback(engine.tool_registries.pop, tenant_id)
+        grants = CallerGrants(
+            settings,
+            server_trust(config, redactor),
+            policy,
+            approver,
+            approvals,
+            tool_registry,
+            tenant_id=tenant_id,
+            bounds=engine.approval_bounds,
+        )
         yield Tenant(
             tenant_id=tenant_id,
             engine=engine,
@@ -166,9 +177,8 @@ async def open_tenant(
             runtime=runtime,
             tool_registry=tool_registry,
             learned_types=learned_types,
-            caller_grant=make_caller_grant(
-                settings, server_trust(config, redactor), policy, approver, approvals, tool_registry
-            ),
+            caller_grants=grants,
+            caller_grant=grants.grant(local_principal()),
             data=data,
             policy=policy,
             outcomes=OutcomeStore(outcomes_dir(data)),

@@ -51,14 +51,13 @@ class Shares:
         return share_of(self.tenant_max(tenant_id), alone=not others, fixed=self._principal_max)
 
     def reached(self, tenant_id: str, principal: str) -> Level | None:
-        """Whose bound keeps this principal from one more, if any."""
-        if self.total >= self._max:
-            return Level.ALL
+        """Whose bound keeps this principal from one more, if any: its share first, where it is not alone."""
+        most = self.principal_max(tenant_id, principal)
+        if most < self.tenant_max(tenant_id) and self._principals[tenant_id, principal] >= most:
+            return Level.PRINCIPAL
         if self._tenants[tenant_id] >= self.tenant_max(tenant_id):
             return Level.TENANT
-        if self._principals[tenant_id, principal] >= self.principal_max(tenant_id, principal):
-            return Level.PRINCIPAL
-        return None
+        return Level.ALL if self.total >= self._max else None
 
     def take(self, tenant_id: str, principal: str) -> None:
         """One more is in use."""

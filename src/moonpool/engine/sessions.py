@@ -261,7 +261,9 @@ class Session:
         if snapshot is None:
             return None
         if self._sandbox is None or self._sandbox.has_ended:
-            self._sandbox = self._runtime.pool.acquire_nowait(self._runtime.sandbox_spec, language)
+            self._sandbox = self._runtime.pool.acquire_nowait(
+                self._runtime.sandbox_spec, language, principal=self._caller_grant.principal
+            )
         if self._sandbox is None or not self._sandbox.shows(snapshot.digest):
             return None
         return self._sandbox, snapshot
@@ -271,9 +273,13 @@ class Session:
             self._sandbox = None
         if self._sandbox is None and (known := self._runtime.tool_registry.current) is not None:
             self._snapshot = known
-            self._sandbox = await self._runtime.pool.acquire(self._spec(), language)
+            self._sandbox = await self._runtime.pool.acquire(
+                self._spec(), language, principal=self._caller_grant.principal
+            )
         elif self._sandbox is None:
-            acquiring = asyncio.ensure_future(self._runtime.pool.acquire(self._spec(), language))
+            acquiring = asyncio.ensure_future(
+                self._runtime.pool.acquire(self._spec(), language, principal=self._caller_grant.principal)
+            )
             try:
                 self._snapshot = await self._runtime.tool_registry.snapshot()
                 self._sandbox = await acquiring

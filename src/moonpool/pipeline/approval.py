@@ -19,11 +19,13 @@ import asyncio
 import time
 import uuid
 from collections import defaultdict
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from moonpool.core.calls import ApprovalState
 from moonpool.core.lookalikes import shown_name
+from moonpool.core.shares import Shares
 from moonpool.policy import operators_remedy
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 EXPIRY_S_DEFAULT: Final = 600.0
 OPEN_COUNT_MAX_DEFAULT: Final = 64
+LIMIT: Final = "application:limit"
+"""Who refused, in the journal, where too many approvals are open."""
 PARKED_RUNS_MAX_DEFAULT: Final = 32
 _NOTE_LENGTH_MAX: Final = 1000
 
@@ -180,6 +184,13 @@ class ApprovalService(Protocol):
     async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> ApprovalAnswer: ...
 
 
+class ApprovalBounds:
+    """How many approvals may be open, and how many executions wait for one: in all, per tenant, per principal."""
+
+    def __init__(self, open_max: int = OPEN_COUNT_MAX_DEFAULT, waiting_runs_max: int = PARKED_RUNS_MAX_DEFAULT) -> None:
+        self.open, self.waiting_runs = Shares(open_max), Shares(waiting_runs_max)
+
+
 class LiveApprovals:
     """Puts requests to one approver and lets only fitting answers through. One per approver."""
 
@@ -188,16 +199,14 @@ class LiveApprovals:
         approver: Approver,
         *,
         expiry_s: float = EXPIRY_S_DEFAULT,
-        open_count_max: int = OPEN_COUNT_MAX_DEFAULT,
-        parked_runs_max: int = PARKED_RUNS_MAX_DEFAULT,
+        tenant_id: str = "",
+        bounds: ApprovalBounds | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._approver = approver
-        self._expiry_s = expiry_s
-        self._open_count_max = open_count_max
-        self._clock = clock
-        self._parked_runs_max = parked_runs_max
-        self._turn = asyncio.Semaphore(open_count_max if approver.together else 1)
+        """`bounds` are those of the process; by default this approver has its own."""
+        self._approver, self._expiry_s, self._clock = approver, expiry_s, clock
+        self._tenant_id, self._bounds = tenant_id, bounds or ApprovalBounds()
+        self._turn = nullcontext() if approver.together else asyncio.Semaphore(1)
         self._open_of_run: defaultdict[str, dict[str, ApprovalRequest]] = defaultdict(dict)
         self.open_count = 0
 
@@ -208,13 +217,16 @@ class LiveApprovals:
     async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> ApprovalAnswer:
         """Ask, and return an answer that counts. Never raises but for cancellation."""
         del facts
-        if self.open_count >= self._open_count_max:
-            return reject(
-                request, "application:limit", f"{self.open_count} approvals are open already; answer them first"
-            )
-        parked = len(self._open_of_run)
-        if request.run_id not in self._open_of_run and parked >= self._parked_runs_max:
-            return reject(request, "application:limit", f"{parked} executions wait for approval; answer them first")
+        whose, bounds = (self._tenant_id, request.principal), self._bounds
+        if bounds.open.reached(*whose):
+            return reject(request, LIMIT, f"{self.open_count} approvals are open already; answer them first")
+        new = request.run_id not in self._open_of_run
+        if new and bounds.waiting_runs.reached(*whose):
+            waiting = len(self._open_of_run)
+            return reject(request, LIMIT, f"{waiting} executions wait for approval; answer them first")
+        bounds.open.take(*whose)
+        if new:
+            bounds.waiting_runs.take(*whose)
         request = replace(request, request_id=uuid.uuid4().hex, expires_s=self._expiry_s)
         deadline = self._clock() + self._expiry_s
         self.open_count += 1
@@ -229,9 +241,11 @@ class LiveApprovals:
             return reject(request, "application:error", f"the approver failed ({type(exc).__name__})")
         finally:
             self.open_count -= 1
+            bounds.open.give_back(*whose)
             del self._open_of_run[request.run_id][request.request_id]
             if not self._open_of_run[request.run_id]:
                 del self._open_of_run[request.run_id]
+                bounds.waiting_runs.give_back(*whose)
         if self._clock() > deadline:
             return _expired(request, self._expiry_s)
         return checked_answer(request, answer)

@@ -51,6 +51,7 @@ class CallerGrant:
     """Who runs code here, and how their calls are judged: what a context is made of for each execution."""
 
     principal: str
+    roles: tuple[str, ...] = ()  # of the principal in its tenant
     make_context: Callable[[RunFacts], CallContext]
     policy_digest: str = ""
     servers: Mapping[str, ServerTrust] = field(default_factory=dict[str, "ServerTrust"])

@@ -26,6 +26,7 @@ from moonpool.core.errors import MoonpoolError
 from moonpool.core.languages import PYTHON
 from moonpool.sandboxes.pool_admission import Places
 from moonpool.sandboxes.pool_inventory import PoolInventory
+from moonpool.sandboxes.pool_principals import PrincipalPlaces
 from moonpool.sandboxes.pool_refusals import BusyError, PoolClosedError, Refusals
 from moonpool.sandboxes.pool_statistics import CountsZygotes, PoolStatistics
 from moonpool.sandboxes.pool_waiting import WaitingRoom
@@ -63,6 +64,7 @@ class SandboxPool:
         self._preparer = Preparer(backend, on_opened)
         self._places = Places(alive_max=limits.alive_max, alive_per_scope_max=limits.alive_per_scope_max)
         self._refusals = Refusals(limits, self._places, clock)
+        self._principals = PrincipalPlaces(limits, self._refusals)
         self._waiting = WaitingRoom(limits, self._refusals, on_expired=self._pump)
         self._inventory = PoolInventory(ready_high=limits.ready_high)
         self._ahead_max = max(1, limits.opening_max // 4)
@@ -76,10 +78,32 @@ class SandboxPool:
 
     # --- asking
 
-    async def acquire(self, spec: SandboxSpec, language: str = PYTHON) -> Sandbox:
-        """A READY sandbox that nobody used. Raises SandboxStartError, BusyError, PoolClosedError."""
-        if (sandbox := self.acquire_nowait(spec, language)) is not None:
-            return sandbox
+    async def acquire(self, spec: SandboxSpec, language: str = PYTHON, *, principal: str = "") -> Sandbox:
+        """A READY sandbox that nobody used, for a principal of the tenant that is the spec's scope.
+
+        Raises SandboxStartError, BusyError, PoolClosedError.
+        """
+        await self._principals.take(spec.scope, principal)
+        try:
+            sandbox = self._take_ready(spec, language) or await self._wait(spec, language)
+        except BaseException:
+            self._principals.give_back(spec.scope, principal)
+            raise
+        self._principals.hold(sandbox, spec.scope, principal)
+        return sandbox
+
+    def acquire_nowait(self, spec: SandboxSpec, language: str = PYTHON, *, principal: str = "") -> Sandbox | None:
+        """A READY sandbox if one is at hand: with the kernel of `language` started, or else without."""
+        if not self._principals.take_nowait(spec.scope, principal):
+            return None
+        sandbox = self._take_ready(spec, language)
+        if sandbox is None:
+            self._principals.give_back(spec.scope, principal)
+        else:
+            self._principals.hold(sandbox, spec.scope, principal)
+        return sandbox
+
+    async def _wait(self, spec: SandboxSpec, language: str) -> Sandbox:
         waiter = self._wait_for(spec, language)
         self._pump()
         try:
@@ -88,8 +112,7 @@ class SandboxPool:
             self._leave(waiter)
             raise
 
-    def acquire_nowait(self, spec: SandboxSpec, language: str = PYTHON) -> Sandbox | None:
-        """A READY sandbox if one is at hand: with the kernel of `language` started, or else without."""
+    def _take_ready(self, spec: SandboxSpec, language: str) -> Sandbox | None:
         if self._closed:
             return None
         now = self._clock()
@@ -115,7 +138,7 @@ class SandboxPool:
             alive_max=self._limits.alive_max,
             opening=self._opening,
             opening_max=self._limits.opening_max,
-            waiting=sum(len(queue.waiters) for queue in self._inventory),
+            waiting=len(self._principals) + sum(len(queue.waiters) for queue in self._inventory),
             refused=self._refusals.count,
             kinds=tuple(queue.statistics(now) for queue in self._inventory),
             zygotes=self._backend.zygote_totals() if isinstance(self._backend, CountsZygotes) else None,
@@ -244,6 +267,7 @@ class SandboxPool:
         self._tend_later()
 
     def _on_ended(self, queue: PoolQueue, sandbox: Sandbox) -> None:
+        self._principals.ended(sandbox)
         if sandbox is self._quiet_for:
             self._quiet_until, self._quiet_for = 0.0, None
         if not self._inventory.ended_unused(queue, sandbox):

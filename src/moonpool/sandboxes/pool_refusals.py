@@ -59,6 +59,11 @@ class Refusals:
         """For one who cannot even wait."""
         return self._busy(f"{waiting} callers are waiting for a sandbox already", "waiting_max", waiting)
 
+    def principal_has_its_share(self, most: int) -> BusyError:
+        """For one whose principal had as many all the time as it may have beside others of its tenant."""
+        why = f"you had {most} sandboxes in use for {self._limits.wait_s_max:g} s, which is your share of your tenant's"
+        return self._busy(why, "sandboxes_per_tenant_max", 0)
+
     def waited_in_vain(self, scope: str, waiting: int) -> BusyError:
         """For one whose turn did not come in time."""
         setting = self._places.lacking(scope) or "waiting_s_max"
