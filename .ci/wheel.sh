@@ -23,7 +23,7 @@ import moonpool
 from moonpool.environments.build import packaged_text
 from moonpool.environments.guest import publish_guest
 from moonpool.environments.recipes import RECIPES
-from moonpool.wrappers.node_client import CLIENT_FILES
+from moonpool.wrappers.tree import CLIENT_FILES
 
 root = pathlib.Path(sys.argv[1])
 root.mkdir()

@@ -1,4 +1,4 @@
-"""`python -m bench.retrieval.neighbours [--write]`: makes the lines of `moonpool.catalog.neighbours` anew.
+"""`python -m bench.retrieval.neighbours [--write]`: makes the lines of `moonpool.catalog.synonyms` anew.
 
 The words are those that the file has now, the first of each line. They came from outside of any labelled question:
 words of three letters and more in the one-line summaries of at least 20 published Python and JavaScript packages (at

@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib import resources
 
 from catalog.builders import catalog_of, listing
-from moonpool.catalog.neighbours import NEIGHBOURS_MAX, QUESTION_TERMS_MAX, neighbours
-from moonpool.catalog.synonyms import synonyms
+from moonpool.catalog.synonyms import NEIGHBOURS_MAX, QUESTION_TERMS_MAX, neighbours, synonyms
 from moonpool.catalog.text import terms
 
 WEATHER = {"name": "get_weather", "description": "Weather of a city."}

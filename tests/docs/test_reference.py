@@ -19,8 +19,7 @@ from contract_rows.envelope_schema import ENVELOPE_SCHEMA, TOKENS_SCHEMA
 from docs.pages import read, rows, section
 from moonpool.configuration.policy_file import CONDITION_KEYS, EXAMPLE_KEYS, FILE_KEYS, RULE_KEYS
 from moonpool.configuration.policy_limits import BUDGET_KEYS, COST_KEYS, LABEL_KEYS
-from moonpool.configuration.server_entry import KNOWN_KEYS
-from moonpool.configuration.server_options import Block
+from moonpool.configuration.server_entry import KNOWN_KEYS, Block
 from moonpool.core.calls import ApprovalState, CallErrorType
 from moonpool.core.errors import MoonpoolError
 from moonpool.sandboxes import messages, seccomp

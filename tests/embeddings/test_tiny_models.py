@@ -14,7 +14,7 @@ from embeddings import tiny
 from moonpool.bootstrap.models import VectorMaker
 from moonpool.catalog.catalog import Catalog
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
-from moonpool.embeddings import minilm, minilm_graph, models, weights
+from moonpool.embeddings import minilm, models, weights
 from moonpool.embeddings.arrays import numpy
 from moonpool.embeddings.errors import DenseUnavailableError
 from moonpool.embeddings.vectors import ToolVectors, VectorCache
@@ -61,10 +61,9 @@ class File:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (minilm, minilm_graph):
-        monkeypatch.setattr(module, "WIDTH", tiny.WIDTH)
-    monkeypatch.setattr(minilm_graph, "_HEADS", tiny.HEADS)
-    monkeypatch.setattr(minilm_graph, "_LAYERS", 1)
+    monkeypatch.setattr(minilm, "WIDTH", tiny.WIDTH)
+    monkeypatch.setattr(minilm, "_HEADS", tiny.HEADS)
+    monkeypatch.setattr(minilm, "_LAYERS", 1)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from apps import open_app, run
 from moonpool.core.envelope import ExecutionError
 from moonpool.engine import execution
 from moonpool.engine.code_request import CodeRequest
-from moonpool.engine.limit_causes import ended_by, explained
+from moonpool.engine.envelopes import ended_by, explained
 from moonpool.sandboxes.base import LimitKind, SandboxLimits
 from moonpool.sandboxes.cgroups import LimitsMode
 from sandboxes.groups import best_groups

@@ -19,7 +19,6 @@ from moonpool.environments.publishing import (
     BUILDING_PREFIX,
     building_folder,
     building_lock,
-    default_root,
     ensure_root,
     held_lock,
     remove_stale_builds,
@@ -138,20 +137,6 @@ async def test_a_builder_waits_for_another_process_and_clears_up_after_it(tmp_pa
         other.stdout.close()
 
     assert list((tmp_path / "data").glob(f"{BUILDING_PREFIX}*")) == []
-
-
-@pytest.mark.parametrize(
-    ("environ", "euid", "expected"),
-    [
-        pytest.param({}, 0, "/var/lib/moonpool/environments", id="root has a system folder"),
-        pytest.param({"XDG_DATA_HOME": "/d"}, 0, "/var/lib/moonpool/environments", id="root ignores a user's setting"),
-        pytest.param({}, 1000, "/home/u/.local/share/moonpool/environments", id="a user has a data folder"),
-        pytest.param({"XDG_DATA_HOME": "/d"}, 1000, "/d/moonpool/environments", id="a user may move it"),
-        pytest.param({"XDG_DATA_HOME": "d"}, 1000, "/home/u/.local/share/moonpool/environments", id="not relatively"),
-    ],
-)
-def test_environments_live_by_who_runs(environ: dict[str, str], euid: int, expected: str) -> None:
-    assert default_root(environ, euid, Path("/home/u")) == Path(expected)
 
 
 def test_a_root_is_created_readable_whatever_the_umask(tmp_path: Path) -> None:

@@ -19,8 +19,7 @@ from moonpool.cli.mcp import settings_of_service
 from moonpool.core.errors import ConfigError
 from moonpool.environments.access import first_obstacle
 from moonpool.environments.base import BuildProgress, Environment, EnvironmentBuildError
-from moonpool.environments.interpreter import describe_interpreter
-from moonpool.environments.interpreter_copy import copied_interpreter
+from moonpool.environments.interpreter import copied_interpreter, describe_interpreter
 from moonpool.environments.recipes import recipe_named
 from moonpool.environments.resolve import _look_up, is_built, resolve_environment  # pyright: ignore[reportPrivateUsage]
 

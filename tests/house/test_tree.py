@@ -7,7 +7,9 @@ import os
 import re
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 
+import grimp
 import pytest
 
 from house.tracked import ROOT, tracked_files
@@ -47,6 +49,20 @@ def test_every_module_says_what_it_is_for() -> None:
 
     assert len(modules) > 500
     assert [str(path) for path, said in says.items() if not said] == []
+
+
+def test_no_two_modules_import_each_other_directly_or_around() -> None:
+    graph = grimp.build_graph("moonpool", cache_dir=None)  # imports for types included
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+
+    assert len(imports) > 400
+    assert sum(map(len, imports.values())) > 1000
+    try:
+        cycle: list[str] = []
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        cycle = error.args[1]
+    assert cycle == []
 
 
 def test_the_locks_match_what_they_were_compiled_from() -> None:

@@ -19,10 +19,10 @@ from moonpool.core.audit_records import CallOutcomeRecord, CallsRefusedRecord
 from moonpool.core.calls import ApprovalState, ToolCallOutcome, ToolCallSpec
 from moonpool.core.manifest import RESERVED_PREFIX, Manifest, ServerListing, ToolDefinition
 from moonpool.pipeline.approval import ApprovalAnswer, AutoApprover, DenyApprover, LiveApprovals, ScriptedApprover
+from moonpool.pipeline.call_counters import COUNTED_PER_RECORD, OWN_RECORDS_MAX
 from moonpool.pipeline.call_records import refused_record
 from moonpool.pipeline.execution_grant import CallLimits, ServerTrust
 from moonpool.pipeline.pipeline import CallPipeline
-from moonpool.pipeline.refused_calls import COUNTED_PER_RECORD, OWN_RECORDS_MAX
 from moonpool.policy import (
     Below,
     Condition,

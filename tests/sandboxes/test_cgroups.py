@@ -12,9 +12,8 @@ from moonpool.core.errors import HostUnfitError
 from moonpool.sandboxes import cgroups, cgroups_v1, cgroups_v2
 from moonpool.sandboxes.base import SandboxLimits, SandboxStartError
 from moonpool.sandboxes.cgroup_mounts import parse_mounts, parse_own_groups, v1_folders, v2_folder
-from moonpool.sandboxes.cgroups import LimitGroups, LimitsMode, open_groups, v2_groups
+from moonpool.sandboxes.cgroups import LimitGroups, LimitsMode, open_groups, owner_name, sweep, v2_groups
 from moonpool.sandboxes.control_group import create_group
-from moonpool.sandboxes.group_owners import owner_name, sweep
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:

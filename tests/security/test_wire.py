@@ -23,7 +23,7 @@ from moonpool.core.audit_records import ExecutionEndRecord
 from moonpool.doctor.probes.record import Probe as Attack
 from moonpool.doctor.service import run_doctor
 from moonpool.engine.code_request import CodeRequest
-from moonpool.pipeline.refused_calls import OWN_RECORDS_MAX
+from moonpool.pipeline.call_counters import OWN_RECORDS_MAX
 from moonpool.sandboxes import zygote_process
 from moonpool.sandboxes.base import ExitCause, SandboxStartError
 from moonpool.sandboxes.zygote import ZygoteBackend

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from moonpool.features.library.model.skills import read_skill, skill_source
-from moonpool.wrappers.skills_tree import render_packages
+from moonpool.wrappers.library_tree import render_packages
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,8 +25,7 @@ from moonpool.catalog.library_entries import (
     library_line,
 )
 from moonpool.catalog.names import PACKAGE, GuestNames
-from moonpool.catalog.patterns import compile_pattern
-from moonpool.catalog.questions import LIMIT_MAX, check_limit, checked_queries
+from moonpool.catalog.questions import LIMIT_MAX, check_limit, checked_queries, compile_pattern
 from moonpool.catalog.render import one_line
 from moonpool.catalog.search import answer_in_turn, by_sentence, rank
 from moonpool.catalog.summaries import server_summaries

@@ -19,8 +19,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moonpool.catalog.documents import KEPT_MARK
-from moonpool.catalog.neighbours import NEIGHBOUR_WEIGHT, NEIGHBOURS_MAX, QUESTION_TERMS_MAX, neighbours
-from moonpool.catalog.synonyms import SYNONYM_WEIGHT, synonyms
+from moonpool.catalog.synonyms import (
+    NEIGHBOUR_WEIGHT,
+    NEIGHBOURS_MAX,
+    QUESTION_TERMS_MAX,
+    SYNONYM_WEIGHT,
+    neighbours,
+    synonyms,
+)
 from moonpool.catalog.text import sentences, terms
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ app = command_group("Skills: folders of instructions, scripts and files beside t
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
 def add(folder: Path, *, replace: bool, config: Path | None, as_json: bool) -> int:
     """Keep a copy of a skill's folder."""
-    from moonpool.features.library.adding_skills import add_skill
+    from moonpool.features.library.skill_folder import add_skill
 
     added = change(config, lambda changes: add_skill(changes, folder, replace=replace))
     entry, left_out = added.entry, added.left_out

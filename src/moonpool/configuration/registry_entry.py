@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from moonpool.core.json import JsonObject, JsonValue
 
-KINDS: Final = ("npm", "pypi", "oci", "remote")
 _ITEMS_MAX: Final = 100
 _TEXT_CHARS_MAX: Final = 2_000
 

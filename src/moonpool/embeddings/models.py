@@ -12,8 +12,7 @@ import json
 from typing import TYPE_CHECKING, Final, cast
 
 from moonpool.embeddings.errors import DenseUnavailableError
-from moonpool.embeddings.minilm import MiniLmModel
-from moonpool.embeddings.minilm_graph import minilm_graph
+from moonpool.embeddings.minilm import MiniLmModel, minilm_graph
 from moonpool.embeddings.weights import Weights, read_checked
 from moonpool.embeddings.wordpiece import WordPiece
 

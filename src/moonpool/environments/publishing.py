@@ -16,7 +16,6 @@ import secrets
 import shutil
 import stat
 from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -26,20 +25,11 @@ from moonpool.environments.access import first_obstacle, is_writable_by_others
 from moonpool.environments.base import EnvironmentBuildError, EnvironmentFolderError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator, Mapping
+    from collections.abc import AsyncGenerator, Generator
+    from pathlib import Path
 
-ROOT_FOLDER = "/var/lib/moonpool/environments"
 BUILDING_PREFIX = ".building-"
 LOCK_POLL_S = 0.1
-
-
-def default_root(environ: Mapping[str, str], euid: int, home: Path) -> Path:
-    """Where environments live: a system folder for root, else the user's own data folder."""
-    if euid == 0:
-        return Path(ROOT_FOLDER)
-    data_home = environ.get("XDG_DATA_HOME", "")
-    base = Path(data_home) if data_home.startswith("/") else home / ".local" / "share"
-    return base / "moonpool" / "environments"
 
 
 def ensure_root(root: Path, uid: int) -> None:

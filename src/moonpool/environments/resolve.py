@@ -14,8 +14,7 @@ from anyio import to_thread
 from moonpool.environments.access import first_obstacle
 from moonpool.environments.base import Environment
 from moonpool.environments.build import PREPARE_MODULE, BuildSpec, built_packages, environment_digest, packages_folder
-from moonpool.environments.interpreter import SYSTEM_PREFIX, Interpreter, describe_interpreter
-from moonpool.environments.interpreter_copy import copied_interpreter
+from moonpool.environments.interpreter import SYSTEM_PREFIX, Interpreter, copied_interpreter, describe_interpreter
 from moonpool.environments.publishing import ensure_root
 from moonpool.environments.recipes import recipe_named
 

@@ -8,7 +8,7 @@ which may change something (`dry_run`), under a plan one that stops what is not 
 
 INVARIANT: each call that enters the pipeline is recorded exactly once, also when a stage fails or is cancelled. Only
 calls that the broker refuses by itself are counted instead, by kind, after the first hundred of an execution
-(`refused_calls`).
+(`RefusedCalls`).
 INVARIANT: what a call takes from budgets is reserved as it is decided, and labels of a result are taken in before its
 code gets it; see `budgets`.
 INVARIANT: the intent of a call that may change something is durable before it leaves; the outcome of every call is

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
     from moonpool.core.json import JsonObject
 
-PROBE_S_MAX: Final = 10.0
 CLIENT: Final = Implementation(name="moonpool", version=installed_version("moonpool"))
 _CLIENT_JSON: Final = {"name": CLIENT.name, "version": CLIENT.version}
 
@@ -63,10 +62,6 @@ class UnknownRevisionError(Exception):
 
 def is_modern(version: str | None) -> bool:
     return version in MODERN_PROTOCOL_VERSIONS
-
-
-def is_known(version: str | None) -> bool:
-    return version in MODERN_PROTOCOL_VERSIONS or version in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 async def negotiate(

@@ -3,25 +3,29 @@
 INVARIANT: pure and deterministic; the same manifest gives the same bytes. One bad tool never loses the others: a
 definition that cannot be read or rendered gets an untyped wrapper and a warning (H-040).
 SECURITY: the files hold names, types and prose. No address, command, header, icon or schema of an upstream is in them.
+
+The client that generated JavaScript stands on is here as text. Its source is package data, so that it can be read,
+checked and tested as what it is. It goes into every tree, because a module imports it by a path relative to itself
+(`../../client/mcp_client.js`). It is read once, with this module: a constant like any other, so that rendering stays
+free of I/O.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moonpool.core.json import digest_bytes, digest_json
 from moonpool.wrappers import mcptools_tree, node_tree, servers_tree
-from moonpool.wrappers.index_pages import render_index, render_root_index
 from moonpool.wrappers.library_tree import render_library
 from moonpool.wrappers.names import TreeNames, name_manifest
-from moonpool.wrappers.node_client import CLIENT_FILES
 from moonpool.wrappers.reading import BEATEN, read_shape
 from moonpool.wrappers.schema import untyped_tool
 from moonpool.wrappers.stubs import render_stubs
-from moonpool.wrappers.tool_index import ToolIndex
+from moonpool.wrappers.tool_index import ToolIndex, render_index, render_root_index
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +35,14 @@ if TYPE_CHECKING:
     from moonpool.wrappers.ir import ToolShape
     from moonpool.wrappers.names import ServerNames, ToolNames
     from moonpool.wrappers.python_types import ClassNames
+
+CLIENT_FILES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        name: (Path(__file__).parent / "client" / name).read_text(encoding="utf-8")
+        for name in ("mcp_client.js", "mcp_client.d.ts")
+    }
+)
+"""Source text by file name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,6 @@
-"""Reading a skill's folder as a person has it on disk, before anything of it is kept. Blocking.
+"""Adding a skill: a person's folder becomes a copy in the library, with a record of it.
+
+Reading the folder as a person has it on disk, before anything of it is kept, is blocking.
 
 Left out, and named: whatever begins with a dot (`.git`, `.env`, `.DS_Store`) and `__pycache__`. Everything else must be
 a plain file or a folder of them: a link, pipe, socket or device is refused, not skipped, because whoever put it there
@@ -11,6 +13,7 @@ folder that changes meanwhile cannot lead out of itself. What is read is capped 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 from dataclasses import dataclass, field
@@ -18,9 +21,13 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import InputError
 from moonpool.features.library.model.bounds import BYTES_MAX, FILES_MAX
+from moonpool.features.library.model.skills import skill_source
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from moonpool.features.library.model.entries import LibraryEntry
+    from moonpool.features.library.service import LibraryChanges
 
 ENTRIES_MAX: Final = 2_000
 """Names looked at in all, those that are left out included."""
@@ -127,3 +134,22 @@ class _Reading:
 
     def _refused(self, path: str, why: str) -> InputError:
         return InputError(f"{self._folder}: {path!r}: {why}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddedSkill:
+    """What was kept of a folder, and what of it was not."""
+
+    entry: LibraryEntry
+    left_out: tuple[str, ...]  # relative paths
+
+
+async def add_skill(changes: LibraryChanges, folder: Path, *, replace: bool = False) -> AddedSkill:
+    """Keep a copy of `folder`; later changes of it change nothing here.
+
+    Raises InputError, StoreFolderError and JournalError; nothing was changed then.
+    """
+    found = await asyncio.to_thread(read_skill_folder, folder)
+    source = skill_source(found.files, place=str(folder))
+    entry = await changes.save(source, replace=replace)
+    return AddedSkill(entry=entry, left_out=tuple(found.left_out))
