@@ -13,7 +13,7 @@ import os
 import sys
 from pathlib import Path
 
-from moonpool.bootstrap import assemble
+from moonpool.bootstrap import open_default_tenant
 from moonpool.configuration.servers import parse_config
 from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.events import OutputChunk, RunEnded, run_events
@@ -37,7 +37,8 @@ async def main() -> None:
     """Run the code once."""
     config = parse_config(json.dumps({"mcpServers": SERVERS}).encode(), source="example", environ=os.environ)
     approver = EventApprover()
-    async with assemble(Settings.load(os.environ), config=config, approver=approver, environ=os.environ) as app:
+    settings = Settings.load(os.environ)
+    async with open_default_tenant(settings, config=config, approver=approver, environ=os.environ) as app:
         session = app.runtime.session(app.caller_grant)
         async with run_events(session.execute, CodeRequest(code=CODE), approver) as events:
             async for event in events:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 
 from sample_repository import EXPECTED, make_repository
 
-from moonpool.bootstrap import App, assemble
+from moonpool.bootstrap import Tenant, open_default_tenant
 from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.render import hit_lines, manifest_lines
 from moonpool.catalog.tokens import TokenMeter
 from moonpool.cli.printer import Colour
 from moonpool.configuration.servers import load_config
 from moonpool.core.errors import MoonpoolError
-from moonpool.engine.sessions import CodeRequest
+from moonpool.engine.code_request import CodeRequest
 from moonpool.pipeline.approval import DenyApprover
 from moonpool.server.mcp.answers import execution_answer
 from moonpool.server.mcp.definitions import TOOLS, model_view
@@ -50,7 +50,7 @@ async def main() -> None:
         make_repository(repository)
         config = write_config(Path(scratch) / "servers.json", repository)
         environ = {**os.environ, "DEMO_TOKEN": TOKEN}
-        async with assemble(
+        async with open_default_tenant(
             Settings.load(os.environ, data_dir=Path(scratch) / "data"),
             config=load_config(config, environ),
             approver=DenyApprover(),  # nobody sits here to be asked, so what is not allowed is refused
@@ -92,7 +92,7 @@ def write_config(path: Path, repository: Path) -> Path:
     return path
 
 
-async def show_tools(app: App) -> TokenMeter:
+async def show_tools(app: Tenant) -> TokenMeter:
     """What a model reads before it writes code, instead of every definition."""
     snapshot = await app.tool_registry.snapshot()
     check(not snapshot.problems, f"both servers can be listed: {dict(snapshot.problems)}")
@@ -112,7 +112,7 @@ async def show_tools(app: App) -> TokenMeter:
     return meter
 
 
-async def show_history(app: App, meter: TokenMeter) -> Envelope:
+async def show_history(app: Tenant, meter: TokenMeter) -> Envelope:
     """The program that does the work."""
     program = (HERE / "history.py").read_bytes()
     title("What a model writes: one program instead of 50 calls (examples/history.py)")
@@ -130,7 +130,7 @@ async def show_history(app: App, meter: TokenMeter) -> Envelope:
     return envelope
 
 
-async def show_escape(app: App) -> None:
+async def show_escape(app: Tenant) -> None:
     """The program that tries to get out."""
     program = f"HOST_FILE = {__file__!r}\n" + (HERE / "escape.py").read_text(encoding="utf-8")
     envelope = await app.runtime.run(CodeRequest(code=program.encode(), name="escape.py"), app.caller_grant)
@@ -144,7 +144,7 @@ async def show_escape(app: App) -> None:
     check(TOKEN not in json.dumps(envelope.to_json()), "the credential is nowhere")
 
 
-def show_accounts(app: App, envelope: Envelope, meter: TokenMeter) -> None:
+def show_accounts(app: Tenant, envelope: Envelope, meter: TokenMeter) -> None:
     """What the audit journal says was called, and what a model was spared."""
     journal = journal_path(app.data)
     rows = [row.to_json() for row in read_rows(journal, run_id=envelope.run_id)]

@@ -34,5 +34,5 @@ result = {
     "open a connection": end_of(lambda: socket.create_connection(("192.0.2.1", 443), timeout=2)),
     "ask a name server": end_of(lambda: socket.getaddrinfo("example.org", 443)),
     "find a server's credential": end_of(find_credential),
-    "call a tool without leave": end_of(lambda: git_reset_sync(repo_path=".").unwrap()),
+    "call a tool unapproved": end_of(lambda: git_reset_sync(repo_path=".").unwrap()),
 }

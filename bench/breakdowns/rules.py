@@ -74,6 +74,6 @@ def _keep(app: Tenant, asked: QueuedRequest, given: ApprovalGrant) -> None:
     store = ApprovalStore(approvals_path(app.data), is_gone=lambda _mark: False)
     try:
         store.put(asked)
-        store.answer(asked.request_id, asked.arguments_digest, approved=True, approver="bench", standing=given)
+        store.answer(asked.request_id, asked.arguments_digest, approved=True, approver="bench", grant=given)
     finally:
         store.close()

@@ -56,7 +56,7 @@ class Settings:
     """The same of all executions; the oldest make room."""
 
     artifact_free_bytes_min: int = 512 * 1024**2
-    """What such files leave free on their disk, which the audit journal needs."""
+    """The space they keep free on their disk, which the audit journal needs."""
 
     policy: Path | None = None
     """The organisation's rules for tool calls, beside those of the server configuration; the strictest wins."""
@@ -77,7 +77,7 @@ class Settings:
     """How long `moonpool mcp` holds back a request whose code waits in the queue of approvals, before it says so."""
 
     approval_command: str = ""
-    """A program that is told of each question in the queue, with its arguments; it gets the id and a sentence more."""
+    """A program that is started for each question in the queue, with the id and a sentence as last arguments."""
 
     plan_expiry_s: float = 86_400.0
     """How long a plan of a dry run can be approved and used."""
@@ -89,7 +89,7 @@ class Settings:
     """Sandboxes alive at the same time."""
 
     sandboxes_per_tenant_max: int = 0
-    """Of these, for one tenant. 0: all for a tenant who is alone, three quarters for each when there are more."""
+    """Of these, for one tenant. 0: all for a tenant that is alone, three quarters for each when there are more."""
 
     pool_low: int = 2
     """Ready sandboxes kept at all times by processes that serve; `moonpool run` keeps none."""
@@ -151,7 +151,7 @@ class Settings:
     """What calls that worked teach about tools: `on` (result types and examples), `types`, or `off`."""
 
     catalog: str = "tools"
-    """Where clients of the MCP face find tools: by `tools` of ours, or in `code`, with `execute_code` alone."""
+    """Where clients of the MCP server find tools: by `tools` of ours, or in `code`, with `execute_code` alone."""
 
     dense: str = "none"
     """Vectors in the search for tools: `none` or `minilm` (a network, 23 MB)."""

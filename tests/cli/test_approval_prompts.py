@@ -318,7 +318,7 @@ class Typist:
 )
 def test_what_an_answer_for_this_run_covers(answered: dict[str, Any], later: dict[str, Any], asked_again: bool) -> None:
     typist = Typist("r", "y", "n")
-    approver = TerminalApprover(cast("Any", typist), name="terminal:alice", book=GrantFiles(Path("/nowhere")))
+    approver = TerminalApprover(cast("Any", typist), name="terminal:alice", grants=GrantFiles(Path("/nowhere")))
 
     async def both() -> str:
         assert (await approver.ask(replace(REQUEST, **answered))).state is ApprovalState.APPROVED
@@ -332,26 +332,26 @@ def test_what_an_answer_for_this_run_covers(answered: dict[str, Any], later: dic
 async def test_an_answer_that_is_kept_too_late_does_not_stand() -> None:
     class SlowBook(GrantFiles):
         began, go_on = threading.Event(), threading.Event()
-        standing: ClassVar[list[str]] = []
+        grants: ClassVar[list[str]] = []
 
         def give(self, *_: object, **__: object) -> Any:
             self.began.set()
             assert self.go_on.wait(20)
-            self.standing.append("one")
+            self.grants.append("one")
             return "one"
 
         def remove(self, given: Any, _: object) -> None:
-            self.standing.remove(given)
+            self.grants.remove(given)
 
-    book = SlowBook(Path("/nowhere"))
-    approver = TerminalApprover(cast("Any", Typist("a")), name="terminal:alice", book=book)
+    grants = SlowBook(Path("/nowhere"))
+    approver = TerminalApprover(cast("Any", Typist("a")), name="terminal:alice", grants=grants)
     asking = asyncio.create_task(approver.ask(REQUEST))
-    assert await asyncio.to_thread(book.began.wait, 20)
+    assert await asyncio.to_thread(grants.began.wait, 20)
     asking.cancel()
-    book.go_on.set()
+    grants.go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    assert book.standing == []
+    assert grants.grants == []
 
 
 @pytest.mark.req("H-019")

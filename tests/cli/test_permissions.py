@@ -12,7 +12,7 @@ from apps import fixture_server
 from cli.console import moonpool, run_code
 from cli.terminal import Terminal
 from moonpool.configuration.jsonc import without_comments
-from moonpool.configuration.permissions import condition_of, with_leave
+from moonpool.configuration.permissions import condition_of, with_permission
 from moonpool.configuration.servers import load_config
 from moonpool.core.errors import ConfigError
 from tables import every_row
@@ -133,8 +133,8 @@ def test_names_are_matched_exactly_and_what_is_still_decided_otherwise_is_said(t
     ("text", "told"),
     [
         ('{"mcpServers": {"box": {"command": "x"},\n "b": }}', "line 2, column 7; write a value there"),
-        ('{"mcpServers": {"box": {"command": "x"}, "box": {}}}', "'box' stands twice"),
-        ('{"mcpServers": {"box": {"command": "x", "moonpool": {"allow": "read"}}}}', '"allow" is no list'),
+        ('{"mcpServers": {"box": {"command": "x"}, "box": {}}}', "'box' is given twice"),
+        ('{"mcpServers": {"box": {"command": "x", "moonpool": {"allow": "read"}}}}', '"allow" is not a list'),
         ('{"mcpServers": {"box": {"command": "x", "moonpool": 3}}}', "there is no object or list in line 1"),
         ('{"mcpServers": {"other": {"command": "x"}}}', "there is no server 'box'; there are other"),
         ('{"mcpServers": {"box": {"command": "x", "args": [%s]}}}' % ("1" * 5000), "is not JSON: Exceeds the limit"),
@@ -144,7 +144,7 @@ def test_names_are_matched_exactly_and_what_is_still_decided_otherwise_is_said(t
 )
 def test_a_file_that_cannot_be_changed_safely_is_refused_with_the_place(text: str, told: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        with_leave(text.encode(), "my.json", "box", "allow", ["read"])
+        with_permission(text.encode(), "my.json", "box", "allow", ["read"])
     assert str(caught.value).startswith("my.json: ")
     assert told in str(caught.value)
 
@@ -171,7 +171,7 @@ def test_conditions_are_those_of_a_policy(text: str, condition: dict[str, str] |
 
 def changed(entry_block: dict[str, Any], *change: Any) -> Any:
     content = json.dumps({"mcpServers": {"box": {"command": "x", "moonpool": entry_block}}}).encode()
-    return json.loads(with_leave(content, "my.json", "box", *change))["mcpServers"]["box"]["moonpool"]
+    return json.loads(with_permission(content, "my.json", "box", *change))["mcpServers"]["box"]["moonpool"]
 
 
 def test_a_denial_with_conditions_takes_no_denial_back_and_equal_in_python_is_not_the_same_condition() -> None:

@@ -80,7 +80,7 @@ def test_a_packages_home_is_told_and_an_images_is_part_of_its_name() -> None:
     npm = json.loads(json.dumps(document({**NPM, "registryBaseUrl": "https://packages.example"})))
     told = read_registry_server(npm, source="server.json").notes
     image = {"registryType": "oci", "identifier": "acme/weather", "version": "1.4"}
-    assert "https://packages.example; npx takes it from where it is set up to" in told[0]
+    assert "https://packages.example; npx takes it from its configured source" in told[0]
     assert read({**image, "registryBaseUrl": "https://images.example"})["args"][-1] == "images.example/acme/weather:1.4"
     with pytest.raises(ConfigError, match="is no name of an oci package"):
         read({**image, "registryBaseUrl": "--privileged"})
@@ -104,12 +104,12 @@ def test_a_remote_becomes_an_address_with_variables_to_be_set() -> None:
         pytest.param({"version": ""}, "has no version", id="no version"),
         pytest.param(
             {"packageArguments": [{"type": "positional", "value": "${AWS_SECRET_ACCESS_KEY}"}]},
-            "an argument of packageArguments is ${AWS_SECRET_ACCESS_KEY}, which may not stand in a configuration",
+            "an argument of packageArguments is ${AWS_SECRET_ACCESS_KEY}, which a configuration must not contain",
             id="reads the environment",
         ),
         pytest.param(
             {"environmentVariables": [{"name": "X", "value": "${secret:TOKEN}"}]},
-            "may not stand in a configuration",
+            "a configuration must not contain",
             id="reads a stored secret",
         ),
         pytest.param(

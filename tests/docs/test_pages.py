@@ -87,8 +87,8 @@ def test_decisions_are_short_and_of_one_form(page: Path) -> None:
     assert headings == ["Context", "Decision", "Rejected", "What would change our mind"]
 
 
-def test_the_house_of_the_architecture_is_the_house() -> None:
-    block = section(read("ARCHITECTURE.md"), "The house")
+def test_the_layout_of_the_architecture_is_that_of_the_source() -> None:
+    block = section(read("ARCHITECTURE.md"), "Layout")
     rooms = {path.name for path in (ROOT / "src/moonpool").iterdir() if (path / "__init__.py").exists()}
     assert {room for room in rooms if not re.search(rf"^  {room}(/mcp)?/", block, re.MULTILINE)} == set()
 

@@ -70,7 +70,7 @@ async def test_what_is_cut_is_not_approved_for_a_while(store: ApprovalStore) -> 
             await question.approve(terms=TERMS)
         await question.approve()
         assert (await call).state is ApprovalState.APPROVED
-    assert await asyncio.to_thread(store.standing) == []
+    assert await asyncio.to_thread(store.grants) == []
 
 
 async def test_who_answered_is_on_record_and_a_reason_reaches_the_code() -> None:
@@ -168,7 +168,7 @@ async def test_several_consumers_share_the_questions_and_one_that_leaves_refuses
             await anext(leaves)
         untaken = settle(approver, 4)
         await until(lambda: approver.open)
-    assert "nobody in this application takes questions" in (await untaken).note
+    assert "this application takes no questions" in (await untaken).note
     assert approver.open == ()
 
 
@@ -249,7 +249,7 @@ async def test_an_answer_that_cannot_be_kept_is_none_and_can_be_given_again(stor
         with pytest.raises(JournalError):
             await question.approve(by=ALICE, terms=TERMS)
         assert question.state is QueueState.WAITING
-        assert await asyncio.to_thread(store.standing) == []
+        assert await asyncio.to_thread(store.grants) == []
         await question.approve(by=ALICE)
         assert (await asked).state is ApprovalState.APPROVED
 
@@ -269,7 +269,7 @@ async def test_an_answer_to_a_call_that_ended_while_it_was_kept_does_not_stand(s
         with pytest.raises(ApprovalAnswerError, match="withdrawn"):
             await question.approve(by=ALICE, terms=TERMS)
     assert [one.what for one in records] == ["given", "removed"]
-    assert await asyncio.to_thread(store.standing) == []
+    assert await asyncio.to_thread(store.grants) == []
 
 
 @pytest.mark.parametrize("fields", [{"listing": ("one call",)}, {"tool_digest": ""}], ids=["plan", "no tool"])
@@ -305,7 +305,7 @@ async def test_a_question_whose_answer_fails_after_its_reader_left_is_refused() 
             assert go_on.wait(30)
             raise JournalError("the disk is full")
 
-        def remove_standing(self, answer_id: str, answerer: Answerer) -> None:
+        def remove_grant(self, answer_id: str, answerer: Answerer) -> None:
             raise AssertionError(f"nothing was given: {answer_id}, {answerer}")
 
     approver = EventApprover()

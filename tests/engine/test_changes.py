@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.engine.tool_registry import ToolRegistry
-    from moonpool.tools.changes import Kind, News
+    from moonpool.tools.changes import ChangeNotice, Kind
 
 pytestmark = pytest.mark.anyio
 VERSIONS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
@@ -29,14 +29,14 @@ class Heard:
     """What came, and a way to wait for more."""
 
     def __init__(self) -> None:
-        self.news: list[News] = []
+        self.news: list[ChangeNotice] = []
         self._event = anyio.Event()
 
-    def __call__(self, news: News) -> None:
+    def __call__(self, news: ChangeNotice) -> None:
         self.news.append(news)
         self._event.set()
 
-    async def wait(self) -> News:
+    async def wait(self) -> ChangeNotice:
         await self._event.wait()
         return self.news[-1]
 
@@ -100,7 +100,7 @@ async def test_a_resource_that_is_subscribed_to_is_told_until_the_end(version: s
 
 
 async def test_a_callback_that_fails_disturbs_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    def broken(news: News) -> None:
+    def broken(news: ChangeNotice) -> None:
         raise ValueError(news.kind)
 
     heard = Heard()

@@ -12,7 +12,7 @@ import pytest
 from apps import fixture_server, open_app, run
 from moonpool.core.envelope import ExecutionError
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
-from moonpool.engine.error_hints import Scene, remark_on, with_hint
+from moonpool.engine.error_hints import ErrorContext, remark_on, with_hint
 from moonpool.server.mcp.answers import execution_answer
 from tables import every_row
 
@@ -37,7 +37,7 @@ NODE = (
     'tools are called so: import * as time from "./servers/time/index.js"; await time.getCurrentTime({"timezone": "…"})'
 )
 BASH = 'tools are called so: moonpool call time.get_current_time \'{"timezone": "…"}\''
-NO_NETWORK = "there is no network in a sandbox: what lies outside is reached by calling tools; servers: git, time"
+NO_NETWORK = "a sandbox has no network: code reaches everything outside by calling tools; servers: git, time"
 AWAIT = "a call is a coroutine until it is awaited: write `await` before it"
 BASE = (
     "the environment `base` has the standard library alone, and nothing can be installed; `data` has {}: "
@@ -50,7 +50,7 @@ IN_PYTHON = 'this was read as JavaScript; Python needs `language`: "python"'
 IN_BASH = 'this was read as Python; Bash needs `language`: "bash"'
 BASH_READ = 'this was read as Bash; Python needs `language`: "python"'
 JS_IN_BASH = 'this was read as Bash; JavaScript needs `language`: "node"'
-DATA = "a tool's result is no JSON text: its `data` is what JSON says already, its `text` the words"
+DATA = "a tool's result is not a JSON string: its `data` is parsed already, its `text` is the plain text"
 PIP = "Command '['python3', '-m', 'pip', 'install', 'requests']'"
 NODE_MODULES = "Node has its own modules here (node:fs, node:path…), and nothing can be installed"
 PROGRAMS = "programs are those of the host's /usr, and nothing can be installed"
@@ -70,7 +70,7 @@ def hint(
     kind: str, message: str, *, language: str = "python", code: str = "", stderr: str = "", environment: str = "base"
 ) -> str:
     """What is added to the error."""
-    scene = Scene(language=language, environment=environment, manifest=MANIFEST, code=code, stderr=stderr)
+    scene = ErrorContext(language=language, environment=environment, manifest=MANIFEST, code=code, stderr=stderr)
     told = with_hint(ExecutionError(type=kind, message=message), scene).message
     assert told.startswith(message.rstrip("."))
     return told[len(message.rstrip(".")) :].removeprefix("; ")
@@ -177,7 +177,7 @@ def test_node_and_bash_are_answered_in_their_own_syntax(
     ],
 )
 def test_a_promise_that_was_taken_for_its_value_is_remarked_on(code: str, expected: str) -> None:
-    scene = Scene(language="node", environment="base", manifest=MANIFEST, code=NODE_IMPORT + code, stderr="")
+    scene = ErrorContext(language="node", environment="base", manifest=MANIFEST, code=NODE_IMPORT + code, stderr="")
     assert remark_on(scene) == expected
 
 
@@ -189,7 +189,7 @@ async def test_node_code_that_awaits_nothing_is_told_so_beside_its_null() -> Non
 
 
 def test_without_servers_nothing_is_made_up() -> None:
-    scene = Scene(language="python", environment="base", manifest=Manifest(), code="", stderr="")
+    scene = ErrorContext(language="python", environment="base", manifest=Manifest(), code="", stderr="")
     error = ExecutionError(type="NameError", message="name 'servers' is not defined")
     assert with_hint(error, scene).message.endswith("; no server is configured, so there are no tools to call")
 

@@ -77,10 +77,10 @@ async def test_what_is_not_kept(told: dict[str, Any], shape: bool, examples: int
     learned_types = make(Kept())
     show(learned_types, **told)
     await learned_types.settled()
-    lesson = await learned_types.of("p", told.get("tool", TOOL))
+    learned_type = await learned_types.of("p", told.get("tool", TOOL))
 
-    assert lesson is not None
-    assert (lesson.shape is not None, len(lesson.examples)) == (shape, examples)
+    assert learned_type is not None
+    assert (learned_type.shape is not None, len(learned_type.examples)) == (shape, examples)
 
 
 @pytest.mark.parametrize("options", [{"enabled": False}, {"examples": False}])
@@ -95,8 +95,8 @@ async def test_learning_can_be_switched_off(options: dict[str, bool]) -> None:
     taught = make(kept)
     show(taught)
     await taught.settled()
-    lesson = await make(kept, **options).of("p", TOOL)
-    assert lesson is None or not lesson.examples  # what was kept before is not shown either
+    learned_type = await make(kept, **options).of("p", TOOL)
+    assert learned_type is None or not learned_type.examples  # what was kept before is not shown either
 
 
 async def test_learning_is_sampled_and_bounded() -> None:
@@ -106,10 +106,10 @@ async def test_learning_is_sampled_and_bounded() -> None:
     for _ in range(10 * LOOKED_AT_MAX):
         show(learned_types)
     await learned_types.settled()
-    lesson = await learned_types.of("p", TOOL)
+    learned_type = await learned_types.of("p", TOOL)
 
-    assert lesson is not None
-    assert lesson.results <= min(WAITING_MAX, 8)  # 1 to 4, then 8, 16, 32, 64
+    assert learned_type is not None
+    assert learned_type.results <= min(WAITING_MAX, 8)  # 1 to 4, then 8, 16, 32, 64
     assert kept.saves == 1
 
 
@@ -147,9 +147,9 @@ async def test_code_teaches_what_a_definition_then_shows(tmp_path: Path) -> None
         find, secret = catalog.find("x", "find"), catalog.find("x", "secret")
         learned_types = [await app.learned_types.of(app.caller_grant.principal, tool) for tool in (find, secret)]
         stranger = await app.learned_types.of("somebody else", find)
-        stub = catalog.definition("x", "find", lesson=learned_types[0])
-        typed = catalog.definition("x", "find", "typescript", lesson=learned_types[0])
-        hidden = catalog.definition("x", "secret", lesson=learned_types[1])
+        stub = catalog.definition("x", "find", learned_type=learned_types[0])
+        typed = catalog.definition("x", "find", "typescript", learned_type=learned_types[0])
+        hidden = catalog.definition("x", "secret", learned_type=learned_types[1])
 
     assert envelope.ok, envelope.error
     assert stub.splitlines() == [

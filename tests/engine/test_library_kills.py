@@ -175,7 +175,7 @@ async def test_what_another_saves_meanwhile_is_not_taken_back_with_it(
     other = threading.Thread(target=another, name="other")
     other.start()
     with pytest.raises(JournalError):
-        await asyncio.to_thread(LibraryStore(tmp_path).save, FIRST, witness=Failing())
+        await asyncio.to_thread(LibraryStore(tmp_path).save, FIRST, records=Failing())
     await asyncio.to_thread(other.join)
     assert (await asyncio.to_thread(LibraryStore(tmp_path).load)).sources == (SECOND,)
 
@@ -205,7 +205,7 @@ def test_a_change_that_goes_on_elsewhere_is_not_settled(tmp_path: Path) -> None:
         def ended(self, _change: object, /, *, error_type: str = "", settled: bool = False) -> None:
             assert (error_type, settled) == ("", False)
 
-    at_work = threading.Thread(target=LibraryStore(tmp_path).save, args=(FIRST,), kwargs={"witness": Slow()})
+    at_work = threading.Thread(target=LibraryStore(tmp_path).save, args=(FIRST,), kwargs={"records": Slow()})
     at_work.start()
     assert going_on.wait(60)
     assert LibraryStore(tmp_path).settle(Slow()) is None

@@ -110,8 +110,8 @@ async def test_progress_that_nobody_reads_takes_the_place_of_older_progress() ->
         return envelope()
 
     async with run_events(execute, code("x"), EventApprover()) as events:
-        told_of = [event.progress async for event in events if isinstance(event, CallProgress)]
-    assert told_of == [number * 10_000 + 9_999 for number in range(10)]
+        report_lines = [event.progress async for event in events if isinstance(event, CallProgress)]
+    assert report_lines == [number * 10_000 + 9_999 for number in range(10)]
 
 
 @pytest.mark.req("H-034")
@@ -424,7 +424,7 @@ async def test_an_answer_that_stands_is_on_record_and_spares_the_next_question()
                         assert given is not None
                     elif isinstance(event, RunEnded):
                         assert event.envelope.data is True
-        (standing,) = await anyio.to_thread.run_sync(app.approvals.standing)
-        rows = await anyio.to_thread.run_sync(lambda: [*read_rows(journal_path(app.data), run_id=standing.answer_id)])
-        await anyio.to_thread.run_sync(app.approvals.remove_standing, standing.answer_id, ALICE)
+        (grant,) = await anyio.to_thread.run_sync(app.approvals.grants)
+        rows = await anyio.to_thread.run_sync(lambda: [*read_rows(journal_path(app.data), run_id=grant.answer_id)])
+        await anyio.to_thread.run_sync(app.approvals.remove_grant, grant.answer_id, ALICE)
     assert (asked, [row.kind for row in rows]) == (1, ["standing_answer"])

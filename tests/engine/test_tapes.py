@@ -85,5 +85,5 @@ async def test_what_was_not_asked_for_is_not_kept() -> None:
 
 
 def test_a_tape_to_play_is_bounded() -> None:
-    with pytest.raises(ValueError, match="a tape holds at most 1,048,576 bytes, not 1,048,577"):
+    with pytest.raises(ValueError, match="a nondeterminism log holds at most 1,048,576 bytes, not 1,048,577"):
         ExecutionSpec(run_id="r", code=b"", tape=bytes(TAPE_BYTES_MAX + 1))

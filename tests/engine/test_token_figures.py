@@ -78,12 +78,12 @@ async def test_every_definition_is_counted_once_in_a_process_and_once_on_a_disk(
     tmp_path: Path, counted: list[str]
 ) -> None:
     first, more = snapshot_of("a", "b"), snapshot_of("a", "b", "c")
-    book = book_in(tmp_path)
-    known = await book.known(first)
+    accounting = book_in(tmp_path)
+    known = await accounting.known(first)
     assert known == replace(known, tools=2, upfront=upfront_of(first), uncounted=0)
     assert (known.manifest, known.own_tools) == (count_tokens("1 server"), count_tokens("ours"))
     assert len(counted) == 4
-    assert (await book.known(more)).upfront == upfront_of(more)
+    assert (await accounting.known(more)).upfront == upfront_of(more)
     assert len(counted) == 5
     again = book_in(tmp_path)
     assert await again.known(snapshot_of("a", "b")) == known
@@ -92,12 +92,12 @@ async def test_every_definition_is_counted_once_in_a_process_and_once_on_a_disk(
 
 
 async def test_what_a_server_says_of_itself_counts_too(tmp_path: Path) -> None:
-    book = TokenAccounting(
+    accounting = TokenAccounting(
         store=TokenCountStore(tmp_path),
         unasked=lambda snapshot: Unasked(manifest=snapshot.manifest.servers[0].description),
     )
-    short = await book.known(snapshot_of("a", about="Few."))
-    long = await book.known(snapshot_of("a", about="Many more words than that, and half a character: \ud83d."))
+    short = await accounting.known(snapshot_of("a", about="Few."))
+    long = await accounting.known(snapshot_of("a", about="Many more words than that, and half a character: \ud83d."))
     assert short.manifest < long.manifest
 
 
@@ -110,12 +110,12 @@ async def test_a_damaged_store_is_counted_anew(tmp_path: Path, counted: list[str
 
 
 async def test_what_is_not_counted_in_time_is_left_out_and_said(tmp_path: Path, counted: list[str]) -> None:
-    book, snapshot = book_in(tmp_path), snapshot_of("a", "b")
-    early = book.now(snapshot)
+    accounting, snapshot = book_in(tmp_path), snapshot_of("a", "b")
+    early = accounting.now(snapshot)
     assert early.to_json() | {"uncounted": 2, "upfront": 0} == early.to_json()
     assert TokenFigures(tools=early).to_json()["uncounted"] == 2
-    assert "uncounted" not in (await book.figures(snapshot, None)).to_json()
-    await book.close()
+    assert "uncounted" not in (await accounting.figures(snapshot, None)).to_json()
+    await accounting.close()
 
 
 @pytest.mark.parametrize(

@@ -90,12 +90,14 @@ def test_objects_that_share_little_become_a_dictionary() -> None:
 
 
 def test_results_of_other_types_are_told_apart() -> None:
-    lesson = LearnedType().with_result({"a": 1, "b": "x"}).with_result({"a": None}).with_result({"a": 1.5, "b": "y"})
+    learned_type = (
+        LearnedType().with_result({"a": 1, "b": "x"}).with_result({"a": None}).with_result({"a": 1.5, "b": "y"})
+    )
 
-    assert lesson.results == 3
-    assert lesson.shape is not None
-    assert lesson.shape["required"] == ["a"]
-    assert lesson.shape["properties"] == {
+    assert learned_type.results == 3
+    assert learned_type.shape is not None
+    assert learned_type.shape["required"] == ["a"]
+    assert learned_type.shape["properties"] == {
         "a": {"anyOf": [{"type": "number"}, {"type": "null"}]},
         "b": {"type": "string"},
     }
@@ -103,16 +105,16 @@ def test_results_of_other_types_are_told_apart() -> None:
 
 @given(st.lists(VALUES, min_size=1, max_size=4))
 def test_shapes_are_bounded_and_repeatable(values: list[Any]) -> None:
-    lesson = LearnedType()
+    learned_type = LearnedType()
     for value in values:
-        lesson = lesson.with_result(value)
+        learned_type = learned_type.with_result(value)
 
-    assert len(json.dumps(lesson.shape)) <= SHAPE_CHARS_MAX
-    again = lesson
+    assert len(json.dumps(learned_type.shape)) <= SHAPE_CHARS_MAX
+    again = learned_type
     for value in values:
         again = again.with_result(value)
-    assert again.shape == lesson.shape
-    assert LearnedType.from_json(json.loads(json.dumps(lesson.to_json()))) == lesson
+    assert again.shape == learned_type.shape
+    assert LearnedType.from_json(json.loads(json.dumps(learned_type.to_json()))) == learned_type
 
 
 def test_a_huge_result_ends_in_a_small_shape() -> None:
@@ -132,9 +134,11 @@ def test_examples_are_short(arguments: dict[str, Any]) -> None:
 
 
 def test_examples_differ_in_their_members() -> None:
-    lesson = LearnedType().with_example({"q": "a" * 100}).with_example({"q": "b"}).with_example({"q": "c", "n": 1})
-    lesson = lesson.with_example({"z": 1})
+    learned_type = (
+        LearnedType().with_example({"q": "a" * 100}).with_example({"q": "b"}).with_example({"q": "c", "n": 1})
+    )
+    learned_type = learned_type.with_example({"z": 1})
 
-    assert len(lesson.examples) == EXAMPLES_MAX
-    assert [list(example) for example in lesson.examples] == [["q"], ["q", "n"]]
-    assert len(str(lesson.examples[0]["q"])) == TEXT_CHARS_MAX
+    assert len(learned_type.examples) == EXAMPLES_MAX
+    assert [list(example) for example in learned_type.examples] == [["q"], ["q", "n"]]
+    assert len(str(learned_type.examples[0]["q"])) == TEXT_CHARS_MAX

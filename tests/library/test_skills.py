@@ -65,7 +65,7 @@ def test_what_else_the_head_says_is_kept_short_and_grants_nothing() -> None:
         pytest.param("---\nname: a\n---\n", "says nothing under `description`", id="no description"),
         pytest.param("---\nname: a\ndescription: ''\n---\n", "says nothing under `description`", id="an empty one"),
         pytest.param("---\nName: a\ndescription: d\n---\n", "it has `Name`, write that in lower case", id="Name"),
-        pytest.param("---\nname: [a]\ndescription: d\n---\n", "`name` is to be one text", id="a list for a name"),
+        pytest.param("---\nname: [a]\ndescription: d\n---\n", "`name` must be one string", id="a list for a name"),
         pytest.param("---\nname: PDF Forms\ndescription: d\n---\n", "'PDF Forms' is no name", id="a name with spaces"),
         pytest.param("---\nname: ../forms\ndescription: d\n---\n", "is no name", id="a name that leads out"),
         pytest.param("---\nname: -a\ndescription: d\n---\n", "is no name", id="a hyphen first"),

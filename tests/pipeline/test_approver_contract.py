@@ -68,7 +68,7 @@ class Stand(Protocol):
 class TerminalStand:
     def __init__(self, ours: socket.socket, theirs: socket.socket) -> None:
         self.approver = TerminalApprover(
-            Terminal(ours.fileno(), nullcontext), name="terminal:alice", book=GrantFiles(Path("/nowhere"))
+            Terminal(ours.fileno(), nullcontext), name="terminal:alice", grants=GrantFiles(Path("/nowhere"))
         )
         self._theirs, self._seen, self._answered = theirs, "", 0
 

@@ -119,7 +119,7 @@ async def test_a_queue_that_cannot_be_used_is_a_no(store: ApprovalStore, tmp_pat
         def put(self, request: QueuedRequest) -> None:  # noqa: ARG002
             raise ApprovalQueueError(f"{tmp_path} is full")
 
-        def standing_for(self, *_: str) -> list[Any]:
+        def grants_for(self, *_: str) -> list[Any]:
             raise ApprovalQueueError("no")
 
     told: list[str] = []
@@ -135,7 +135,7 @@ async def test_a_queue_that_cannot_be_used_is_a_no(store: ApprovalStore, tmp_pat
 
 async def test_standing_answers_are_not_looked_for_where_nobody_ever_kept_one(tmp_path: Path) -> None:
     class Unread(ApprovalStore):
-        def standing_for(self, *_: str) -> list[Any]:
+        def grants_for(self, *_: str) -> list[Any]:
             raise AssertionError("nothing can stand there")
 
     bench = bench_with(AutoApprover(), Unread(tmp_path / "x", is_gone=lambda _: None))

@@ -11,7 +11,7 @@ from moonpool.core.created_files import MadeFile, MadeFiles
 from moonpool.engine.files.errors import FileMissingError, FileTooLargeError
 from moonpool.redaction.redactor import Redactor
 from moonpool.server.mcp import resources
-from moonpool.server.mcp.resources import LISTED_MAX, FaceResources, uri_of
+from moonpool.server.mcp.resources import LISTED_MAX, McpResources, uri_of
 from server.test_answers import envelope
 from wire.test_pictures import png
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from moonpool.core.envelope import Envelope
-    from moonpool.server.mcp.sessions import FaceSessions
+    from moonpool.server.mcp.sessions import McpSessions
 
 pytestmark = pytest.mark.anyio
 
@@ -40,9 +40,9 @@ class FakeSessions:
             await sink(self.files[name][path][number : number + 1000])
 
 
-def resources_of(**files: dict[str, bytes]) -> FaceResources:
-    return FaceResources(
-        cast("FaceSessions", FakeSessions(**files)), Redactor.of_values({"TOKEN": "a-secret-of-the-operator"})
+def resources_of(**files: dict[str, bytes]) -> McpResources:
+    return McpResources(
+        cast("McpSessions", FakeSessions(**files)), Redactor.of_values({"TOKEN": "a-secret-of-the-operator"})
     )
 
 

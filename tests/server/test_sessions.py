@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from moonpool.engine.code_request import CodeRequest
-from moonpool.server.mcp.sessions import NAMED_COUNT_MAX, FaceSessions, SessionsBusyError
+from moonpool.server.mcp.sessions import NAMED_COUNT_MAX, McpSessions, SessionsBusyError
 
 if TYPE_CHECKING:
     from moonpool.engine.sessions import Runtime
@@ -58,7 +58,7 @@ class FakeRuntime:
 class World:
     def __init__(self, *, idle_s: float = 60.0) -> None:
         self.runtime = FakeRuntime()
-        self.face = FaceSessions(cast("Runtime", self.runtime), idle_s=idle_s)
+        self.face = McpSessions(cast("Runtime", self.runtime), idle_s=idle_s)
 
     async def run(self, code: bytes, name: str | None = None) -> object:
         return await self.face.execute(CodeRequest(code=code), TICKET, name)

@@ -22,31 +22,31 @@ ONE = Accepted(tools={"a": {"name": "a"}}, gone=frozenset("b"), noticed={"a": "s
 
 
 @pytest.fixture(params=["disk", "memory"])
-def book(request: pytest.FixtureRequest, tmp_path: Path) -> AcceptanceStore | MemoryAcceptances:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> AcceptanceStore | MemoryAcceptances:
     return AcceptanceStore(acceptance_dir(tmp_path)) if request.param == "disk" else MemoryAcceptances()
 
 
-def test_what_is_kept_is_found_again_and_nothing_before(book: AcceptanceStore | MemoryAcceptances) -> None:
-    before = book.load(KEY)
-    kept = book.update(KEY, lambda _: ONE)
-    assert (before, kept, book.load(KEY)) == (None, True, ONE)
+def test_what_is_kept_is_found_again_and_nothing_before(store: AcceptanceStore | MemoryAcceptances) -> None:
+    before = store.load(KEY)
+    kept = store.update(KEY, lambda _: ONE)
+    assert (before, kept, store.load(KEY)) == (None, True, ONE)
 
 
-def test_the_stamp_moves_with_changes_only(book: AcceptanceStore | MemoryAcceptances) -> None:
-    stamps = [book.stamp(KEY)]
+def test_the_stamp_moves_with_changes_only(store: AcceptanceStore | MemoryAcceptances) -> None:
+    stamps = [store.stamp(KEY)]
     for accepted in (ONE, ONE, replace(ONE, noticed={})):
-        book.update(KEY, lambda _, new=accepted: new)
-        stamps.append(book.stamp(KEY))
+        store.update(KEY, lambda _, new=accepted: new)
+        stamps.append(store.stamp(KEY))
     assert [was == now for was, now in itertools.pairwise(stamps)] == [False, True, False]
 
 
-def test_changes_of_many_all_count(book: AcceptanceStore | MemoryAcceptances) -> None:
+def test_changes_of_many_all_count(store: AcceptanceStore | MemoryAcceptances) -> None:
     def add(name: str) -> None:
-        book.update(KEY, lambda now: replace(now or ONE, tools={**(now or ONE).tools, name: {"name": name}}))
+        store.update(KEY, lambda now: replace(now or ONE, tools={**(now or ONE).tools, name: {"name": name}}))
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(add, map(str, range(20))))
-    found = book.load(KEY)
+    found = store.load(KEY)
     assert found is not None
     assert set(found.tools) == {"a", *map(str, range(20))}
 
@@ -62,10 +62,10 @@ def test_changes_of_many_all_count(book: AcceptanceStore | MemoryAcceptances) ->
     ],
 )
 def test_a_damaged_file_is_not_a_missing_one(tmp_path: Path, content: bytes) -> None:
-    book = AcceptanceStore(acceptance_dir(tmp_path))
-    book.update(KEY, lambda _: ONE)
+    store = AcceptanceStore(acceptance_dir(tmp_path))
+    store.update(KEY, lambda _: ONE)
     (acceptance_dir(tmp_path) / f"{'ab' * 32}.json").write_bytes(content)
-    found = book.load(KEY)
+    found = store.load(KEY)
     assert found is not None
     assert (found.damaged, dict(found.tools)) == (True, {})
 

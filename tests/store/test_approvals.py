@@ -89,7 +89,7 @@ def covering(
     server_digest: str = "sha256:staging",
     arguments_digest: str = "sha256:a",
 ) -> list[ApprovalGrant]:
-    given = store.standing_for(facts.principal, facts.tool.server_id, facts.tool.name)
+    given = store.grants_for(facts.principal, facts.tool.server_id, facts.tool.name)
     return [
         one
         for one in given
@@ -245,7 +245,7 @@ def test_nobody_else_can_read_the_file(store: ApprovalStore, path: Path) -> None
 
 
 def test_looking_for_standing_answers_makes_no_file(store: ApprovalStore, path: Path) -> None:
-    assert store.standing_for("p", "s", "t") == []
+    assert store.grants_for("p", "s", "t") == []
     assert not path.exists()
 
 
@@ -340,7 +340,7 @@ def test_answers_that_name_no_server_do_not_count_any_more(path: Path, clock: Cl
     connection.commit()
     connection.close()
     store = ApprovalStore(path, is_gone=is_gone, clock=clock)
-    assert (store.standing(), store.requests(waiting_only=False)) == ([], [])
+    assert (store.grants(), store.requests(waiting_only=False)) == ([], [])
     store.put(asked())
     store.close()
 
@@ -355,7 +355,7 @@ def test_nothing_is_approved_for_a_while_by_who_has_not_seen_it_all(store: Appro
     assert len(store.requests(waiting_only=True)) == 2
     approvals.approve("b" * 32, PERSON)
     approvals.approve("a" * 32, PERSON, terms=terms, saw_whole=True)
-    assert len(approvals.standing()) == 1
+    assert len(approvals.grants()) == 1
     assert [one.whole for one in store.requests(waiting_only=False)] == ["", ""]  # kept no longer than needed
 
 
@@ -376,14 +376,14 @@ def test_a_standing_answer_ends_by_itself_and_by_hand(store: ApprovalStore, cloc
     for letter, duration in (("a", "30m"), ("b", "7d")):
         store.put(asked(letter * 32))
         approvals.approve(letter * 32, PERSON, terms=grant_terms(duration, []))
-    assert len(approvals.standing()) == 2
+    assert len(approvals.grants()) == 2
     clock.now += 1800
-    (left,) = approvals.standing()
+    (left,) = approvals.grants()
     assert not covers(left, facts(), "sha256:staging", now=clock.now + 7 * 86_400)
-    approvals.remove_standing(left.answer_id, PERSON)
-    assert approvals.standing() == []
-    with pytest.raises(ApprovalAnswerError, match="no standing answer"):
-        approvals.remove_standing(left.answer_id, PERSON)
+    approvals.remove_grant(left.answer_id, PERSON)
+    assert approvals.grants() == []
+    with pytest.raises(ApprovalAnswerError, match="no approval grant"):
+        approvals.remove_grant(left.answer_id, PERSON)
 
 
 def test_an_answer_that_came_too_late_leaves_no_standing_one(store: ApprovalStore, clock: Clock) -> None:
@@ -391,7 +391,7 @@ def test_an_answer_that_came_too_late_leaves_no_standing_one(store: ApprovalStor
     clock.now += 600
     with pytest.raises(ApprovalAnswerError):
         Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=grant_terms("1h", []))
-    assert store.standing() == []
+    assert store.grants() == []
 
 
 @pytest.mark.parametrize("yes", [True, False])
@@ -416,14 +416,14 @@ def test_who_answers_before_the_end_and_is_not_heard_is_told(
     approvals = Approvals(store, RECORDS.append, clock=clock)
     store.put(asked())
     if yes:
-        answered, standing = approvals.approve("a" * 32, PERSON, terms=grant_terms("1h", []))
+        answered, grant = approvals.approve("a" * 32, PERSON, terms=grant_terms("1h", []))
     else:
-        answered, standing = approvals.deny("a" * 32, PERSON), None
-    assert approvals.was_taken(answered, PERSON, standing, within_s=0) is False
+        answered, grant = approvals.deny("a" * 32, PERSON), None
+    assert approvals.was_taken(answered, PERSON, grant, within_s=0) is False
     over(store, clock)
     with pytest.raises(ApprovalAnswerError, match=f"came too late: it is {state}"):
-        approvals.was_taken(answered, PERSON, standing)
-    assert store.standing() == []
+        approvals.was_taken(answered, PERSON, grant)
+    assert store.grants() == []
     taken = store.take("a" * 32, answered.arguments_digest)
     assert taken is not None
     assert taken.state is state
@@ -487,7 +487,7 @@ def test_a_condition_is_kept_as_it_was_given(store: ApprovalStore, clock: Clock)
     Approvals(store, RECORDS.append, clock=clock).approve(
         "a" * 32, PERSON, terms=grant_terms("1h", ["/a~1b=x=*", "/c="])
     )
-    (kept,) = store.standing()
+    (kept,) = store.grants()
     assert kept.where == (Condition("/a~1b", Glob(("x=*",))), Condition("/c", Glob(("",))))
 
 
@@ -498,10 +498,10 @@ def test_an_answer_that_cannot_be_put_on_record_is_none(store: ApprovalStore, cl
     store.put(asked())
     with pytest.raises(JournalError):
         Approvals(store, full, clock=clock).approve("a" * 32, PERSON, terms=grant_terms("1h", []))
-    assert (store.standing(), len(store.requests(waiting_only=True))) == ([], 1)
+    assert (store.grants(), len(store.requests(waiting_only=True))) == ([], 1)
     _, given = Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=grant_terms("1h", []))
     assert given is not None
     assert (RECORDS[-1].run_id, RECORDS[-1].what, RECORDS[-1].approver) == (given.answer_id, "given", "terminal:alice")
     with pytest.raises(JournalError):
-        Approvals(store, full, clock=clock).remove_standing(given.answer_id, PERSON)
-    assert len(store.standing()) == 1
+        Approvals(store, full, clock=clock).remove_grant(given.answer_id, PERSON)
+    assert len(store.grants()) == 1

@@ -75,9 +75,9 @@ def ref(run_id: str, position: int = 0, principal: str = "local:me") -> Recordin
 
 
 def begin(
-    keeper: Recordings, run_id: str, code: str = "x = 1", *, position: int = 0, principal: str = "local:me"
+    storage: Recordings, run_id: str, code: str = "x = 1", *, position: int = 0, principal: str = "local:me"
 ) -> None:
-    keeper.begin(
+    storage.begin(
         ref(run_id, position, principal), ("d", lambda: SHARED), lambda: header(run_id, code, position=position)
     )
 
@@ -129,7 +129,7 @@ def come_so_far(writer: RecordingWriter, run_id: str) -> None:
 
 
 @pytest.fixture(params=["memory", "file"])
-def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Keeper:
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Keeper:
     """Writes with a function, and gives what reads it."""
 
     def keep(write: Callable[[Recordings], None]) -> RecordingReader:
@@ -144,30 +144,30 @@ def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Keeper:
     return keep
 
 
-def test_a_recording_comes_back_as_it_was_written(keeper: Keeper) -> None:
+def test_a_recording_comes_back_as_it_was_written(storage: Keeper) -> None:
     def write(recordings: Recordings) -> None:
         begin(recordings, "run_1", "print(1)")
         recordings.add("run_1", lambda: call(1))
         recordings.add("run_1", lambda: reply(1, b'{"ok": true}'))
         recordings.add("run_1", lambda: RunEnd(envelope=b"{}", tape=b"tape"))
 
-    found = keeper(write).load("run_1")
+    found = storage(write).load("run_1")
     assert (found.header, found.shared) == (header("run_1", "print(1)"), SHARED)
     assert (found.calls, found.replies) == ((call(1),), (reply(1, b'{"ok": true}'),))
     assert found.end == RunEnd(envelope=b"{}", tape=b"tape")
 
 
-def test_a_recording_without_an_end_is_read_as_far_as_it_goes(keeper: Keeper) -> None:
+def test_a_recording_without_an_end_is_read_as_far_as_it_goes(storage: Keeper) -> None:
     def write(recordings: Recordings) -> None:
         begin(recordings, "run_1")
         recordings.add("run_1", lambda: call(1))
 
-    found = keeper(write).load("run_1")
+    found = storage(write).load("run_1")
     assert found.end is None
     assert found.calls == (call(1),)
 
 
-def test_what_cannot_be_recorded_says_why_and_keeps_nothing_else(keeper: Keeper) -> None:
+def test_what_cannot_be_recorded_says_why_and_keeps_nothing_else(storage: Keeper) -> None:
     def write(recordings: Recordings) -> None:
         def refuse() -> RecordedCall:
             raise NotReplayable("it holds a secret")
@@ -177,24 +177,24 @@ def test_what_cannot_be_recorded_says_why_and_keeps_nothing_else(keeper: Keeper)
         recordings.add("run_1", lambda: call(2))
 
     with pytest.raises(RecordingError, match="it holds a secret"):
-        keeper(write).load("run_1")
+        storage(write).load("run_1")
 
 
-def test_executions_of_a_sandbox_are_listed_in_their_order_and_can_be_removed(keeper: Keeper) -> None:
+def test_executions_of_a_sandbox_are_listed_in_their_order_and_can_be_removed(storage: Keeper) -> None:
     def write(recordings: Recordings) -> None:
         begin(recordings, "run_b", position=1)
         begin(recordings, "run_a", position=0)
 
-    found = keeper(write)
+    found = storage(write)
     assert [one.run_id for one in found.of_sandbox("box")] == ["run_a", "run_b"]
     assert found.remove(["run_a", "run_x"]) == 1
     assert [one.run_id for one in found.newest(10)] == ["run_b"]
     assert found.remove(None) == 1
 
 
-def test_an_execution_that_was_never_recorded_is_an_error_with_a_remedy(keeper: Keeper) -> None:
+def test_an_execution_that_was_never_recorded_is_an_error_with_a_remedy(storage: Keeper) -> None:
     with pytest.raises(RecordingError, match="not recorded"):
-        keeper(lambda recordings: begin(recordings, "run_1")).load("run_2")
+        storage(lambda recordings: begin(recordings, "run_1")).load("run_2")
 
 
 def test_too_much_makes_one_recording_not_replayable(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_moonpool_block_is_typed() -> None:
         pytest.param(b"{}", 'has no "mcpServers" object', id="no servers key"),
         pytest.param(b'{"mcpservers": {}}', '"mcpservers" should be "mcpServers"', id="misspelt servers key"),
         pytest.param(b'{"mcpServers": []}', "must be an object of servers by name, not a list", id="servers a list"),
-        pytest.param(b'{"mcpServers": {"a": {}, "a": {}}}', "'a' stands twice", id="one name twice"),
+        pytest.param(b'{"mcpServers": {"a": {}, "a": {}}}', "'a' is given twice", id="one name twice"),
         pytest.param(b" " * (CONFIG_BYTES_MAX + 1), "is larger than 1024 KiB", id="too large"),
         pytest.param(b"[" * 200_000, "is nested too deeply", id="too deep"),
     ],

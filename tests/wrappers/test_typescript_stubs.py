@@ -18,10 +18,10 @@ from wrappers.regenerate import load_case
 from wrappers.roundtrip import load_real_manifest, make_listing
 
 
-def stub_of(raw: dict[str, object], lesson: LearnedType | None = None) -> str:
+def stub_of(raw: dict[str, object], learned_type: LearnedType | None = None) -> str:
     manifest = Manifest(servers=(make_listing("s", [raw]),))
     (tool,) = manifest.tools()
-    return render_typescript_stub(tool, names=name_manifest(manifest), lesson=lesson)
+    return render_typescript_stub(tool, names=name_manifest(manifest), learned_type=learned_type)
 
 
 def test_types_are_written_once_and_nested_ones_where_they_are_used() -> None:
@@ -92,10 +92,10 @@ def test_stubs_of_published_servers_cost_less_than_their_json(render: object) ->
 @pytest.mark.parametrize("render", [render_stub, render_typescript_stub])
 def test_what_was_learned_is_said_to_be_learned(render: object) -> None:
     assert callable(render)
-    lesson = LearnedType().with_result({"a": [1, None]}).with_example({"q": 'x"""\n*/ y', "unknown": 1})
+    learned_type = LearnedType().with_result({"a": [1, None]}).with_example({"q": 'x"""\n*/ y', "unknown": 1})
     manifest = Manifest(servers=(make_listing("s", [{"name": "t", "inputSchema": {"properties": {"q": {}}}}]),))
     (tool,) = manifest.tools()
-    stub = str(render(tool, names=name_manifest(manifest), lesson=lesson))
+    stub = str(render(tool, names=name_manifest(manifest), learned_type=learned_type))
 
     assert "seen in 1 result, not declared" in stub
     assert "a: " in stub

@@ -68,11 +68,11 @@ async def replay_run(
         if (now := f"{spec.image.name}@{spec.image.digest}") != header.environment_id:
             raise ReplayImpossibleError(
                 f"{header.run_id} ran in environment {header.environment_id}, but {header.environment!r} is {now} by "
-                f"now; replay it with Moonpool {header.version} and the packages of then, or run the code again"
+                f"now; replay it with Moonpool {header.version} and the packages of that time, or run the code again"
             )
         journal = await stack.enter_async_context(open_journal(journal_path(data)))
-        book = make_token_accounting(settings, data)
-        stack.push_async_callback(book.close)
+        accounting = make_token_accounting(settings, data)
+        stack.push_async_callback(accounting.close)
         parts = ReplayParts(
             settings=settings,
             backend=backend,
@@ -82,7 +82,7 @@ async def replay_run(
             sandbox_spec=spec,
             process=own_mark(),
             principal=local_principal(),
-            tokens=book,
+            tokens=accounting,
             trees=folder / "trees",
         )
         return await Replayer(parts, source, request).replay()

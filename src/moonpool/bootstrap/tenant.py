@@ -141,8 +141,8 @@ async def open_tenant(
         learned_types = make_learned_types(settings, config, data, redactor)
         stack.push_async_callback(learned_types.close)
         stack.push_async_callback(engine.pool.close_scope, tenant_id)
-        book = make_token_accounting(settings, data)
-        stack.push_async_callback(book.close)
+        accounting = make_token_accounting(settings, data)
+        stack.push_async_callback(accounting.close)
         runtime = Runtime(
             settings=settings,
             pool=engine.pool,
@@ -152,7 +152,7 @@ async def open_tenant(
             redactor=redactor,
             artifacts=Artifacts(data / "private" / "artifacts", ArtifactLimits.of(settings)),
             sandbox_spec=engine.spec_for(tenant_id),
-            tokens=book,
+            tokens=accounting,
             languages=engine.languages,
             recorder=recorder,
             plans=Plans(PlanStore(plans_path(data)), records, expiry_s=settings.plan_expiry_s),

@@ -181,7 +181,7 @@ async def open_tool_registry(  # noqa: PLR0913  parts of the composition
         ),
         shows_instructions=shown.__contains__,
         cleaned=lambda listing: without_secrets(listing, known),
-        shelf=LibraryView(
+        library=LibraryView(
             LibraryStore(library_dir(data)), holds_secret=lambda content: known.data(content, Tally()) != content
         ),
         left_out=config.left_out if config is not None else {},

@@ -161,18 +161,23 @@ class Catalog:
 
     @overload
     def definition(
-        self, server: str, name: str, as_: Literal["stub", "typescript"] = "stub", *, lesson: LearnedType | None = None
+        self,
+        server: str,
+        name: str,
+        as_: Literal["stub", "typescript"] = "stub",
+        *,
+        learned_type: LearnedType | None = None,
     ) -> str: ...
     @overload
     def definition(
-        self, server: str, name: str, as_: Literal["json"], *, lesson: LearnedType | None = None
+        self, server: str, name: str, as_: Literal["json"], *, learned_type: LearnedType | None = None
     ) -> JsonObject: ...
     @overload
     def definition(
-        self, server: str, name: str, as_: Form, *, lesson: LearnedType | None = None
+        self, server: str, name: str, as_: Form, *, learned_type: LearnedType | None = None
     ) -> str | JsonObject: ...
     def definition(
-        self, server: str, name: str, as_: Form = "stub", *, lesson: LearnedType | None = None
+        self, server: str, name: str, as_: Form = "stub", *, learned_type: LearnedType | None = None
     ) -> str | JsonObject:
         """The whole definition of one tool: as a stub, or the upstream's own JSON member by member (H-047).
 
@@ -182,7 +187,7 @@ class Catalog:
         if as_ == "json":
             return tool.raw
         render = render_typescript_stub if as_ == "typescript" else render_stub
-        return render(tool, names=self._names.tree, lesson=lesson)
+        return render(tool, names=self._names.tree, learned_type=learned_type)
 
     def find(self, server: str, name: str) -> ToolDefinition:
         """One tool by its server and its own name, or by the names that code uses. Raises NotInCatalogError."""

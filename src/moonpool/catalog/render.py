@@ -25,7 +25,7 @@ HIT_CHARS_MAX: Final = 64  # of what a hit's line says about its tool: enough to
 NAME_CHARS_MAX: Final = 200
 ALSO_MAX: Final = 4
 NO_HITS: Final = "No tool fits. Try other words: 3 to 6 that say what the tool should do."
-NO_HITS_NARROWED: Final = "No tool fits the words and what narrows them. Try other words, or leave out a filter."
+NO_HITS_NARROWED: Final = "No tool fits the words and what narrows them. Try other words, or omit a filter."
 _READ_CHARS_MAX: Final = 4_000  # a first sentence that starts later than this is none
 
 _ESCAPE: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?", re.DOTALL)

@@ -32,7 +32,7 @@ class GrantFiles:
     def remove(self, given: ApprovalGrant, answerer: Answerer) -> None:
         """It came too late, so it does not stand."""
         with opened_approvals(self.data) as approvals:
-            approvals.remove_standing(given.answer_id, answerer)
+            approvals.remove_grant(given.answer_id, answerer)
 
 
 @contextmanager

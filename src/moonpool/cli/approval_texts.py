@@ -80,11 +80,11 @@ def request_cells(request: QueuedRequest) -> tuple[str, ...]:
     return (request.request_id[:_ID_CHARS], state, tool_of(request), arguments, request.principal, left)
 
 
-def rule_cells(standing: ApprovalGrant) -> tuple[str, ...]:
-    tool = visible(f"{standing.server_id}.{shown_name(standing.tool_name)}", _NAME_CHARS_MAX)
-    until = shown_time(standing.expires_at)
-    server = visible(standing.server_address, _CELL_CHARS_MAX)
-    return (standing.answer_id, tool, server, further_calls(standing), standing.principal, until, standing.given_by)
+def rule_cells(grant: ApprovalGrant) -> tuple[str, ...]:
+    tool = visible(f"{grant.server_id}.{shown_name(grant.tool_name)}", _NAME_CHARS_MAX)
+    until = shown_time(grant.expires_at)
+    server = visible(grant.server_address, _CELL_CHARS_MAX)
+    return (grant.answer_id, tool, server, further_calls(grant), grant.principal, until, grant.given_by)
 
 
 def request_frame(request: QueuedRequest, *, full: bool) -> str:
@@ -149,20 +149,20 @@ def request_json(request: QueuedRequest, *, full: bool = False) -> JsonObject:
     }
 
 
-def standing_json(standing: ApprovalGrant) -> JsonObject:
+def grant_json(grant: ApprovalGrant) -> JsonObject:
     return {
-        "id": standing.answer_id,
-        "principal": standing.principal,
-        "server": standing.server_id,
-        "tool": standing.tool_name,
-        "server_address": standing.server_address,
-        "where": [condition.to_json() for condition in standing.where],
-        "arguments_digest": standing.arguments_digest,
-        "human_only": standing.human_only,
-        "given_by": standing.given_by,
-        "given_at": shown_time(standing.given_at),
-        "expires_at": shown_time(standing.expires_at),
-        "request_id": standing.request_id,
+        "id": grant.answer_id,
+        "principal": grant.principal,
+        "server": grant.server_id,
+        "tool": grant.tool_name,
+        "server_address": grant.server_address,
+        "where": [condition.to_json() for condition in grant.where],
+        "arguments_digest": grant.arguments_digest,
+        "human_only": grant.human_only,
+        "given_by": grant.given_by,
+        "given_at": shown_time(grant.given_at),
+        "expires_at": shown_time(grant.expires_at),
+        "request_id": grant.request_id,
     }
 
 
@@ -170,8 +170,8 @@ def tool_of(request: QueuedRequest) -> str:
     return visible(f"{request.server_id}.{shown_name(request.tool_name)}", _NAME_CHARS_MAX)
 
 
-def further_calls(standing: ApprovalGrant) -> str:
-    return covered(standing.where, same=bool(standing.arguments_digest))
+def further_calls(grant: ApprovalGrant) -> str:
+    return covered(grant.where, same=bool(grant.arguments_digest))
 
 
 def covered(where: Sequence[Condition], *, same: bool) -> str:

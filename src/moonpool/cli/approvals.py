@@ -19,12 +19,12 @@ from moonpool.cli.approval_texts import (
     confirmed,
     covered,
     further_calls,
+    grant_json,
     request_cells,
     request_frame,
     request_json,
     rule_cells,
     shown_time,
-    standing_json,
     tool_of,
 )
 from moonpool.cli.commands import command_group, json_lines
@@ -52,7 +52,7 @@ _COLUMNS: Final = ("id", "state", "tool", "arguments", "asked by", "left")
 _RULE_COLUMNS: Final = ("id", "tool", "server", "where", "for", "until", "given by")
 
 
-app = command_group("The queue of approvals: what runs with `--approve queue` ask, and answers that stand for a while.")
+app = command_group("The queue of approvals: what runs with `--approve queue` ask, and approval grants.")
 
 
 @app.command("list")
@@ -89,7 +89,7 @@ def show(request_id: str, *, full: bool, as_json: bool) -> None:
 
 @app.command("approve")
 @click.argument("request_id", metavar="ID", help="The request; the first 8 characters of its id are enough.")
-@click.option("--note", default="", metavar="TEXT", help="What the code that asked is told.")
+@click.option("--note", default="", metavar="TEXT", help="A message for the code that asked.")
 @click.option(
     "--for", "for_", metavar="DURATION", help="Also allow further calls with the same arguments: for 30m, 12h, 7d."
 )
@@ -131,24 +131,23 @@ def approve(
         question = f"Allow {allowed}? y = yes, n = no: "
         if not confirmed(request_frame(request, full=full), question, by, as_json=as_json):
             raise ApprovalAnswerError(f"you did not say yes, so request {request.request_id} waits as before")
-        request, standing = approvals.approve(request.request_id, by, note=note, terms=terms, saw_whole=full)
-        _tell_unless(approvals.was_taken(request, by, standing), request)
+        request, grant = approvals.approve(request.request_id, by, note=note, terms=terms, saw_whole=full)
+        _tell_unless(approvals.was_taken(request, by, grant), request)
     if as_json:
-        given: JsonObject = {} if standing is None else {"standing": standing_json(standing)}
+        given: JsonObject = {} if grant is None else {"standing": grant_json(grant)}
         print_json({**request_json(request), **given})
         return EXIT_OK
     click.echo(f"approved {request.request_id}: this one call of {tool_of(request)}")
-    if standing is not None:
+    if grant is not None:
         click.echo(
-            f"and further ones {further_calls(standing)} until {shown_time(standing.expires_at)}; "
-            f"rule {standing.answer_id}"
+            f"and further ones {further_calls(grant)} until {shown_time(grant.expires_at)}; rule {grant.answer_id}"
         )
     return EXIT_OK
 
 
 @app.command("deny")
 @click.argument("request_id", metavar="ID", help="The request; the first 8 characters of its id are enough.")
-@click.option("--note", default="", metavar="TEXT", help="What the code that asked is told.")
+@click.option("--note", default="", metavar="TEXT", help="A message for the code that asked.")
 @json_lines
 def deny(request_id: str, *, note: str, as_json: bool) -> int:
     """Refuse the call that a request asks about."""
@@ -179,22 +178,22 @@ def outcome(name: str) -> None:
 
 
 @app.command("rules")
-@click.option("--remove", metavar="ID", help="End this one: somebody is asked again.")
+@click.option("--remove", metavar="ID", help="End this one: its calls are asked about again.")
 @json_lines
 def rules(*, remove: str | None, as_json: bool) -> None:
     """List answers that stand for a while, or end one."""
     with _opened() as approvals:
         if remove is not None:
-            click.echo(f"removed {approvals.remove_standing(remove, answerer())}")
+            click.echo(f"removed {approvals.remove_grant(remove, answerer())}")
             return
-        found = approvals.standing()
+        found = approvals.grants()
     if as_json:
-        for standing in found:
-            print_json(standing_json(standing))
+        for grant in found:
+            print_json(grant_json(grant))
     elif found:
-        print_table(_RULE_COLUMNS, (rule_cells(standing) for standing in found))
+        print_table(_RULE_COLUMNS, (rule_cells(grant) for grant in found))
     if not found:
-        remark("no answer stands for longer than its call")
+        remark("there is no approval grant")
 
 
 def _opened() -> AbstractContextManager[Approvals]:

@@ -46,12 +46,12 @@ async def open_approver(choice: Approve, output: ProgramOutput, settings: Settin
     from moonpool.cli.terminal import Terminal, open_terminal
     from moonpool.cli.terminal_approver import TerminalApprover
 
-    terminal, book = open_terminal(), GrantFiles(data_folder(settings))
+    terminal, grants = open_terminal(), GrantFiles(data_folder(settings))
     if terminal is None:
         yield DenyApprover(output.say, why="there is no terminal to ask on", hint="--approve queue waits for an answer")
         return
     try:
-        yield TerminalApprover(Terminal(terminal, output.held), name=f"terminal:{user_name()}", book=book)
+        yield TerminalApprover(Terminal(terminal, output.held), name=f"terminal:{user_name()}", grants=grants)
     finally:
         os.close(terminal)
 

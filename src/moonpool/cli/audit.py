@@ -102,7 +102,7 @@ def _anchor(text: str | None) -> tuple[int, str] | None:
         return None
     seq, _, digest = text.partition(":")
     if not seq.isdecimal() or len(digest) != 64:
-        raise InputError(f"{text[:80]!r} is no anchor; give SEQ:HASH as `moonpool audit verify` printed it")
+        raise InputError(f"{text[:80]!r} is not an anchor; give SEQ:HASH as `moonpool audit verify` printed it")
     return int(seq), digest
 
 
@@ -115,7 +115,7 @@ def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[s
         counts = refused.items() if isinstance(refused, dict) else ()
         what = "more refused calls: " + ", ".join(f"{count} {name}" for name, count in counts)
     if kind == "standing_answer":
-        what = f"standing answer {record.get('what')} by {record.get('approver')}"
+        what = f"approval grant {record.get('what')} by {record.get('approver')}"
     if kind == "file_transfer":
         what = f"{record.get('what')} {record.get('direction')}: {record.get('path')} ({record.get('bytes')} bytes)"
     if kind == "question":

@@ -122,11 +122,11 @@ def _judged(server_id: str, entry: JsonValue, source: str, environ: Mapping[str,
     except ConfigError as error:
         _, _, problem = str(error).partition(f"server {server_id!r}: ")
         return FoundServer(server_id=server_id, entry=entry, source=source, problem=problem or str(error).lstrip(": "))
-    entry, not_taken = _without_leave(entry)
+    entry, not_taken = _without_permissions(entry)
     return FoundServer(server_id=server_id, entry=entry, source=source, not_taken=not_taken)
 
 
-def _without_leave(entry: Entry) -> tuple[Entry, tuple[str, ...]]:
+def _without_permissions(entry: Entry) -> tuple[Entry, tuple[str, ...]]:
     """An entry that can be used, without what its block wants to be given; the names of that."""
     block = cast("Entry", entry.get("moonpool") or {})
     kept = {key: value for key, value in block.items() if key in _KEPT_IN_BLOCK or value is False}

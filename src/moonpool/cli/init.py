@@ -24,7 +24,7 @@ from moonpool.cli.config_choice import load_servers
 from moonpool.cli.permissions import decided
 from moonpool.cli.server_import import import_servers, rewrite_configuration, say
 from moonpool.cli.terminal import ask_at, open_terminal
-from moonpool.configuration.permissions import with_leave, with_trust
+from moonpool.configuration.permissions import with_permission, with_trust
 from moonpool.core.errors import InputError
 from moonpool.core.phrases import clip, on_one_line
 from moonpool.policy import Verdict, effective_hints, literal_glob
@@ -115,7 +115,7 @@ def init(
     wanted = Wanted(trust=trust, allow=allow)
     written = import_servers(from_ or None, to, add=add, dry_run=dry_run, check=wanted.check)
     if written.path is not None:
-        settle_leave(written.path, written.server_ids, wanted)
+        write_permissions(written.path, written.server_ids, wanted)
         written.say_next()
     if written.exit_code == 0 and not dry_run and data is not False:
         from moonpool.cli.environments import offer_data
@@ -124,7 +124,7 @@ def init(
     return written.exit_code
 
 
-def settle_leave(path: Path, server_ids: Sequence[str], wanted: Wanted) -> None:
+def write_permissions(path: Path, server_ids: Sequence[str], wanted: Wanted) -> None:
     """Show per server what is asked about, take choices, write them. Raises MoonpoolError."""
     terminal = open_terminal()
     try:
@@ -201,7 +201,7 @@ def _written(
             content = with_trust(content, source, server_id)
         elif choice == "allow":
             globs = [literal_glob(tool.name) for tool in tools[server_id]]
-            content = with_leave(content, source, server_id, "allow", globs)
+            content = with_permission(content, source, server_id, "allow", globs)
     return content
 
 

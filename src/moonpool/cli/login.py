@@ -69,7 +69,7 @@ def forget_login(server_id: str, config: Path | None) -> int:
     if count:
         remark(f"forgot the login to {server.server_id}")
         return EXIT_OK
-    remark(f"nobody is logged in to {server.server_id}")
+    remark(f"there is no login to {server.server_id}")
     return EXIT_FAILED
 
 

@@ -35,7 +35,7 @@ app = CommandIndex(
         ),
         "login": ("login", "Log in to a server by OAuth: opens an address in a browser and stores the tokens, sealed."),
         "allow": ("permissions", "Let code call these tools without a question."),
-        "deny": ("permissions", "Let code never call these tools, whoever would say yes."),
+        "deny": ("permissions", "Let code never call these tools, whatever an approver would say."),
         "replay": (
             "replay",
             "Run an execution again from its recording: same environment, clock and randomness, tool results from the"
@@ -54,7 +54,7 @@ app = CommandIndex(
         "policy": ("policy", "The rules that decide about tool calls."),
         "approvals": (
             "approvals",
-            "The queue of approvals: what runs with `--approve queue` ask, and answers that stand for a while.",
+            "The queue of approvals: what runs with `--approve queue` ask, and approval grants.",
         ),
         "plans": ("plans", "Plans of dry runs: the calls that code wants to make, approved once and as a whole."),
         "audit": ("audit", "The audit journal: every execution and tool call, hash-chained."),

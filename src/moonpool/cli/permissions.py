@@ -20,7 +20,7 @@ from moonpool.cli.config_choice import chosen_path, load_servers
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.printer import remark
 from moonpool.cli.server_import import rewrite_configuration, say
-from moonpool.configuration.permissions import condition_of, with_leave, with_trust
+from moonpool.configuration.permissions import condition_of, with_permission, with_trust
 from moonpool.configuration.policies import policy_in_force
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.core.phrases import clip, on_one_line, properties_of, undeclared_parameters
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from moonpool.catalog.catalog import Catalog
-    from moonpool.configuration.permissions import Leave
+    from moonpool.configuration.permissions import Permission
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import ToolDefinition
     from moonpool.policy import Decision
@@ -83,7 +83,7 @@ class _Named:
 )
 def allow(tools: tuple[str, ...], *, when: tuple[str, ...], reads: bool, config: Path | None) -> int:
     """Let code call these tools without a question. Takes back what `deny` said about them."""
-    return trust_reads(tools, config) if reads else change_leave("allow", tools, when, config)
+    return trust_reads(tools, config) if reads else change_permission("allow", tools, when, config)
 
 
 @command
@@ -107,11 +107,11 @@ def allow(tools: tuple[str, ...], *, when: tuple[str, ...], reads: bool, config:
     help="Change this configuration. Default: ./moonpool.json, else what `init` wrote.",
 )
 def deny(tools: tuple[str, ...], *, when: tuple[str, ...], config: Path | None) -> int:
-    """Let code never call these tools, whoever would say yes. Takes back what `allow` said about them."""
-    return change_leave("deny", tools, when, config)
+    """Let code never call these tools, whatever an approver would say. Takes back what `allow` said about them."""
+    return change_permission("deny", tools, when, config)
 
 
-def change_leave(leave: Leave, names: Sequence[str], when: Sequence[str], config: Path | None) -> int:
+def change_permission(permission: Permission, names: Sequence[str], when: Sequence[str], config: Path | None) -> int:
     """Write it, say so; 1 when a tool that was named is decided otherwise all the same, or without the conditions, too.
 
     Raises ConfigError, InputError; then nothing was written.
@@ -122,21 +122,21 @@ def change_leave(leave: Leave, names: Sequence[str], when: Sequence[str], config
     conditions = [condition_of(text) for text in when]
     with open_catalog(path, refresh=False) as found:
         server_ids = (*found.config.ids, *found.config.left_out, *found.config.disabled)
-        named = [_named(leave, name, server_ids, found.catalog) for name in names]
+        named = [_named(permission, name, server_ids, found.catalog) for name in names]
     for one in named:
         _check_parameters(one.tools, conditions)
 
     def change(content: bytes) -> bytes:
         for one in named:
-            content = with_leave(content, str(path), one.server_id, leave, one.globs, conditions)
+            content = with_permission(content, str(path), one.server_id, permission, one.globs, conditions)
         return content
 
     rewrite_configuration(path, change)
     for one in named:
         with_such = f" with arguments where {', '.join(when)}" if when else ""
-        say(f"{_WORDS[leave]} {one.server_id}.{one.globs[0]}{with_such} in {path.absolute()}{_matched(one)}")
+        say(f"{_WORDS[permission]} {one.server_id}.{one.globs[0]}{with_such} in {path.absolute()}{_matched(one)}")
     say("what runs already keeps the rules it was started with")
-    otherwise = list(_anyhow(leave, named, path) if when else _otherwise(leave, named, path))
+    otherwise = list(_anyhow(permission, named, path) if when else _otherwise(permission, named, path))
     for line in otherwise[:_REMARKS_MAX]:
         remark(f"{on_one_line(line)}")
     return EXIT_FAILED if otherwise else EXIT_OK
@@ -169,16 +169,16 @@ def decided(path: Path, tools: Iterable[ToolDefinition]) -> Iterable[tuple[ToolD
         yield tool, decide(policy, CallFacts(tool=tool, trusted=trusted, principal=local_principal()))
 
 
-def _anyhow(leave: Leave, named: Sequence[_Named], path: Path) -> Iterable[str]:
+def _anyhow(permission: Permission, named: Sequence[_Named], path: Path) -> Iterable[str]:
     """Tools of which the same is said whatever the arguments, so that conditions change nothing."""
     for tool, decision in decided(path, [tool for one in named for tool in one.tools]):
-        if decision.verdict is _WANTED[leave]:
-            yield f"but {tool.server_id}.{tool.name} is {_WORDS[leave]} with any arguments: {decision.reason}"
+        if decision.verdict is _WANTED[permission]:
+            yield f"but {tool.server_id}.{tool.name} is {_WORDS[permission]} with any arguments: {decision.reason}"
 
 
-def _otherwise(leave: Leave, named: Sequence[_Named], path: Path) -> Iterable[str]:
+def _otherwise(permission: Permission, named: Sequence[_Named], path: Path) -> Iterable[str]:
     for tool, decision in decided(path, [tool for one in named for tool in one.tools]):
-        if decision.verdict is not _WANTED[leave]:
+        if decision.verdict is not _WANTED[permission]:
             remedy = operators_remedy(decision.remedy, tool.server_id, tool.name, str(path.absolute()))
             yield f"but {tool.server_id}.{tool.name}: {decision.verdict}, because {decision.reason}; see: {remedy}"
 
@@ -225,7 +225,7 @@ def _path(config: Path | None) -> Path:
     return path
 
 
-def _named(leave: Leave, name: str, server_ids: Iterable[str], catalog: Catalog) -> _Named:
+def _named(permission: Permission, name: str, server_ids: Iterable[str], catalog: Catalog) -> _Named:
     """Raises InputError, and NotInCatalogError with near names.
 
     SECURITY: a server may call a tool `*`. What is typed so allows that tool, and denies whatever it can mean.
@@ -236,7 +236,7 @@ def _named(leave: Leave, name: str, server_ids: Iterable[str], catalog: Catalog)
     known = [tool for tool in catalog.manifest.tools() if tool.server_id == server_id]
     exact = tuple(tool for tool in known if tool.name == wanted)
     matching = tuple(tool for tool in known if glob_matches(wanted, tool.name))
-    if exact and is_glob and leave == "deny":
+    if exact and is_glob and permission == "deny":
         return _Named(server_id, (wanted, literal_glob(wanted)), (*matching, *exact))
     if exact or (server_id and wanted and not known):  # a server that cannot be listed now: as it was typed
         return _Named(server_id, (wanted if is_glob and not exact else literal_glob(wanted),), exact)

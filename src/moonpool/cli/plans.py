@@ -91,7 +91,7 @@ def approve(plan_id: str, *, full: bool, as_json: bool) -> int:
         if not confirmed(_frame(found, full=full), question, by, as_json=as_json):
             raise PlanError(f"you did not say yes, so plan {found.plan.plan_id} is as it was")
         answered = plans.approve(found.plan.plan_id, by)
-    return _told(answered, as_json=as_json)
+    return _report(answered, as_json=as_json)
 
 
 @app.command("deny")
@@ -101,7 +101,7 @@ def deny(plan_id: str, *, as_json: bool) -> int:
     """Refuse a plan, or take an approval back that was not used yet."""
     with _opened() as plans:
         answered = plans.deny(plan_id, answerer())
-    return _told(answered, as_json=as_json)
+    return _report(answered, as_json=as_json)
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def _opened() -> Generator[Plans]:
     )
 
 
-def _told(answered: StoredPlan, *, as_json: bool) -> int:
+def _report(answered: StoredPlan, *, as_json: bool) -> int:
     count = len(answered.plan.calls)
     told = f"{answered.state} {answered.plan.plan_id}: {count} call{'s' if count != 1 else ''}"
     click.echo(json.dumps(_json(answered)) if as_json else told)

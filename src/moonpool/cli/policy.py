@@ -51,7 +51,7 @@ app = command_group("The rules that decide about tool calls.")
 )
 @click.option("--policy", type=Path, metavar="FILE", help="Policy file. Default: MOONPOOL_POLICY, else none.")
 @config_option
-@click.option("--principal", metavar="NAME", help="Who calls. Default: you.")
+@click.option("--principal", metavar="NAME", help="The principal that calls. Default: you.")
 @click.option("--language", metavar="NAME", help="Language of the code. Default: python.")
 @click.option(
     "--after",
@@ -184,7 +184,7 @@ def _lines(explanation: Explanation) -> Iterable[str]:
         yield f"labels of the tool: does {_listed(explanation.does)}, returns {_listed(explanation.returns)}"
     for report in explanation.budgets:
         takes = f" and this call takes {report.adds:.15g}" if report.adds else ""
-        room = f"no room, so {report.budget.then}" if report.used_up else "low" if report.low else "room enough"
+        room = f"used up, so {report.budget.then}" if report.used_up else "low" if report.low else "enough left"
         yield f"budget {report.name}: {report.used:.15g} of {report.limit:.15g} used{takes}: {room}"
 
 

@@ -63,7 +63,9 @@ def show(run_id: str, *, out: Path | None) -> int:
 @app.command("verify")
 @click.argument("file", help="The receipt; `-` reads standard input.")
 @click.option(
-    "--key", metavar="KEY", help="Who signed it, as `moonpool receipt key` printed it there, or a file with that."
+    "--key",
+    metavar="KEY",
+    help="The signer's public key as `moonpool receipt key` printed it there, or a file with it.",
 )
 @click.option(
     "--journal",

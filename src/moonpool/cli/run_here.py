@@ -26,7 +26,7 @@ async def run_here(parts: RunParts) -> None:
         from moonpool.engine.envelope_line import envelope_line
         from moonpool.engine.missing_tools import telling_missing_tools
         from moonpool.environments.progress import stderr_progress
-        from moonpool.features.plans.planning import plan_first, told_of
+        from moonpool.features.plans.planning import plan_first, report_lines
 
     interrupts = Interrupts()
     config = read_config(parts.order.config)
@@ -71,7 +71,7 @@ async def run_here(parts: RunParts) -> None:
                     )
                 else:
                     envelope = await execute(request)
-            for line in told_of(envelope):
+            for line in report_lines(envelope):
                 parts.output.say(line)
             answer = envelope_line(envelope)
             await parts.hand_over(answer.line, answer.ok, last[0].files)

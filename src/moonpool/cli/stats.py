@@ -119,11 +119,11 @@ def configured_tokens(path: Path | None) -> ToolTokens | None:
 
 async def _counted(snapshot: ToolSnapshot) -> ToolTokens:
     settings = Settings.load(os.environ)
-    book = make_token_accounting(settings, data_folder(settings))
+    accounting = make_token_accounting(settings, data_folder(settings))
     try:
-        return await book.known(snapshot, within_s=None)
+        return await accounting.known(snapshot, within_s=None)
     finally:
-        await book.close()
+        await accounting.close()
 
 
 def _show_tokens(baseline: ToolTokens | None, sessions: ShownTokens) -> None:

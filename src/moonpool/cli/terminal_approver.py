@@ -21,7 +21,7 @@ from moonpool.cli.terminal import WIDTH_MIN
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.hidden_characters import is_seen
 from moonpool.core.lookalikes import shown_name
-from moonpool.features.approvals.model import STANDING_S_MAX, WHOLE_CHARS_MAX, Answerer
+from moonpool.features.approvals.model import GRANT_S_MAX, WHOLE_CHARS_MAX, Answerer
 from moonpool.features.approvals.service import GrantTerms
 from moonpool.pipeline.approval import approve, reject
 from moonpool.pipeline.readable_json import ARGUMENTS_CHARS_MAX, in_one_line
@@ -43,7 +43,7 @@ _MORE: Final = ", f = show all of it"
 _FURTHER: Final = frozenset({"r", "s", "a"})
 _FURTHER_ASKED: Final = (
     ",\nr = all calls of this tool in this run, s = always with these arguments, "
-    f"a = always ({STANDING_S_MAX / 86_400:.0f} days)"
+    f"a = always ({GRANT_S_MAX / 86_400:.0f} days)"
 )
 _HANG: Final = "     "
 _TRIES_MAX: Final = 3
@@ -56,9 +56,9 @@ class TerminalApprover:
 
     together: ClassVar[bool] = False
 
-    def __init__(self, terminal: Terminal, *, name: str, book: GrantFiles) -> None:
+    def __init__(self, terminal: Terminal, *, name: str, grants: GrantFiles) -> None:
         """`book` keeps answers that stand for a while."""
-        self.terminal, self.name, self._book = terminal, name, book
+        self.terminal, self.name, self._grants = terminal, name, grants
         self._in_run: dict[tuple[str, ...], bool] = {}  # calls that need no further question -> also human-only ones
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
@@ -111,7 +111,7 @@ class TerminalApprover:
         if request.cut and not seen_whole:
             return self._refuse_further("not all of this one was shown")
         if word != "r":
-            terms = GrantTerms(STANDING_S_MAX, any_arguments=word == "a")
+            terms = GrantTerms(GRANT_S_MAX, any_arguments=word == "a")
             try:
                 given = await self._give(request, terms, saw_whole=seen_whole)
             except MoonpoolError as error:
@@ -126,10 +126,10 @@ class TerminalApprover:
         """INVARIANT: nothing stands by an answer that came too late."""
         by, given = Answerer(name=self.name, person=True), list["ApprovalGrant"]()
         try:
-            await in_thread(lambda: given.append(self._book.give(request, by, terms, saw_whole=saw_whole)))
+            await in_thread(lambda: given.append(self._grants.give(request, by, terms, saw_whole=saw_whole)))
         except asyncio.CancelledError:
             if given:
-                await in_thread(lambda: self._book.remove(given[0], by))
+                await in_thread(lambda: self._grants.remove(given[0], by))
             raise
         return given[0]
 

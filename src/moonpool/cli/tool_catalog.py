@@ -69,7 +69,7 @@ class FoundTools:
         else:
             self.catalog.use_similarity(similarity)
 
-    def lesson(self, tool: ToolDefinition) -> LearnedType | None:
+    def learned_type(self, tool: ToolDefinition) -> LearnedType | None:
         """What this user's earlier calls taught about `tool`."""
         settings = Settings.load(os.environ)
         redactor = make_redactor(settings, self.config)

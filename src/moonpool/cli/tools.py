@@ -71,9 +71,7 @@ def list_(server: str | None, *, config: Path | None, only: tuple[str, ...], as_
 @click.option(
     "--label", multiple=True, metavar="LABEL", help="Only tools that the policy labels so, e.g. sends_out; repeatable."
 )
-@click.option(
-    "--match", metavar="REGEX", help="Only tools in whose name or text this regular expression finds something."
-)
+@click.option("--match", metavar="REGEX", help="Only tools whose name or description matches this regular expression.")
 @click.option(
     "--detail",
     type=click.Choice(["name", "name+description"]),
@@ -275,8 +273,8 @@ def _definition(found: FoundTools, path: str, form: Form) -> str:
         definition = found.catalog.kept_definition(entry, form)
     else:
         tool = found.catalog.find_path(path)
-        lesson = None if form == "json" else found.lesson(tool)
-        definition = found.catalog.definition(*tool.key, form, lesson=lesson)
+        learned_type = None if form == "json" else found.learned_type(tool)
+        definition = found.catalog.definition(*tool.key, form, learned_type=learned_type)
     if isinstance(definition, str):
         return "".join(char if char == "\n" or char.isprintable() else "?" for char in definition.rstrip("\n"))
     return json.dumps(definition, indent=2)

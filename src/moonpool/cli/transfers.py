@@ -50,7 +50,7 @@ def puts_of(texts: Sequence[str]) -> tuple[Transfer, ...]:
     for text in texts:
         local, _, path = text.rpartition(":") if ":" in text else (text, "", "")
         if not local:
-            raise InputError(f"--put {shown(text)!r} names no file here; give LOCAL or LOCAL:PATH")
+            raise InputError(f"--put {shown(text)!r} does not name a file here; give LOCAL or LOCAL:PATH")
         found.append(Transfer(local=Path(local), path=path or Path(local).name))
     return tuple(found)
 

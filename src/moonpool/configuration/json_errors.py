@@ -48,14 +48,14 @@ def did_you_mean(given: Any, known: Any, *, suggest_known: bool = False) -> str:
 
 
 _REMEDIES: Final = {
-    "Expecting ',' delimiter": "put a comma before what stands there, or close what is open before it",
+    "Expecting ',' delimiter": "put a comma before it, or close what is open before it",
     "Expecting ':' delimiter": 'write "name": value',
     "Expecting property name": 'write a name in double quotes there: "name": value',
     "Expecting value": 'write a value there: "text" in double quotes, a number, true, false, null, [...] or {...}',
-    "Unterminated string": 'close the text that begins there with "',
-    "Extra data": "remove what stands behind the end of the object",
-    "Invalid control character": "write \\n for a line break and \\t for a tab in a text",
-    "Invalid \\": "write \\\\ for a backslash in a text",
+    "Unterminated string": 'close the string that begins there with "',
+    "Extra data": "remove what follows the end of the object",
+    "Invalid control character": "write \\n for a line break and \\t for a tab in a string",
+    "Invalid \\": "write \\\\ for a backslash in a string",
 }
 
 

@@ -111,9 +111,9 @@ class JsonText:
         try:
             self.value = self._read()
         except (ValueError, RecursionError):
-            raise JsonTextError("the change would break it; make it by hand") from None
+            raise JsonTextError("the change would break it; edit the file yourself") from None
         if self.value != meant:
-            raise JsonTextError("the change would say something else; make it by hand")
+            raise JsonTextError("the change would alter its meaning; edit the file yourself")
 
     def _top(self) -> int:
         return _next(without_comments(self.text), 0)
@@ -194,7 +194,7 @@ def _next(bare: str, at: int) -> int:
 
 def _object(value: JsonValue) -> JsonObject:
     if not isinstance(value, dict):
-        raise JsonTextError("there is something else than an object on the way; make the change by hand")
+        raise JsonTextError("a value on the path is not an object; edit the file yourself")
     return value
 
 
@@ -203,5 +203,5 @@ def _list(document: JsonObject, path: Sequence[str]) -> list[JsonValue]:
     for name in path:
         value = _object(value).get(name)
     if not isinstance(value, list):
-        raise JsonTextError(f'"{path[-1]}" is no list; make the change by hand')
+        raise JsonTextError(f'"{path[-1]}" is not a list; edit the file yourself')
     return value

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.json import JsonObject, JsonValue
 
-Leave: TypeAlias = Literal["allow", "deny"]
+Permission: TypeAlias = Literal["allow", "deny"]
 BLOCK: Final = "moonpool"
 _REPLACED: Final = {
     ("allow", False): ("ask", "deny"),
@@ -34,8 +34,13 @@ _REPLACED: Final = {
 """What a new word takes the place of, by itself and whether it has conditions."""
 
 
-def with_leave(
-    content: bytes, source: str, server_id: str, leave: Leave, globs: Sequence[str], when: Sequence[JsonObject] = ()
+def with_permission(
+    content: bytes,
+    source: str,
+    server_id: str,
+    permission: Permission,
+    globs: Sequence[str],
+    when: Sequence[JsonObject] = (),
 ) -> bytes:
     """The configuration in which these tools of a server are allowed or denied; `when`: with such arguments only.
 
@@ -43,11 +48,11 @@ def with_leave(
     """
 
     def change(text: JsonText, block: Sequence[str]) -> None:
-        for verdict in _REPLACED[leave, bool(when)]:
+        for verdict in _REPLACED[permission, bool(when)]:
             _forget(text, block, frozenset(globs), verdict)
-        path = [*block, "rules" if when else leave]
+        path = [*block, "rules" if when else permission]
         wanted: list[JsonValue] = [
-            {"tool": glob, "verdict": leave, "when": [*when]} if when else glob for glob in globs
+            {"tool": glob, "verdict": permission, "when": [*when]} if when else glob for glob in globs
         ]
         there = {*map(_exactly, _items(text, path))}
         text.append(path, *(one for one in wanted if _exactly(one) not in there))
@@ -83,7 +88,7 @@ def _changed(content: bytes, source: str, server_id: str, change: Callable[[Json
     except JsonTextError as error:
         raise ConfigError(f"{source}: server {server_id!r}: {error}") from None
     except RecursionError:
-        raise ConfigError(f"{source}: is nested too deeply to be changed here; make the change by hand") from None
+        raise ConfigError(f"{source}: is nested too deeply to be changed here; edit the file yourself") from None
     return _encoded(content, source, text)
 
 
@@ -143,6 +148,8 @@ def condition_of(text: str) -> JsonObject:
         raw = {"at": at, "glob": glob}
     else:
         example = '{"at": "/path", "below": "/srv/project"}'
-        raise ConfigError(f"--when {text[:80]!r} is no condition; give POINTER=GLOB, e.g. /repo=acme/*, or {example}")
+        raise ConfigError(
+            f"--when {text[:80]!r} is not a condition; give POINTER=GLOB, e.g. /repo=acme/*, or {example}"
+        )
     read_condition(raw, f"--when {text[:80]!r}")
     return cast("JsonObject", raw)

@@ -181,7 +181,7 @@ def read_condition(raw: object, where: str) -> Condition:
     if len(given) != 1:
         have = f"has {' and '.join(given)}" if given else "asks for nothing"
         ops = ", ".join([*_TESTS, "min", "max"])
-        raise ConfigError(f"{where}: {have}; a condition has one of {ops} (min and max may stand together)")
+        raise ConfigError(f"{where}: {have}; a condition has one of {ops} (min and max may be combined)")
     if "anywhere" in table and given != ["regex"]:
         raise table.problem("anywhere", 'belongs to "regex" only')
     try:

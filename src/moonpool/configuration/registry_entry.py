@@ -95,7 +95,7 @@ class _Reading:
     def fixed(self, text: str, what: str) -> str:
         """SECURITY: a publisher's text must not reach into the person's environment or secret store."""
         if "${" in text or "\0" in text or len(text) > _TEXT_CHARS_MAX or not text.isprintable():
-            raise self.refuse(f"{what} is {_shown(text)}, which may not stand in a configuration")
+            raise self.refuse(f"{what} is {_shown(text)}, which a configuration must not contain")
         return text
 
     def filled(self, template: str, spec: JsonObject, what: str) -> str:
@@ -110,7 +110,7 @@ class _Reading:
             value = variable.get("value", variable.get("default"))
             if isinstance(value, str):
                 if "$" in value:  # SECURITY: together with what follows in the template it could be a reference
-                    raise self.refuse(f"{what} has a variable with the value {_shown(value)}; write it by hand")
+                    raise self.refuse(f"{what} has a variable with the value {_shown(value)}; write the entry yourself")
                 return self.fixed(value, what)
             return self.need(re.sub(r"[^A-Za-z0-9_]", "_", match[1]).upper(), variable, what)
 
@@ -206,7 +206,7 @@ def _located(kind: str, package: JsonObject, reading: _Reading) -> str:
         return identifier if identifier.startswith(f"{host}/") else f"{host}/{identifier}"
     starter = {"npm": "npx", "pypi": "uvx"}[kind]
     reading.notes.append(
-        f"its publisher says that the package lies at {_shown(base)}; {starter} takes it from where it is set up to"
+        f"its publisher says that the package is at {_shown(base)}; {starter} takes it from its configured source"
     )
     return identifier
 

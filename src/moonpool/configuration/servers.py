@@ -119,7 +119,7 @@ def _unique_pairs(source: str) -> Callable[[list[tuple[str, object]]], dict[str,
         if len(built) != len(pairs):
             keys = [key for key, _ in pairs]
             twice = next(key for key in keys if keys.count(key) > 1)
-            raise ConfigError(f"{source}: the key {twice!r} stands twice in one object; remove one of them")
+            raise ConfigError(f"{source}: the key {twice!r} is given twice in one object; remove one of them")
         return built
 
     return build

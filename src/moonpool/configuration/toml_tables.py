@@ -22,7 +22,7 @@ FILE_BYTES_MAX: Final = 1024 * 1024
 _DEPTH_MAX: Final = 64
 _KINDS: Final[dict[type[Any], str]] = {
     dict: "a table",
-    str: "a text",
+    str: "a string",
     bool: "true or false",
     int: "a number",
     float: "a number",
@@ -31,17 +31,17 @@ _KINDS: Final[dict[type[Any], str]] = {
 
 
 _REMEDIES: Final = {
-    "Invalid value": 'write a text in quotes, for example tool = "create_issue", a number, true or false',
+    "Invalid value": 'write a string in quotes, for example tool = "create_issue", a number, true or false',
     "Expected '='": "write key = value",
     "Invalid statement": "write key = value, or [table]",
-    "Unterminated string": "close the text with its quote",
-    "Illegal character": "close the text in its line, or write it between three quotes",
-    "Unescaped": "write such a text in single quotes, in which a backslash is itself",
+    "Unterminated string": "close the string with its quote",
+    "Illegal character": "close the string on its line, or write it between three quotes",
+    "Unescaped": "write such a string in single quotes, in which a backslash is itself",
     "Unclosed array": "close the list with ]",
     "Unclosed inline table": "close the table with }",
     "Expected ']'": "close the name of the table with ]",
-    "Expected newline": "begin a new line before what stands there",
-    "Cannot overwrite": "a key stands twice; remove one",
+    "Expected newline": "begin a new line before it",
+    "Cannot overwrite": "a key is given twice; remove one",
 }
 """What to write where `tomllib` says so."""
 
@@ -74,7 +74,7 @@ class Table:
     def text(self, key: str, default: str = "") -> str:
         value = self._raw.get(key, default)
         if not isinstance(value, str):
-            raise self._wrong(key, "a text")
+            raise self._wrong(key, "a string")
         return value
 
     def flag(self, key: str) -> bool | None:
@@ -96,7 +96,7 @@ class Table:
         value = self._raw.get(key, [])
         items = cast("list[object]", value if isinstance(value, list) else [value])
         if not all(isinstance(item, str) for item in items):
-            raise self._wrong(key, "a text or a list of texts")
+            raise self._wrong(key, "a string or a list of strings")
         return tuple(cast("list[str]", items))
 
     def choice(self, key: str, choices: Sequence[str]) -> str:
@@ -156,7 +156,7 @@ class Table:
             raise self.problem(key, "nan and inf are no JSON")
         if isinstance(value, str | bool | int | float):
             return value
-        raise self.problem(key, f"{_kind(value)} is no JSON; write it as a text")
+        raise self.problem(key, f"{_kind(value)} is not JSON; write it as a string")
 
     def _wrong(self, key: str, wanted: str) -> ConfigError:
         return self.problem(key, f"must be {wanted}, not {_kind(self._raw.get(key))}")

@@ -18,7 +18,7 @@ from moonpool.core.errors import HostUnfitError, MoonpoolError
 from moonpool.doctor.diagnosis import DoctorReport, ProbeOutcome, ProbeStatus
 from moonpool.doctor.probes.catalogue import CATALOGUE
 from moonpool.doctor.probes.prelude import compose
-from moonpool.doctor.probes.record import Expected, Finding, Scene
+from moonpool.doctor.probes.record import Expected, Finding, HostProbe
 from moonpool.doctor.probes.transcript import Listener
 from moonpool.sandboxes.container_sockets import engine_sockets, usable
 
@@ -79,8 +79,8 @@ async def _found_missing(backend: SandboxBackend, spec: SandboxSpec) -> tuple[st
 
 def _advice() -> tuple[str, ...]:
     return tuple(
-        f"this account may use {path}, and whoever takes this process over is root on the host then: give Moonpool an "
-        "account of its own"
+        f"this account may use {path}, and code that takes over this process is then root on the host: give Moonpool "
+        "an account of its own"
         for path in usable(engine_sockets(os.environ))
     )
 
@@ -126,7 +126,7 @@ async def _first_sandbox(stage: Stage) -> Finding:
     return Finding(blocked=True, detail="opened and closed")
 
 
-_OPENING = Scene(probe_id="open", claim="C-ID-1", title="open a sandbox", play=_first_sandbox)
+_OPENING = HostProbe(probe_id="open", claim="C-ID-1", title="open a sandbox", play=_first_sandbox)
 
 
 class _Attacker:
@@ -146,7 +146,7 @@ class _Attacker:
         return outcome
 
     async def _play(self, probe: AnyProbe) -> Finding:
-        if isinstance(probe, Scene):
+        if isinstance(probe, HostProbe):
             return await probe.play(self)
         sandbox = await self.open_sandbox() if probe.fresh else await self._shared_sandbox()
         heard = await self.run(sandbox, probe.program, language=probe.language)

@@ -61,4 +61,4 @@ class ProgressOfCalls:
             try:
                 self._listener(replace(told, message=self._redact(told.message)))
             except Exception:  # noqa: BLE001
-                _log.exception("whoever hears of the progress of calls failed")
+                _log.exception("the receiver of the progress of calls failed")

@@ -36,7 +36,9 @@ _SCHEMA_CHARS_MAX: Final = 64 * 1024
 _COROUTINE: Final = re.compile(r"'coroutine'|\btype coroutine\b")
 _RESULT_OBJECT: Final = re.compile(r"\b(?:not|type) '?(?:ToolCallResult|Members)\b")
 _OBJECT_AS_TEXT: Final = re.compile(r"\[object Object\]\"? is not valid JSON|Unexpected token o in JSON at position 1")
-_RESULT_IS_DATA: Final = "a tool's result is no JSON text: its `data` is what JSON says already, its `text` the words"
+_RESULT_IS_DATA: Final = (
+    "a tool's result is not a JSON string: its `data` is parsed already, its `text` is the plain text"
+)
 _NO_PROMISE: Final = re.compile(r"is not iterable|is not a function|Cannot read properties of undefined|\bPromise\b")
 _PROMISE: Final = "a call is a Promise until it is awaited: write `await` before it"
 _NODE_IMPORT: Final = re.compile(r"\bimport \* as ([A-Za-z_$][\w$]{0,99}) from [\"']\./servers/")
@@ -106,7 +108,7 @@ _FINDING: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
+class ErrorContext:
     """What an execution ran with, and what it left."""
 
     language: str
@@ -121,22 +123,22 @@ class Scene:
         return sum(len(server.tools) for server in self.manifest.servers) > _TOOLS_NAMED_SOON_MAX
 
 
-def with_hint(error: ExecutionError, scene: Scene) -> ExecutionError:
-    """`error` with what to do about it, if that is known. Blocks for a moment where the scene `is_large`."""
+def with_hint(error: ExecutionError, context: ErrorContext) -> ExecutionError:
+    """`error` with what to do about it, if that is known. Blocks for a moment where the context `is_large`."""
     if error.type in _OF_CALLS:  # the broker has said what to do, or a server speaks of its own network and modules
         return error
-    hint = next((text for row in _ROWS if (text := row(error, scene))), "")
+    hint = next((text for row in _ROWS if (text := row(error, context))), "")
     return replace(error, message=f"{error.message.rstrip('.')}; {hint}") if hint else error
 
 
-def remark_on(scene: Scene) -> str:
+def remark_on(context: ErrorContext) -> str:
     """A sentence about code that ended well and handed nothing over. A member of a Promise is undefined, silently."""
-    return _PROMISE if scene.language == "node" and _has_unawaited(scene) else ""
+    return _PROMISE if context.language == "node" and _has_unawaited(context) else ""
 
 
-def _has_unawaited(scene: Scene) -> bool:
+def _has_unawaited(context: ErrorContext) -> bool:
     """Whether Node code looks for the result of a call where it does not await one, written as the examples are."""
-    code = scene.code[:_CODE_CHARS_MAX]
+    code = context.code[:_CODE_CHARS_MAX]
     named = {found[1] for found in _NODE_IMPORT.finditer(code)}
     return any(found[1] in named for found in _NODE_CALL.finditer(code))
 
@@ -144,42 +146,42 @@ def _has_unawaited(scene: Scene) -> bool:
 # --- one function for each mistake: the sentence, or nothing
 
 
-def _not_awaited(error: ExecutionError, scene: Scene) -> str:
-    if scene.language == "node" and error.type == "TypeError" and _found(_NO_PROMISE, error):
-        return _PROMISE if _has_unawaited(scene) else ""
-    if scene.language != PYTHON or error.type not in {"AttributeError", "TypeError"}:
+def _not_awaited(error: ExecutionError, context: ErrorContext) -> str:
+    if context.language == "node" and error.type == "TypeError" and _found(_NO_PROMISE, error):
+        return _PROMISE if _has_unawaited(context) else ""
+    if context.language != PYTHON or error.type not in {"AttributeError", "TypeError"}:
         return ""
     return "a call is a coroutine until it is awaited: write `await` before it" if _found(_COROUTINE, error) else ""
 
 
-def _result_as_text(error: ExecutionError, scene: Scene) -> str:
+def _result_as_text(error: ExecutionError, context: ErrorContext) -> str:
     """JSON is read from, or written of, what is no text but a tool's result."""
-    if error.type == "TypeError" and scene.language == PYTHON and _found(_RESULT_OBJECT, error):
+    if error.type == "TypeError" and context.language == PYTHON and _found(_RESULT_OBJECT, error):
         return _RESULT_IS_DATA
-    return _RESULT_IS_DATA if scene.language == "node" and _found(_OBJECT_AS_TEXT, error) else ""
+    return _RESULT_IS_DATA if context.language == "node" and _found(_OBJECT_AS_TEXT, error) else ""
 
 
-def _no_network(error: ExecutionError, scene: Scene) -> str:
-    said = _said(error, scene)
+def _no_network(error: ExecutionError, context: ErrorContext) -> str:
+    said = _said(error, context)
     missing = _NO_MODULE.search(said)
     if not _NETWORK.search(said) and not (missing and missing[1].partition(".")[0] in _NETWORK_CLIENTS):
         return ""
-    ids = [server.server_id for server in scene.manifest.servers]
+    ids = [server.server_id for server in context.manifest.servers]
     more = f" and {len(ids) - _SERVERS_MAX} more" if len(ids) > _SERVERS_MAX else ""
     offered = f"; servers: {clip(', '.join(ids[:_SERVERS_MAX]), 300)}{more}" if ids else "; no server is configured"
-    return f"there is no network in a sandbox: what lies outside is reached by calling tools{offered}"
+    return f"a sandbox has no network: code reaches everything outside by calling tools{offered}"
 
 
-def _no_module(error: ExecutionError, scene: Scene) -> str:
-    said = _said(error, scene)
+def _no_module(error: ExecutionError, context: ErrorContext) -> str:
+    said = _said(error, context)
     if _INSTALLER.search(said):
-        return _NODE_MODULES if scene.language == "node" else _packages("", scene.environment)
-    if scene.language == "node" and (missing := _NO_PACKAGE.search(said)):
-        return _how_to_call(scene) if "servers" in missing[1] else _NODE_MODULES
+        return _NODE_MODULES if context.language == "node" else _packages("", context.environment)
+    if context.language == "node" and (missing := _NO_PACKAGE.search(said)):
+        return _how_to_call(context) if "servers" in missing[1] else _NODE_MODULES
     if error.type != "ModuleNotFoundError" or not (missing := _NO_MODULE.search(said)):
         return ""
     name = missing[1].partition(".")[0]
-    return _how_to_call(scene, name) if _server_called(name, scene) else _packages(name, scene.environment)
+    return _how_to_call(context, name) if _server_called(name, context) else _packages(name, context.environment)
 
 
 def _packages(name: str, environment: str) -> str:
@@ -193,58 +195,58 @@ def _packages(name: str, environment: str) -> str:
     return f"{text}; `data` {where}: the operator starts Moonpool with `--env data`"
 
 
-def _undefined(error: ExecutionError, scene: Scene) -> str:
-    pattern = _NO_COMMAND if scene.language == "bash" else _NOT_DEFINED
-    if (undefined := pattern.search(_said(error, scene))) is None:
+def _undefined(error: ExecutionError, context: ErrorContext) -> str:
+    pattern = _NO_COMMAND if context.language == "bash" else _NOT_DEFINED
+    if (undefined := pattern.search(_said(error, context))) is None:
         return ""
     word = next(group for group in undefined.groups() if group)
     if word in _OUR_TOOLS:
-        return f"{word} is no function of the code: {_FINDING[scene.language]}"
+        return f"{word} is no function of the code: {_FINDING[context.language]}"
     first, _, last = word.rpartition(".")
-    is_called = re.search(rf"(?<![\w.$]){re.escape(word)}\s*\(", scene.code[:_CODE_CHARS_MAX]) is not None
-    if "servers" in first or word in {"servers", "mcptools"} or _server_called(first or word, scene):
-        return _how_to_call(scene, last, first)
-    if _tool_called(last, scene, near=is_called):
-        return _how_to_call(scene, last)
-    return "programs are those of the host's /usr, and nothing can be installed" if scene.language == "bash" else ""
+    is_called = re.search(rf"(?<![\w.$]){re.escape(word)}\s*\(", context.code[:_CODE_CHARS_MAX]) is not None
+    if "servers" in first or word in {"servers", "mcptools"} or _server_called(first or word, context):
+        return _how_to_call(context, last, first)
+    if _tool_called(last, context, near=is_called):
+        return _how_to_call(context, last)
+    return "programs are those of the host's /usr, and nothing can be installed" if context.language == "bash" else ""
 
 
-def _no_such_function(error: ExecutionError, scene: Scene) -> str:
-    pattern = {"node": _NO_FUNCTION, PYTHON: _NO_TOOL}.get(scene.language)
-    missing = pattern and pattern.search(_said(error, scene))
-    return _how_to_call(scene, missing[1]) if missing and _tool_called(missing[1], scene, near=True) else ""
+def _no_such_function(error: ExecutionError, context: ErrorContext) -> str:
+    pattern = {"node": _NO_FUNCTION, PYTHON: _NO_TOOL}.get(context.language)
+    missing = pattern and pattern.search(_said(error, context))
+    return _how_to_call(context, missing[1]) if missing and _tool_called(missing[1], context, near=True) else ""
 
 
-def _other_syntax(error: ExecutionError, scene: Scene) -> str:
+def _other_syntax(error: ExecutionError, context: ErrorContext) -> str:
     """Code that is written as another language's would be."""
     if error.type not in {"SyntaxError", "IndentationError", "ExitStatus", "CommandFailed", "ReferenceError"}:
         return ""
-    code = scene.code[:_CODE_CHARS_MAX]
-    own, others = _WRITTEN_AS[scene.language], [one for one in _WRITTEN_AS if one != scene.language]
+    code = context.code[:_CODE_CHARS_MAX]
+    own, others = _WRITTEN_AS[context.language], [one for one in _WRITTEN_AS if one != context.language]
     beside = _PYTHON_CALLS.sub("", code)  # which may be a mistake about calls only
     written = next((one for one in others if _WRITTEN_AS[one].search(beside)), "")
-    if written and not own.search(code) and _NOT_READABLE[scene.language].search(_said(error, scene)):
-        named, other = _LANGUAGE_NAMES[scene.language], _LANGUAGE_NAMES[written]
+    if written and not own.search(code) and _NOT_READABLE[context.language].search(_said(error, context)):
+        named, other = _LANGUAGE_NAMES[context.language], _LANGUAGE_NAMES[written]
         return f'this was read as {named}; {other} needs `language`: "{written}"'
-    return _how_to_call(scene) if scene.language != PYTHON and _PYTHON_CALLS.search(code) else ""
+    return _how_to_call(context) if context.language != PYTHON and _PYTHON_CALLS.search(code) else ""
 
 
-def _not_code(error: ExecutionError, scene: Scene) -> str:
+def _not_code(error: ExecutionError, context: ErrorContext) -> str:
     """What stands around code in a chat or a notebook, and what only a function may do."""
-    if error.type != "SyntaxError" or scene.language == "bash":
+    if error.type != "SyntaxError" or context.language == "bash":
         return ""
-    code = scene.code[:_CODE_CHARS_MAX]
+    code = context.code[:_CODE_CHARS_MAX]
     if _FENCE.search(code):
         return "give the code alone, without the lines of ``` around it"
-    if scene.language == PYTHON and _NOTEBOOK.search(code):
+    if context.language == PYTHON and _NOTEBOOK.search(code):
         return "lines that begin with ! or % are a notebook's; this is plain Python, and nothing can be installed"
     if "outside function" in error.message or "Illegal return" in error.message:
         return "to hand a value over, set `result` or end with an expression"
     return ""
 
 
-def _no_file(error: ExecutionError, scene: Scene) -> str:
-    if _NO_FILE.search(_said(error, scene)) is None:
+def _no_file(error: ExecutionError, context: ErrorContext) -> str:
+    if _NO_FILE.search(_said(error, context)) is None:
         return ""
     return (
         "files of the machine outside are not in a sandbox: the code's own are in /workspace, others come by tools, or "
@@ -252,7 +254,7 @@ def _no_file(error: ExecutionError, scene: Scene) -> str:
     )
 
 
-_ROWS: Final[Sequence[Callable[[ExecutionError, Scene], str]]] = (
+_ROWS: Final[Sequence[Callable[[ExecutionError, ErrorContext], str]]] = (
     _not_awaited,
     _result_as_text,
     _no_network,
@@ -268,38 +270,38 @@ _ROWS: Final[Sequence[Callable[[ExecutionError, Scene], str]]] = (
 # --- calls
 
 
-def _how_to_call(scene: Scene, *wanted: str) -> str:
+def _how_to_call(context: ErrorContext, *wanted: str) -> str:
     """How a tool is called: one that `wanted` or the code names, or whose server they name, else a simple one."""
     from moonpool.wrappers.examples import example_call, simplest  # noqa: PLC0415  with all that writes wrappers
     from moonpool.wrappers.reading import read_shape  # noqa: PLC0415
 
-    meant = _SERVER_IN_CODE.search(scene.code[:_CODE_CHARS_MAX])
+    meant = _SERVER_IN_CODE.search(context.code[:_CODE_CHARS_MAX])
     named = (
         found
         for words in (wanted, tuple(reversed(meant.groups())) if meant else ())
         for found in (
-            *(_tool_called(word, scene, near=False) for word in words if word),
-            *(_server_called(word, scene) for word in words if word),
-            *(_tool_called(word, scene, near=True) for word in words if word),
+            *(_tool_called(word, context, near=False) for word in words if word),
+            *(_server_called(word, context) for word in words if word),
+            *(_tool_called(word, context, near=True) for word in words if word),
         )
     )
-    tool = next((one for one in named if one), None) or simplest(scene.manifest.tools())
+    tool = next((one for one in named if one), None) or simplest(context.manifest.tools())
     if tool is None:
         return "no server is configured, so there are no tools to call"
     if len(str(tool.raw)) > _SCHEMA_CHARS_MAX:
         return ""
-    server, names = _names(scene).find(tool.server_id, tool.name)
-    example = example_call(tool, read_shape(tool), server, names, language=scene.language).removeprefix("Example: ")
+    server, names = _names(context).find(tool.server_id, tool.name)
+    example = example_call(tool, read_shape(tool), server, names, language=context.language).removeprefix("Example: ")
     first = {
         PYTHON: f"import servers.{server.module}; ",
         "node": f'import * as {server.module} from "./servers/{server.module}/index.js"; ',
-    }.get(scene.language, "")
+    }.get(context.language, "")
     return f"tools are called so: {first}{example}"
 
 
-def _tool_called(word: str, scene: Scene, *, near: bool) -> ToolDefinition | None:
+def _tool_called(word: str, context: ErrorContext, *, near: bool) -> ToolDefinition | None:
     """The tool of any server with this name in any spelling, or the nearest."""
-    by_name = {tool.name: tool for tool in reversed(list(scene.manifest.tools()))}
+    by_name = {tool.name: tool for tool in reversed(list(context.manifest.tools()))}
     found = near_names([word], list(by_name))
     if not found or not (near or _letters(found[0]) == _letters(word)):
         return None
@@ -310,29 +312,29 @@ def _letters(name: str) -> str:
     return "".join(filter(str.isalnum, name.lower()))
 
 
-def _server_called(word: str, scene: Scene) -> ToolDefinition | None:
+def _server_called(word: str, context: ErrorContext) -> ToolDefinition | None:
     """A simple tool of the server whose module or id this is, with or without the package's name."""
     from moonpool.wrappers.examples import simplest  # noqa: PLC0415
 
     name = word.removeprefix("servers.")
-    for server in _names(scene).servers.values():
+    for server in _names(context).servers.values():
         if name in {server.module, server.server_id}:
-            return simplest(tool for tool in scene.manifest.tools() if tool.server_id == server.server_id)
+            return simplest(tool for tool in context.manifest.tools() if tool.server_id == server.server_id)
     return None
 
 
-def _names(scene: Scene) -> TreeNames:
+def _names(context: ErrorContext) -> TreeNames:
     from moonpool.wrappers.names import name_manifest  # noqa: PLC0415
 
-    return name_manifest(scene.manifest)
+    return name_manifest(context.manifest)
 
 
 # --- reading
 
 
-def _said(error: ExecutionError, scene: Scene) -> str:
+def _said(error: ExecutionError, context: ErrorContext) -> str:
     """The error's words; of Bash, whose status says nothing, the end of stderr, too, but for errors of calls."""
-    lines = scene.stderr[-_READ_CHARS_MAX:].splitlines() if scene.language == "bash" else []
+    lines = context.stderr[-_READ_CHARS_MAX:].splitlines() if context.language == "bash" else []
     return "\n".join([error.message[:_READ_CHARS_MAX], *(line for line in lines if not line.startswith('{"type":'))])
 
 

@@ -82,7 +82,7 @@ async def run_events(
                 await finish(_ended(run))
             if not run.cancelled():
                 run.exception()  # seen, so that asyncio does not report it
-    if not events.told_end and not run.cancelled():
+    if not events.end_read and not run.cancelled():
         run.result()  # raises why the code could not run, where nobody has read so far
 
 
@@ -120,7 +120,7 @@ class RunEvents:
         self._unread_bytes = 0
         self._news = asyncio.Event()
         self._run: asyncio.Future[Envelope] | None = None  # when it is done
-        self.told_end = False  # whoever reads has had the last event, or the error
+        self.end_read = False  # whoever reads has had the last event, or the error
 
     def __aiter__(self) -> Self:
         return self
@@ -138,9 +138,9 @@ class RunEvents:
                 if event.is_open:
                     return event
             if self._run is not None:
-                if self.told_end:
+                if self.end_read:
                     raise StopAsyncIteration
-                self.told_end = True
+                self.end_read = True
                 return RunEnded(envelope=self._run.result())
             self._news.clear()
             await self._news.wait()

@@ -33,7 +33,7 @@ class ExecutionSpec:
 
     def __post_init__(self) -> None:
         if self.tape is not None and len(self.tape) > TAPE_BYTES_MAX:
-            raise ValueError(f"a tape holds at most {TAPE_BYTES_MAX:,} bytes, not {len(self.tape):,}")
+            raise ValueError(f"a nondeterminism log holds at most {TAPE_BYTES_MAX:,} bytes, not {len(self.tape):,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

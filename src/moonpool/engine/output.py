@@ -95,7 +95,7 @@ class StreamKeeper:
         if self._artifact is not None:
             self._artifact.close()
             if not self._artifact_path.exists():
-                self._unwritable = "it made room for those of other executions"
+                self._unwritable = "it was removed for those of other executions"
 
     def _keep(self, data: bytes) -> None:
         if not data:
@@ -117,7 +117,7 @@ class StreamKeeper:
                 self._observer(data)
             except Exception:  # noqa: BLE001
                 self._observer = None
-                _log.exception("whoever hears the output of an execution failed, and hears no more of it")
+                _log.exception("the receiver of an execution's output failed, and gets no more of it")
 
     def _write(self, data: bytes) -> None:
         """INVARIANT: a full disk, or a quota, loses the artifact, never the execution."""

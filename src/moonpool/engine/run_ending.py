@@ -13,7 +13,7 @@ from moonpool.core.envelope import ExecutionError
 from moonpool.core.phrases import printable, storable
 from moonpool.engine import envelopes as report
 from moonpool.engine.envelope_line import with_files_that_fit
-from moonpool.engine.error_hints import Scene, remark_on, with_hint
+from moonpool.engine.error_hints import ErrorContext, remark_on, with_hint
 from moonpool.engine.files.created_files import in_sandbox, kept
 from moonpool.engine.files.records import TransferRecorder
 from moonpool.engine.run_records import Told
@@ -84,10 +84,12 @@ class RunEnding:
         if error is None:
             data = redactor.json(data, tally)
             if data is None and outcome.done is not None:
-                note = printable(storable(redactor.text(outcome.done.note, tally))) or remark_on(self._scene())
+                note = printable(storable(redactor.text(outcome.done.note, tally))) or remark_on(self._error_context())
         else:
-            scene = self._scene()
-            error = await asyncio.to_thread(with_hint, error, scene) if scene.is_large else with_hint(error, scene)
+            context = self._error_context()
+            error = (
+                await asyncio.to_thread(with_hint, error, context) if context.is_large else with_hint(error, context)
+            )
             kind, message = (redactor.text(text, tally) for text in (error.type, error.message))
             error = ExecutionError(type=kind, message=message, retryable=error.retryable)
         if (self._spec.final and made.files) or self._stdout.exceeds or self._stderr.exceeds:
@@ -144,8 +146,8 @@ class RunEnding:
     def _blanked(self, text: str) -> str:
         return self._runtime.redactor.text(text, Tally())
 
-    def _scene(self) -> Scene:
-        return Scene(
+    def _error_context(self) -> ErrorContext:
+        return ErrorContext(
             language=self._request.language,
             environment=self._runtime.sandbox_spec.image.name,
             manifest=self._tools.manifest,

@@ -72,7 +72,7 @@ class ToolRegistry:
         watch: DriftWatch,
         shows_instructions: Callable[[str], bool] = lambda _: True,
         cleaned: Callable[[ServerListing], ServerListing] = lambda listing: listing,
-        shelf: LibraryView | None = None,
+        library: LibraryView | None = None,
         left_out: Mapping[str, ServerLeftOutError] = MappingProxyType({}),
     ) -> None:
         """`cleaned` takes the servers' secrets out of what they say of themselves.
@@ -80,7 +80,7 @@ class ToolRegistry:
         Servers that are `left_out` are named wherever one is missed, and never asked.
         """
         self._left_out = left_out
-        self._cleaned, self._shelf = cleaned, shelf
+        self._cleaned, self._library = cleaned, library
         self._watch = watch
         self._keys, self._upstreams, self._cache, self._trees = dict(keys), upstreams, cache, trees
         self._ttl_s = ttl_s
@@ -94,7 +94,7 @@ class ToolRegistry:
         self._loading = asyncio.Lock()
         self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._updates = UpdateClock()
-        self._told = Relisting(self.refresh)
+        self._notified = Relisting(self.refresh)
         self._followers: set[Callable[[ToolSnapshot], None]] = set()
         self._tasks: set[asyncio.Task[object]] = set()
 
@@ -148,7 +148,7 @@ class ToolRegistry:
         """Ask the server again in the background (it said that its list changed)."""
         if server_id in self._keys:
             self._updates.told(server_id)
-            self._told.ask_soon(server_id)
+            self._notified.ask_soon(server_id)
 
     async def refresh(self, server_id: str | None = None) -> ToolSnapshot:
         """Ask one server, or all, again now."""
@@ -183,12 +183,12 @@ class ToolRegistry:
 
         A changed library that cannot be shown leaves what was shown before, and says so.
         """
-        if self._snapshot is None or self._shelf is None or not self._shelf.has_moved():
+        if self._snapshot is None or self._library is None or not self._library.has_moved():
             return
         try:
             await self._renew()
         except OSError as error:
-            self._shelf.forget()
+            self._library.forget()
             _log.error("the changed library cannot be shown: %s", error)
 
     async def refresh_every(self, seconds: float) -> NoReturn:
@@ -230,7 +230,7 @@ class ToolRegistry:
     async def close(self) -> None:
         """Let a background check end, so that the next process finds a fresh cache; not for long."""
         await self.changes.close()
-        await self._told.close(_LAST_REFRESH_S)
+        await self._notified.close(_LAST_REFRESH_S)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_LAST_REFRESH_S)
             for task in tuple(self._tasks):
@@ -268,7 +268,7 @@ class ToolRegistry:
 
     async def _make_snapshot(self) -> ToolSnapshot:
         state = await self._watch.review({one: self._listings[one] for one in self._keys if one in self._listings})
-        kept = await asyncio.to_thread(self._shelf.read) if self._shelf is not None else ShownLibrary()
+        kept = await asyncio.to_thread(self._library.read) if self._library is not None else ShownLibrary()
         servers = tuple(self._shown(one) for one in state.listings.values())
         manifest = Manifest(servers=servers, held=state.held, library=kept.library)
         missing = sorted(set(self.server_ids) - set(self._listings))

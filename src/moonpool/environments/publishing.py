@@ -128,11 +128,11 @@ def _named_disk_errors(final: Path) -> Generator[None]:
         yield
     except shutil.Error as exc:  # of a whole tree; each file with its own reason
         why = str(exc.args[0][0][2])[:300]
-        raise EnvironmentBuildError(f"cannot write {final}: {why}; make room and try again") from exc
+        raise EnvironmentBuildError(f"cannot write {final}: {why}; free disk space and try again") from exc
     except OSError as exc:
         if exc.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}:
             raise
-        raise EnvironmentBuildError(f"cannot write {final}: {exc.strerror}; make room and try again") from exc
+        raise EnvironmentBuildError(f"cannot write {final}: {exc.strerror}; free disk space and try again") from exc
 
 
 def open_build(final: Path) -> Path:

@@ -137,9 +137,9 @@ class _Judge:
         if decision.verdict is Verdict.DENY:
             note = ""
         elif refused:
-            note = "it was not made then, so there is no result on record: the code gets the refusal of then"
+            note = "it was not made then, so no result is recorded: the code gets the recorded refusal"
         elif decision.verdict is not Verdict.ALLOW and outcome.get("approval") == "NOT_REQUIRED":
-            note = "somebody would be asked; the code gets the recorded result, as if it were approved"
+            note = "a person would be asked; the code gets the recorded result, as if it were approved"
         else:
             note = ""
         if call.redacted and any(rule.when for layer in self._policy.layers for rule in layer.rules):

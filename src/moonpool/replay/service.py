@@ -169,7 +169,7 @@ class Replayer:
             self._note(f"the execution was ended early ({recording.end.forced}); the replay goes as far as the record")
         if plan_id := _plan_made_by(recording):
             self._note(
-                f"the execution was a dry run (its plan: {plan_id}): the placeholders of then answer, no plan is made"
+                f"the execution was a dry run (its plan: {plan_id}): the recorded placeholders answer, no plan is made"
             )
         for one in header.inputs:
             if one.missing:
@@ -185,7 +185,9 @@ class Replayer:
         digest = tree_digest(recorded.manifest, shared.missing)
         if digest != shared.tree_digest:
             version = recorded.recording.header.version
-            self._note(f"the wrappers are not those of then: Moonpool {version} generated others from the same tools")
+            self._note(
+                f"the wrappers are not the recorded ones: Moonpool {version} generated others from the same tools"
+            )
         folder = self._parts.trees / digest.removeprefix("sha256:")[:32]
         if not await asyncio.to_thread(folder.exists):
             await asyncio.to_thread(write_tree, folder, recorded.manifest, shared.missing)

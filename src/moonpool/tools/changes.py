@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class ChangeNotice:
     """One change. `items` are the list as it is now (raw JSON), `uri` the resource that may have changed."""
 
     server_id: str
@@ -47,12 +47,12 @@ class Changes:
 
     def __init__(self, upstreams: UpstreamSource) -> None:
         self._upstreams = upstreams
-        self._callbacks: list[tuple[Kind, Callable[[News], None]]] = []
+        self._callbacks: list[tuple[Kind, Callable[[ChangeNotice], None]]] = []
         self._tools: dict[str, tuple[ToolDefinition, ...]] = {}
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._again: set[tuple[str, str]] = set()
 
-    def follow(self, kind: Kind, callback: Callable[[News], None]) -> Callable[[], None]:
+    def follow(self, kind: Kind, callback: Callable[[ChangeNotice], None]) -> Callable[[], None]:
         """Call `callback` with every change of this kind. Returns the function that ends it."""
         entry = (kind, callback)
         self._callbacks.append(entry)
@@ -69,7 +69,7 @@ class Changes:
     def heard(self, change: Change) -> None:
         """A server said so. Tools are left to `show`: the tool registry lists them anyway."""
         if change.kind == "resource":
-            self._tell(News(server_id=change.server_id, kind="resource", uri=change.uri))
+            self._tell(ChangeNotice(server_id=change.server_id, kind="resource", uri=change.uri))
         elif change.kind in _LISTS and any(kind == change.kind for kind, _ in self._callbacks):
             key = (change.server_id, change.kind)
             if key in self._tasks:
@@ -85,7 +85,7 @@ class Changes:
             tools = now.get(server_id, ())
             if before.get(server_id, ()) != tools:
                 items = tuple(tool.raw for tool in tools)
-                self._tell(News(server_id=server_id, kind="tools", items=items))
+                self._tell(ChangeNotice(server_id=server_id, kind="tools", items=items))
 
     def know(self, snapshot: ToolSnapshot) -> None:
         """The first snapshot is no news."""
@@ -106,13 +106,13 @@ class Changes:
                 items = cast("dict[str, Any]", result["structuredContent"])[kind]
                 if key not in self._again:  # else it changed while it was listed
                     break
-            self._tell(News(server_id=server_id, kind=cast("Kind", kind), items=tuple(items)))
+            self._tell(ChangeNotice(server_id=server_id, kind=cast("Kind", kind), items=tuple(items)))
         except (UpstreamError, InputError) as exc:
             _log.warning("the %s of server %r changed and cannot be listed: %s", kind, server_id, exc)
         finally:
             self._tasks.pop(key, None)
 
-    def _tell(self, news: News) -> None:
+    def _tell(self, news: ChangeNotice) -> None:
         for kind, callback in tuple(self._callbacks):
             if kind != news.kind:
                 continue

@@ -65,7 +65,7 @@ def render_server(server: ServerNames, tools: Sequence[NodeTool]) -> str:
     """`servers/<module>/index.js`."""
     by_name = (f"  [{js_quote(tool.tool)}]: {tool.node}," for tool in server.tools.values())
     parts = [
-        f"// {HEADER} Types and descriptions stand in index.d.ts.",
+        f"// {HEADER} Types and descriptions are in index.d.ts.",
         f"import {{ callTool }} from {_CLIENT};",
         "",
         *(tool.code for tool in tools),

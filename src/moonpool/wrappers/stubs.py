@@ -43,15 +43,15 @@ LEARNED_CHARS_MAX: Final = 600
 FILE_CHARS_MAX: Final = 2 * 1024**2
 
 
-def render_stub(tool: ToolDefinition, *, names: TreeNames, lesson: LearnedType | None = None) -> str:
+def render_stub(tool: ToolDefinition, *, names: TreeNames, learned_type: LearnedType | None = None) -> str:
     """The stub of a tool of the manifest that `names` was made from; KeyError for another."""
     server, tool_names = names.find(tool.server_id, tool.name)
-    return render_shape_stub(read_shape(tool), f"servers.{server.module}.{tool_names.function}", lesson)
+    return render_shape_stub(read_shape(tool), f"servers.{server.module}.{tool_names.function}", learned_type)
 
 
-def render_shape_stub(shape: ToolShape, call: str, lesson: LearnedType | None = None) -> str:
+def render_shape_stub(shape: ToolShape, call: str, learned_type: LearnedType | None = None) -> str:
     """The stub of a tool that is called as `call`."""
-    shape, learned = with_lesson(shape, lesson)
+    shape, learned = with_learned_type(shape, learned_type)
     stub = Stub(shape)
     parameters = sorted(shape.input.members, key=lambda member: not member.required)
     signature = ", ".join(stub.parameter(member) for member in parameters)
@@ -64,7 +64,7 @@ def render_shape_stub(shape: ToolShape, call: str, lesson: LearnedType | None = 
     body = "\n".join(dict.fromkeys([about, *described]))
     text = [f'"""{_closed(body)}"""'] if body else []
     taught = [f"# {line}" for line in learned]
-    for example in lesson.examples if lesson else ():
+    for example in learned_type.examples if learned_type else ():
         identifiers = {member.wire_name: member.identifier for member in shape.input.members}
         given = [
             f"{identifiers[name]}={literal(json.dumps(value))}"
@@ -86,18 +86,18 @@ def render_stubs(server: ServerNames, tools: Mapping[str, ToolShape]) -> str:
     return json.dumps(stubs, separators=(",", ":")) + "\n"
 
 
-def with_lesson(shape: ToolShape, lesson: LearnedType | None) -> tuple[ToolShape, list[str]]:
+def with_learned_type(shape: ToolShape, learned_type: LearnedType | None) -> tuple[ToolShape, list[str]]:
     """`shape` with the learned result where none is declared, and the remark that goes with it."""
-    if lesson is None or not lesson.shape or shape.output is not None:
+    if learned_type is None or not learned_type.shape or shape.output is not None:
         return shape, []
     for depth in range(DEPTH_MAX, -1, -1):
-        raw: JsonObject = {"name": "result", "outputSchema": cut_at(lesson.shape, depth)}
+        raw: JsonObject = {"name": "result", "outputSchema": cut_at(learned_type.shape, depth)}
         seen = read_shape(ToolDefinition(server_id="", name="result", raw=raw))
         stub = Stub(seen)
         parts = [stub.text(seen.output or Scalar.ANY), *(line for key in stub.named for line in stub.define(key))]
         if sum(map(len, parts)) <= LEARNED_CHARS_MAX:
             objects = {**shape.objects, **seen.objects}
-            calls = "1 result" if lesson.results == 1 else f"{lesson.results} results"
+            calls = "1 result" if learned_type.results == 1 else f"{learned_type.results} results"
             return replace(shape, output=seen.output, objects=objects), [f"Result type: seen in {calls}, not declared."]
     return shape, []
 

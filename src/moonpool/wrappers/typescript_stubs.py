@@ -21,7 +21,7 @@ from moonpool.wrappers.javascript_quoting import js_literal, property_key
 from moonpool.wrappers.long_descriptions import brief
 from moonpool.wrappers.quoting import lost_name, one_line, prose
 from moonpool.wrappers.reading import read_shape
-from moonpool.wrappers.stubs import Stub, with_lesson
+from moonpool.wrappers.stubs import Stub, with_learned_type
 from moonpool.wrappers.typescript_types import TYPE_WORDS, type_text
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from moonpool.wrappers.names import TreeNames
 
 
-def render_typescript_stub(tool: ToolDefinition, *, names: TreeNames, lesson: LearnedType | None = None) -> str:
+def render_typescript_stub(tool: ToolDefinition, *, names: TreeNames, learned_type: LearnedType | None = None) -> str:
     """The stub of a tool of the manifest that `names` was made from; KeyError for another."""
     server, tool_names = names.find(tool.server_id, tool.name)
-    shape, learned = with_lesson(read_shape(tool), lesson)
+    shape, learned = with_learned_type(read_shape(tool), learned_type)
     stub = _TypeScriptStub(shape)
     described = [line for member in shape.input.members for line in stub.describe(_noted(member), member.wire_name)]
     about = brief(prose(shape.description)) or one_line(shape.title) or lost_name(shape.name)
@@ -46,7 +46,7 @@ def render_typescript_stub(tool: ToolDefinition, *, names: TreeNames, lesson: Le
     lines.append(f"export function {tool_names.node}({stub.arguments()}): Promise<ToolCallResult<{result}>>;")
     lines += [line for key in stub.named for line in stub.define(key)]
     lines += [f"// {line}" for line in learned]
-    for example in lesson.examples if lesson else ():
+    for example in learned_type.examples if learned_type else ():
         known = {member.wire_name for member in shape.input.members}
         given = [f"{property_key(name)}: {_literal(value)}" for name, value in example.items() if name in known]
         lines += [f"// Example: {tool_names.node}({{{', '.join(given)}}})"] if given else []

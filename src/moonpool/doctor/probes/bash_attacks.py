@@ -10,7 +10,7 @@ BASH: Final[tuple[AnyProbe, ...]] = (
     Probe(
         probe_id="bash-identity",
         claim="C-LANG-1",
-        title="from Bash: be somebody else, hold a right, run without the filter, make a namespace",
+        title="from Bash: change its user, hold a capability, run without the filter, make a namespace",
         language="bash",
         program=r"""
 for place in self/status "$$/status"; do

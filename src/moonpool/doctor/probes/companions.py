@@ -10,7 +10,7 @@ import functools
 from typing import TYPE_CHECKING, Final
 
 from moonpool.doctor.probes.judging import judge_neighbour, processes_named, status_of, token, trouble
-from moonpool.doctor.probes.record import AnyProbe, Finding, Scene
+from moonpool.doctor.probes.record import AnyProbe, Finding, HostProbe
 
 if TYPE_CHECKING:
     from moonpool.doctor.probes.record import Stage
@@ -106,10 +106,10 @@ if alive < PROCESSES // 2: note(f'only {alive} processes: nothing was filled')
     return await judge_neighbour(stage, neighbour)
 
 
-def _scenes(language: str) -> tuple[Scene, ...]:
+def _host_probes(language: str) -> tuple[HostProbe, ...]:
     name = language.capitalize()
     return (
-        Scene(
+        HostProbe(
             probe_id=f"{language}-daemons-end",
             claim="C-PROC-3",
             title=f"outlive the sandbox as a daemon of {name}",
@@ -117,14 +117,14 @@ def _scenes(language: str) -> tuple[Scene, ...]:
             language=language,
             quick=False,
         ),
-        Scene(
+        HostProbe(
             probe_id=f"{language}-meddling",
             claim="C-LANG-2",
             title=f"from {name}: lie on the private link, signal everything, take the name for tool calls",
             play=functools.partial(_meddling, language=language),
             language=language,
         ),
-        Scene(
+        HostProbe(
             probe_id=f"{language}-fill-up",
             claim="C-LIM-1",
             title=f"from {name}: start more processes than all languages together may have",
@@ -135,4 +135,4 @@ def _scenes(language: str) -> tuple[Scene, ...]:
     )
 
 
-COMPANIONS: Final[tuple[AnyProbe, ...]] = (*_scenes("node"), *_scenes("bash"))
+COMPANIONS: Final[tuple[AnyProbe, ...]] = (*_host_probes("node"), *_host_probes("bash"))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from moonpool.doctor.probes.judging import judge, judge_neighbour, processes_named, status_of, token, trouble
-from moonpool.doctor.probes.record import AnyProbe, Finding, Scene
+from moonpool.doctor.probes.record import AnyProbe, Finding, HostProbe
 
 if TYPE_CHECKING:
     from moonpool.doctor.probes.record import Stage
@@ -221,39 +221,41 @@ attempt('tcp', lambda: socket.create_connection(('127.0.0.1', {tcp.getsockname()
 
 
 SCENES: Final[tuple[AnyProbe, ...]] = (
-    Scene(probe_id="host-kernel-uid", claim="C-ID-1", title="run as the host's root", play=_kernel_uid),
-    Scene(probe_id="host-daemons-end", claim="C-PROC-3", title="outlive the sandbox", play=_daemons_end),
-    Scene(
+    HostProbe(probe_id="host-kernel-uid", claim="C-ID-1", title="run as the host's root", play=_kernel_uid),
+    HostProbe(probe_id="host-daemons-end", claim="C-PROC-3", title="outlive the sandbox", play=_daemons_end),
+    HostProbe(
         probe_id="host-crowd-ends",
         claim="C-PROC-3",
         quick=False,
         title="outlive the sandbox as a crowd",
         play=_crowd_ends,
     ),
-    Scene(probe_id="host-kill-group", claim="C-PROC-1", title="kill neighbours by process group", play=_kill_group),
-    Scene(
+    HostProbe(probe_id="host-kill-group", claim="C-PROC-1", title="kill neighbours by process group", play=_kill_group),
+    HostProbe(
         probe_id="host-starve-processes",
         claim="C-LIM-5",
         quick=False,
         title="use up a neighbour's processes",
         play=_starve_processes,
     ),
-    Scene(
+    HostProbe(
         probe_id="host-zygote-memory",
         claim="C-RES-2",
         quick=False,
         title="read another's code in memory",
         play=_zygote_memory,
     ),
-    Scene(
+    HostProbe(
         probe_id="host-files-of-others", claim="C-RES-2", title="find files of another sandbox", play=_files_of_others
     ),
-    Scene(probe_id="host-listeners", claim="C-NET-2", title="connect to a socket on the host", play=_host_listeners),
-    Scene(
+    HostProbe(
+        probe_id="host-listeners", claim="C-NET-2", title="connect to a socket on the host", play=_host_listeners
+    ),
+    HostProbe(
         probe_id="host-temporary-files",
         claim="C-FS-1",
         title="find files in the host's temporary folders",
         play=_temporary_files_of_host,
     ),
-    Scene(probe_id="host-same-random", claim="C-RES-2", title="guess another's random numbers", play=_same_random),
+    HostProbe(probe_id="host-same-random", claim="C-RES-2", title="guess another's random numbers", play=_same_random),
 )

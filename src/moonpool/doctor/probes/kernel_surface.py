@@ -96,7 +96,7 @@ attempt("memfd_secret", lambda: syscall("memfd_secret", 0), "ENOSYS")
     Probe(
         probe_id="sys-unknown-calls",
         claim="C-SYS-2",
-        title="make calls of another ABI, or calls that nobody has looked at yet",
+        title="make calls of another ABI, or calls that are not reviewed yet",
         program="""
 for number in (470, 471, 500, 512, 547, 1000):
     attempt(str(number), lambda: syscall(number, 0, 0, 0), "ENOSYS")

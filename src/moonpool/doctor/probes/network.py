@@ -86,7 +86,7 @@ attempt("mq_open", lambda: syscall("mq_open", ctypes.c_char_p(b"probe"), 0o102, 
     Probe(
         probe_id="net-socket-files",
         claim="C-NET-2",
-        title="find a socket or pipe of somebody else in the file system",
+        title="find another process's socket or pipe in the file system",
         program="""
 for folder, folders, files in os.walk("/"):
     if folder == "/proc":

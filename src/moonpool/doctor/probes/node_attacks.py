@@ -10,7 +10,7 @@ NODE: Final[tuple[AnyProbe, ...]] = (
     Probe(
         probe_id="node-identity",
         claim="C-LANG-1",
-        title="from Node: be somebody else, hold a right, or run without the filter; in threads and children, too",
+        title="from Node: change its user, hold a capability, or run without the filter; in threads and children, too",
         language="node",
         program=r"""
 const look = (where, text) => {

@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from moonpool.doctor.probes.judging import descriptors_of, judge, judge_neighbour, token
-from moonpool.doctor.probes.record import AnyProbe, Finding, Scene
+from moonpool.doctor.probes.record import AnyProbe, Finding, HostProbe
 from moonpool.sandboxes.messages import ToolCall, ToolResult
 
 if TYPE_CHECKING:
@@ -138,29 +138,31 @@ async def _silent_reader(stage: Stage) -> Finding:
 
 
 CROWDING: Final[tuple[AnyProbe, ...]] = (
-    Scene(
+    HostProbe(
         probe_id="host-descriptor-flood",
         claim="C-CHAN-2",
         title="fill the host with descriptors",
         play=_descriptor_flood,
         quick=False,
     ),
-    Scene(probe_id="host-forged-identity", claim="C-CHAN-3", title="speak as another sandbox", play=_forged_identity),
-    Scene(
+    HostProbe(
+        probe_id="host-forged-identity", claim="C-CHAN-3", title="speak as another sandbox", play=_forged_identity
+    ),
+    HostProbe(
         probe_id="host-frame-flood",
         claim="C-CHAN-4",
         title="flood the host with messages",
         play=_frame_flood,
         quick=False,
     ),
-    Scene(
+    HostProbe(
         probe_id="host-half-frames",
         claim="C-CHAN-4",
         title="stop in the middle of a message",
         play=_half_frames,
         quick=False,
     ),
-    Scene(
+    HostProbe(
         probe_id="host-silent-reader",
         claim="C-CHAN-4",
         title="never read what the host sends",

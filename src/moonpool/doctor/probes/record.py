@@ -70,7 +70,7 @@ class Stage(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class HostProbe:
     """One attack judged from outside."""
 
     probe_id: str
@@ -82,4 +82,4 @@ class Scene:
     time_limit_s: float = 60.0  # a bound, not a measure: the machine may be busy with several attacks
 
 
-AnyProbe = Probe | Scene
+AnyProbe = Probe | HostProbe

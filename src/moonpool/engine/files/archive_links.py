@@ -38,7 +38,7 @@ class ArchiveLinks:
 
     def add(self, parts: tuple[str, ...], text: str = "") -> None:
         """Take in an entry; `text` is what a symbolic link says, and `link_stays_inside` had no objection."""
-        assert not text.startswith("/"), "a link that leads out as it stands"
+        assert not text.startswith("/"), "an absolute link"
         entry = self._top
         for name in parts:
             entry = entry.below.setdefault(name, _Entry(entry))

@@ -55,7 +55,7 @@ class Claims:
         self.pictures: list[Picture] = []
         self.files: tuple[tuple[str, int], ...] = ()  # path below `/workspace`, bytes
         self.count = 0
-        self._told = False
+        self._received = False
 
     def take_picture(self, message: Display, body: bytes) -> None:
         """Keep a picture that can be shown, one of the first."""
@@ -65,9 +65,9 @@ class Claims:
 
     def take_files(self, message: Made, body: bytes) -> None:
         """Take the first list; rows that cannot be read are counted only."""
-        if self._told:
+        if self._received:
             return
-        self._told, self.count = True, message.count
+        self._received, self.count = True, message.count
         if exceeded_bound(body, depth_max=2, containers_max=FILES_MADE_MAX + 1) is not None:
             return
         try:

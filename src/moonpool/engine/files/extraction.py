@@ -86,7 +86,7 @@ class _Tree:
     def _take(self, entry: TarEntry, reader: TarReader) -> None:
         parts = member_parts(entry.name)
         if not is_plain(entry.name):
-            raise NameFault("a name that is no plain text")
+            raise NameFault("a name that is not a plain string")
         above = (self._kinds.get(parts[:n]) for n in range(1, len(parts)))
         if not parts or parts in self._kinds or any(kind != "folder" for kind in above):
             raise NameFault("it comes twice, or before its folder")

@@ -246,6 +246,6 @@ def _check_path(path: str) -> None:
         path.encode()
         split_place(path)
     except UnicodeEncodeError:
-        raise refusal(path.encode("utf-8", "replace").decode(), "name", "it is no text") from None
+        raise refusal(path.encode("utf-8", "replace").decode(), "name", "it is not a string") from None
     except NameFault as fault:
         raise refusal(path, "outside" if isinstance(fault, OutsideFault) else "name", str(fault)) from None

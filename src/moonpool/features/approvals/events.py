@@ -42,20 +42,20 @@ _NAME_CHARS_MAX: Final = 200
 _EXPIRY_SLACK_S: Final = 0.1  # the approval service's clock started a little before ours
 
 
-class GrantKeeper(Protocol):
+class GrantStorage(Protocol):
     """Keeps answers that stand for a while (`moonpool.features.approvals.service.Approvals`). Blocking."""
 
     def give(self, request: ApprovalRequest, answerer: Answerer, terms: GrantTerms) -> ApprovalGrant: ...
-    def remove_standing(self, answer_id: str, answerer: Answerer) -> object: ...
+    def remove_grant(self, answer_id: str, answerer: Answerer) -> object: ...
 
 
 class ApprovalQuestion:
     """One question, to be answered once. Used on one event loop; made by an `EventApprover`."""
 
-    def __init__(self, request: ApprovalRequest, by: Answerer, book: GrantKeeper | None) -> None:
+    def __init__(self, request: ApprovalRequest, by: Answerer, grants: GrantStorage | None) -> None:
         self.request = request
         self.state = QueueState.WAITING
-        self._by, self._book = by, book
+        self._by, self._grants = by, grants
         self._loop = asyncio.get_running_loop()
         self._expires_at = self._loop.time() + request.expires_s
         self._answer: asyncio.Future[ApprovalAnswer] = self._loop.create_future()
@@ -81,7 +81,7 @@ class ApprovalQuestion:
             problem = f"policy wants a person to answer request {self.request.request_id}"
             raise ApprovalAnswerError(f"{problem}; show it to one and pass `by=Answerer(name=..., person=True)`")
         if terms is not None:
-            self._check_standing()
+            self._check_terms()
         self._claim()
         return await finish(self._approve(by, note, terms))  # an answer that has begun is given
 
@@ -122,8 +122,8 @@ class ApprovalQuestion:
         given: ApprovalGrant | None = None
         try:
             if terms is not None:
-                assert self._book is not None
-                given = await asyncio.to_thread(self._book.give, self.request, by, terms)
+                assert self._grants is not None
+                given = await asyncio.to_thread(self._grants.give, self.request, by, terms)
         except BaseException:
             self._claimed = False  # it can be answered again
             if self._given_up:  # by nobody
@@ -135,8 +135,8 @@ class ApprovalQuestion:
             await self._taken(QueueState.APPROVED)
         except ApprovalAnswerError:
             if given is not None:
-                assert self._book is not None
-                await asyncio.to_thread(self._book.remove_standing, given.answer_id, by)
+                assert self._grants is not None
+                await asyncio.to_thread(self._grants.remove_grant, given.answer_id, by)
             raise
         return given
 
@@ -146,14 +146,14 @@ class ApprovalQuestion:
         if self.state is not state:
             raise self._not_answerable()
 
-    def _check_standing(self) -> None:
+    def _check_terms(self) -> None:
         request = self.request
         check_seen(request, whole=False)
-        if self._book is None:
-            raise ApprovalAnswerError("no answers that stand are kept here; approve this one call, without terms")
+        if self._grants is None:
+            raise ApprovalAnswerError("approval grants are not kept here; approve this one call, without terms")
         if request.listing or not request.tool_digest:
             problem = f"request {request.request_id} is not about a call of a tool"
-            raise ApprovalAnswerError(f"{problem}, so its answer cannot stand for a while; approve it without terms")
+            raise ApprovalAnswerError(f"{problem}, so it cannot have an approval grant; approve it without terms")
 
     def _not_answerable(self) -> ApprovalAnswerError:
         waiting = "being answered" if self._claimed else QueueState.WITHDRAWN
@@ -174,7 +174,7 @@ class EventApprover:
     ) -> None:
         """`by` answers where an answer does not say who gave it. Raises InputError."""
         self.by, self._open_count_max = as_recorded(by), open_count_max
-        self._book: GrantKeeper | None = None
+        self._grants: GrantStorage | None = None
         self._open: dict[ApprovalQuestion, None] = {}  # oldest first
         self._takers: dict[str, Taker] = {}  # of one execution each
         self._readers: set[Questions] = set()
@@ -189,12 +189,12 @@ class EventApprover:
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         take = self._takers.get(request.run_id) or (self._put if self._readers else None)
         if take is None:
-            return reject(request, NAME, "nobody in this application takes questions")
+            return reject(request, NAME, "this application takes no questions")
         if len(self._open) >= self._open_count_max:
             return reject(
                 request, "application:limit", f"{len(self._open)} approvals are open already; answer them first"
             )
-        question = ApprovalQuestion(request, self.by, self._book)
+        question = ApprovalQuestion(request, self.by, self._grants)
         self._open[question] = None
         take(question)
         try:
@@ -233,15 +233,15 @@ class EventApprover:
                     question.give_up("the application stopped listening before it answered")
 
     @contextmanager
-    def serving(self, book: GrantKeeper) -> Generator[Self]:
+    def serving(self, grants: GrantStorage) -> Generator[Self]:
         """Ask for one application, whose approval grants are kept in `book`. Afterwards no iterator goes on."""
-        if self._book is not None:
+        if self._grants is not None:
             raise InputError("this EventApprover asks for another application already; make one for each")
-        self._book = book
+        self._grants = grants
         try:
             yield self
         finally:
-            self._book = None
+            self._grants = None
             for reader in tuple(self._readers):
                 self._leave(reader)
             for question in self.open:
@@ -256,7 +256,7 @@ class EventApprover:
         reader.close()
         if not self._readers:
             for question in self._waiting:
-                question.give_up("nobody in this application takes questions any more")
+                question.give_up("this application takes no more questions")
             self._waiting.clear()
 
 
@@ -297,7 +297,7 @@ def as_recorded(by: Answerer) -> Answerer:
     SECURITY: records, and plans, tell programs from people by the beginning of a name.
     """
     if not by.name or not by.name.isprintable() or len(by.name) > _NAME_CHARS_MAX:
-        problem = "the name of whoever answers must be printable and have at most"
+        problem = "the name of the answerer must be printable and have at most"
         raise InputError(f"{problem} {_NAME_CHARS_MAX} characters; give one like app:alice")
     if not by.person:
         return by if by.name.startswith(_PROGRAMS) else replace(by, name=f"application:{by.name}")

@@ -1,7 +1,7 @@
-"""Approvals that are answered elsewhere: a queued request, its states, and answers that stand for a while.
+"""Approvals that are answered elsewhere: a queued request, its states, and approval grants.
 
 A request waits in a queue that several processes share. Somebody answers it once; whoever asked takes that answer once.
-A approval grant covers further calls of the same principal, server and tool, while the server's configuration and the
+An approval grant covers further calls of the same principal, server and tool, while the server's configuration and the
 tool's definition are those that were approved and the arguments are the same, meet its conditions, or may be any. It
 answers the question that policy asks; it never changes what policy says, so a rule that denies still denies.
 
@@ -30,7 +30,7 @@ WHOLE_CHARS_MAX: Final = 600_000
 """Of what a person can read whole: any plan, most arguments. What is longer is shown cut, and kept nowhere."""
 PLAN: Final = "plan"
 """The name in place of a tool's where a whole plan is asked about."""
-STANDING_S_MAX: Final = 90 * 86_400.0
+GRANT_S_MAX: Final = 90 * 86_400.0
 
 
 class QueueState(StrEnum):
@@ -169,6 +169,6 @@ class ApprovalQueue(Protocol):
         """The answer is no longer wanted, and one that nobody has taken came too late. Does nothing to one taken."""
         ...
 
-    def standing_for(self, principal: str, server_id: str, tool_name: str) -> Sequence[ApprovalGrant]:
+    def grants_for(self, principal: str, server_id: str, tool_name: str) -> Sequence[ApprovalGrant]:
         """Approval grants in force that may cover a call of this tool."""
         ...

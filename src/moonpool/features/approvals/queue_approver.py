@@ -157,9 +157,9 @@ def _as_answer(request: ApprovalRequest, answer: QueueAnswer) -> ApprovalAnswer:
             arguments_digest=request.arguments_digest,
             state=ApprovalState.EXPIRED,
             approver="",
-            note="nobody answered in time",
+            note="no answer came in time",
         )
-    return reject(request, answer.approver or NAME, answer.note or "somebody said no")
+    return reject(request, answer.approver or NAME, answer.note or "a person refused")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +185,9 @@ class GrantedApprovals:
             return None  # as in most installations; a thread and back would cost a call 0.1 ms
         tool = facts.tool
         try:
-            given = await anyio.to_thread.run_sync(self.queue.standing_for, facts.principal, tool.server_id, tool.name)
+            given = await anyio.to_thread.run_sync(self.queue.grants_for, facts.principal, tool.server_id, tool.name)
         except ApprovalQueueError as error:
-            _log.warning("standing answers cannot be read, so somebody is asked: %s", error)
+            _log.warning("approval grants cannot be read, so a question is asked: %s", error)
             return None
         now = self.clock()
         return next((one for one in given if _covers(one, request, facts, now)), None)

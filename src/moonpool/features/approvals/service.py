@@ -1,4 +1,4 @@
-"""Answering queued approvals: list, find, approve, deny, and answers that stand for a while.
+"""Answering queued approvals: list, find, approve, deny, and approval grants.
 
 For the command line now; whatever shows the queue elsewhere calls the same, and so does an application that answers by
 itself (`events`) and wants an answer to stand. Blocking: call from a worker thread.
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, cast
 from moonpool.core.audit_records import ApprovalGrantRecord, time_stamp
 from moonpool.core.errors import InputError
 from moonpool.core.json import digest_json
-from moonpool.features.approvals.model import STANDING_S_MAX, Answerer, ApprovalAnswerError, ApprovalGrant, QueueState
+from moonpool.features.approvals.model import GRANT_S_MAX, Answerer, ApprovalAnswerError, ApprovalGrant, QueueState
 from moonpool.policy import Condition, Glob
 from moonpool.policy.findings import Finding
 
@@ -95,17 +95,17 @@ class Approvals:
         Raises InputError, ApprovalAnswerError, ApprovalQueueError; then nothing was answered.
         """
         request = self.approvable(request_id, answerer, terms=terms, saw_whole=saw_whole)
-        standing = None if terms is None else self._standing(request, answerer, terms)
+        grant = None if terms is None else self._new_grant(request, answerer, terms)
         answered = self._store.answer(
             request.request_id,
             request.arguments_digest,
             approved=True,
             approver=answerer.name,
             note=note,
-            standing=standing,
-            record=lambda: self._record_given(standing),
+            grant=grant,
+            record=lambda: self._record_given(grant),
         )
-        return answered, standing
+        return answered, grant
 
     def approvable(
         self, request_id: str, answerer: Answerer, *, terms: GrantTerms | None = None, saw_whole: bool = False
@@ -135,7 +135,7 @@ class Approvals:
         self,
         answered: QueuedRequest,
         answerer: Answerer,
-        standing: ApprovalGrant | None = None,
+        grant: ApprovalGrant | None = None,
         *,
         within_s: float = _TAKEN_WITHIN_S,
     ) -> bool:
@@ -149,8 +149,8 @@ class Approvals:
             while not (taken := self._store.was_taken(answered)) and time.monotonic() < deadline:
                 time.sleep(_PAUSE_S)
         except ApprovalAnswerError:
-            if standing is not None:
-                self.remove_standing(standing.answer_id, answerer)
+            if grant is not None:
+                self.remove_grant(grant.answer_id, answerer)
             raise
         return taken
 
@@ -162,15 +162,15 @@ class Approvals:
         Raises ApprovalAnswerError, ApprovalQueueError, JournalError.
         """
         check_seen(request, whole=saw_whole)
-        standing = self._standing(request, answerer, terms)
-        self._store.keep_standing(standing, lambda: self._record_given(standing))
-        return standing
+        grant = self._new_grant(request, answerer, terms)
+        self._store.keep_grant(grant, lambda: self._record_given(grant))
+        return grant
 
-    def standing(self) -> Sequence[ApprovalGrant]:
+    def grants(self) -> Sequence[ApprovalGrant]:
         """Approval grants in force, oldest first."""
-        return self._store.standing()
+        return self._store.grants()
 
-    def remove_standing(self, answer_id: str, answerer: Answerer) -> str:
+    def remove_grant(self, answer_id: str, answerer: Answerer) -> str:
         """From now on somebody is asked again; the first 8 characters of an id are enough. Returns all of it.
 
         Raises ApprovalAnswerError.
@@ -178,41 +178,43 @@ class Approvals:
         if self._removed(answer_id, answerer):  # first, because others may be damaged and cannot be listed
             return answer_id
         long_enough = len(answer_id) >= _PREFIX_CHARS_MIN
-        ids = [one.answer_id for one in self.standing() if long_enough and one.answer_id.startswith(answer_id)]
+        ids = [one.answer_id for one in self.grants() if long_enough and one.answer_id.startswith(answer_id)]
         if len(ids) > 1:
-            raise ApprovalAnswerError(f"{answer_id!r} begins {len(ids)} standing answers; give more of the id")
+            raise ApprovalAnswerError(
+                f"{answer_id!r} begins the ids of {len(ids)} approval grants; give more of the id"
+            )
         if ids and self._removed(ids[0], answerer):
             return ids[0]
-        problem = f"there is no standing answer {answer_id[:80]!r}"
+        problem = f"there is no approval grant {answer_id[:80]!r}"
         raise ApprovalAnswerError(f"{problem}; `moonpool approvals rules` shows those in force")
 
     def _removed(self, answer_id: str, answerer: Answerer) -> bool:
         removed = ApprovalGrantRecord(
             run_id=answer_id, at=_stamp(self._clock()), what="removed", approver=answerer.name
         )
-        return self._store.remove_standing(answer_id, lambda: self._record(removed))
+        return self._store.remove_grant(answer_id, lambda: self._record(removed))
 
-    def _record_given(self, standing: ApprovalGrant | None) -> None:
-        assert standing is not None, "only what is kept is recorded"
+    def _record_given(self, grant: ApprovalGrant | None) -> None:
+        assert grant is not None, "only what is kept is recorded"
         self._record(
             ApprovalGrantRecord(
-                run_id=standing.answer_id,
-                at=_stamp(standing.given_at),
+                run_id=grant.answer_id,
+                at=_stamp(grant.given_at),
                 what="given",
-                approver=standing.given_by,
-                request_id=standing.request_id,
-                principal=standing.principal,
-                server_id=standing.server_id,
-                tool_name=standing.tool_name,
-                tool_digest=standing.tool_digest,
-                conditions_digest=standing.arguments_digest
-                or digest_json([condition.to_json() for condition in standing.where]),
-                human_only=standing.human_only,
-                expires_at=_stamp(standing.expires_at),
+                approver=grant.given_by,
+                request_id=grant.request_id,
+                principal=grant.principal,
+                server_id=grant.server_id,
+                tool_name=grant.tool_name,
+                tool_digest=grant.tool_digest,
+                conditions_digest=grant.arguments_digest
+                or digest_json([condition.to_json() for condition in grant.where]),
+                human_only=grant.human_only,
+                expires_at=_stamp(grant.expires_at),
             )
         )
 
-    def _standing(
+    def _new_grant(
         self, request: QueuedRequest | ApprovalRequest, answerer: Answerer, terms: GrantTerms
     ) -> ApprovalGrant:
         now = self._clock()
@@ -273,10 +275,10 @@ def grant_terms(duration: str, where: Iterable[str] = (), *, any_arguments: bool
     """Terms from texts like `7d` and `/repo=acme/*`; without `where` the same arguments, or any. Raises InputError."""
     match = _DURATION.fullmatch(duration)
     if match is None:
-        raise InputError(f"{duration[:80]!r} is no length of time; give minutes, hours or days: 30m, 12h, 7d")
+        raise InputError(f"{duration[:80]!r} is not a duration; give minutes, hours or days: 30m, 12h, 7d")
     seconds = int(match[1]) * _UNITS_S[match[2]]
-    if seconds > STANDING_S_MAX:
-        raise InputError(f"{duration} is too long; an answer stands for at most {STANDING_S_MAX / 86_400:.0f} days")
+    if seconds > GRANT_S_MAX:
+        raise InputError(f"{duration} is too long; an approval grant lasts at most {GRANT_S_MAX / 86_400:.0f} days")
     conditions = tuple(_condition(text) for text in where)
     if len(conditions) > _CONDITIONS_MAX:
         raise InputError(f"{len(conditions)} conditions: give at most {_CONDITIONS_MAX}")
@@ -288,7 +290,7 @@ def grant_terms(duration: str, where: Iterable[str] = (), *, any_arguments: bool
 def _condition(text: str) -> Condition:
     at, equals, glob = text.partition("=")
     if not equals or not at.startswith("/"):
-        raise InputError(f"{text[:80]!r} is no condition; give POINTER=GLOB, e.g. /repo=acme/*")
+        raise InputError(f"{text[:80]!r} is not a condition; give POINTER=GLOB, e.g. /repo=acme/*")
     try:
         return Condition(at, Glob((glob,)))
     except ValueError as exc:

@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WAITING_MAX: Final = 256
-STANDING_MAX: Final = 1000
+GRANTS_MAX: Final = 1000
 _KEPT_S: Final = 7 * 86_400.0  # requests that are over
 _TEXT_CHARS_MAX: Final = 8000
 _EXPIRY_SLACK_S: Final = 1.0
 
 _REQUEST: Final = tuple(field.name for field in fields(QueuedRequest))
-_STANDING: Final = (
+_GRANT_COLUMNS: Final = (
     "answer_id", "principal", "server_id", "tool_name", "tool_digest", "server_digest", "server_address", "conditions",
     "arguments_digest", "human_only", "given_by", "given_at", "expires_at", "request_id",
 )  # fmt: skip
 _OPEN: Final = (QueueState.WAITING, QueueState.APPROVED, QueueState.DENIED)
 """States of a request whose asker may still be there."""
 _SELECT_REQUESTS: Final = f"SELECT {', '.join(_REQUEST)} FROM request"  # noqa: S608  names of ours
-_SELECT_STANDING: Final = f"SELECT {', '.join(_STANDING)} FROM standing"  # noqa: S608
+_SELECT_GRANTS: Final = f"SELECT {', '.join(_GRANT_COLUMNS)} FROM standing"  # noqa: S608
 
 
 def _nothing() -> None:
@@ -120,7 +120,7 @@ class ApprovalStore:
         approved: bool,
         approver: str,
         note: str = "",
-        standing: ApprovalGrant | None = None,
+        grant: ApprovalGrant | None = None,
         record: Callable[[], None] = _nothing,
     ) -> QueuedRequest:
         """Answer a request that waits, and keep `standing` with a yes. Raises ApprovalAnswerError.
@@ -137,8 +137,8 @@ class ApprovalStore:
                 (state, approver, note[:NOTE_CHARS_MAX], now, request_id, arguments_digest, QueueState.WAITING),
             ).rowcount
             after = self._find(connection, request_id)
-            if changed and standing is not None and approved:
-                self._keep(connection, standing, now)
+            if changed and grant is not None and approved:
+                self._keep(connection, grant, now)
                 record()
         if after is None:
             raise ApprovalAnswerError(f"there is no request {request_id!r}; `moonpool approvals list` shows those")
@@ -158,10 +158,10 @@ class ApprovalStore:
             raise ApprovalAnswerError(f"the answer to request {answered.request_id} came too late: it is {after}")
         return row[1] is not None
 
-    def keep_standing(self, standing: ApprovalGrant, record: Callable[[], None] = _nothing) -> None:
+    def keep_grant(self, grant: ApprovalGrant, record: Callable[[], None] = _nothing) -> None:
         """Keep an answer that was given to a request elsewhere. When `record` raises, it does not stand."""
         with self._file.writing() as connection:
-            self._keep(connection, standing, self._clock())
+            self._keep(connection, grant, self._clock())
             record()
 
     def requests(self, *, waiting_only: bool) -> list[QueuedRequest]:
@@ -172,24 +172,24 @@ class ApprovalStore:
             rows = connection.execute(f"{_SELECT_REQUESTS}{where} ORDER BY asked_at, request_id", values).fetchall()
         return [_request(row) for row in rows]
 
-    def standing(self) -> list[ApprovalGrant]:
+    def grants(self) -> list[ApprovalGrant]:
         """Every approval grant in force, oldest first."""
         with self._file.reading() as connection:
-            rows = connection.execute(f"{_SELECT_STANDING} WHERE expires_at > ? ORDER BY given_at", (self._clock(),))
-            return [self._standing(row) for row in rows.fetchall()]
+            rows = connection.execute(f"{_SELECT_GRANTS} WHERE expires_at > ? ORDER BY given_at", (self._clock(),))
+            return [self._new_grant(row) for row in rows.fetchall()]
 
-    def standing_for(self, principal: str, server_id: str, tool_name: str) -> list[ApprovalGrant]:
+    def grants_for(self, principal: str, server_id: str, tool_name: str) -> list[ApprovalGrant]:
         if self.is_unused():
             return []  # nothing is made for looking
         with self._file.reading() as connection:
             rows = connection.execute(
-                f"{_SELECT_STANDING} WHERE principal = ? AND server_id = ? AND tool_name = ? AND expires_at > ? "
+                f"{_SELECT_GRANTS} WHERE principal = ? AND server_id = ? AND tool_name = ? AND expires_at > ? "
                 "ORDER BY given_at",
                 (principal, server_id, tool_name, self._clock()),
             )
-            return [self._standing(row) for row in rows.fetchall()]
+            return [self._new_grant(row) for row in rows.fetchall()]
 
-    def remove_standing(self, answer_id: str, record: Callable[[], None] = _nothing) -> bool:
+    def remove_grant(self, answer_id: str, record: Callable[[], None] = _nothing) -> bool:
         """End an approval grant; False when there is none of this id. When `record` raises, it still stands."""
         with self._file.writing() as connection:
             found = connection.execute("DELETE FROM standing WHERE answer_id = ?", (answer_id,)).rowcount > 0
@@ -225,25 +225,25 @@ class ApprovalStore:
         row = connection.execute(f"{_SELECT_REQUESTS} WHERE request_id = ?", (request_id,)).fetchone()
         return None if row is None else _request(row)
 
-    def _keep(self, connection: sqlite3.Connection, standing: ApprovalGrant, now: float) -> None:
+    def _keep(self, connection: sqlite3.Connection, grant: ApprovalGrant, now: float) -> None:
         connection.execute("DELETE FROM standing WHERE expires_at <= ?", (now,))
-        if connection.execute("SELECT count(*) FROM standing").fetchone()[0] >= STANDING_MAX:
-            raise ApprovalQueueError(f"there are {STANDING_MAX} standing answers; remove some, or answer once")
-        row = {name: getattr(standing, name) for name in _STANDING if name != "conditions"}
-        row["conditions"] = json.dumps([condition.to_json() for condition in standing.where])
+        if connection.execute("SELECT count(*) FROM standing").fetchone()[0] >= GRANTS_MAX:
+            raise ApprovalQueueError(f"there are {GRANTS_MAX} approval grants; remove some, or answer once")
+        row = {name: getattr(grant, name) for name in _GRANT_COLUMNS if name != "conditions"}
+        row["conditions"] = json.dumps([condition.to_json() for condition in grant.where])
         connection.execute(
-            f"INSERT INTO standing ({', '.join(_STANDING)}) VALUES ({_marks(_STANDING)})",  # noqa: S608
-            [row[name] for name in _STANDING],
+            f"INSERT INTO standing ({', '.join(_GRANT_COLUMNS)}) VALUES ({_marks(_GRANT_COLUMNS)})",  # noqa: S608
+            [row[name] for name in _GRANT_COLUMNS],
         )
 
-    def _standing(self, row: tuple[Any, ...]) -> ApprovalGrant:
-        members: dict[str, Any] = dict(zip(_STANDING, row, strict=True))
+    def _new_grant(self, row: tuple[Any, ...]) -> ApprovalGrant:
+        members: dict[str, Any] = dict(zip(_GRANT_COLUMNS, row, strict=True))
         try:
             stored = json.loads(members.pop("conditions"))
             where = tuple(Condition(str(one["at"]), Glob(tuple(map(str, one["glob"])))) for one in stored)
         except (ValueError, TypeError, KeyError) as exc:
             raise ApprovalQueueError(
-                f"standing answer {row[0]} in {self.path} is damaged; end it with `moonpool approvals rules --remove`"
+                f"approval grant {row[0]} in {self.path} is damaged; end it with `moonpool approvals rules --remove`"
             ) from exc
         members |= {"where": where, "human_only": bool(members["human_only"])}
         return ApprovalGrant(**members)

@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 _NAME_LENGTH_MAX = 256
 
 
-class AcceptanceBook(Protocol):
+class AcceptanceStorage(Protocol):
     """What was accepted, durably (`moonpool.features.drift.table`). Blocking."""
 
     def load(self, key: str) -> Accepted | None: ...
@@ -64,14 +64,14 @@ class DriftWatch:
     def __init__(
         self,
         keys: Mapping[str, str],
-        book: AcceptanceBook,
+        store: AcceptanceStorage,
         *,
         pauses: bool,
         principal: str,
         record: Callable[[Sequence[DriftRecord | ToolUpdateRecord]], Awaitable[None]],
         redact: Callable[[str], str],
     ) -> None:
-        self._keys, self._book, self._pauses = dict(keys), book, pauses
+        self._keys, self._store, self._pauses = dict(keys), store, pauses
         self._principal, self._write, self._redact = principal, record, redact
         self._kept: dict[str, Accepted] = {}  # where the book cannot be written
         self._stamps: dict[str, object] = {}
@@ -132,7 +132,7 @@ class DriftWatch:
             made.append(review(now or self._kept.get(key), listing, names))
             return made[-1].accepted
 
-        if self._book.update(key, change):
+        if self._store.update(key, change):
             self._kept.pop(key, None)
         else:
             self._kept[key] = made[-1].accepted
@@ -145,16 +145,16 @@ class DriftWatch:
         def change(now: Accepted | None) -> Accepted:
             return accept(now or self._kept.get(key) or Accepted(), tools, whole=whole)
 
-        if not self._book.update(key, change):
+        if not self._store.update(key, change):
             raise InputError(
-                "what was accepted cannot be kept on disk; make room or give write access to the data folder"
+                "what was accepted cannot be kept on disk; free disk space or give write access to the data folder"
             )
 
     def _load(self, key: str) -> Accepted | None:
-        return self._kept.get(key) or self._book.load(key)
+        return self._kept.get(key) or self._store.load(key)
 
     def _all_stamps(self) -> dict[str, object]:
-        return {key: self._book.stamp(key) for key in self._keys.values()}
+        return {key: self._store.stamp(key) for key in self._keys.values()}
 
     async def _tell(self, news: list[ToolDiff]) -> None:
         records: list[DriftRecord] = []

@@ -67,10 +67,10 @@ class LearnedType:
     def from_json(cls, stored: JsonValue) -> LearnedType:
         """Read what `to_json` wrote. Raises ValueError for another shape."""
         if not isinstance(stored, dict):
-            raise ValueError("not a lesson")  # noqa: TRY004  one error for every wrong shape
+            raise ValueError("not a learned type")  # noqa: TRY004  one error for every wrong shape
         results, shape, examples = stored.get("results"), stored.get("shape"), stored.get("examples")
         if not isinstance(results, int) or not isinstance(shape, dict | None) or not isinstance(examples, list):
-            raise ValueError("not a lesson")  # noqa: TRY004
+            raise ValueError("not a learned type")  # noqa: TRY004
         kept = tuple(example for example in examples[:EXAMPLES_MAX] if isinstance(example, dict))
         return cls(results=results, shape=shape, examples=kept)
 

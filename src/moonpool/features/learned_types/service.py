@@ -42,17 +42,17 @@ PAUSE_S: Final = 2.0
 _LAST_S: Final = 1.0
 
 
-class LearnedTypeKeeper(Protocol):
+class LearnedTypeStorage(Protocol):
     """Keeps lessons between processes (`moonpool.features.learned_types.table`). Blocking."""
 
     def load(self, key: str) -> dict[str, LearnedType]: ...
     def save(self, key: str, news: Mapping[str, LearnedType]) -> bool: ...
 
 
-class _Sight(NamedTuple):
+class _SeenCall(NamedTuple):
     """One call that worked, as it waits to be looked at."""
 
-    book: str
+    key: str
     call: ObservedCall
     has_arguments: bool  # others may not be kept
 
@@ -63,17 +63,17 @@ class LearnedTypes:
     def __init__(
         self,
         keys: Mapping[str, str],
-        keeper: LearnedTypeKeeper,
+        storage: LearnedTypeStorage,
         *,
         redact: Callable[[JsonObject], JsonObject],
         examples: bool = True,
         enabled: bool = True,
     ) -> None:
-        self._keys, self._keeper, self._redact = dict(keys), keeper, redact
+        self._keys, self._storage, self._redact = dict(keys), storage, redact
         self._examples, self._enabled = examples, enabled
         self._counts: dict[tuple[str, str, str], int] = {}
-        self._waiting: deque[_Sight] = deque()
-        self._books: dict[str, dict[str, LearnedType]] = {}
+        self._waiting: deque[_SeenCall] = deque()
+        self._loaded: dict[str, dict[str, LearnedType]] = {}
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
@@ -90,24 +90,24 @@ class LearnedTypes:
         if count > LOOKED_AT_MAX or (count > ALL_OF_FIRST and count & (count - 1)):
             return
         shown = self._examples and not call.private and call.arguments_bytes <= ARGUMENTS_BYTES_MAX
-        book = self._book(call.principal, tool.server_id)
-        if (tool.output_schema is not None and not shown) or book is None:
+        key = self._key(call.principal, tool.server_id)
+        if (tool.output_schema is not None and not shown) or key is None:
             return
         kept = call if shown else replace(call, arguments={})  # what is not kept does not wait in memory either
-        self._waiting.append(_Sight(book, kept, has_arguments=shown))
+        self._waiting.append(_SeenCall(key, kept, has_arguments=shown))
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._learn())
 
     async def of(self, principal: str, tool: ToolDefinition) -> LearnedType | None:
         """What `principal`'s own calls of this definition taught."""
-        book = self._book(principal, tool.server_id)
-        if not self._enabled or book is None:
+        key = self._key(principal, tool.server_id)
+        if not self._enabled or key is None:
             return None
-        if book not in self._books:
-            loaded = await asyncio.to_thread(self._keeper.load, book)
-            self._books.setdefault(book, loaded)
-        lesson = self._books[book].get(tool.digest)
-        return lesson if self._examples or lesson is None else LearnedType(results=lesson.results, shape=lesson.shape)
+        if key not in self._loaded:
+            loaded = await asyncio.to_thread(self._storage.load, key)
+            self._loaded.setdefault(key, loaded)
+        found = self._loaded[key].get(tool.digest)
+        return found if self._examples or found is None else LearnedType(results=found.results, shape=found.shape)
 
     async def close(self) -> None:
         """Look at what waits and keep it; not for long."""
@@ -137,29 +137,29 @@ class LearnedTypes:
         except Exception as error:  # noqa: BLE001  a lesson less; no call may fail of it
             _log.error("calls teach nothing: %s", type(error).__name__)
 
-    def _take(self, batch: list[_Sight]) -> None:
+    def _take(self, batch: list[_SeenCall]) -> None:
         changed: dict[str, dict[str, LearnedType]] = {}
-        for sight in batch:
-            tool, known = sight.call.tool, self._books.get(sight.book)
+        for seen in batch:
+            tool, known = seen.call.tool, self._loaded.get(seen.key)
             if known is None:
-                known = self._books.setdefault(sight.book, self._keeper.load(sight.book))
+                known = self._loaded.setdefault(seen.key, self._storage.load(seen.key))
             before = known.get(tool.digest, LearnedType())
-            lesson = self._looked_at(sight, before)
-            if lesson != before:
-                known[tool.digest] = changed.setdefault(sight.book, {})[tool.digest] = lesson
-        for book, news in changed.items():
-            self._keeper.save(book, news)
+            learned_type = self._looked_at(seen, before)
+            if learned_type != before:
+                known[tool.digest] = changed.setdefault(seen.key, {})[tool.digest] = learned_type
+        for key, news in changed.items():
+            self._storage.save(key, news)
 
-    def _looked_at(self, sight: _Sight, lesson: LearnedType) -> LearnedType:
-        call = sight.call
-        if sight.has_arguments and len(lesson.examples) < EXAMPLES_MAX:
-            lesson = lesson.with_example(self._redact(call.arguments))
-        if call.tool.output_schema is not None or lesson.results >= LOOKED_AT_MAX:
-            return lesson
+    def _looked_at(self, seen: _SeenCall, learned_type: LearnedType) -> LearnedType:
+        call = seen.call
+        if seen.has_arguments and len(learned_type.examples) < EXAMPLES_MAX:
+            learned_type = learned_type.with_example(self._redact(call.arguments))
+        if call.tool.output_schema is not None or learned_type.results >= LOOKED_AT_MAX:
+            return learned_type
         if call.data_from == "content":  # its shape says nothing
-            return lesson
-        return lesson.with_result(result_data(call.raw, call.data_from))
+            return learned_type
+        return learned_type.with_result(result_data(call.raw, call.data_from))
 
-    def _book(self, principal: str, server_id: str) -> str | None:
+    def _key(self, principal: str, server_id: str) -> str | None:
         key = self._keys.get(server_id)
         return None if key is None else digest_json([principal, server_id, key])

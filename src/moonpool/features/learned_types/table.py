@@ -47,18 +47,18 @@ class LearnedTypeStore:
             return {}
         tools = stored.get("tools") if isinstance(stored, dict) and stored.get("format") == FORMAT else None
         learned_types: dict[str, LearnedType] = {}
-        for digest, lesson in tools.items() if isinstance(tools, dict) else ():
+        for digest, learned_type in tools.items() if isinstance(tools, dict) else ():
             with contextlib.suppress(ValueError):
                 if _DIGEST.fullmatch(digest):
-                    learned_types[digest] = LearnedType.from_json(lesson)
+                    learned_types[digest] = LearnedType.from_json(learned_type)
         return learned_types
 
     def save(self, key: str, news: Mapping[str, LearnedType]) -> bool:
         """Add `news` to what is kept under `key`; False when it cannot be kept."""
-        kept = {digest: lesson for digest, lesson in self.load(key).items() if digest not in news}
+        kept = {digest: learned_type for digest, learned_type in self.load(key).items() if digest not in news}
         newest = list({**kept, **news}.items())[-TOOLS_MAX:]
         while newest:
-            tools: JsonObject = {digest: lesson.to_json() for digest, lesson in newest}
+            tools: JsonObject = {digest: learned_type.to_json() for digest, learned_type in newest}
             content = json.dumps({"format": FORMAT, "tools": tools}, separators=(",", ":")).encode()
             if len(content) <= FILE_BYTES_MAX:
                 return self._write(key, content)
@@ -81,5 +81,5 @@ class LearnedTypeStore:
 
     def _path(self, key: str) -> Path:
         if not _KEY.fullmatch(key):
-            raise ValueError("lessons are kept under a SHA-256 digest")
+            raise ValueError("learned types are kept under a SHA-256 digest")
         return self._folder / f"{key.removeprefix('sha256:')}.json"

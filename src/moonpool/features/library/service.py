@@ -52,14 +52,14 @@ class KeptFiles(Protocol):
     def problems(self) -> Sequence[object]: ...
 
 
-class LibraryKeeper(Protocol):
+class LibraryStorage(Protocol):
     """Keeps sources (`moonpool.features.library.table.LibraryStore`). Blocking; `stamp` only for some microseconds."""
 
     def load(self) -> KeptFiles: ...
     def find(self, kind: Kind, name: str, /) -> LibrarySource | None: ...
-    def save(self, source: LibrarySource, /, *, replace: bool, witness: LibraryObserver) -> LibrarySource | None: ...
-    def remove(self, kind: Kind, name: str, /, *, witness: LibraryObserver) -> LibrarySource | None: ...
-    def settle(self, witness: LibraryObserver, /) -> LibraryChange | None: ...
+    def save(self, source: LibrarySource, /, *, replace: bool, records: LibraryObserver) -> LibrarySource | None: ...
+    def remove(self, kind: Kind, name: str, /, *, records: LibraryObserver) -> LibrarySource | None: ...
+    def settle(self, records: LibraryObserver, /) -> LibraryChange | None: ...
     def stamp(self) -> object: ...
 
 
@@ -76,20 +76,20 @@ class LibraryView:
 
     def __init__(
         self,
-        keeper: LibraryKeeper,
+        storage: LibraryStorage,
         *,
         holds_secret: Callable[[bytes], bool] = lambda _: False,
         tell: Callable[[str], None] = lambda text: _log.warning("%s", text),
     ) -> None:
         """`holds_secret` says of a file's content that it must not reach a sandbox; `tell` hears of problems, once."""
-        self._keeper, self._holds_secret, self._tell = keeper, holds_secret, tell
+        self._storage, self._holds_secret, self._tell = storage, holds_secret, tell
         self._stamp: object = None
         self._entries: dict[str, LibraryEntry | str] = {}  # digest of a source -> what was made of it
-        self._told: frozenset[str] = frozenset()
+        self._reported: frozenset[str] = frozenset()
 
     def has_moved(self) -> bool:
         """Whether the store changed since `read`. Three `stat` calls."""
-        return self._keeper.stamp() != self._stamp
+        return self._storage.stamp() != self._stamp
 
     def forget(self) -> None:
         """What was read could not be shown: look again next time."""
@@ -97,8 +97,8 @@ class LibraryView:
 
     def read(self) -> ShownLibrary:
         """All entries that can be read. Blocking. What cannot is told, once."""
-        self._stamp = self._keeper.stamp()  # before the files: a change meanwhile shows in the next look
-        kept = self._keeper.load()
+        self._stamp = self._storage.stamp()  # before the files: a change meanwhile shows in the next look
+        kept = self._storage.load()
         problems = [str(problem) for problem in kept.problems]
         known, self._entries = self._entries, {}
         entries: list[LibraryEntry] = []
@@ -111,9 +111,9 @@ class LibraryView:
                 entries.append(made)
         library = _library_of(entries, problems)
         for problem in problems:
-            if problem not in self._told:
+            if problem not in self._reported:
                 self._tell(problem)
-        self._told = frozenset(problems)
+        self._reported = frozenset(problems)
         return ShownLibrary(library=library, problems=tuple(problems))
 
     def _entry_of(self, source: LibrarySource) -> LibraryEntry | str:
@@ -130,7 +130,7 @@ class LibraryChanges:
 
     def __init__(
         self,
-        keeper: LibraryKeeper,
+        storage: LibraryStorage,
         journal: Journal,
         principal: str,
         *,
@@ -138,7 +138,7 @@ class LibraryChanges:
         holds_secret: Callable[[bytes], bool] = lambda _: False,
     ) -> None:
         """`has_ended` says whether what came of the change of this id is on record. It may block."""
-        self._keeper, self._journal, self._principal = keeper, journal, principal
+        self._storage, self._journal, self._principal = storage, journal, principal
         self._has_ended, self._holds_secret = has_ended, holds_secret
 
     async def save(self, source: LibrarySource, *, replace: bool = False) -> LibraryEntry:
@@ -146,7 +146,7 @@ class LibraryChanges:
 
         No cancellation stops it half way.
         """
-        entry = await in_thread(partial(_entry_of_news, source))
+        entry = await in_thread(partial(_entry_of_source, source))
         for path, content in (*source.files.items(), ("description", source.description.encode())):
             if self._holds_secret(content):
                 where = f" ({path})" if len(source.files) > 1 else ""
@@ -154,22 +154,22 @@ class LibraryChanges:
                     f"{source.kind} {source.name!r}{where} holds a secret or what looks like one; take it out, and let "
                     "a tool's server use it"
                 )
-        save = partial(self._keeper.save, source, replace=replace, witness=self._witness())
+        save = partial(self._storage.save, source, replace=replace, records=self._records())
         await in_thread(save)
         return entry
 
     async def remove(self, kind: Kind, name: str) -> None:
         """Forget an entry, and put that on record. Raises InputError, StoreFolderError and JournalError."""
-        await in_thread(partial(self._keeper.remove, kind, name, witness=self._witness()))
+        await in_thread(partial(self._storage.remove, kind, name, records=self._records()))
 
     async def settle(self) -> LibraryChange | None:
         """Put on record what came of a change whose process died, if there is one and nobody is at it.
 
         Raises StoreFolderError and JournalError.
         """
-        return await in_thread(partial(self._keeper.settle, self._witness()))
+        return await in_thread(partial(self._storage.settle, self._records()))
 
-    def _witness(self) -> LibraryRecords:
+    def _records(self) -> LibraryRecords:
         write = JournalRecords(asyncio.get_running_loop(), self._journal.record)
         return LibraryRecords(self._principal, write, self._has_ended)
 
@@ -206,7 +206,7 @@ def _members(change: LibraryChange) -> dict[str, str]:
     }
 
 
-def _entry_of_news(source: LibrarySource) -> LibraryEntry:
+def _entry_of_source(source: LibrarySource) -> LibraryEntry:
     """SECURITY: code that nobody has read before is parsed in a process with limits."""
     from moonpool.code_reading.reader import read_interface  # noqa: PLC0415  most processes save nothing
 

@@ -127,15 +127,15 @@ class LibraryStore:
         return found
 
     def save(
-        self, source: LibrarySource, *, replace: bool = False, witness: LibraryObserver = _NOBODY
+        self, source: LibrarySource, *, replace: bool = False, records: LibraryObserver = _NOBODY
     ) -> LibrarySource | None:
         """Keep `source`, on record; return what it replaced.
 
-        Raises InputError when the name is taken, clashes or the library is full, StoreFolderError, and what `witness`
+        Raises InputError when the name is taken, clashes or the library is full, StoreFolderError, and what `records`
         raises; nothing was changed then.
         """
         with self._locked():
-            self._settle(witness)
+            self._settle(records)
             kept = self.load()
             same_kind = [one for one in kept.sources if one.kind == source.kind]
             path = self._path(source.kind, source.name)
@@ -153,40 +153,40 @@ class LibraryStore:
                 )
             stored: dict[str, JsonValue] = {"format": FORMAT, **source.to_json()}
             content = json.dumps(stored, separators=(",", ":")).encode()
-            change = _change(source.kind, source.name, before, source, witness)
-            self._changes.carry_out(change, path, content, witness)
+            change = _change(source.kind, source.name, before, source, records)
+            self._changes.carry_out(change, path, content, records)
         return before
 
-    def remove(self, kind: Kind, name: str, *, witness: LibraryObserver = _NOBODY) -> LibrarySource | None:
+    def remove(self, kind: Kind, name: str, *, records: LibraryObserver = _NOBODY) -> LibrarySource | None:
         """Forget an entry, on record; also a damaged one, of which nothing is returned.
 
-        Raises InputError when there is none, StoreFolderError, and what `witness` raises; nothing was changed then.
+        Raises InputError when there is none, StoreFolderError, and what `records` raises; nothing was changed then.
         """
         path = self._path(kind, name)
         with self._locked():
-            self._settle(witness)
+            self._settle(records)
             if not os.path.lexists(path):
                 raise InputError(f"there is no {kind} {name!r}; `moonpool {ROOTS[kind]} list` shows all")
             found = self._read(kind, name)
             before = found if isinstance(found, LibrarySource) else None
-            self._changes.carry_out(_change(kind, name, before, None, witness), path, None, witness)
+            self._changes.carry_out(_change(kind, name, before, None, records), path, None, records)
         return before
 
-    def settle(self, witness: LibraryObserver) -> LibraryChange | None:
+    def settle(self, records: LibraryObserver) -> LibraryChange | None:
         """Put on record what came of a change whose process died; None when there is none, or somebody is at it.
 
-        Raises StoreFolderError and what `witness` raises.
+        Raises StoreFolderError and what `records` raises.
         """
         if not self._changes.waiting():
             return None
         try:
             with self._locked(wait=False):
-                return self._settle(witness)
+                return self._settle(records)
         except BlockingIOError:
             return None
 
-    def _settle(self, witness: LibraryObserver) -> LibraryChange | None:
-        return self._changes.settle(lambda one: self._path(one.kind, one.name), self._digest_of, witness)
+    def _settle(self, records: LibraryObserver) -> LibraryChange | None:
+        return self._changes.settle(lambda one: self._path(one.kind, one.name), self._digest_of, records)
 
     def _digest_of(self, change: LibraryChange) -> str:
         found = self._read(change.kind, change.name)
@@ -255,12 +255,12 @@ class LibraryStore:
 
 
 def _change(
-    kind: Kind, name: str, before: LibrarySource | None, after: LibrarySource | None, witness: LibraryObserver
+    kind: Kind, name: str, before: LibrarySource | None, after: LibrarySource | None, records: LibraryObserver
 ) -> LibraryChange:
     action: ChangeAction = "removed" if after is None else "replaced" if before is not None else "saved"
     return LibraryChange(
         change_id=f"library_{uuid.uuid4().hex}",
-        principal=witness.principal,
+        principal=records.principal,
         action=action,
         kind=kind,
         name=name,

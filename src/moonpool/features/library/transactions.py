@@ -48,15 +48,15 @@ class ChangesInHand:
         """Whether a change is being made, or was not finished."""
         return os.path.lexists(self._note)
 
-    def carry_out(self, change: LibraryChange, path: Path, content: bytes | None, witness: LibraryObserver) -> None:
-        """Make `content` the file at `path`; None removes it. Raises OSError and what `witness` raises."""
+    def carry_out(self, change: LibraryChange, path: Path, content: bytes | None, records: LibraryObserver) -> None:
+        """Make `content` the file at `path`; None removes it. Raises OSError and what `records` raises."""
         assert not self.waiting(), "the last change was settled"
         existed = os.path.lexists(path)
         if existed and stat.S_ISDIR(path.lstat().st_mode):
-            raise IsADirectoryError(errno.EISDIR, f"{path} is a folder; remove it by hand")
+            raise IsADirectoryError(errno.EISDIR, f"{path} is a folder; remove it yourself")
         replace_private_file(self._note, json.dumps(change.to_json()).encode(), durable=True)
         try:
-            witness.begins(change)
+            records.begins(change)
         except BaseException:
             with suppress(OSError):  # then it is settled as one that was not made
                 self._forget()
@@ -68,12 +68,12 @@ class ChangesInHand:
                 replace_private_file(path, content, durable=True)
             else:
                 sync_folder(path.parent)
-            witness.ended(change)
+            records.ended(change)
         except BaseException as error:
             self._take_back(path, existed=existed)
             why = error.code if isinstance(error, MoonpoolError) else StoreFolderError.code
             with suppress(MoonpoolError, OSError):  # then it is settled
-                witness.ended(change, error_type=why)
+                records.ended(change, error_type=why)
                 self._forget()
             raise
         self._forget()
@@ -82,12 +82,12 @@ class ChangesInHand:
         self,
         path_of: Callable[[LibraryChange], Path],
         digest_of: Callable[[LibraryChange], str],
-        witness: LibraryObserver,
+        records: LibraryObserver,
     ) -> LibraryChange | None:
         """Put on record what came of a change whose process died, if there is one.
 
         `path_of` is where its entry is, `digest_of` what is there now: empty if nothing is that can be used. Raises
-        OSError, StoreFolderError and what `witness` raises; then it is tried again next time.
+        OSError, StoreFolderError and what `records` raises; then it is tried again next time.
         """
         if not self.waiting():
             return None
@@ -98,8 +98,8 @@ class ChangesInHand:
         if gone and not made and os.path.lexists(self._aside):
             self._aside.replace(path)
             sync_folder(path.parent)
-        if not witness.has_ended(change):  # else only the note was left
-            witness.ended(change, error_type="" if made else INTERRUPTED, settled=True)
+        if not records.has_ended(change):  # else only the note was left
+            records.ended(change, error_type="" if made else INTERRUPTED, settled=True)
         self._forget()
         return change
 

@@ -177,7 +177,7 @@ async def plan_first(
     return await run(plan_id)
 
 
-def told_of(envelope: Envelope) -> list[str]:
+def report_lines(envelope: Envelope) -> list[str]:
     """What people are told of a dry run beside its envelope."""
     plan = envelope.extras.get("plan")
     if not isinstance(plan, dict):

@@ -197,10 +197,12 @@ class _Previewer:
         path = clip(item.path, _NAME_CHARS_MAX)
         if self._remarked > _REMARKS_MAX:
             if self._remarked == _REMARKS_MAX + 1:
-                text = "from here on calls that are not awaited, or whose result nobody looks at, are not named"
+                text = "from here on calls that are not awaited, or whose result is not read, are not named"
                 self._find(item.line, Certainty.REMARK, "UnreadResult", text)
         elif item.awaits:
-            text = f"nobody looks at what {path} returns, so a refused or failed call goes unnoticed; add .unwrap()"
+            text = (
+                f"the code does not read what {path} returns, so a refused or failed call goes unnoticed; add .unwrap()"
+            )
             self._find(item.line, Certainty.REMARK, "UnreadResult", text)
         else:
             self._error(item.line, "MissingAwait", f"{path} is async: write `await` before it, else nothing is called")

@@ -57,7 +57,7 @@ class PublicKey:
         except (binascii.Error, ValueError):
             raw = b""
         if not text.strip().startswith(_PREFIX) or len(raw) != _KEY_BYTES:
-            raise SigningKeyError(f"{text.strip()[:80]!r} is no public key; give what `moonpool receipt key` prints")
+            raise SigningKeyError(f"{text.strip()[:80]!r} is not a public key; give what `moonpool receipt key` prints")
         return cls(Ed25519PublicKey.from_public_bytes(raw))
 
     def has_signed(self, content: bytes, signature: bytes) -> bool:
@@ -133,7 +133,7 @@ class SigningKeys:
     def _load(self) -> Ed25519PrivateKey:
         state = self._private.stat(follow_symlinks=False)
         if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o077:
-            problem = "is not a file that only its owner, who runs this, may read; somebody else may know the key"
+            problem = "is not a file that only its owner, which runs this, may read; another account may know the key"
             raise SigningKeyError(f"{self._private} {problem}. Make a new one: `moonpool receipt key --rotate`")
         try:
             key = serialization.load_pem_private_key(self._private.read_bytes()[:_FILE_BYTES_MAX], password=None)

@@ -180,7 +180,7 @@ class RecordingsFile:
             if row is None:
                 raise RecordingError(
                     f"{run_id} is not recorded: recording was off, or it is older than MOONPOOL_RECORDING_DAYS or made "
-                    "room for newer ones; run the code again, then replay that"
+                    "space for newer ones; run the code again, then replay that"
                 )
             problem, digest = row
             if problem:

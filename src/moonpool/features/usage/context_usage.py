@@ -31,8 +31,8 @@ _UNASKED: Final = frozenset({"manifest", "own_tools"})
 class ContextUsage:
     """Adds up one connection. Used on one event loop; close it."""
 
-    def __init__(self, book: TokenAccounting, journal: Journal, principal: str) -> None:
-        self._book, self._journal, self._principal = book, journal, principal
+    def __init__(self, accounting: TokenAccounting, journal: Journal, principal: str) -> None:
+        self._accounting, self._journal, self._principal = accounting, journal, principal
         self._shown: dict[str, int] = {}
         self._kinds: set[str] = set()
         self._snapshot: ToolSnapshot | None = None
@@ -40,7 +40,7 @@ class ContextUsage:
         self._closed = False
         self._turn = asyncio.Lock()  # one thread at a time counts
         self._tasks: set[asyncio.Task[None]] = set()
-        book.connections.add(self)
+        accounting.connections.add(self)
 
     def showed(self, kind: str, text: str, *, once: bool = False) -> None:
         """The model was shown `text`; `once` when clients show it once however often they ask."""
@@ -54,7 +54,7 @@ class ContextUsage:
     def know(self, snapshot: ToolSnapshot) -> None:
         """These are the tools behind this connection now."""
         self._snapshot = snapshot
-        self._book.now(snapshot)
+        self._accounting.now(snapshot)
 
     def ran(self) -> None:
         """The model had code executed."""
@@ -66,7 +66,7 @@ class ContextUsage:
 
     def figures_now(self) -> TokenFigures:
         """The same with the tools that are behind it now."""
-        return self.figures(self._book.now(self._snapshot))
+        return self.figures(self._accounting.now(self._snapshot))
 
     async def settled(self, within_s: float) -> bool:
         """Wait until all that was shown is counted, or the time is over; whether it is."""
@@ -76,11 +76,11 @@ class ContextUsage:
 
     async def close(self) -> None:
         """Put the figures on record, if the model did anything and they are there in a moment."""
-        self._book.connections.discard(self)
+        self._accounting.connections.discard(self)
         used = self._executions or self._kinds - _UNASKED
         if used and self._snapshot is not None:
             settled = await self.settled(_CLOSE_S)
-            tools = await self._book.known(self._snapshot, _CLOSE_S)
+            tools = await self._accounting.known(self._snapshot, _CLOSE_S)
             if settled and not tools.uncounted:
                 await self._record(tools)
             else:
@@ -109,5 +109,5 @@ class ContextUsage:
         async with self._turn:
             if self._closed:
                 return
-            tokens = await asyncio.to_thread(self._book.count, text, keep=keep)
+            tokens = await asyncio.to_thread(self._accounting.count, text, keep=keep)
         self._shown[kind] = self._shown.get(kind, 0) + tokens

@@ -133,8 +133,8 @@ def _token_gauges(sides: Sequence[_Tokens]) -> Iterator[Metric]:
 def _pool_metrics(pool: PoolGauges) -> Iterator[Metric]:
     states = [({"state": name}, getattr(pool, name)) for name in ("alive", "ready", "opening")]
     yield _gauge("moonpool_sandboxes", "Sandboxes of this process; those in use are ready no more.", *states)
-    yield _gauge("moonpool_callers_waiting", "Callers who wait for a sandbox.", (_NO_LABELS, pool.waiting))
-    refused = _metric("moonpool_callers_refused", "counter", "Callers who were told to come again.")
+    yield _gauge("moonpool_callers_waiting", "Callers that wait for a sandbox.", (_NO_LABELS, pool.waiting))
+    refused = _metric("moonpool_callers_refused", "counter", "Callers that were told to retry later.")
     refused.add_sample("moonpool_callers_refused_total", {}, pool.refused)
     yield refused
 

@@ -59,7 +59,11 @@ class MetricsApp:
     async def _answer(self, scope: Message) -> tuple[int, str, bytes]:
         named = [value for name, value in scope["headers"] if name == b"host"]
         if len(named) != 1 or named[0].decode("latin-1").lower() not in self._hosts:
-            return 421, _PLAIN, b"this address is not served under that name; use the one that was told at the start\n"
+            return (
+                421,
+                _PLAIN,
+                b"this address is not served under that name; use the one that was printed at the start\n",
+            )
         if scope["path"] != PATH:
             return 404, _PLAIN, b"there is /metrics here\n"
         if scope["method"] not in {"GET", "HEAD"}:

@@ -38,8 +38,8 @@ class ApprovalPendingError(MoonpoolError):
         what = f"{', '.join(named)}{more}" if named else "a tool call"
         super().__init__(
             f"the code waits until a person approves {what}; tell your user, who answers with `moonpool approvals` on "
-            "this machine, then call execute_code again with exactly the same arguments: it goes on where it waits and "
-            "is not run twice"
+            "this machine, then call execute_code again with exactly the same arguments: it continues where it waits "
+            "and is not run twice"
         )
 
 

@@ -87,10 +87,10 @@ def _question(request: ApprovalRequest) -> str:
 
     No text in it begins a line, so none ends the fence.
     """
-    return f"```\n{_told(request)}\n```"
+    return f"```\n{_question_text(request)}\n```"
 
 
-def _told(request: ApprovalRequest) -> str:
+def _question_text(request: ApprovalRequest) -> str:
     more = f"\n{_NOT_ALL}" if request.cut else ""
     if request.listing:
         return f"Approve the whole plan? {on_one_line(request.reason)}.\n{request.arguments}{more}"

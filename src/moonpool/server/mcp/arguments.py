@@ -106,7 +106,7 @@ def _execute(given: JsonObject) -> ExecuteRequest:
     preview, dry_run = given.get("preview") is True, given.get("dry_run") is True
     plan = cast("str | None", given.get("plan")) or None
     if preview and (dry_run or plan):
-        raise InputError("preview runs nothing, so it goes with neither dry_run nor plan; leave one out")
+        raise InputError("preview runs nothing, so it goes with neither dry_run nor plan; omit one")
     return ExecuteRequest(
         code=code,
         language=language_of(language),

@@ -128,7 +128,7 @@ You solve tasks by writing Python code that runs in a sandbox.
 Rules:
 - Do not call MCP tools directly; call them from code through the wrappers in `servers.<module>`.
 - Disclose tools progressively: {disclosing}.
-- Hand over exactly one JSON value: set `result`. What you print is a log, not the result.
+- Set `result` to exactly one JSON value. What you print is a log, not the result.
 - Keep large intermediate data inside the sandbox; return only summaries and aggregates.
 """
 

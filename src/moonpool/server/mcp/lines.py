@@ -166,7 +166,7 @@ class LineWriter:
         self._fd = fd
         self._loop = asyncio.get_running_loop()
         self._on_broken = on_broken
-        self._told = False
+        self._reported = False
         self._direct = _direct_writer(fd)
         self._waiting = 0  # orders of the thread that are not done; while there are any, it writes everything
         self._orders: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]] | None] = queue.SimpleQueue()
@@ -244,8 +244,8 @@ class LineWriter:
 
     def _break(self) -> None:
         self._broken = True
-        if not self._told:
-            self._told = True
+        if not self._reported:
+            self._reported = True
             self._on_broken()
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from moonpool.core.created_files import MadeFile
     from moonpool.core.envelope import Envelope
     from moonpool.redaction.redactor import Redactor
-    from moonpool.server.mcp.sessions import FaceSessions
+    from moonpool.server.mcp.sessions import McpSessions
 
 SCHEME: Final = "moonpool://"
 TEMPLATE: Final = "moonpool://{session}/{+path}"
@@ -51,10 +51,10 @@ class Contents:
     text: str | None
 
 
-class FaceResources:
+class McpResources:
     """The resources of one connection."""
 
-    def __init__(self, sessions: FaceSessions, redactor: Redactor) -> None:
+    def __init__(self, sessions: McpSessions, redactor: Redactor) -> None:
         self._sessions, self._redactor = sessions, redactor
         self._files: OrderedDict[str, tuple[MadeFile, str | None]] = OrderedDict()  # and session; the latest last
 
@@ -112,7 +112,7 @@ class FaceResources:
         except OSError:
             del self._files[uri]
             raise FileMissingError(
-                f"{shown(uri)} was removed to make room for later files (artifact_total_bytes_max); run the code again"
+                f"{shown(uri)} was removed to make space for later files (artifact_total_bytes_max); run the code again"
             ) from None
         if len(data) > BYTES_MAX:
             raise _too_large(file.name)

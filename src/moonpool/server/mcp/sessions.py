@@ -53,7 +53,7 @@ class _Named:
     idle_timer: asyncio.TimerHandle | None = None
 
 
-class FaceSessions:
+class McpSessions:
     """The sessions of one connection."""
 
     def __init__(self, runtime: Runtime, *, idle_s: float) -> None:

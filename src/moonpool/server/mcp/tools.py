@@ -28,8 +28,8 @@ from moonpool.server.mcp.context_usage import own_tools_text
 from moonpool.server.mcp.definitions import EXECUTE, SEARCH
 from moonpool.server.mcp.instructions import instructions
 from moonpool.server.mcp.previews import Previews
-from moonpool.server.mcp.resources import FaceResources
-from moonpool.server.mcp.sessions import FaceSessions
+from moonpool.server.mcp.resources import McpResources
+from moonpool.server.mcp.sessions import McpSessions
 from moonpool.server.mcp.tool_set import offer_of
 
 if TYPE_CHECKING:
@@ -111,13 +111,13 @@ class CodeTools:
         )
         self._runtime, self._tool_registry, self._learned_types = app.runtime, app.tool_registry, app.learned_types
         self._patience_s = settings.approval_wait_s
-        self._told_definitions = False
+        self._definitions_shown = False
         self.disclosure = ContextUsage(app.runtime.tokens, app.runtime.journal, app.caller_grant.principal)
         searched = SEARCH in self.offer.names
         self._catalog = CurrentCatalog(app.tool_registry, app.vectors if searched else None)
         self._previews = Previews(app.tool_registry, code_bytes_max=settings.code_bytes_max)
-        self._sessions = FaceSessions(app.runtime, idle_s=app.settings.session_idle_s)
-        self.resources = FaceResources(self._sessions, app.runtime.redactor)
+        self._sessions = McpSessions(app.runtime, idle_s=app.settings.session_idle_s)
+        self.resources = McpResources(self._sessions, app.runtime.redactor)
 
     def prepare(self) -> None:
         """List tools and open sandboxes now, before anybody asks."""
@@ -164,20 +164,20 @@ class CodeTools:
         told = instructions(
             catalog.servers(), unavailable=unlisted, left_out=left_out, library=library, how=self.offer.how
         )
-        return self._told(told)
+        return self._counted(told)
 
     def instructions_now(self) -> str:
         """The same without asking any server."""
         left_out = self._tool_registry.left_out
         unlisted = [one for one in self._tool_registry.server_ids if one not in left_out]
-        return self._told(instructions((), unlisted, left_out=left_out, how=self.offer.how))
+        return self._counted(instructions((), unlisted, left_out=left_out, how=self.offer.how))
 
     def list_tools(self) -> list[JsonObject]:
         """The tools of this face."""
         self.disclosure.showed("own_tools", own_tools_text(self.offer.tools), once=True)
         return list(self.offer.tools)
 
-    def _told(self, text: str) -> str:
+    def _counted(self, text: str) -> str:
         self.disclosure.showed("manifest", text, once=True)
         return text
 
@@ -279,13 +279,13 @@ class CodeTools:
             except MoonpoolError as error:
                 refused.append(error)
             else:
-                lesson = await self._learned_types.of(self._caller_grant.principal, tool)
-                found.append(catalog.definition(*tool.key, request.form, lesson=lesson))
+                learned_type = await self._learned_types.of(self._caller_grant.principal, tool)
+                found.append(catalog.definition(*tool.key, request.form, learned_type=learned_type))
         return found, refused
 
     async def _definitions_once(self, catalog: Catalog) -> str:
         """Every definition with the first search of this connection, where there are few; see `catalog.levels`."""
-        if self._told_definitions:
+        if self._definitions_shown:
             return ""
-        self._told_definitions = True
+        self._definitions_shown = True
         return await asyncio.to_thread(definitions_if_few, catalog, lambda tool: catalog.definition(*tool.key))

@@ -71,7 +71,7 @@ class Client:
             if not answer.done() or answer.cancelled():
                 self.send(wire.Withdrawn(request_id=request_id))
         if not given.result:
-            raise AnswererGoneError("nobody could be asked at the terminal")
+            raise AnswererGoneError("there was nobody to ask at the terminal")
         return given
 
     def take_form(self, answer: wire.FormAnswer) -> None:
@@ -134,4 +134,4 @@ class ClientResponder:
 
 
 def _nobody(request: ApprovalRequest) -> ApprovalAnswer:
-    return reject(request, "application:session", "the client that ran this code is gone; nobody can be asked")
+    return reject(request, "application:session", "the client that ran this code is gone, so there is nobody to ask")

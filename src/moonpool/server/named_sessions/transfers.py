@@ -77,7 +77,7 @@ async def _pieces(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
     while isinstance(message := await wire.receive_from_client(reader), wire.Piece):
         yield message.data
     if not isinstance(message, wire.End):
-        raise FileTransferError("whoever sent the file went away; nothing was kept")
+        raise FileTransferError("the sender of the file went away; nothing was kept")
 
 
 async def _read_on(reader: asyncio.StreamReader) -> None:

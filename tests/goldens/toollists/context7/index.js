@@ -1,4 +1,4 @@
-// Generated; do not edit. Types and descriptions stand in index.d.ts.
+// Generated; do not edit. Types and descriptions are in index.d.ts.
 import { callTool } from "../../client/mcp_client.js";
 
 /** Resolves a package/product name to a Context7-compatible library ID and returns matching libraries. */

@@ -218,7 +218,7 @@ def _changes(before: ToolDefinition, after: ToolDefinition, names: ToolNames) ->
         if not _same(old, new, member):
             yield _harmless(ChangeKind.OTHER, member[:80], f"member {member[:80]!r} changed")
     if fresh := sorted(key for key in names.named_in(new) - names.named_in(old) if key != after.key):
-        yield _names_tools(fresh, "its texts now name other tools")
+        yield _names_tools(fresh, "its description now names other tools")
 
 
 def _plain_texts(old: JsonObject, new: JsonObject) -> Iterator[Change]:

@@ -178,10 +178,10 @@ class _Comparison:
             yield _changed("type_changed", place, reason, dangerous=True)
         yield from self._enums(old, new, place)
         if not self._same(old, new, "default"):
-            reason = f"the default of {_name(place)} changed: a call that leaves it out may do something else"
+            reason = f"the default of {_name(place)} changed: a call without it may do something else"
             yield _changed("default_changed", place, reason, dangerous=True)
         if not all(self._same(old, new, text) for text in _TEXTS):
-            yield _changed("parameter_description", place, f"the texts on {_name(place)} changed")
+            yield _changed("parameter_description", place, f"the description of {_name(place)} changed")
 
     def _enums(self, old: JsonObject, new: JsonObject, place: str) -> Iterator[SchemaChange]:
         if self._same(old, new, "enum") and self._same(old, new, "const"):

@@ -211,7 +211,7 @@ def _lines(node: ast.stmt) -> range:
 def _parameters(run: _Function, types: Types, doc: str) -> JsonObject:
     """JSON Schema of what `run` takes."""
     given = run.args
-    told = _told_parameters(doc)
+    told = _documented_parameters(doc)
     properties: JsonObject = {}
     required: list[JsonValue] = []
     defaults = {
@@ -287,7 +287,7 @@ def _first_paragraph(doc: str) -> str:
     return " ".join(printable(paragraph).split())[:DESCRIPTION_CHARS_MAX]
 
 
-def _told_parameters(doc: str) -> dict[str, str]:
+def _documented_parameters(doc: str) -> dict[str, str]:
     """What a docstring says of parameters, as `:param name: text` or as `name: text` below `Args:`."""
     told: dict[str, str] = {}
     inside, base = False, 0

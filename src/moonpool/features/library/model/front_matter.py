@@ -70,7 +70,7 @@ def read_frontmatter(
     seen: dict[str, int] = {}
     for line, key, said, block in reader.entries(head):
         if key in seen:
-            raise reader.fault(line, f"`{key}` stands on line {seen[key]} already; leave one")
+            raise reader.fault(line, f"`{key}` is on line {seen[key]} already; keep one")
         seen[key] = line.number
         try:
             value = reader.value(line, said, block) if key in wanted or key in optional else None

@@ -167,7 +167,7 @@ def _check_modules(files: Mapping[str, bytes], place: str) -> None:
     """SECURITY: what is imported is what a person or a preview reads: no compiled code, one file for each module."""
     for path, content in files.items():
         if path.endswith(COMPILED):
-            raise InputError(f"{place}: {path!r} is compiled code, which nobody can read; leave it out")
+            raise InputError(f"{place}: {path!r} is compiled code, which cannot be reviewed; remove it")
         if path.endswith(".py"):
             refuse_other_encoding(content, of=f"{place}: {path!r}")
         if path.endswith("/__init__.py") and (module := f"{path.removesuffix('/__init__.py')}.py") in files:
@@ -179,7 +179,7 @@ def _required(values: Mapping[str, Value], keys: tuple[str, ...], key: str, sour
     if isinstance(value, str) and value.strip():
         return value.strip()
     if value:
-        raise InputError(f"{source}: `{key}` is to be one text, not a list or a mapping")
+        raise InputError(f"{source}: `{key}` must be one string, not a list or a mapping")
     other = next((one for one in keys if one != key and one.lower() == key), "")
     hint = f"; it has `{other[:40]}`, write that in lower case" if other else f"; add a line `{key}: …` to its head"
     raise InputError(f"{source} says nothing under `{key}`{hint}")
@@ -189,7 +189,7 @@ def _description(text: str, source: str) -> str:
     if len(text) > DESCRIPTION_CHARS_MAX:
         raise InputError(
             f"{source}: the description has {len(text):,} characters, at most {DESCRIPTION_CHARS_MAX:,};"
-            " move what is more into the text below"
+            " move the rest into the text below"
         )
     return text
 

@@ -1,4 +1,4 @@
-// Generated; do not edit. Types and descriptions stand in index.d.ts.
+// Generated; do not edit. Types and descriptions are in index.d.ts.
 import { callTool } from "../../client/mcp_client.js";
 
 /** """ import os; os.abort() """\ */
