@@ -12,6 +12,7 @@ import pytest
 from apps import fresh_data
 from moonpool.core.errors import InputError
 from moonpool.engine.code_request import CodeRequest
+from moonpool.engine.files.errors import FileTransferError
 from moonpool.features.approvals.model import Answerer, ApprovalAnswerError
 from moonpool.features.approvals.queue_approver import QueueApprover
 from moonpool.features.approvals.table import ApprovalStore
@@ -177,7 +178,8 @@ async def test_a_tenant_is_not_opened_while_it_opens_or_closes(data: Path) -> No
     async with PathsServer().serving() as server, open_engine_of_fakes(data) as engine:
         first, second = Opened(engine, server, "twin"), Opened(engine, server, "twin")
         with pytest.raises(InputError, match="'twin' is open already"):
-            await second.task
+            async with asyncio.timeout(20):
+                await second.task
         await first.tenant
         closing, refused = first.close(), 0
         while not closing.done():
@@ -215,4 +217,6 @@ async def test_closing_a_tenant_ends_what_it_runs_and_records_that(data: Path) -
         late = await calls(tenant, "only_t")
         assert late.error
         assert late.error.type == "Cancelled"
+        with pytest.raises(FileTransferError, match="has closed it"):
+            await session.files.make_folder("late")
         assert (server.calls, engine.pool.statistics().alive) == ([], 0)
