@@ -39,8 +39,9 @@ def token_of(name: str) -> str:
 class PathsServer:
     """An MCP server over HTTP whose path decides which credential it wants and which tool it has."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, read_only: bool = False) -> None:
         self.base = ""
+        self.annotations = {"readOnlyHint": read_only}
         self.calls: list[tuple[str, str]] = []  # path's name, tool
 
     async def _answer(self, request: Request) -> Response:
@@ -58,7 +59,9 @@ class PathsServer:
                 "capabilities": {"tools": {}},
                 "serverInfo": {"name": "paths", "version": "1"},
             },
-            "tools/list": {"tools": [{"name": f"only_{name}", "inputSchema": {"type": "object"}}]},
+            "tools/list": {
+                "tools": [{"name": f"only_{name}", "inputSchema": {"type": "object"}, "annotations": self.annotations}]
+            },
             "ping": {},
         }
         if message["method"] == "tools/call":

@@ -14,6 +14,7 @@ from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import InputError
 from moonpool.core.shares import Level, Shares
 from moonpool.engine.code_request import CodeRequest
+from moonpool.engine.files.errors import FileTransferError
 from moonpool.features.approvals.model import Answerer, ApprovalAnswerError
 from moonpool.features.approvals.queue_approver import QueueApprover
 from moonpool.features.approvals.table import ApprovalStore
@@ -29,8 +30,9 @@ from waiting import until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from moonpool.bootstrap import Tenant
+    from moonpool.bootstrap import Engine, Tenant
     from moonpool.core.envelope import Envelope
+    from moonpool.features.approvals.model import QueuedRequest
     from moonpool.pipeline.approval import ApprovalAnswer
 
 pytestmark = pytest.mark.anyio
@@ -54,13 +56,19 @@ async def calls(tenant: Tenant, *tools: str, **request: Any) -> Envelope:
     return await tenant.runtime.run(CodeRequest(code=json.dumps(tools).encode(), **request), tenant.caller_grant)
 
 
-async def answered(tenant: Tenant, other: Tenant) -> Envelope:
-    """A call that waits for approval; `other` cannot see or answer it."""
+async def asking(tenant: Tenant) -> tuple[asyncio.Task[Envelope], list[QueuedRequest]]:
+    """A run whose call waits for approval, and what it asks."""
     running = asyncio.create_task(calls(tenant, f"only_{tenant.tenant_id}"))
-    waiting = []
+    waiting: list[QueuedRequest] = []
     while not waiting:
         await asyncio.wait([running], timeout=0.02)
         waiting = await asyncio.to_thread(tenant.approvals.requests)
+    return running, waiting
+
+
+async def answered(tenant: Tenant, other: Tenant) -> Envelope:
+    """A call that waits for approval; `other` cannot see or answer it."""
+    running, waiting = await asking(tenant)
     assert not await asyncio.to_thread(other.approvals.requests)
     with pytest.raises(ApprovalAnswerError, match="there is no request"):
         await asyncio.to_thread(other.approvals.approve, waiting[0].request_id, ALICE)
@@ -205,3 +213,88 @@ async def test_approvals_of_one_tenant_leave_room_for_those_of_others() -> None:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
     assert bounds.open.total == bounds.waiting_runs.total == 0
+
+
+async def test_no_call_leaves_where_its_execution_cannot_be_recorded(data: Path) -> None:
+    """Not even one that only reads, whose outcome is recorded when it is back."""
+    async with (
+        PathsServer(read_only=True).serving() as server,
+        open_engine_of_fakes(data) as engine,
+        AsyncExitStack() as stack,
+    ):
+        tenant = await enter_tenant(stack, engine, server, "t", allow=["*"], trusted=True)
+        journal = journal_path(tenant.data)
+        await asyncio.to_thread(journal.mkdir, parents=True)  # where a file should be opened
+        failed = await calls(tenant, "only_t")
+        assert failed.error
+        assert failed.error.type == "Internal"
+        assert server.calls == []
+        await asyncio.to_thread(journal.rmdir)
+        assert (await calls(tenant, "only_t")).ok
+        assert server.calls == [("t", "only_t")]
+
+
+class Opened:
+    """A tenant in a task of its own, which may begin and end at any moment."""
+
+    def __init__(self, engine: Engine, server: PathsServer, name: str, **more: Any) -> None:
+        self.tenant: asyncio.Future[Tenant] = asyncio.get_running_loop().create_future()
+        self._leave = asyncio.Event()
+        self.task = asyncio.create_task(self._live(engine, server, name, more))
+
+    async def _live(self, engine: Engine, server: PathsServer, name: str, more: dict[str, Any]) -> None:
+        async with AsyncExitStack() as stack:
+            self.tenant.set_result(await enter_tenant(stack, engine, server, name, **more))
+            await self._leave.wait()
+
+    def close(self) -> asyncio.Task[None]:
+        self._leave.set()
+        return self.task
+
+
+async def test_a_tenant_is_not_opened_while_it_opens_or_closes(data: Path) -> None:
+    async with PathsServer().serving() as server, open_engine_of_fakes(data) as engine:
+        first, second = Opened(engine, server, "twin"), Opened(engine, server, "twin")
+        with pytest.raises(InputError, match="'twin' is open already"):
+            async with asyncio.timeout(20):
+                await second.task
+        await first.tenant
+        closing, refused = first.close(), 0
+        while not closing.done():
+            again = Opened(engine, server, "twin")
+            await asyncio.wait([again.task, closing], return_when=asyncio.FIRST_COMPLETED)
+            if again.task.done():
+                assert isinstance(again.task.exception(), InputError)
+                refused += 1
+            else:
+                assert closing.done(), "it opens while the one before still closes"
+                assert (await calls(await again.tenant, "only_twin")).ok
+                await again.close()
+        assert refused
+
+
+async def test_closing_a_tenant_ends_what_it_runs_and_records_that(data: Path) -> None:
+    store = ApprovalStore(approvals_path(tenant_dir(data, "t")), is_gone=is_gone)
+    async with (
+        PathsServer().serving() as server,
+        open_engine_of_fakes(data) as engine,
+        QueueApprover(store, owner=own_mark(), report=lambda _: None) as queue,
+    ):
+        opened = Opened(engine, server, "t", approver=queue, ask=["*"])
+        tenant = await opened.tenant
+        running, _ = await asking(tenant)
+        session = tenant.runtime.session(tenant.caller_grant)
+        kept = asyncio.create_task(session.execute(CodeRequest(code=b'["only_t"]')))
+        await opened.close()
+        assert running.done()
+        ended = [await running, await kept]
+        assert [one.error and one.error.type for one in ended] == ["Cancelled"] * 2
+        rows = await asyncio.to_thread(lambda: list(read_rows(journal_path(tenant.data))))
+        for one in ended:
+            assert [row.kind for row in rows if row.run_id == one.run_id][-1] == "execution_end"
+        late = await calls(tenant, "only_t")
+        assert late.error
+        assert late.error.type == "Cancelled"
+        with pytest.raises(FileTransferError, match="has closed it"):
+            await session.files.make_folder("late")
+        assert (server.calls, engine.pool.statistics().alive) == ([], 0)

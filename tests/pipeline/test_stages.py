@@ -19,8 +19,10 @@ from moonpool.policy import Policy, Verdict, configuration_layer, server_rules
 from pipeline.test_road import CANARY, Bench, tool, type_of
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Awaitable
 
+    from moonpool.core.audit_records import AuditRecord
     from moonpool.core.json import JsonObject
     from moonpool.pipeline.approval import ApprovalAnswer, ApprovalRequest
     from moonpool.pipeline.call_state import CallState
@@ -86,12 +88,30 @@ async def test_with_any_stages_put_in_a_call_passes_all_stages_in_their_order() 
         bench, trace = bench_with(*[None] * count)
         outcome = await bench.call("ask", n=1)
         assert trace == [
-            *["stage: ask"] * count, "approve", *["still: APPROVED"] * count, "call after call_intent",
+            *["stage: ask"] * count, "approve", *["still: APPROVED"] * 2 * count, "call after call_intent",
         ], count  # fmt: skip
         assert CANARY not in str(outcome.raw)
         assert "[REDACTED:TOKEN]" in str(outcome.raw)
         assert bench.kinds == ["call_intent", "call_outcome"], count
         assert bench.outcomes[0].redactions == {"TOKEN": 1}
+
+
+async def test_no_call_leaves_that_was_forbidden_while_the_disk_took_its_intent() -> None:
+    bench, trace = bench_with(None)
+    record = bench.journal.record
+
+    def while_stored(entry: AuditRecord) -> asyncio.Future[None]:
+        if entry.kind == "call_intent":
+            bench.session.stages[0].before_sending = forbidden  # type: ignore[method-assign]
+        return record(entry)
+
+    def forbidden(call: CallState) -> None:
+        del call
+        raise Refusal(CallErrorType.PLAN_EXCEEDED, "another call was not in the plan")
+
+    bench.journal.record = while_stored  # type: ignore[method-assign]
+    assert type_of(await bench.call("yes", n=1)) == "PlanExceeded"
+    assert (bench.upstream.calls, bench.kinds) == ([], ["call_intent", "call_outcome"]), trace
 
 
 async def test_no_stage_sees_a_call_that_is_not_resolved_and_valid() -> None:

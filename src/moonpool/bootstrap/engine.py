@@ -51,6 +51,7 @@ class Engine:
     tool_registries: dict[str, ToolRegistry] = field(
         default_factory=dict[str, "ToolRegistry"]
     )  # by tenant, of those that are open
+    taken_ids: set[str] = field(default_factory=set[str])  # of tenants that open, are open or close
 
     def spec_for(self, tenant_id: str) -> SandboxSpec:
         """The sandbox of one tenant.

@@ -108,13 +108,17 @@ async def open_tenant(
     if not _TENANT_ID.fullmatch(tenant_id):
         wanted = "use up to 63 of a-z, 0-9, - and _, with a letter or digit first"
         raise InputError(f"{tenant_id[:80]!r} cannot be the id of a tenant; {wanted}")
-    if tenant_id in engine.tool_registries:
+    if tenant_id in engine.taken_ids:
         raise InputError(f"tenant {tenant_id!r} is open already; close it first")
     settings = settings or engine.settings
     environ, data = engine.environ, tenant_dir(engine.data, tenant_id)
-    if policy is None:
-        policy = await asyncio.to_thread(policy_in_force, settings, config)
     async with AsyncExitStack() as stack:
+        # SECURITY: nothing is awaited before, and it is given back last: two that share a scope would close each
+        # other's sandboxes.
+        engine.taken_ids.add(tenant_id)
+        stack.callback(engine.taken_ids.discard, tenant_id)
+        if policy is None:
+            policy = await asyncio.to_thread(policy_in_force, settings, config)
         journal = await stack.enter_async_context(open_journal(journal_path(data), lazily=not eagerly))
         await settle_library(journal, data)
         approvals = ApprovalStore(approvals_path(data), is_gone=is_gone)

@@ -82,6 +82,7 @@ class Run:
         self._opening: asyncio.Task[object] | None = None  # whose code waits in `opening`
         self._interrupted = False
         self._recording: RunRecording | None = None
+        self._start_recorded: asyncio.Future[None] | None = None  # before its first call leaves
         self.outcome: ExecutionOutcome | None = None
         self._watch: PlanWatch | None = None
         self._ending: RunEnding | None = None
@@ -167,7 +168,7 @@ class Run:
         assert tools is not None
         self._tools = tools
         self._runtime.tokens.now(tools)  # what is new is counted while the code runs
-        recorded = self._records.start(tools, plan_id=self._plan_id)
+        recorded = self._start_recorded = self._records.start(tools, plan_id=self._plan_id)
         settings, identity = self._runtime.settings, self._records.identity
         spec = ExecutionSpec(
             run_id=self.run_id,
@@ -253,9 +254,17 @@ class Run:
         return await finish(self._finish(outcome, ending, recorded, sandbox))
 
     async def call_tool(self, spec: ToolCallSpec) -> ToolCallOutcome:
-        """The pipeline, bound to this execution."""
-        context = self._context
+        """The pipeline, bound to this execution.
+
+        SECURITY: a call that only reads waits for no record of its own before it leaves; so it waits for the start.
+        """
+        context, recorded = self._context, self._start_recorded
         assert context is not None
+        assert recorded is not None
+        if not recorded.done():
+            await asyncio.wait([recorded])
+        if recorded.exception():
+            context.end()
         seq = self._recording.asked(spec) if self._recording is not None else 0
         outcome = await self._runtime.pipeline.run(spec, context)
         if self._recording is not None:

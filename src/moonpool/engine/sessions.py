@@ -32,7 +32,7 @@ from moonpool.store.process_marks import own_mark
 from moonpool.tools.snapshot import ToolSnapshot, show
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Generator
 
     from moonpool.core.audit import Journal
     from moonpool.core.envelope import Envelope
@@ -72,10 +72,12 @@ class Runtime:
     process: str = field(default_factory=own_mark)
     _sessions: set[Session] = field(default_factory=set["Session"], init=False)
     _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
+    _executing: set[asyncio.Future[None]] = field(default_factory=set["asyncio.Future[None]"], init=False)
+    is_closed: bool = field(default=False, init=False)
 
     async def run(self, request: CodeRequest, caller_grant: CallerGrant) -> Envelope:
         """Run code in a sandbox of its own and return its envelope. Raises InputError for code that cannot be run."""
-        session = Session(self, caller_grant, final=True)
+        session = self.session(caller_grant, final=True)
         try:
             return await session.execute(request)
         finally:
@@ -105,10 +107,29 @@ class Runtime:
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
+    @contextlib.contextmanager
+    def executing(self) -> Generator[None]:
+        """An execution, from before its start is recorded until its end is; `close` waits for it."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._executing.add(ended)
+        try:
+            yield
+        finally:
+            self._executing.discard(ended)
+            ended.set_result(None)
+
+    def check_open(self) -> None:
+        """Raises InterruptedRunError once it closes."""
+        if self.is_closed:
+            raise InterruptedRunError
+
     async def close(self) -> None:
-        """Close every session and wait for those that are closing."""
+        """End every execution and close every session; return when all that ran has its end on record."""
+        self.is_closed = True
         for session in tuple(self._sessions):
+            session.interrupt(at_once=True)
             await session.close()
+        await asyncio.gather(*self._executing)
         await asyncio.gather(*self._closing)
 
 
@@ -137,11 +158,12 @@ class Session:
         Raises InputError, and HostUnfitError where this machine turns out not to isolate code.
         """
         self._check(request)
-        async with self._turn:
-            try:
-                return await self._execute(request)
-            finally:
-                self._run = None
+        with self._runtime.executing():
+            async with self._turn:
+                try:
+                    return await self._execute(request)
+                finally:
+                    self._run = None
 
     @property
     def files(self) -> SessionFiles:
@@ -164,6 +186,8 @@ class Session:
     async def at_rest(self, *, afresh: bool) -> AsyncGenerator[Sandbox]:
         """The sandbox between executions; no code starts meanwhile. See `moonpool.engine.files.service.FileSession`."""
         async with self._turn:
+            if self._runtime.is_closed:
+                raise FileTransferError("nothing is open any more; Moonpool has closed it")
             if self._used and not afresh and (self._sandbox is None or self._sandbox.has_ended):
                 raise FileTransferError("the sandbox of this session has ended, and its files with it; run code again")
             sandbox, _ = self._at_hand() or await self._ready_sandbox()
@@ -204,6 +228,7 @@ class Session:
         run = self._run = Run(self._runtime, self._caller_grant, self.session_id, request, self._memory)
         snapshot: ToolSnapshot | None = None
         try:
+            self._runtime.check_open()
             await self._runtime.tool_registry.recheck_library()
             if request.plan is not None:
                 ready = await run.opening(self._ready_under_plan(request, request.plan, run))
@@ -212,6 +237,7 @@ class Session:
             else:
                 ready = await run.opening(self._ready_for(request))
             sandbox, snapshot = ready
+            self._runtime.check_open()
         except InterruptedRunError:
             return await run.failed_to_start(CANCELLED_EARLY, snapshot)
         except LanguageUnavailableError as error:

@@ -185,6 +185,7 @@ class CallPipeline:
             self._may_still_leave(call)
             if not call.hints.read_only or self._unrecorded:  # then reading calls wait for the journal too
                 await self._leave_intent(call)
+                self._may_still_leave(call)  # the disk took a while, too
             context.counters.changing += not call.only_reads
             if call.reservation is not None:  # what it takes is spent, whatever comes of it
                 call.reservation.keep()
