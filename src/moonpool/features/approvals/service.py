@@ -24,6 +24,7 @@ from moonpool.core.json import digest_json
 from moonpool.features.approvals.model import STANDING_S_MAX, Answerer, ApprovalAnswerError, ApprovalGrant, QueueState
 from moonpool.policy import Condition, Glob
 from moonpool.policy.findings import Finding
+from moonpool.store.outbox import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -63,8 +64,13 @@ class Approvals:
         """`record` writes to the audit journal before an approval grant counts, or raises JournalError."""
         self._store, self._record, self._clock = store, record, clock
 
+    def deliver_left(self) -> None:
+        """Put on record what processes that ended did not; then it counts. Raises ApprovalQueueError."""
+        self._store.deliver_left(self._record)
+
     def requests(self, *, waiting_only: bool = True) -> Sequence[QueuedRequest]:
         """Requests, oldest first. Raises ApprovalQueueError."""
+        self.deliver_left()
         return self._store.requests(waiting_only=waiting_only)
 
     def find(self, request_id: str) -> QueuedRequest:
@@ -103,7 +109,7 @@ class Approvals:
             approver=answerer.name,
             note=note,
             standing=standing,
-            record=lambda: self._record_given(standing),
+            delivery=None if standing is None else Delivery(_given(standing), self._record),
         )
         return answered, standing
 
@@ -163,11 +169,12 @@ class Approvals:
         """
         check_seen(request, whole=saw_whole)
         standing = self._standing(request, answerer, terms)
-        self._store.keep_standing(standing, lambda: self._record_given(standing))
+        self._store.keep_standing(standing, Delivery(_given(standing), self._record))
         return standing
 
     def standing(self) -> Sequence[ApprovalGrant]:
         """Approval grants in force, oldest first."""
+        self.deliver_left()
         return self._store.standing()
 
     def remove_standing(self, answer_id: str, answerer: Answerer) -> str:
@@ -175,6 +182,7 @@ class Approvals:
 
         Raises ApprovalAnswerError.
         """
+        self.deliver_left()
         if self._removed(answer_id, answerer):  # first, because others may be damaged and cannot be listed
             return answer_id
         long_enough = len(answer_id) >= _PREFIX_CHARS_MIN
@@ -190,27 +198,7 @@ class Approvals:
         removed = ApprovalGrantRecord(
             run_id=answer_id, at=_stamp(self._clock()), what="removed", approver=answerer.name
         )
-        return self._store.remove_standing(answer_id, lambda: self._record(removed))
-
-    def _record_given(self, standing: ApprovalGrant | None) -> None:
-        assert standing is not None, "only what is kept is recorded"
-        self._record(
-            ApprovalGrantRecord(
-                run_id=standing.answer_id,
-                at=_stamp(standing.given_at),
-                what="given",
-                approver=standing.given_by,
-                request_id=standing.request_id,
-                principal=standing.principal,
-                server_id=standing.server_id,
-                tool_name=standing.tool_name,
-                tool_digest=standing.tool_digest,
-                conditions_digest=standing.arguments_digest
-                or digest_json([condition.to_json() for condition in standing.where]),
-                human_only=standing.human_only,
-                expires_at=_stamp(standing.expires_at),
-            )
-        )
+        return self._store.remove_standing(answer_id, Delivery(removed, self._record))
 
     def _standing(
         self, request: QueuedRequest | ApprovalRequest, answerer: Answerer, terms: GrantTerms
@@ -232,6 +220,24 @@ class Approvals:
             expires_at=now + terms.seconds,
             request_id=request.request_id,
         )
+
+
+def _given(standing: ApprovalGrant) -> ApprovalGrantRecord:
+    return ApprovalGrantRecord(
+        run_id=standing.answer_id,
+        at=_stamp(standing.given_at),
+        what="given",
+        approver=standing.given_by,
+        request_id=standing.request_id,
+        principal=standing.principal,
+        server_id=standing.server_id,
+        tool_name=standing.tool_name,
+        tool_digest=standing.tool_digest,
+        conditions_digest=standing.arguments_digest
+        or digest_json([condition.to_json() for condition in standing.where]),
+        human_only=standing.human_only,
+        expires_at=_stamp(standing.expires_at),
+    )
 
 
 def check_seen(request: QueuedRequest | ApprovalRequest, *, whole: bool) -> None:
