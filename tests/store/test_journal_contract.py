@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
 import pytest
 
 from moonpool.core.audit import AuditRow, Journal, JournalError, verify_rows
-from moonpool.core.audit_records import AuditRecord
+from moonpool.core.audit_records import ApprovalGrantRecord, AuditRecord
 from moonpool.store.fake import MemoryJournal
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_file import read_rows
@@ -101,6 +103,16 @@ async def test_a_transfer_is_kept_under_a_name_of_its_own(opened: SqliteOpened |
     (row,) = opened.rows()
     assert (row.kind, row.run_id, row.to_json()["path"]) == ("file_transfer", "transfer_1", "data/in.csv")
     assert verify_rows([row]).ok
+
+
+async def test_what_came_through_an_outbox_twice_stands_once(opened: SqliteOpened | MemoryOpened) -> None:
+    one = ApprovalGrantRecord(run_id="a", at="2026-01-01T00:00:00.000Z", what="removed", approver="terminal:alice")
+    with anyio.fail_after(30):
+        await asyncio.gather(opened.journal.record(one), opened.journal.record(one))  # in one transaction, perhaps
+        await opened.journal.record(one)
+        await opened.journal.record(replace(one, what="given"))
+    assert [json.loads(row.body)["what"] for row in opened.rows()] == ["removed", "given"]
+    assert verify_rows(opened.rows()).ok
 
 
 async def test_after_close_a_record_is_refused(opened: SqliteOpened | MemoryOpened) -> None:

@@ -125,6 +125,8 @@ async def open_tenant(
         stack.push_async_callback(asyncio.to_thread, approvals.close)
         records = JournalRecords(asyncio.get_running_loop(), journal.record)
         answers = Approvals(approvals, records)
+        if not approvals.is_unused():
+            await asyncio.to_thread(answers.deliver_left)
         if isinstance(approver, EventApprover):
             stack.enter_context(approver.serving(answers))
         tokens = GrowingValues()

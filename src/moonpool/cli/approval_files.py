@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    from moonpool.core.audit_records import ApprovalGrantRecord, PlanRecord
+    from moonpool.core.audit_records import OutboxRecord
     from moonpool.features.approvals.model import Answerer, ApprovalGrant
     from moonpool.features.approvals.service import Approvals, GrantTerms
     from moonpool.pipeline.approval import ApprovalRequest
@@ -50,13 +50,12 @@ def opened_approvals(data: Path) -> Generator[Approvals]:
         store.close()
 
 
-def put_on_record(path: Path, record: PlanRecord | ApprovalGrantRecord) -> None:
+def put_on_record(path: Path, record: OutboxRecord) -> None:
     """Write one record into the journal at `path`. Raises JournalError."""
-    from moonpool.core.audit import record_bytes
-    from moonpool.store.journal_file import Entry, JournalFile
+    from moonpool.store.journal_file import JournalFile, entry_of
 
     journal = JournalFile(path)
     try:
-        journal.append([Entry(record.kind, record.run_id, record_bytes(record))], durable=True)
+        journal.append([entry_of(record)], durable=True)
     finally:
         journal.close()

@@ -79,8 +79,9 @@ class Journal(Protocol):
         """Append `entry`; the result may be awaited and is done when the entry is committed.
 
         The entry is taken over before this method returns, so a caller that is being cancelled records without
-        waiting. Raises JournalError, at once or on await, when the entry cannot be kept. Intents and changes of the
-        library survive a power loss once awaited; other records survive the death of the process.
+        waiting. Raises JournalError, at once or on await, when the entry cannot be kept. Intents, changes of the
+        library and an `OutboxRecord` survive a power loss once awaited; other records survive the death of the process.
+        An `OutboxRecord` that stands already, byte for byte, is not appended again.
         """
         ...
 

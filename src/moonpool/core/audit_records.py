@@ -312,3 +312,5 @@ AuditRecord: TypeAlias = (
     | LibraryIntentRecord
     | LibraryRecord
 )
+OutboxRecord: TypeAlias = ApprovalGrantRecord | PlanRecord
+"""Comes through an outbox (`moonpool.store.outbox`), perhaps twice: the journal keeps one record of the same bytes."""

@@ -216,15 +216,11 @@ class Run:
             self._watch.begin(context.counters)
         if (recorder := self._runtime.recorder) is not None:
             start = RunStart(
-                run_id=self.run_id,
-                session_id=identity.session_id,
                 sandbox_id=sandbox.sandbox_id,
                 position=position,
                 hash_seed=sandbox.hash_seed,
-                language=self._request.language,
                 name=self._name,
                 code=self._request.code,
-                code_digest=identity.code_digest,
                 environment_id=self._records.image,
                 final=final,
                 timeout_s=spec.timeout_s,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moonpool.core.audit import GENESIS, AuditRow, JournalError, chain_hash, record_bytes
+from moonpool.core.audit_records import OutboxRecord
 from moonpool.features.recordings.model import (
     NotReplayable,
     RecordedCall,
@@ -43,6 +44,9 @@ class MemoryJournal:
         if self.broken:
             committed.set_exception(JournalError(self.broken))
             committed.exception()  # a caller that does not wait is not warned about
+            return committed
+        if isinstance(entry, OutboxRecord) and any(row.body == body for row in self.rows):
+            committed.set_result(None)
             return committed
         seq = len(self.rows) + 1
         digest = chain_hash(self.rows[-1].hash if self.rows else GENESIS, seq, body)

@@ -1,8 +1,8 @@
 """Writer of the audit journal: bare `sqlite3`, many callers on the loop, group commit.
 
-`record` hands an entry over at once and returns a future that is done when the entry is committed. An intent, and what
-came of a change of the library, wait for the disk; other entries survive the death of the process but perhaps not a
-power loss.
+`record` hands an entry over at once and returns a future that is done when the entry is committed. An intent, what
+came of a change of the library, and what comes out of an outbox wait for the disk; other entries survive the death of
+the process but perhaps not a power loss.
 
 Two ways. What need not wait for the disk is committed on the loop itself, all that gathered in one turn of it as one
 transaction: 0.07 ms into the page cache, where the way to a thread and back costs 0.3 ms. Start and end of an execution
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import anyio
 import anyio.to_thread
 
-from moonpool.core.audit import JournalError, record_bytes
+from moonpool.core.audit import JournalError
 from moonpool.core.audit_records import (
     AuditRecord,
     CallIntentRecord,
@@ -40,12 +40,15 @@ from moonpool.core.audit_records import (
     ExecutionStartRecord,
     LibraryIntentRecord,
     LibraryRecord,
+    OutboxRecord,
 )
-from moonpool.store.journal_file import Entry, JournalFile, journal_error
+from moonpool.store.journal_file import JournalFile, entry_of, journal_error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
     from pathlib import Path
+
+    from moonpool.store.journal_file import Entry
 
 _BATCH_COUNT_MAX: Final = 256
 _ON_LOOP_COUNT_MAX: Final = 16
@@ -96,14 +99,14 @@ class SqliteJournal:
         ends = isinstance(entry, CallOutcomeRecord | CallsRefusedRecord | ExecutionEndRecord)
         if self._waiting_count >= self._queue_count_max and not ends:
             raise JournalError(f"{self._waiting_count} audit records wait to be written; the disk is too slow")
-        body = record_bytes(entry)
+        encoded = entry_of(entry)
         committed: asyncio.Future[None] = self._loop.create_future()
         self._waiting_count += 1
         if self._thread is None:
             self._start()
-        durable = isinstance(entry, CallIntentRecord | LibraryIntentRecord | LibraryRecord)
+        durable = isinstance(entry, CallIntentRecord | LibraryIntentRecord | LibraryRecord | OutboxRecord)
         at_once = isinstance(entry, ExecutionStartRecord | ExecutionEndRecord)
-        self._hand_over(_Waiting(Entry(entry.kind, entry.run_id, body), durable, committed), at_once=at_once)
+        self._hand_over(_Waiting(encoded, durable, committed), at_once=at_once)
         return committed
 
     def _hand_over(self, item: _Waiting, *, at_once: bool) -> None:

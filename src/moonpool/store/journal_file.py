@@ -27,14 +27,18 @@ from moonpool.core.audit import (
     JournalError,
     JournalLostError,
     chain_hash,
+    record_bytes,
     verify_rows,
 )
+from moonpool.core.audit_records import OutboxRecord
 from moonpool.store.opened_files import OpenedFiles
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from pathlib import Path
+
+    from moonpool.core.audit_records import AuditRecord
 
 _log = logging.getLogger(__name__)
 
@@ -71,6 +75,11 @@ class Entry(NamedTuple):
     kind: str
     run_id: str
     body: bytes
+    once: bool = False  # not appended where it stands already, byte for byte
+
+
+def entry_of(record: AuditRecord) -> Entry:
+    return Entry(record.kind, record.run_id, record_bytes(record), once=isinstance(record, OutboxRecord))
 
 
 class JournalFile:
@@ -143,13 +152,21 @@ class JournalFile:
             raise self._lost(f"it no longer holds record {self._seen[0]} as this process saw it")
         rows: list[tuple[int, str, str, bytes, str]] = []
         for entry in entries:
+            if entry.once and (self._stands(entry) or any(row[3] == entry.body for row in rows)):
+                continue
             seq += 1
             previous = chain_hash(previous, seq, entry.body)
             rows.append((seq, entry.kind, entry.run_id, entry.body, previous))
+        if not rows:
+            return head
         kept = self._connection.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?)", rows).rowcount
         if kept != len(rows) or self._head() != (seq, previous):  # a trigger that is not ours
             raise self._lost(f"it did not take all of {len(rows)} records")
         return seq, previous
+
+    def _stands(self, entry: Entry) -> bool:
+        query = "SELECT 1 FROM record WHERE run_id = ? AND kind = ? AND body = ?"
+        return self._connection.execute(query, (entry.run_id, entry.kind, entry.body)).fetchone() is not None
 
     def _head(self) -> tuple[int, str]:
         found = self._connection.execute("SELECT seq, hash FROM record ORDER BY seq DESC LIMIT 1").fetchone()

@@ -24,6 +24,7 @@ from moonpool.core.json import digest_json
 from moonpool.features.approvals.model import GRANT_S_MAX, Answerer, ApprovalAnswerError, ApprovalGrant, QueueState
 from moonpool.policy import Condition, Glob
 from moonpool.policy.findings import Finding
+from moonpool.store.outbox import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -63,8 +64,13 @@ class Approvals:
         """`record` writes to the audit journal before an approval grant counts, or raises JournalError."""
         self._store, self._record, self._clock = store, record, clock
 
+    def deliver_left(self) -> None:
+        """Put on record what processes that ended did not; then it counts. Raises ApprovalQueueError."""
+        self._store.deliver_left(self._record)
+
     def requests(self, *, waiting_only: bool = True) -> Sequence[QueuedRequest]:
         """Requests, oldest first. Raises ApprovalQueueError."""
+        self.deliver_left()
         return self._store.requests(waiting_only=waiting_only)
 
     def find(self, request_id: str) -> QueuedRequest:
@@ -103,7 +109,7 @@ class Approvals:
             approver=answerer.name,
             note=note,
             grant=grant,
-            record=lambda: self._record_given(grant),
+            delivery=None if grant is None else Delivery(_given(grant), self._record),
         )
         return answered, grant
 
@@ -163,11 +169,12 @@ class Approvals:
         """
         check_seen(request, whole=saw_whole)
         grant = self._new_grant(request, answerer, terms)
-        self._store.keep_grant(grant, lambda: self._record_given(grant))
+        self._store.keep_grant(grant, Delivery(_given(grant), self._record))
         return grant
 
     def grants(self) -> Sequence[ApprovalGrant]:
         """Approval grants in force, oldest first."""
+        self.deliver_left()
         return self._store.grants()
 
     def remove_grant(self, answer_id: str, answerer: Answerer) -> str:
@@ -175,6 +182,7 @@ class Approvals:
 
         Raises ApprovalAnswerError.
         """
+        self.deliver_left()
         if self._removed(answer_id, answerer):  # first, because others may be damaged and cannot be listed
             return answer_id
         long_enough = len(answer_id) >= _PREFIX_CHARS_MIN
@@ -192,27 +200,7 @@ class Approvals:
         removed = ApprovalGrantRecord(
             run_id=answer_id, at=_stamp(self._clock()), what="removed", approver=answerer.name
         )
-        return self._store.remove_grant(answer_id, lambda: self._record(removed))
-
-    def _record_given(self, grant: ApprovalGrant | None) -> None:
-        assert grant is not None, "only what is kept is recorded"
-        self._record(
-            ApprovalGrantRecord(
-                run_id=grant.answer_id,
-                at=_stamp(grant.given_at),
-                what="given",
-                approver=grant.given_by,
-                request_id=grant.request_id,
-                principal=grant.principal,
-                server_id=grant.server_id,
-                tool_name=grant.tool_name,
-                tool_digest=grant.tool_digest,
-                conditions_digest=grant.arguments_digest
-                or digest_json([condition.to_json() for condition in grant.where]),
-                human_only=grant.human_only,
-                expires_at=_stamp(grant.expires_at),
-            )
-        )
+        return self._store.remove_grant(answer_id, Delivery(removed, self._record))
 
     def _new_grant(
         self, request: QueuedRequest | ApprovalRequest, answerer: Answerer, terms: GrantTerms
@@ -234,6 +222,23 @@ class Approvals:
             expires_at=now + terms.seconds,
             request_id=request.request_id,
         )
+
+
+def _given(grant: ApprovalGrant) -> ApprovalGrantRecord:
+    return ApprovalGrantRecord(
+        run_id=grant.answer_id,
+        at=_stamp(grant.given_at),
+        what="given",
+        approver=grant.given_by,
+        request_id=grant.request_id,
+        principal=grant.principal,
+        server_id=grant.server_id,
+        tool_name=grant.tool_name,
+        tool_digest=grant.tool_digest,
+        conditions_digest=grant.arguments_digest or digest_json([condition.to_json() for condition in grant.where]),
+        human_only=grant.human_only,
+        expires_at=_stamp(grant.expires_at),
+    )
 
 
 def check_seen(request: QueuedRequest | ApprovalRequest, *, whole: bool) -> None:

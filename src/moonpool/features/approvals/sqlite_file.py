@@ -12,17 +12,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from moonpool.features.approvals.model import ApprovalQueueError
+from moonpool.store.outbox import OUTBOX_SCHEMA
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 _BUSY_S: Final = 5.0
 _OPEN_ATTEMPT_COUNT: Final = 50
 
-_SCHEMA: Final = """
+_SCHEMA: Final = f"""
 CREATE TABLE IF NOT EXISTS request (
     request_id TEXT PRIMARY KEY, run_id TEXT NOT NULL, session_id TEXT NOT NULL, principal TEXT NOT NULL,
     server_id TEXT NOT NULL, tool_name TEXT NOT NULL, tool_digest TEXT NOT NULL, arguments TEXT NOT NULL,
@@ -40,6 +41,7 @@ CREATE TABLE IF NOT EXISTS standing (
     given_at REAL NOT NULL, expires_at REAL NOT NULL, request_id TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS standing_by_tool ON standing (principal, server_id, tool_name);
+{OUTBOX_SCHEMA};
 """
 
 # SECURITY: answers of version 1 do not say which server they were given for, so none of them counts any more.

@@ -3,6 +3,7 @@
 INVARIANT: a request leaves `waiting` in one transaction that looks at its expiry and at the process that asked; its
 answer is taken once. So of two people who answer at the same time one is told that he was late. An answer that was
 not taken when its request ends is none: who gave it waits for that (`was_taken`) and is told.
+INVARIANT: an approval grant, and the yes that it was given with, count once the grant is on record (`store.outbox`).
 SECURITY: the file lies in the private folder, which no sandbox is shown. Answers name request and arguments digest.
 
 The file itself is `sqlite_file`. `clock` is the time of day, which processes share.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.features.approvals.model import (
@@ -27,6 +29,7 @@ from moonpool.features.approvals.model import (
 )
 from moonpool.features.approvals.sqlite_file import ApprovalsFile
 from moonpool.policy import Condition, Glob
+from moonpool.store.outbox import PENDING, Delivery, Outbox
 
 if TYPE_CHECKING:
     import sqlite3
@@ -48,10 +51,8 @@ _OPEN: Final = (QueueState.WAITING, QueueState.APPROVED, QueueState.DENIED)
 """States of a request whose asker may still be there."""
 _SELECT_REQUESTS: Final = f"SELECT {', '.join(_REQUEST)} FROM request"  # noqa: S608  names of ours
 _SELECT_GRANTS: Final = f"SELECT {', '.join(_GRANT_COLUMNS)} FROM standing"  # noqa: S608
-
-
-def _nothing() -> None:
-    """Nothing to put on record."""
+_IN_FORCE: Final = f"answer_id NOT IN {PENDING}"
+_PENDING_REQUESTS: Final = f"(SELECT request_id FROM standing WHERE answer_id IN {PENDING})"  # noqa: S608
 
 
 class ApprovalStore:
@@ -61,10 +62,16 @@ class ApprovalStore:
         self, path: Path, *, is_gone: Callable[[str], bool | None], clock: Callable[[], float] = time.time
     ) -> None:
         self.path, self._file = path, ApprovalsFile(path)
+        self._outbox = Outbox(self._file.writing)
         self._is_gone, self._clock = is_gone, clock
 
     def is_unused(self) -> bool:
         return not self._file.exists()
+
+    def deliver_left(self, write: Callable[..., None]) -> None:
+        """Put on record what processes that ended did not."""
+        if not self.is_unused():
+            self._outbox.deliver_left(write)
 
     def put(self, request: QueuedRequest) -> None:
         with self._file.writing() as connection:
@@ -85,15 +92,17 @@ class ApprovalStore:
     def take(self, request_id: str, arguments_digest: str) -> QueueAnswer | None:
         with self._file.reading() as connection:
             row = connection.execute(
-                "SELECT state, expires_at FROM request WHERE request_id = ?", (request_id,)
+                f"SELECT state, expires_at, request_id IN {_PENDING_REQUESTS} FROM request WHERE request_id = ?",  # noqa: S608
+                (request_id,),
             ).fetchone()
-        if row is not None and row[0] == QueueState.WAITING and self._clock() < row[1]:
+        if row is not None and (row[0] == QueueState.WAITING or row[2]) and self._clock() < row[1]:
             return None
         with self._file.writing() as connection:
             self._sweep(connection, self._clock())
             found = connection.execute(
-                "UPDATE request SET taken_at = ? WHERE request_id = ? AND arguments_digest = ? AND taken_at IS NULL "
-                "AND state IS NOT ? RETURNING state, arguments_digest, approver, note",
+                "UPDATE request SET taken_at = ? WHERE request_id = ? AND arguments_digest = ? AND taken_at IS NULL "  # noqa: S608
+                f"AND state IS NOT ? AND request_id NOT IN {_PENDING_REQUESTS} "
+                "RETURNING state, arguments_digest, approver, note",
                 (self._clock(), request_id, arguments_digest, QueueState.WAITING),
             ).fetchone()
         if found is None:
@@ -121,12 +130,13 @@ class ApprovalStore:
         approver: str,
         note: str = "",
         grant: ApprovalGrant | None = None,
-        record: Callable[[], None] = _nothing,
+        delivery: Delivery | None = None,
     ) -> QueuedRequest:
-        """Answer a request that waits, and keep `standing` with a yes. Raises ApprovalAnswerError.
+        """Answer a request that waits, and keep `grant` with a yes. Raises ApprovalAnswerError.
 
-        `record` puts the approval grant on record; when it raises, nothing was answered.
+        `delivery` is of the approval grant's record. Raises JournalError when it fails: then nothing was answered.
         """
+        assert (grant is None) == (delivery is None), "only what is kept is recorded, and all of it"
         state = QueueState.APPROVED if approved else QueueState.DENIED
         with self._file.writing() as connection:
             now = self._clock()
@@ -137,9 +147,12 @@ class ApprovalStore:
                 (state, approver, note[:NOTE_CHARS_MAX], now, request_id, arguments_digest, QueueState.WAITING),
             ).rowcount
             after = self._find(connection, request_id)
-            if changed and grant is not None and approved:
-                self._keep(connection, grant, now)
-                record()
+            given = grant if changed and approved else None
+            if given is not None and delivery is not None:
+                self._keep(connection, given, now)
+                self._outbox.put(connection, delivery.record)
+        if given is not None and delivery is not None:
+            self._outbox.deliver(delivery, partial(_unanswer, given))
         if after is None:
             raise ApprovalAnswerError(f"there is no request {request_id!r}; `moonpool approvals list` shows those")
         if not changed:
@@ -158,11 +171,12 @@ class ApprovalStore:
             raise ApprovalAnswerError(f"the answer to request {answered.request_id} came too late: it is {after}")
         return row[1] is not None
 
-    def keep_grant(self, grant: ApprovalGrant, record: Callable[[], None] = _nothing) -> None:
-        """Keep an answer that was given to a request elsewhere. When `record` raises, it does not stand."""
+    def keep_grant(self, grant: ApprovalGrant, delivery: Delivery) -> None:
+        """Keep an answer that was given to a request elsewhere. Raises JournalError: then it does not stand."""
         with self._file.writing() as connection:
             self._keep(connection, grant, self._clock())
-            record()
+            self._outbox.put(connection, delivery.record)
+        self._outbox.deliver(delivery, partial(_forget, grant))
 
     def requests(self, *, waiting_only: bool) -> list[QueuedRequest]:
         """Requests, oldest first."""
@@ -175,7 +189,9 @@ class ApprovalStore:
     def grants(self) -> list[ApprovalGrant]:
         """Every approval grant in force, oldest first."""
         with self._file.reading() as connection:
-            rows = connection.execute(f"{_SELECT_GRANTS} WHERE expires_at > ? ORDER BY given_at", (self._clock(),))
+            rows = connection.execute(
+                f"{_SELECT_GRANTS} WHERE expires_at > ? AND {_IN_FORCE} ORDER BY given_at", (self._clock(),)
+            )
             return [self._new_grant(row) for row in rows.fetchall()]
 
     def grants_for(self, principal: str, server_id: str, tool_name: str) -> list[ApprovalGrant]:
@@ -184,18 +200,23 @@ class ApprovalStore:
         with self._file.reading() as connection:
             rows = connection.execute(
                 f"{_SELECT_GRANTS} WHERE principal = ? AND server_id = ? AND tool_name = ? AND expires_at > ? "
-                "ORDER BY given_at",
+                f"AND {_IN_FORCE} ORDER BY given_at",
                 (principal, server_id, tool_name, self._clock()),
             )
             return [self._new_grant(row) for row in rows.fetchall()]
 
-    def remove_grant(self, answer_id: str, record: Callable[[], None] = _nothing) -> bool:
-        """End an approval grant; False when there is none of this id. When `record` raises, it still stands."""
+    def remove_grant(self, answer_id: str, delivery: Delivery) -> bool:
+        """End an approval grant; False when there is none of this id. Raises JournalError: then it still stands."""
         with self._file.writing() as connection:
-            found = connection.execute("DELETE FROM standing WHERE answer_id = ?", (answer_id,)).rowcount > 0
-            if found:
-                record()
-        return found
+            row = connection.execute(
+                f"DELETE FROM standing WHERE answer_id = ? AND {_IN_FORCE} RETURNING {', '.join(_GRANT_COLUMNS)}",  # noqa: S608
+                (answer_id,),
+            ).fetchone()
+            if row is not None:
+                self._outbox.put(connection, delivery.record)
+        if row is not None:
+            self._outbox.deliver(delivery, partial(_insert, row))
+        return row is not None
 
     def close(self) -> None:
         self._file.close()
@@ -206,7 +227,11 @@ class ApprovalStore:
         Of what is over only a screen of the arguments is kept.
         """
         waiting = QueueState.WAITING
-        connection.execute("UPDATE request SET whole = '' WHERE state IS NOT ? AND whole IS NOT ''", (waiting,))
+        connection.execute(
+            "UPDATE request SET whole = '' "  # noqa: S608
+            f"WHERE state IS NOT ? AND whole IS NOT '' AND request_id NOT IN {_PENDING_REQUESTS}",
+            (waiting,),
+        )
         connection.execute(
             "UPDATE request SET state = ? WHERE state = ? AND expires_at <= ?", (QueueState.EXPIRED, waiting, now)
         )
@@ -226,15 +251,12 @@ class ApprovalStore:
         return None if row is None else _request(row)
 
     def _keep(self, connection: sqlite3.Connection, grant: ApprovalGrant, now: float) -> None:
-        connection.execute("DELETE FROM standing WHERE expires_at <= ?", (now,))
+        connection.execute(f"DELETE FROM standing WHERE expires_at <= ? AND {_IN_FORCE}", (now,))  # noqa: S608
         if connection.execute("SELECT count(*) FROM standing").fetchone()[0] >= GRANTS_MAX:
             raise ApprovalQueueError(f"there are {GRANTS_MAX} approval grants; remove some, or answer once")
         row = {name: getattr(grant, name) for name in _GRANT_COLUMNS if name != "conditions"}
         row["conditions"] = json.dumps([condition.to_json() for condition in grant.where])
-        connection.execute(
-            f"INSERT INTO standing ({', '.join(_GRANT_COLUMNS)}) VALUES ({_marks(_GRANT_COLUMNS)})",  # noqa: S608
-            [row[name] for name in _GRANT_COLUMNS],
-        )
+        _insert([row[name] for name in _GRANT_COLUMNS], connection)
 
     def _new_grant(self, row: tuple[Any, ...]) -> ApprovalGrant:
         members: dict[str, Any] = dict(zip(_GRANT_COLUMNS, row, strict=True))
@@ -247,6 +269,23 @@ class ApprovalStore:
             ) from exc
         members |= {"where": where, "human_only": bool(members["human_only"])}
         return ApprovalGrant(**members)
+
+
+def _insert(row: Sequence[object], connection: sqlite3.Connection) -> None:
+    connection.execute(f"INSERT INTO standing ({', '.join(_GRANT_COLUMNS)}) VALUES ({_marks(_GRANT_COLUMNS)})", row)  # noqa: S608
+
+
+def _forget(grant: ApprovalGrant, connection: sqlite3.Connection) -> None:
+    connection.execute("DELETE FROM standing WHERE answer_id = ?", (grant.answer_id,))
+
+
+def _unanswer(grant: ApprovalGrant, connection: sqlite3.Connection) -> None:
+    """The request waits again, unless it is over by now."""
+    _forget(grant, connection)
+    connection.execute(
+        "UPDATE request SET state = ?, approver = '', note = '', answered_at = NULL WHERE request_id = ? AND state = ?",
+        (QueueState.WAITING, grant.request_id, QueueState.APPROVED),
+    )
 
 
 def _request(row: tuple[Any, ...]) -> QueuedRequest:

@@ -23,6 +23,7 @@ from moonpool.core.json import digest_bytes
 from moonpool.features.plans.model import PlanError, PlanState, PlanStoreError
 from moonpool.features.plans.planning import plan_question
 from moonpool.pipeline.planned_run import PlanWatch
+from moonpool.store.outbox import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,10 +57,12 @@ class Plans:
 
     def plans(self) -> Sequence[StoredPlan]:
         """Plans of the last week, oldest first. Raises PlanStoreError."""
+        self._store.deliver_left(self._record)
         return self._store.plans()
 
     def find(self, plan_id: str) -> StoredPlan:
-        """The plan of this id, or whose id begins so. Raises PlanError."""
+        """The plan of this id, or whose id begins so. Raises PlanError, PlanStoreError."""
+        self._store.deliver_left(self._record)
         if plan_id.isascii() and (exact := self._store.find(plan_id)) is not None:
             return exact
         short = plan_id if plan_id.startswith("plan_") else f"plan_{plan_id}"
@@ -97,7 +100,7 @@ class Plans:
         """Keep `plan`, which has no times yet. Blocking. Raises PlanStoreError, JournalError."""
         now = self._clock()
         plan = replace(plan, made_at=now, expires_at=now + self._expiry_s)
-        self._store.put(plan, lambda: self._record(_record_of(plan, "made", "")))
+        self._store.put(plan, Delivery(_record_of(plan, "made", ""), self._record))
         if not plan.problem and not plan.calls:
             self._answer(plan, approved=True, approver=NOBODY, by_person=False)
         return plan
@@ -127,7 +130,7 @@ class Plans:
             raise PlanError(f"plan {plan.plan_id} was made for {problem}; rehearse again with a dry run")
         if stored.state is PlanState.WAITING:
             stored = await self._ask(plan, caller_grant.approvals, run_id)
-        await asyncio.to_thread(self._store.take, plan, lambda: self._record(_record_of(plan, "used", "")))
+        await asyncio.to_thread(self._store.take, plan, Delivery(_record_of(plan, "used", ""), self._record))
         return PlanWatch(plan=plan, approver=stored.approver, by_person=stored.by_person)
 
     async def _ask(self, plan: Plan, approvals: ApprovalService | None, run_id: str) -> StoredPlan:
@@ -160,7 +163,7 @@ class Plans:
             approved=approved,
             approver=approver,
             by_person=by_person,
-            record=lambda: self._record(_record_of(plan, what, approver)),
+            delivery=Delivery(_record_of(plan, what, approver), self._record),
         )
         stored = self._store.find(plan.plan_id)
         assert stored is not None

@@ -2,6 +2,8 @@
 
 INVARIANT: a plan leaves `waiting` once and `approved` once, in one transaction that looks at its expiry and digest; so
 it is used at most once, whoever tries at the same time.
+INVARIANT: a change that goes on record counts once it is there (`store.outbox`); until then its plan is not shown,
+answered or used.
 SECURITY: the file lies in the private folder, which no sandbox is shown. What is read from it is checked against the
 digest that was answered.
 
@@ -14,17 +16,19 @@ import json
 import sqlite3
 import time
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.core.json import canonical_json
 from moonpool.features.plans.model import Plan, PlanError, PlanState, PlanStoreError, StoredPlan
+from moonpool.store.outbox import OUTBOX_SCHEMA, PENDING, Delivery, Outbox
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 PLANS_MAX: Final = 256
 """Plans of which something may still become; more cannot be made."""
 _KEPT_S: Final = 7 * 86_400.0  # plans that are over
@@ -36,20 +40,22 @@ CREATE TABLE IF NOT EXISTS plan (
 )
 """
 _SELECT: Final = "SELECT body, digest, state, approver, by_person FROM plan"
-
-
-def _nothing() -> None:
-    """Nothing to put on record."""
+_IN_FORCE: Final = f"plan_id NOT IN {PENDING}"
 
 
 class PlanStore:
     """The plans at `path`. Methods raise PlanStoreError."""
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
-        self.path, self._clock = path, clock
+        self.path, self._clock, self._outbox = path, clock, Outbox(self._writing)
 
-    def put(self, plan: Plan, record: Callable[[], None] = _nothing) -> None:
-        """Keep a new plan, waiting. When `record` raises, it is not kept."""
+    def deliver_left(self, write: Callable[..., None]) -> None:
+        """Put on record what processes that ended did not."""
+        if self.path.exists():
+            self._outbox.deliver_left(write)
+
+    def put(self, plan: Plan, delivery: Delivery | None = None) -> None:
+        """Keep a new plan, waiting. Raises JournalError when it cannot be put on record; then it is not kept."""
         with self._writing() as connection:
             open_states = (PlanState.WAITING, PlanState.APPROVED)
             connection.execute(
@@ -69,11 +75,17 @@ class PlanStore:
                     PlanState.WAITING,
                 ),
             )
-            record()
+            if delivery is not None:
+                self._outbox.put(connection, delivery.record)
+        if delivery is not None:
+            forget = partial(_execute, "DELETE FROM plan WHERE plan_id = ?", (plan.plan_id,))
+            self._outbox.deliver(delivery, forget)
 
     def _make_room(self, connection: sqlite3.Connection, open_states: tuple[PlanState, ...]) -> bool:
         """Forget the older half of the plans that nobody needs to answer: without calls, or of a failed rehearsal."""
-        rows = connection.execute(f"{_SELECT} WHERE state IN (?, ?) ORDER BY made_at, plan_id", open_states).fetchall()
+        rows = connection.execute(
+            f"{_SELECT} WHERE state IN (?, ?) AND {_IN_FORCE} ORDER BY made_at, plan_id", open_states
+        ).fetchall()
         found = [self._stored(row).plan for row in rows]
         idle = [plan.plan_id for plan in found if plan.problem or not plan.calls]
         gone = idle[: (len(idle) + 1) // 2]
@@ -85,15 +97,17 @@ class PlanStore:
         if not self.path.exists():
             return []
         with self._writing() as connection:
-            rows = connection.execute(f"{_SELECT} ORDER BY made_at, plan_id").fetchall()
+            rows = connection.execute(f"{_SELECT} WHERE {_IN_FORCE} ORDER BY made_at, plan_id").fetchall()
         return [self._stored(row) for row in rows]
 
     def find(self, plan_id: str) -> StoredPlan | None:
-        """The plan of this id."""
+        """The plan of this id. Raises PlanStoreError while its last change is not on record."""
         if not self.path.exists():
             return None
         with self._writing() as connection:
             row = connection.execute(f"{_SELECT} WHERE plan_id = ?", (plan_id,)).fetchone()
+            if connection.execute(f"SELECT ? IN {PENDING}", (plan_id,)).fetchone()[0]:
+                raise PlanStoreError(f"what became of plan {plan_id} is not on record yet; try again")
         return None if row is None else self._stored(row)
 
     def answer(
@@ -103,21 +117,21 @@ class PlanStore:
         approved: bool,
         approver: str,
         by_person: bool,
-        record: Callable[[], None] = _nothing,
+        delivery: Delivery | None = None,
     ) -> None:
         """Answer a plan that waits; a no also takes a yes back. Raises PlanError.
 
-        When `record` raises, nothing was answered.
+        Raises JournalError when that cannot be put on record; then nothing was answered.
         """
         if approved:
             before, state = (PlanState.WAITING,), PlanState.APPROVED
         else:
             before, state = (PlanState.WAITING, PlanState.APPROVED), PlanState.DENIED
-        self._move(plan, before, state, "answered", record, approver=approver, by_person=by_person)
+        self._move(plan, before, state, "answered", delivery, approver=approver, by_person=by_person)
 
-    def take(self, plan: Plan, record: Callable[[], None] = _nothing) -> None:
-        """Use an approved plan; from now on nobody can. Raises PlanError."""
-        self._move(plan, (PlanState.APPROVED,), PlanState.USED, "used", record)
+    def take(self, plan: Plan, delivery: Delivery | None = None) -> None:
+        """Use an approved plan; from now on nobody can. Raises PlanError, and JournalError: then it was not used."""
+        self._move(plan, (PlanState.APPROVED,), PlanState.USED, "used", delivery)
 
     def _move(
         self,
@@ -125,20 +139,30 @@ class PlanStore:
         before: tuple[PlanState, ...],
         after: PlanState,
         what: str,
-        record: Callable[[], None],
+        delivery: Delivery | None,
         **answer: Any,
     ) -> None:
         columns, states = "".join(f", {name} = ?" for name in answer), ", ".join("?" for _ in before)
         with self._writing() as connection:
+            row = connection.execute(
+                f"SELECT state, approver, by_person, {_IN_FORCE} FROM plan WHERE plan_id = ?",  # noqa: S608
+                (plan.plan_id,),
+            ).fetchone()
             moved = connection.execute(
-                f"UPDATE plan SET state = ?{columns} WHERE plan_id = ? AND digest = ? AND state IN ({states})",  # noqa: S608
+                f"UPDATE plan SET state = ?{columns} "  # noqa: S608
+                f"WHERE plan_id = ? AND digest = ? AND state IN ({states}) AND {_IN_FORCE}",
                 (after, *answer.values(), plan.plan_id, plan.digest, *before),
             ).rowcount
-            if moved:
-                record()
-                return
-            row = connection.execute("SELECT state FROM plan WHERE plan_id = ?", (plan.plan_id,)).fetchone()
-        is_now = f"it is {row[0]}" if row is not None else "it is no longer there"
+            if moved and delivery is not None:
+                self._outbox.put(connection, delivery.record)
+        if moved:
+            if delivery is not None:
+                former = "UPDATE plan SET state = ?, approver = ?, by_person = ? WHERE plan_id = ?"
+                self._outbox.deliver(delivery, partial(_execute, former, (*row[:3], plan.plan_id)))
+            return
+        is_now = "it is no longer there"
+        if row is not None:
+            is_now = f"it is {row[0]}" if row[3] else "its last change is not on record yet"
         raise PlanError(f"plan {plan.plan_id} cannot be {what}: {is_now}; rehearse again with --dry-run")
 
     def _stored(self, row: tuple[Any, ...]) -> StoredPlan:
@@ -166,8 +190,10 @@ class PlanStore:
                         raise PlanStoreError(f"the plans {self.path} were written by a newer Moonpool; use that one")
                     if version == 1:  # SECURITY: those plans do not say which servers they are about
                         connection.execute("DROP TABLE IF EXISTS plan")
-                    connection.execute(_SCHEMA)
-                    connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+                    if version < SCHEMA_VERSION:
+                        connection.execute(_SCHEMA)
+                        connection.execute(OUTBOX_SCHEMA)
+                        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
                     connection.execute(
                         "UPDATE plan SET state = ? WHERE state IN (?, ?) AND expires_at <= ?",
                         (PlanState.EXPIRED, PlanState.WAITING, PlanState.APPROVED, self._clock()),
@@ -179,3 +205,7 @@ class PlanStore:
                 connection.execute("COMMIT")
         except (OSError, StoreFolderError, sqlite3.Error) as exc:
             raise PlanStoreError(f"the plans {self.path} cannot be used: {exc}") from exc
+
+
+def _execute(statement: str, values: Sequence[Any], connection: sqlite3.Connection) -> None:
+    connection.execute(statement, values)

@@ -61,20 +61,16 @@ _encode = msgspec.json.Encoder().encode
 class RunStart:
     """What a run knows of itself when its code starts."""
 
-    run_id: str
-    session_id: str
     sandbox_id: str
     position: int
     hash_seed: int | None
-    language: str
     name: str
     code: bytes
-    code_digest: str
     environment_id: str
     final: bool
     timeout_s: float
     tools: ToolSnapshot
-    context: CallContext
+    context: CallContext  # whose `identity` the run has
     inputs: tuple[RecordedInput, ...]
 
 
@@ -88,12 +84,12 @@ class Recorder:
 
     def begin(self, start: RunStart) -> RunRecording:
         """The execution is about to start."""
-        at = time_stamp(datetime.now(UTC))
+        at, identity = time_stamp(datetime.now(UTC)), start.context.identity
         ref = RecordingRef(
-            run_id=start.run_id,
+            run_id=identity.run_id,
             at=at,
-            principal=start.context.identity.principal,
-            session_id=start.session_id,
+            principal=identity.principal,
+            session_id=identity.session_id,
             sandbox_id=start.sandbox_id,
             position=start.position,
             bytes=0,
@@ -101,7 +97,7 @@ class Recorder:
         policy = start.context.grant.policy.digest
         shared = f"{start.tools.digest}/{policy}"
         self._recordings.begin(ref, (shared, lambda: self._shared(start)), lambda: self._header(start, at, shared))
-        return RunRecording(self._recordings, self._redactor, start.run_id)
+        return RunRecording(self._recordings, self._redactor, identity.run_id)
 
     def _shared(self, start: RunStart) -> SharedPart:
         part = _shared_part(start)
@@ -115,7 +111,7 @@ class Recorder:
         return part
 
     def _header(self, start: RunStart, at: str, shared: str) -> RunHeader:
-        code = start.code.decode()
+        code, identity = start.code.decode(), start.context.identity
         if self._redactor.text(code, Counter()) != code:
             raise NotReplayable(
                 "its code holds what is redacted, e.g. a secret; name secrets in the configuration only"
@@ -124,15 +120,15 @@ class Recorder:
             if one.content and self._redactor.data(one.content, Counter()) != one.content:
                 raise NotReplayable(f"the file {one.path[:200]!r} that was put holds what is redacted, e.g. a secret")
         return RunHeader(
-            run_id=start.run_id,
+            run_id=identity.run_id,
             at=at,
-            session_id=start.session_id,
+            session_id=identity.session_id,
             sandbox_id=start.sandbox_id,
             position=start.position,
-            language=start.language,
+            language=identity.language,
             name=self._redactor.text(start.name, Counter()),
             code=code,
-            principal=start.context.identity.principal,
+            principal=identity.principal,
             environment=self._settings.environment,
             environment_id=start.environment_id,
             backend=self._settings.backend,
