@@ -164,7 +164,7 @@ def test_an_observer_that_fails_hears_no_more_and_costs_no_output(
         stream.feed(b"a" * 300)
     stream.finish()
     assert (len(heard), (tmp_path / "stdout").read_bytes()) == (1, b"a" * 600)
-    assert "hears no more" in caplog.text
+    assert "gets no more" in caplog.text
 
 
 def test_little_output_makes_no_file(tmp_path: Path) -> None:
