@@ -117,7 +117,7 @@ def test_an_artifact_that_another_process_removed_is_not_named(tmp_path: Path) -
     stream.feed(b"x" * 1000)
     (tmp_path / "run" / "stdout").unlink()
     stream.finish()
-    assert "could not be kept: it made room" in stream.text()
+    assert "could not be kept: it was removed" in stream.text()
 
 
 def test_what_comes_after_the_end_changes_nothing_and_raises_nothing(tmp_path: Path) -> None:
