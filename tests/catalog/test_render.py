@@ -131,7 +131,7 @@ def test_of_few_tools_some_are_shown_whatever_is_asked() -> None:
 
 def test_no_hit_says_what_to_do(published_catalog: Catalog) -> None:
     assert hit_lines(published_catalog.search("zyxw")) == NO_HITS
-    assert "leave out a filter" in hit_lines(published_catalog.search("zyxw", server="time"), narrowed=True)
+    assert "omit a filter" in hit_lines(published_catalog.search("zyxw", server="time"), narrowed=True)
 
 
 def test_manifest_names_servers_with_counts() -> None:

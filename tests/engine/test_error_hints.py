@@ -216,7 +216,7 @@ async def test_what_a_model_reads_of_a_mistake_is_short_and_says_everything_once
     }
     read = execution_answer(await run(app, urllib)).structured
     assert read is not None
-    assert "there is no network in a sandbox" in str(read["error"])
+    assert "a sandbox has no network" in str(read["error"])
     assert read["stderr"] == (
         "Traceback (most recent call last):\n"
         "  File \"<code>\", line 2, in <module>\n    urllib.request.urlopen('https://example.com')\n"

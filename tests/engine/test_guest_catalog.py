@@ -57,7 +57,7 @@ result = {"hits": hits, "path": first.path, "server": first.server, "stub": same
         ("search('x', server='nosuch')", "known servers: my-sheets"),
         ("definition('my-sheets.nosuch')", "no tool"),
         ("definition('')", "no tool"),
-        ("search(7)", "needs a string or a list of strings, not 7"),
+        ("search(7)", "needs a text or a list of texts, not 7"),
         ("definition(search('rows'))", "needs a text, not ["),
     ],
 )
