@@ -201,7 +201,7 @@ async def test_the_number_of_parked_runs_is_bounded_and_a_parked_one_holds_no_pl
             await release.wait()
             return await super().ask(request)
 
-    desk = LiveApprovals(Slow([ApprovalState.APPROVED]), parked_runs_max=1)
+    desk = LiveApprovals(Slow([ApprovalState.APPROVED]), waiting_runs_max=1)
     limits = CallLimits(concurrent_max=1)
     first, second = Bench(policy=Policy(), limits=limits), Bench(policy=Policy(), limits=limits)
     first.session = changed(first.session, approvals=desk)

@@ -50,7 +50,7 @@ def make_caller_grant(
     asking = LiveApprovals(
         approver,
         expiry_s=settings.approval_expiry_s,
-        parked_runs_max=settings.parked_runs_max,
+        waiting_runs_max=settings.parked_runs_max,
     )
     approvals = GrantedApprovals(asking, queue)
     key = Ledger()
@@ -75,7 +75,7 @@ def make_caller_grant(
             relist=tool_registry.relist,
             progress=facts.progress,
             clock=lambda: deadline.running_s,
-            parking=deadline.parked,
+            pause_deadline=deadline.paused,
             memory=facts.memory,
         )
 
@@ -116,7 +116,7 @@ class ParkingApprovals:
     deadline: Deadline
 
     async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> ApprovalAnswer:
-        with self.deadline.parked():
+        with self.deadline.paused():
             return await self.approvals.settle(request, facts)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 EXPIRY_S_DEFAULT: Final = 600.0
 OPEN_COUNT_MAX_DEFAULT: Final = 64
-PARKED_RUNS_MAX_DEFAULT: Final = 32
+WAITING_RUNS_MAX_DEFAULT: Final = 32
 _NOTE_LENGTH_MAX: Final = 1000
 
 
@@ -189,14 +189,14 @@ class LiveApprovals:
         *,
         expiry_s: float = EXPIRY_S_DEFAULT,
         open_count_max: int = OPEN_COUNT_MAX_DEFAULT,
-        parked_runs_max: int = PARKED_RUNS_MAX_DEFAULT,
+        waiting_runs_max: int = WAITING_RUNS_MAX_DEFAULT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._approver = approver
         self._expiry_s = expiry_s
         self._open_count_max = open_count_max
         self._clock = clock
-        self._parked_runs_max = parked_runs_max
+        self._waiting_runs_max = waiting_runs_max
         self._turn = asyncio.Semaphore(open_count_max if approver.together else 1)
         self._open_of_run: defaultdict[str, dict[str, ApprovalRequest]] = defaultdict(dict)
         self.open_count = 0
@@ -212,9 +212,9 @@ class LiveApprovals:
             return reject(
                 request, "application:limit", f"{self.open_count} approvals are open already; answer them first"
             )
-        parked = len(self._open_of_run)
-        if request.run_id not in self._open_of_run and parked >= self._parked_runs_max:
-            return reject(request, "application:limit", f"{parked} executions wait for approval; answer them first")
+        waiting = len(self._open_of_run)
+        if request.run_id not in self._open_of_run and waiting >= self._waiting_runs_max:
+            return reject(request, "application:limit", f"{waiting} executions wait for approval; answer them first")
         request = replace(request, request_id=uuid.uuid4().hex, expires_s=self._expiry_s)
         deadline = self._clock() + self._expiry_s
         self.open_count += 1

@@ -98,7 +98,9 @@ class CallContext:
     """Asks a server whose tools could not be listed once more; gives why that failed again."""
     progress: Callable[[CallProgress], None] | None = None  # hears how calls get on, if anybody does
     clock: Callable[[], float] = _no_time  # seconds that the execution has run
-    parking: Callable[[], AbstractContextManager[None]] = nullcontext  # the execution's clock stands still inside
+    pause_deadline: Callable[[], AbstractContextManager[None]] = (
+        nullcontext  # the execution's clock stands still inside
+    )
     memory: SessionMemory = field(default_factory=SessionMemory)  # what the session's earlier executions left
     ledgers: Mapping[Scope, Ledger] = field(init=False)  # where this execution's calls are counted
     slots: Semaphore = field(init=False)  # to be at an upstream

@@ -184,7 +184,7 @@ class CallPipeline:
         async with context.slots:
             self._may_still_leave(call)
             if not call.hints.read_only or self._unrecorded:  # then reading calls wait for the journal too
-                await self._leave_intent(call)
+                await self._record_intent(call)
             context.counters.changing += not call.only_reads
             if call.reservation is not None:  # what it takes is spent, whatever comes of it
                 call.reservation.keep()
@@ -224,7 +224,7 @@ class CallPipeline:
         for stage in context.stages:
             stage.before_sending(call)
 
-    async def _leave_intent(self, call: CallState) -> None:
+    async def _record_intent(self, call: CallState) -> None:
         try:
             await self._recorder.intent(call)
             self._unrecorded = False

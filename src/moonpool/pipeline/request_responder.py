@@ -29,5 +29,5 @@ class RequestResponder(Protocol):
         ...
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
-        """The client's result, unchecked. Raises AnswererGoneError, QuestionRefusedError."""
+        """The client's result, unchecked. Raises AnswererGoneError, ServerRequestRefusedError."""
         ...

@@ -57,7 +57,7 @@ class ServerRequestRecorder:
 
     @asynccontextmanager
     async def recorded(self, server_id: str, method: str, params: JsonObject) -> AsyncGenerator[ServerRequestNote]:
-        """Record what the note says at the end of the `with` block. Raises QuestionRefusedError when that fails."""
+        """Record the note at the end of the `with` block. Raises ServerRequestRefusedError when that fails."""
         note, since = ServerRequestNote(), self._clock()
         try:
             yield note

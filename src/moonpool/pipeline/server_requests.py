@@ -183,7 +183,7 @@ class ServerRequests:
     async def _review(
         self, calls: list[OpenCall[CallContext]], server_id: str, what: str, shown: JsonObject, note: ServerRequestNote
     ) -> None:
-        """Have a person look at it (D-034). Raises QuestionRefusedError."""
+        """Have a person look at it (D-034). Raises ServerRequestRefusedError."""
         context, decision = calls[0].context, note.decision
         assert decision is not None
         note.shown = True
@@ -252,7 +252,7 @@ class ServerRequests:
         return decide(context.grant.policy.without_budgets, facts)
 
     def _count(self, server_id: str, call: OpenCall[CallContext], note: ServerRequestNote) -> None:
-        """Raises QuestionRefusedError when this server asks too often (D-040, D-046).
+        """Raises ServerRequestRefusedError when this server asks too often (D-040, D-046).
 
         One principal's calls cannot use up the questions of another's.
         """

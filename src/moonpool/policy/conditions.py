@@ -217,9 +217,9 @@ class Condition:
 
     def look(self, arguments: JsonValue) -> Finding:
         """Whether `arguments` meet this condition."""
-        return self.judge(arguments)[0]
+        return self.evaluate(arguments)[0]
 
-    def judge(self, arguments: JsonValue) -> tuple[Finding, str]:
+    def evaluate(self, arguments: JsonValue) -> tuple[Finding, str]:
         """Whether `arguments` meet this condition, and why they cannot be read if they cannot."""
         try:
             return self._look(arguments), ""

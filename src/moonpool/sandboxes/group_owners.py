@@ -1,8 +1,8 @@
 """Whose a folder of control groups is, told by its name, so that what an owner left behind can be removed.
 
-All groups of one host process lie below one folder per hierarchy:
-`moonpool-<pid namespace>-<pid>-<start time>-<random>`. Folders of owners that are gone are removed by the next start:
-their processes are gone too, because walls die with their host.
+All groups of one host process lie below one folder per hierarchy: `moonpool-<pid namespace>-<pid>-<start
+time>-<random>`. Folders of owners that are gone are removed by the next start: their processes are gone too, because
+outer sandboxes end with their host.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class SandboxPool:
         try:
             return await waiter.sandbox
         except asyncio.CancelledError:
-            self._leave(waiter)
+            self._withdraw(waiter)
             raise
 
     def acquire_nowait(self, spec: SandboxSpec, language: str = PYTHON) -> Sandbox | None:
@@ -134,7 +134,7 @@ class SandboxPool:
         self._tend_later()
         return waiter
 
-    def _leave(self, waiter: Waiter) -> None:
+    def _withdraw(self, waiter: Waiter) -> None:
         """The caller has gone."""
         handed = waiter.sandbox
         if handed.done() and not handed.cancelled() and handed.exception() is None:

@@ -83,8 +83,8 @@ class JournalFile:
         self._seen = (0, GENESIS)  # the last head
         try:
             private_folder(path.parent)
-            if remark := successor_remark(path):
-                _log.warning("%s", remark)
+            if warning := lost_journal_warning(path):
+                _log.warning("%s", warning)
             create_private_file(path)
             create_private_file(path.with_name(_BEGUN))
             self._connection = sqlite3.connect(
@@ -216,7 +216,7 @@ class JournalFile:
         self._connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
 
-def successor_remark(path: Path) -> str:
+def lost_journal_warning(path: Path) -> str:
     """What people are told before a journal begins where there was one already; else empty."""
     if path.exists() or not path.with_name(_BEGUN).exists():
         return ""
