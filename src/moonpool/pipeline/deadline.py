@@ -1,10 +1,10 @@
-"""A deadline that stands still while somebody is asked.
+"""A deadline that is paused while a person is asked.
 
-An execution that waits for a person's answer is parked: its wall clock stops. Several asks may be open at once; the
-clock runs again when the last one is answered.
+While an execution waits for a person's answer, its deadline is paused. Several questions may be open at once; the clock
+continues when the last one is answered.
 
-SECURITY: code computes on while one of its threads asks, so the clock stands still for `paused_s_max` in all, however
-often it asks; from then on it runs through the waits too.
+SECURITY: code may continue while one of its threads asks, so the deadline is paused for `paused_s_max` in all, however
+often it asks; after that the clock also runs while it waits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Deadline:
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """Stop the clock for the length of a `with` block."""
+        """Pause the clock during a `with` block."""
         self._pauses += 1
         if self._pauses == 1:
             self._left_s -= self._lap()
@@ -71,14 +71,14 @@ class Deadline:
         if seconds > 0:
             self._timer = self._loop.call_later(seconds, self._expire)
         else:
-            self._expire()  # now: a timer could be restarted for ever by asking again at once
+            self._expire()  # now: a timer could be restarted forever by asking again at once
 
     def _expire(self) -> None:
         self._timer = None
         self._loop.call_soon(self._expired)
 
     def cancel(self) -> None:
-        """Nothing expires any more."""
+        """Cancel the deadline."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

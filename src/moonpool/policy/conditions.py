@@ -121,7 +121,7 @@ class Regex:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The number lies between these two, ends included. A text that looks like a number is none."""
+    """The number lies between these two, ends included. A string that looks like a number is not one."""
 
     op: ClassVar[str] = "min, max"
     minimum: float | None = None
@@ -161,7 +161,7 @@ class Below:
 
     def look(self, value: JsonValue) -> Finding:
         if not isinstance(value, str):
-            raise UnreadableError("it is not a text")
+            raise UnreadableError("it is not a string")
         return paths.below(self.folders, value)
 
     def to_json(self) -> JsonObject:
@@ -183,7 +183,7 @@ class HostIn:
 
     def look(self, value: JsonValue) -> Finding:
         if not isinstance(value, str):
-            raise UnreadableError("it is not a text")
+            raise UnreadableError("it is not a string")
         return hosts.host_in(self.hosts, value)
 
     def to_json(self) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Why a call is decided as it is, for whoever keeps the rules: every layer's say, and what each rule missed.
+"""Why a call is decided as it is, for the owner of the rules: what each layer says, and why each rule did not match.
 
 SECURITY: an explanation holds other rules and the call's arguments; it never goes to code in a sandbox.
 """

@@ -129,7 +129,7 @@ class PendingServerRequests:
         whose = {one.context.identity.principal for one in calls}
         principal = whose.pop() if len(whose) == 1 else ""
         if self._open[principal] >= OPEN_OF_ONE_MAX or self._open.total() >= OPEN_COUNT_MAX:
-            raise ServerRequestRefusedError(f"{OPEN_OF_ONE_MAX} questions are open already", code=INTERNAL)
+            raise ServerRequestRefusedError(f"{OPEN_OF_ONE_MAX} server requests are open already", code=INTERNAL)
         self._open[principal] += 1
         token = ASKED_FOR.set(calls)
         try:

@@ -205,7 +205,7 @@ class SupervisedUpstream:
             if link.suspect and self._in_flight == 0:
                 if not await link.answers(min(SIGN_OF_LIFE_S, timeout_s / 2)):
                     link.retire()
-                    self._failed(UpstreamDiedError(self.server_id, "gave no sign of life after a call timed out"))
+                    self._failed(UpstreamDiedError(self.server_id, "did not answer a ping after a call timed out"))
                     continue
                 link.suspect = False
             return link
@@ -299,7 +299,7 @@ class SupervisedUpstream:
             if not link.alive or self._in_flight or await link.answers(min(PING_S_MAX, ping_s)):
                 continue
             if link.alive and not self._in_flight:
-                _log.warning("server %r gave no sign of life while idle and is connected anew", self.server_id)
+                _log.warning("server %r did not answer a ping while idle and is reconnected", self.server_id)
                 link.retire()
 
     def _heard(self, kind: str, uri: str = "") -> None:

@@ -78,7 +78,7 @@ class TaskCall:
         """Until the task is over or asks something: its questions come while the result is waited for."""
         while (status := task.get("status")) not in _OVER and status != "input_required":
             if status != _UNDER_WAY:
-                raise self._unusable("reports a task with a status that nobody knows")
+                raise self._unusable("reports a task with an unknown status")
             await anyio.sleep(_poll_interval_s(task.get("pollInterval")))
             task = await self._send("tasks/get", {"taskId": task_id})
 
