@@ -290,7 +290,7 @@ FOREIGN = [
     pytest.param(f"{LOOSE} INSERT INTO record VALUES (NULL, {ROW});", 0, "put there by", id="without a number"),
     pytest.param(f"{LOOSE} INSERT INTO record VALUES ('7', {ROW});", 0, "put there by", id="text as number"),
     pytest.param(f"{LOOSE} INSERT INTO record SELECT * FROM record WHERE seq = 2;", 2, "stands twice", id="twice"),
-    pytest.param(f"{LOOSE} UPDATE record SET seq = 3.0 WHERE seq = 3;", 0, "put there by", id="a fraction"),
+    pytest.param(f"{LOOSE} UPDATE record SET seq = 3.0 WHERE seq = 3;", 0, "another program inserted", id="a fraction"),
 ]
 
 
