@@ -28,7 +28,7 @@ STEPS: Final[Mapping[str, tuple[Spot, ...]]] = {
     "validate against the schema, digest": (Spot(f"{_RESOLVING}.validate"),),
     "decide: policy": (Spot("moonpool.pipeline.pipeline:decide"),),
     "approve: standing answers, else a question": (Spot(f"{_PIPELINE}._approve"),),
-    "intent on disk": (Spot(f"{_PIPELINE}._leave_intent"),),
+    "intent on disk": (Spot(f"{_PIPELINE}._record_intent"),),
     "upstream: encode, server, decode": (Spot("moonpool.upstreams.supervisor:SupervisedUpstream.call_tool"),),
     "normalise": (Spot("moonpool.pipeline.call_result:read_result"),),
     "redact": (Spot("moonpool.redaction.redactor:Redactor.json_object"),),

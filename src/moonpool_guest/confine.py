@@ -1,7 +1,7 @@
 """Locks a process in, step by step, in the only order that works.
 
 The process is PID 1 of new namespaces with capabilities over them, on the outer sandbox's read-only root: a child that
-a zygote cloned (`confine`), or the one process of a wall of its own (`confine_alone`). It ends as uid 1000 with no
+a zygote cloned (`confine`), or the one process of its own outer sandbox (`confine_alone`). It ends as uid 1000 with no
 capability, its own small writable places under one quota, its own /proc and pseudo-terminals, no way to make further
 user namespaces, resource limits, and a system-call filter.
 
@@ -61,7 +61,7 @@ def confine(
 
 
 def confine_alone(spec: "dict[str, Any]", fds: "list[int]", *, program: linux.FilterProgram) -> None:
-    """Turn PID 1 of a wall that has mapped our uid already into a sandbox; otherwise as `confine`.
+    """Turn PID 1 of an outer sandbox that has mapped our uid already into a sandbox; otherwise as `confine`.
 
     `spec` holds `groups`, too: the numbers of the descriptors for `_join_groups`.
     """
@@ -108,8 +108,8 @@ def _join_groups(fds: "list[int]") -> None:
 def _place_descriptors(fds: "list[int]") -> None:
     null = os.open("/dev/null", os.O_RDONLY)
     wanted = (null, fds[1], fds[2], fds[0])
-    parked = [fcntl.fcntl(fd, fcntl.F_DUPFD, CHANNEL_FD + 1) for fd in wanted]  # out of the way of 0 to 3
-    for index, fd in enumerate(parked):
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD, CHANNEL_FD + 1) for fd in wanted]  # out of the way of 0 to 3
+    for index, fd in enumerate(moved):
         os.dup2(fd, index)
     os.closerange(4, _FD_MAX)
     os.set_inheritable(CHANNEL_FD, False)

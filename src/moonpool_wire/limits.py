@@ -53,10 +53,10 @@ CALLS_IN_FLIGHT_MAX: Final = 256
 CALL_BYTES_IN_FLIGHT_MAX: Final = 64 * 1024 * 1024
 """Arguments of those calls together. The host holds them three times over: as text, as values, as canonical text."""
 
-TAPE_BYTES_MAX: Final = 1024 * 1024
-"""What one execution may record of clock and randomness. After that the tape says of itself that it is incomplete."""
+NONDETERMINISM_BYTES_MAX: Final = 1024 * 1024
+"""Bounds one nondeterminism log. One that reaches it is marked as incomplete."""
 
-TAPE_REMARK_CHARS_MAX: Final = 500
+DIVERGENCE_CHARS_MAX: Final = 500
 
 PICTURES_MAX: Final = 5
 PICTURE_BYTES_MAX: Final = 1024 * 1024

@@ -8,7 +8,7 @@ To the guest:
 
 | `t` | head | body |
 |---|---|---|
-| `tape` | `run` | the tape to play to that execution, which comes next |
+| `tape` | `run` | the nondeterminism log to replay in that execution, which comes next |
 | `execute` | `run`, `name`, `manifest`, `final`, `result_bytes_max`, `language`, `rehearse`, `record` | source, UTF-8 |
 | `interrupt` | `run` | |
 | `tool_result` | `id` | reply object, JSON |
@@ -45,8 +45,9 @@ To the host:
 | `file_done` | `order`, `size`, `sha256`, `entries`, `skipped` | |
 | `file_failed` | `order`, `code`, `message` | |
 
-A `tape` holds what code read of clock and randomness, and is opaque to the host (`docs/reference/wire.md`). The guest
-sends one directly before `done` where one was to be recorded (`record`) or played.
+A `tape` is a nondeterminism log: what code read of clocks and randomness; it is opaque to the host
+(`docs/reference/wire.md`). The guest sends one directly before `done` where one was to be recorded (`record`) or
+played.
 
 `display` and `made` are the guest's word: pictures that code showed, and files of `/workspace` that are new or changed
 (one message before `done`, where there are any). `name` is the picture's file in `/workspace`, empty where there is
@@ -58,14 +59,14 @@ the result when `has_result`, the value of the last expression when `has_last`; 
 Files move between executions, one order at a time; all of its messages repeat its `order`. The host sends pieces
 (`file_put`, `file_unpack`) and the guest says `file_taken` for each, or the host asks for them (`file_next`) after
 `file_opened` and gets `file_data`. Either way at most `FILE_PIECES_IN_FLIGHT_MAX` are on their way. An order ends in
-one `file_done`, `file_entries` or `file_failed`; `file_drop` asks for that end. What comes for an order that is over
-is dropped.
+one `file_done`, `file_entries` or `file_failed`; `file_drop` asks for that end. What comes for an order that is over is
+dropped.
 """
 
 from typing import Final
 
 EXECUTE: Final = "execute"
-TAPE: Final = "tape"
+NONDETERMINISM_LOG: Final = "tape"
 INTERRUPT: Final = "interrupt"
 TOOL_RESULT: Final = "tool_result"
 CLOSE: Final = "close"

@@ -130,7 +130,7 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, hub: Path, options
     ("text", "told"),
     [
         ("hub = 1", "names no tool"),
-        ('"hub.x" = 1', "must be a table or a text"),
+        ('"hub.x" = 1', "must be a table or a string"),
         ("= 1", "is not TOML"),
     ],
 )

@@ -85,10 +85,10 @@ def test_a_run_may_do_what_the_file_allows_for_these_arguments(home: Path) -> No
     own, partner, foreign, tricky, read = ended.result["data"]
     assert (own, read) == ("done", True)
     assert partner[0] == "ApprovalRejected"
-    assert "whoever keeps the organisation policy can change rule 'partners'" in ended.stderr
-    assert "whoever keeps" not in partner[1]  # configuration advice is the operator's
+    assert "the owner of the organisation policy can change rule 'partners'" in ended.stderr
+    assert "the owner of" not in partner[1]  # configuration advice is the operator's
     denied = "rule 'foreign-repos' of the organisation policy denies github.create_issue (issues go to acme/ only)"
-    told = f"{denied}; to allow it: whoever keeps the organisation policy can change rule 'foreign-repos'"
+    told = f"{denied}; to allow it: the owner of the organisation policy can change rule 'foreign-repos'"
     assert ended.stderr.count(told) == 1
     assert [foreign, tricky] == [["PolicyDenied", denied]] * 2
     sent = [json.loads(line)["arguments"] for line in (home / "calls").read_text(encoding="utf-8").splitlines()]
@@ -121,7 +121,7 @@ for repo in ("acme/site", "acme/closed", "evil/site", "acme/site", "acme/site"):
     asked = ("policy", "explain", "github.create_issue", "--policy", "policy.toml", "--arguments")
     told = moonpool(home, *asked, '{"repo": "acme/closed"}', **more).stdout.decode()
     assert told.startswith("deny, by key (key)\n")
-    assert "to allow it: whoever keeps the key policy can change rule 'key'\n" in told
+    assert "to allow it: the owner of the key policy can change rule 'key'\n" in told
     assert all(f"layer {name}: says " in told for name in ("organisation", "key", "session", "configuration"))
     assert "layer session: says allow, by its default\n" in told
     refused = moonpool(home, "run", "-c", "1", MOONPOOL_KEY_POLICY="no.toml").sentence

@@ -16,7 +16,12 @@ _BRIEF = {
     "moonpool/store/process_marks.py": {"own_mark"},  # two small files of /proc, once
     "moonpool/sandboxes/process.py": {"write_etc", "find_launcher", "has_merged_usr", "filter_fd"},
     "moonpool/sandboxes/host_requirements.py": {"missing_on_host"},
-    "moonpool/sandboxes/leftovers.py": {"walls_naming", "end_walls_naming", "_place", "_read"},  # once, at start
+    "moonpool/sandboxes/leftovers.py": {
+        "outer_sandboxes_naming",
+        "end_outer_sandboxes_naming",
+        "_place",
+        "_read",
+    },  # once, at start
     "moonpool/sandboxes/slots.py": {"__init__", "create", "_reuse", "_keep", "_unlink_soon"},
     "moonpool/sandboxes/identity.py": {"slice_for", "_lock"},  # two system calls on a tmpfs
     "moonpool/sandboxes/zygote.py": {"_start", "_greet", "_write_maps"},  # once per zygote

@@ -27,20 +27,20 @@ async def test_it_expires_once() -> None:
 async def test_parked_time_does_not_count_and_is_reported() -> None:
     gone = anyio.Event()
     deadline = Deadline(0.02, gone.set)
-    with deadline.parked(), deadline.parked():
+    with deadline.paused(), deadline.paused():
         with anyio.move_on_after(0.1):
             await gone.wait()
-        parked = not gone.is_set()
+        paused = not gone.is_set()
     with anyio.fail_after(30):
         await gone.wait()
-    assert parked
-    assert deadline.parked_s > 0
+    assert paused
+    assert deadline.paused_s > 0
 
 
 @pytest.mark.parametrize(("patience_s", "stands_still"), [(60.0, True), (0.0, False)])
 async def test_running_time_leaves_out_what_is_excused(patience_s: float, stands_still: bool) -> None:
-    deadline = Deadline(60, lambda: None, parked_s_max=patience_s)
-    with deadline.parked():
+    deadline = Deadline(60, lambda: None, paused_s_max=patience_s)
+    with deadline.paused():
         before_s = deadline.running_s
         with anyio.move_on_after(0.01):
             await anyio.Event().wait()
@@ -50,17 +50,17 @@ async def test_running_time_leaves_out_what_is_excused(patience_s: float, stands
 
 async def test_the_clock_runs_on_when_the_waits_take_too_long_in_all() -> None:
     gone = anyio.Event()
-    deadline = Deadline(0.01, gone.set, parked_s_max=0.02)
-    with deadline.parked(), anyio.fail_after(30):
+    deadline = Deadline(0.01, gone.set, paused_s_max=0.02)
+    with deadline.paused(), anyio.fail_after(30):
         await gone.wait()
 
 
 async def test_patience_is_used_up_over_several_waits() -> None:
     gone = anyio.Event()
-    deadline = Deadline(0.01, gone.set, parked_s_max=0.02)
+    deadline = Deadline(0.01, gone.set, paused_s_max=0.02)
     with anyio.fail_after(30):
         while not gone.is_set():
-            with deadline.parked():
+            with deadline.paused():
                 await anyio.lowlevel.checkpoint()
 
 
@@ -68,7 +68,7 @@ async def test_a_cancelled_deadline_never_expires() -> None:
     gone = anyio.Event()
     deadline = Deadline(0.0, gone.set)
     deadline.cancel()
-    with deadline.parked():
+    with deadline.paused():
         pass
     with anyio.move_on_after(0.05):
         await gone.wait()

@@ -57,8 +57,8 @@ result = {"hits": hits, "path": first.path, "server": first.server, "stub": same
         ("search('x', server='nosuch')", "known servers: my-sheets"),
         ("definition('my-sheets.nosuch')", "no tool"),
         ("definition('')", "no tool"),
-        ("search(7)", "needs a text or a list of texts, not 7"),
-        ("definition(search('rows'))", "needs a text, not ["),
+        ("search(7)", "needs a string or a list of strings, not 7"),
+        ("definition(search('rows'))", "needs a string, not ["),
     ],
 )
 async def test_refusals_say_what_to_do(app: Tenant, expression: str, message: str) -> None:

@@ -353,5 +353,5 @@ async def test_arguments_that_nobody_could_read_make_no_plan(tmp_path: Path) -> 
     code = "import servers.hub as hub\nr = await hub.create(title='x' * 20_000)\nresult = r.error['message']"
     async with open_hub(tmp_path) as hub:
         envelope = await hub.run(code, dry_run=True)
-    assert "too long for anybody to read" in str(envelope.data)
+    assert "too long for a person to read" in str(envelope.data)
     assert "too long" in str(envelope.extras["plan"]["problem"])  # type: ignore[index,call-overload]

@@ -10,7 +10,7 @@ import pytest
 from moonpool.engine.execution import Execution
 from moonpool.engine.execution_spec import ExecutionSpec
 from moonpool.sandboxes.messages import Done, Execute, NondeterminismLog, RecordedNondeterminism
-from moonpool_wire.limits import TAPE_BYTES_MAX
+from moonpool_wire.limits import NONDETERMINISM_BYTES_MAX
 
 if TYPE_CHECKING:
     from moonpool.engine.execution_spec import ExecutionOutcome
@@ -86,4 +86,4 @@ async def test_what_was_not_asked_for_is_not_kept() -> None:
 
 def test_a_tape_to_play_is_bounded() -> None:
     with pytest.raises(ValueError, match="a nondeterminism log holds at most 1,048,576 bytes, not 1,048,577"):
-        ExecutionSpec(run_id="r", code=b"", tape=bytes(TAPE_BYTES_MAX + 1))
+        ExecutionSpec(run_id="r", code=b"", tape=bytes(NONDETERMINISM_BYTES_MAX + 1))

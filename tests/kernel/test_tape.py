@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moonpool_guest.python.nondeterminism_log import KINDS, NondeterminismLog
-from moonpool_wire.limits import TAPE_BYTES_MAX, TAPE_REMARK_CHARS_MAX
+from moonpool_wire.limits import DIVERGENCE_CHARS_MAX, NONDETERMINISM_BYTES_MAX
 
 TIME, MONOTONIC, PERF_COUNTER, NOW, URANDOM = (
     KINDS.index(name) for name in ("time.time", "time.monotonic", "time.perf_counter", "datetime.now", "os.urandom")
@@ -97,22 +97,22 @@ def test_clocks_that_never_go_back_go_on_from_what_was_played() -> None:
 
 def test_a_full_tape_stops_says_that_it_is_incomplete_and_the_code_goes_on() -> None:
     tape = NondeterminismLog(record=True)
-    big = TAPE_BYTES_MAX // 4
+    big = NONDETERMINISM_BYTES_MAX // 4
     assert [len(tape.piece(URANDOM, big, bytes)) for _ in range(5)] == [big] * 5
     assert tape.number(TIME, lambda: 3) == 3
     body, _ = tape.finish()
     player = NondeterminismLog(record=False, played=body)
     assert [len(player.piece(URANDOM, big, bytes)) for _ in range(4)] == [big] * 4
-    assert player.finish()[1] == "the tape is incomplete and ends before reading 4 of os.urandom"
+    assert player.finish()[1] == "the nondeterminism log is incomplete and ends before reading 4 of os.urandom"
 
 
 def test_whatever_is_recorded_fits() -> None:
     tape = NondeterminismLog(record=True)
     noise = iter(range(0, 2**40, 7_919_111))
-    for _ in range(TAPE_BYTES_MAX // 8):
+    for _ in range(NONDETERMINISM_BYTES_MAX // 8):
         tape.number(TIME, lambda: hash((next(noise), "x")) & 2**61 - 1)
     body, _ = tape.finish()
-    assert len(body) <= TAPE_BYTES_MAX
+    assert len(body) <= NONDETERMINISM_BYTES_MAX
     assert body[3] == 1
 
 
@@ -124,7 +124,7 @@ def test_whatever_is_recorded_fits() -> None:
         pytest.param(b"MT2\0", id="another version"),
         pytest.param(b"MT1\0junk", id="no zlib"),
         pytest.param(recorded({TIME: [1, 2, 3]})[:-3], id="cut"),
-        pytest.param(b"MT1\0" + zlib.compress(bytes(2 * TAPE_BYTES_MAX)), id="bomb"),
+        pytest.param(b"MT1\0" + zlib.compress(bytes(2 * NONDETERMINISM_BYTES_MAX)), id="bomb"),
         pytest.param(b"MT1\0" + zlib.compress(b"\xff\1\0\0\0" + bytes(8)), id="unknown kind"),
         pytest.param(b"MT1\0" + zlib.compress(b"\1\xff\xff\xff\xff" + bytes(8)), id="more readings than bytes"),
         pytest.param(b"MT1\0" + zlib.compress(b"\1\1\0\0\0" + b"\xff" * 7 + b"\x7f"), id="out of range"),
@@ -134,7 +134,7 @@ def test_whatever_is_recorded_fits() -> None:
 def test_a_tape_that_cannot_be_read_says_so_and_everything_is_real(body: bytes) -> None:
     player = NondeterminismLog(record=False, played=body)
     assert player.number(TIME, lambda: 3) == 3
-    assert player.finish()[1].startswith("the tape cannot be read: ")
+    assert player.finish()[1].startswith("the nondeterminism log cannot be read: ")
 
 
 @given(st.one_of(st.binary(), st.binary().map(lambda blocks: b"MT1\0" + zlib.compress(blocks))))
@@ -142,4 +142,4 @@ def test_no_bytes_end_the_code(body: bytes) -> None:
     player = NondeterminismLog(record=True, played=body)
     assert isinstance(player.number(TIME, lambda: 3), int)
     assert len(player.piece(URANDOM, 4, bytes)) == 4
-    assert len(player.finish()[1]) <= TAPE_REMARK_CHARS_MAX
+    assert len(player.finish()[1]) <= DIVERGENCE_CHARS_MAX

@@ -174,7 +174,7 @@ async def test_the_first_difference_is_named_and_the_code_goes_on(kernel: Probe,
 async def test_a_tape_of_junk_is_named_and_the_code_goes_on(kernel: Probe) -> None:
     run = await kernel.replay("import time; result = time.time() > 1e9", b"junk" * 50_000)
     assert run.result is True
-    assert run.divergence.startswith("the tape cannot be read")
+    assert run.divergence.startswith("the nondeterminism log cannot be read")
 
 
 async def test_code_that_is_interrupted_hands_its_tape_over(kernel: Probe) -> None:

@@ -40,7 +40,7 @@ def test_a_hidden_sentence_is_seen_or_gone() -> None:
 
 def test_a_choice_that_nobody_sees_is_no_form() -> None:
     assert form_problem(form(enum=["yes", "no"])) == form_problem(form(enum=["⚠️ yes"])) == ""
-    assert "nobody would see" in form_problem(form(enum=["yes", f"yes{SMUGGLED}"]))
+    assert "invisible characters" in form_problem(form(enum=["yes", f"yes{SMUGGLED}"]))
 
 
 @pytest.mark.parametrize("other", ["github\u2800", "github ", " github", "git\U000e0101hub", "github\u3164"])

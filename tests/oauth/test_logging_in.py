@@ -150,7 +150,7 @@ async def test_a_redirect_uri_that_is_not_registered_is_refused_and_the_remedy_n
     other = uri.replace("/callback", "/other")
     with pytest.raises(OAuthError, match=f"register {other} as a redirect URI") as refused:
         await entering(other, 0.5)
-    assert "nobody came back" in str(refused.value)
+    assert "the browser did not return" in str(refused.value)
     assert (await browsing[1]) == "unknown client or redirect"
     taken.close()
 
@@ -232,7 +232,7 @@ async def test_a_login_is_given_up_when_somebody_keeps_guessing(issuer: Issuer) 
 
 
 async def test_nobody_coming_back_ends_a_login(issuer: Issuer) -> None:
-    with pytest.raises(OAuthError, match="nobody came back"):
+    with pytest.raises(OAuthError, match="the browser did not return"):
         await enter(
             Side(issuer).config.servers[0], Logins(MemoryLoginStore()), LoopbackAgent(lambda _: None, timeout_s=0.05)
         )

@@ -23,7 +23,7 @@ NARROW = Redactor([NamedValues()])
 WIDE = Redactor(
     [
         LineFinder(
-            [kind._replace(sought=None) for kind in named_values.NAMED],
+            [kind._replace(prefilter=None) for kind in named_values.NAMED],
             hint=named_values.NAMED_HINT,
             hold=hold_from_words(named_values.NAMED_WORDS, any_case=True),
         )

@@ -164,7 +164,7 @@ async def test_what_a_form_says_moves_no_cursor_and_turns_no_line() -> None:
     ids=["name", "choice"],
 )
 async def test_a_form_with_names_that_nobody_can_read_is_refused(fields: Any) -> None:
-    with pytest.raises(ServerRequestRefusedError, match="nobody would see"):
+    with pytest.raises(ServerRequestRefusedError, match="invisible characters"):
         await elicit(Person(None), params={**FORM, "requestedSchema": {"type": "object", "properties": fields}})
 
 
@@ -430,7 +430,7 @@ async def test_who_does_not_answer_keeps_nobody_else_from_being_asked() -> None:
             for _ in range(OPEN_OF_ONE_MAX)
         ]
         await anyio.wait_all_tasks_blocked()
-        with pytest.raises(ServerRequestRefusedError, match="8 questions are open already"):
+        with pytest.raises(ServerRequestRefusedError, match="8 server requests are open already"):
             await asked.answer("elicitation/create", FORM, call(silent, principal="silent"))
         other = await asked.answer("elicitation/create", FORM, call(person, principal="other"))
         for one in waiting:

@@ -758,7 +758,7 @@ async def test_a_question_that_a_policy_file_asks_names_who_can_stop_it() -> Non
     outcome = await bench.call("write")
     assert outcome.error is not None
     assert "policy" not in outcome.error.message
-    assert reports[0].endswith("to allow it: whoever keeps the key policy can change rule 'careful'")
+    assert reports[0].endswith("to allow it: the owner of the key policy can change rule 'careful'")
 
 
 async def test_what_only_reads_counts_as_no_change() -> None:

@@ -89,7 +89,7 @@ def test_a_tool_that_its_server_declares_destructive_destroys_without_a_label() 
 def test_the_remedy_against_a_preset_is_to_do_without_it() -> None:
     policy = Policy(layers=(organisation(*PRESETS["no-exfiltration"], ALLOW, labels=(SENDS,)),))
     decision = decide(policy, CallFacts(tool=MAIL, taken_in=frozenset(RETURNS)))
-    assert decision.remedy == "whoever keeps the organisation policy can take 'no-exfiltration' out of its presets"
+    assert decision.remedy == "the owner of the organisation policy can take 'no-exfiltration' out of its presets"
 
 
 def test_the_sentence_names_what_the_call_does_and_what_was_read() -> None:
@@ -210,7 +210,7 @@ def test_a_used_up_budget_asks_where_it_says_so_and_tells_who_can_raise_it() -> 
     assert (asked.verdict, asked.reason, asked.remedy) == (
         Verdict.ASK,
         "the budget has no room for this call: 3 of 3 tool calls per session are used",
-        "whoever keeps the organisation policy can raise calls in [budget.session]",
+        "the owner of the organisation policy can raise calls in [budget.session]",
     )
     assert decide(with_budget(budget(calls=3)), facts).remedy.endswith("raise calls in [budget.session]")
 

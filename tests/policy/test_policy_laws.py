@@ -263,7 +263,7 @@ def test_a_refusal_names_the_rule_its_note_and_the_remedy_and_nothing_of_other_r
     assert decision.reason == (
         "rule 'rest' of the organisation policy denies github.create_issue (write to your own repositories only)"
     )
-    assert decision.remedy == "whoever keeps the organisation policy can change rule 'rest'"
+    assert decision.remedy == "the owner of the organisation policy can change rule 'rest'"
     assert "acme" not in decision.reason + decision.remedy
     assert "own-repos" not in decision.reason + decision.remedy
 
@@ -276,7 +276,7 @@ def test_a_refusal_names_the_rule_its_note_and_the_remedy_and_nothing_of_other_r
         pytest.param(
             {"repo": ["acme/x"]},
             '/repo is ["acme/x"], which an allow rule never takes for {"glob": ["acme/*"]}: it cannot be read for '
-            "sure, because it is not a text",
+            "sure, because it is not a string",
             id="unreadable",
         ),
         pytest.param(

@@ -131,7 +131,7 @@ def test_a_default_of_the_organisation_stands_against_key_session_and_blocks_tha
         Verdict.DENY, "organisation", "default",
     )  # fmt: skip
     assert told.decision.reason == ("no rule of the organisation policy matches git.push, and its default is deny")
-    assert told.decision.remedy == "whoever keeps the organisation policy can add a rule for it"
+    assert told.decision.remedy == "the owner of the organisation policy can add a rule for it"
     assert [(layer.verdict, layer.by_default) for layer in told.layers] == [
         (Verdict.DENY, True), *[(Verdict.ALLOW, False)] * 3,
     ]  # fmt: skip

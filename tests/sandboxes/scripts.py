@@ -17,7 +17,7 @@ from moonpool.sandboxes.messages import (
     ToolCall,
     ToolResult,
 )
-from moonpool_wire.limits import TAPE_BYTES_MAX
+from moonpool_wire.limits import NONDETERMINISM_BYTES_MAX
 
 if TYPE_CHECKING:
     from moonpool.sandboxes.fake import FakeGuest, GuestScript
@@ -211,7 +211,7 @@ print(random.random(), {"a", "b", "c", "d", "e"}, hash("a"))
 
 async def _sends_a_huge_tape(guest: FakeGuest) -> None:
     order = await _order(guest)
-    guest.send(RecordedNondeterminism(run=order.run), bytes(TAPE_BYTES_MAX + 1))
+    guest.send(RecordedNondeterminism(run=order.run), bytes(NONDETERMINISM_BYTES_MAX + 1))
     await guest.pause()
 
 
@@ -219,7 +219,7 @@ SENDS_A_HUGE_TAPE = Program(
     f"""
 from moonpool_guest import toolcalls
 channel = toolcalls._state["channel"]
-channel.send({{"t": "tape", "run": "1"}}, bytes({TAPE_BYTES_MAX + 1}))
+channel.send({{"t": "tape", "run": "1"}}, bytes({NONDETERMINISM_BYTES_MAX + 1}))
 channel.wait_sent()
 import time; time.sleep(60)
 """,

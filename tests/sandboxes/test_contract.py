@@ -193,7 +193,7 @@ async def test_a_tape_that_is_too_long_discards_the_sandbox(subject: Subject) ->
     probe = await subject.open(SENDS_A_HUGE_TAPE)
     run = await probe.run_to_exit(SENDS_A_HUGE_TAPE.code)
     assert run.exit is not None
-    assert "a tape of 1,048,577 bytes" in (run.exit.violation or "")
+    assert "a nondeterminism log of 1,048,577 bytes" in (run.exit.violation or "")
 
 
 async def test_a_hash_seed_is_chosen_and_known(subject: Subject) -> None:

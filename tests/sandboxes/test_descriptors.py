@@ -86,4 +86,4 @@ async def test_a_zygote_that_gets_no_descriptor_is_refused(image: ImageSpec, sta
         assert "Too many open files" in error.reason
         steps.append(error.step)
     own = 6 if os.geteuid() == 0 else 4  # root maps uids
-    assert steps == ["descriptors"] * own + ["wall"]  # the last is for the reaper
+    assert steps == ["descriptors"] * own + ["outer sandbox"]  # the last is for the reaper

@@ -16,7 +16,13 @@ from inline_snapshot import snapshot
 from moonpool.sandboxes import identity
 from moonpool.sandboxes.base import ImageSpec, SandboxLimits, SandboxSpec, SandboxStartError, TreeRef
 from moonpool.sandboxes.identity import SLICE, UID_COUNT, UID_FIRST, Identities, Identity, SingleUids
-from moonpool.sandboxes.plan import OuterSandboxParts, covers, execution_wall, guest_command, zygote_outer_sandbox
+from moonpool.sandboxes.plan import (
+    OuterSandboxParts,
+    covers,
+    execution_outer_sandbox,
+    guest_command,
+    zygote_outer_sandbox,
+)
 from moonpool.sandboxes.process import OuterSandboxStarter
 from moonpool.sandboxes.slots import _SPARES_MAX, SlotFolder
 from moonpool_guest import confine
@@ -222,7 +228,9 @@ def test_the_wall_of_a_zygote() -> None:
 
 
 def test_the_wall_of_one_execution_differs_in_this_alone() -> None:
-    zygote, execution = (set(plan) for plan in (zygote_outer_sandbox(PARTS, []), execution_wall(PARTS, [], info_fd=7)))
+    zygote, execution = (
+        set(plan) for plan in (zygote_outer_sandbox(PARTS, []), execution_outer_sandbox(PARTS, [], info_fd=7))
+    )
     assert sorted(execution - zygote) == snapshot(
         ["--as-pid-1", "--cap-add", "--info-fd", "/slots/s1", "7", "CAP_SETPCAP", "CAP_SYS_ADMIN", "CAP_SYS_RESOURCE"]
     )
@@ -249,7 +257,7 @@ def options(plan: list[str], name: str) -> list[str]:
     return [plan[index + 1] for index, word in enumerate(plan) if word == name]
 
 
-@pytest.mark.parametrize("plan", [zygote_outer_sandbox(PARTS, ["x"]), execution_wall(PARTS, ["x"], info_fd=7)])
+@pytest.mark.parametrize("plan", [zygote_outer_sandbox(PARTS, ["x"]), execution_outer_sandbox(PARTS, ["x"], info_fd=7)])
 def test_every_wall_is_sealed_last_and_binds_nothing_to_write(plan: list[str]) -> None:
     sealed = plan[plan.index("--seccomp") - 4 :]
     assert sealed == ["--remount-ro", "/dev", "--remount-ro", "/", "--seccomp", "9", "--", "x"]
@@ -522,7 +530,9 @@ def test_a_sandbox_with_another_uid_than_its_wall_can_pass_every_folder_of_its_r
 
 
 def test_every_place_that_sandboxes_mount_over_counts_as_covered() -> None:
-    places = mounted_over(zygote_outer_sandbox(PARTS, ["x"])) | mounted_over(execution_wall(PARTS, ["x"], info_fd=8))
+    places = mounted_over(zygote_outer_sandbox(PARTS, ["x"])) | mounted_over(
+        execution_outer_sandbox(PARTS, ["x"], info_fd=8)
+    )
     own = {Path(place) for _, place, _ in confine._PLACES}
     assert len(places) > 7
     assert [place for place in {*places, *own, Path(confine._QUOTA)} if not covers(place / "data")] == []
@@ -560,7 +570,7 @@ def test_a_moved_image_shows_the_same_folders_elsewhere_and_nothing_else() -> No
         for place in ("/environments", root)
     )
     plans = [
-        execution_wall(replace(PARTS, image=image), guest_command(image, "pass"), info_fd=8)
+        execution_outer_sandbox(replace(PARTS, image=image), guest_command(image, "pass"), info_fd=8)
         for image in (at_home, below_tmp)
     ]
     different = [(one, other) for one, other in zip(*plans, strict=True) if one != other]

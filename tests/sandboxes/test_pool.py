@@ -217,9 +217,9 @@ async def test_a_ready_one_that_ended_by_itself_is_replaced_and_never_handed_out
 
 
 async def test_whoever_asks_hears_why_none_could_be_opened() -> None:
-    backend = GatedBackend(failure=SandboxStartError(step="wall", reason="no"))
+    backend = GatedBackend(failure=SandboxStartError(step="outer sandbox", reason="no"))
     async with pool_of(backend) as pool:
-        with pytest.raises(SandboxStartError, match="'wall': no"):
+        with pytest.raises(SandboxStartError, match="'outer sandbox': no"):
             await pool.acquire(SPEC)
         assert (pool.statistics().alive, kind(pool).failures) == (0, 1)
         backend.failure = None
@@ -227,7 +227,7 @@ async def test_whoever_asks_hears_why_none_could_be_opened() -> None:
 
 
 async def test_opening_ahead_that_fails_pauses_and_is_tried_again() -> None:
-    clock, backend = Clock(), GatedBackend(failure=SandboxStartError(step="wall", reason="no"))
+    clock, backend = Clock(), GatedBackend(failure=SandboxStartError(step="outer sandbox", reason="no"))
     async with pool_of(backend, clock, ready_low=1, ready_high=1) as pool:
         pool.fill(SPEC)
         await until(lambda: kind(pool).failures == 1)

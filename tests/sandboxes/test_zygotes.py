@@ -189,7 +189,7 @@ async def test_when_no_successor_comes_up_the_old_one_goes_on_and_it_is_tried_ag
     nursery, clock = Nursery(), Clock()
     async with zygotes_of(nursery, clock, forks_max=1) as zygotes:
         await zygotes.open_sandbox(SPEC)
-        nursery.failure = SandboxStartError(step="wall", reason="no memory")
+        nursery.failure = SandboxStartError(step="outer sandbox", reason="no memory")
         for _ in range(10):
             assert (await zygotes.open_sandbox(SPEC)).zygote is nursery.started[0]
             await settled()
@@ -289,7 +289,7 @@ async def test_where_none_is_idle_the_caller_is_told_which_limit_it_is() -> None
 
 async def test_a_start_that_fails_is_told_to_all_who_wait_and_pauses_when_it_fails_again() -> None:
     nursery, clock = Nursery(), Clock()
-    nursery.failure = SandboxStartError(step="wall", reason="no launcher")
+    nursery.failure = SandboxStartError(step="outer sandbox", reason="no launcher")
     async with zygotes_of(nursery, clock) as zygotes:
         ends = await asyncio.gather(*(zygotes.open_sandbox(SPEC) for _ in range(4)), return_exceptions=True)
         assert (len({id(end) for end in ends}), nursery.attempts) == (4, 1)
@@ -307,7 +307,7 @@ async def test_a_start_that_fails_is_told_to_all_who_wait_and_pauses_when_it_fai
 
 async def test_the_pause_grows_to_half_a_minute_and_no_further() -> None:
     nursery, clock = Nursery(), Clock()
-    nursery.failure = SandboxStartError(step="wall", reason="no launcher")
+    nursery.failure = SandboxStartError(step="outer sandbox", reason="no launcher")
     async with zygotes_of(nursery, clock) as zygotes:
         for attempt in range(1, 30):
             with pytest.raises(SandboxStartError):

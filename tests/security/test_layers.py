@@ -43,7 +43,7 @@ BOTH_GONE = {
     "filters and the budget": (
         Weakening(
             title="filters, namespace budget",
-            filters=("sandbox_filter", "wall_filter"),
+            filters=("sandbox_filter", "outer_sandbox_filter"),
             guest_changes={'("max_user_namespaces", 0), ': ""},
         ),
         {"id-unshare", "id-userns-second-layer"},
@@ -51,7 +51,7 @@ BOTH_GONE = {
     "filters and the inotify budget": (
         Weakening(
             title="filters, inotify budget",
-            filters=("sandbox_filter", "wall_filter"),
+            filters=("sandbox_filter", "outer_sandbox_filter"),
             guest_changes={'("max_inotify_instances", 0), ': ""},
         ),
         {"lim-inotify"},
@@ -59,7 +59,7 @@ BOTH_GONE = {
     "filters and the network namespaces": (
         Weakening(
             title="filters, network namespaces",
-            filters=("sandbox_filter", "wall_filter"),
+            filters=("sandbox_filter", "outer_sandbox_filter"),
             guest_changes={" | CLONE_NEWPID | CLONE_NEWNET\n": " | CLONE_NEWPID\n"},
             wall_without=("--unshare-net",),
         ),
@@ -113,7 +113,7 @@ def test_what_only_a_filter_stops_is_filtered_twice() -> None:
 
 async def test_doctor_notices_a_filter_that_allows_everything(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seccomp, "sandbox_filter", lambda: ALLOW_ALL)
-    monkeypatch.setattr(seccomp, "wall_filter", lambda: ALLOW_ALL)
+    monkeypatch.setattr(seccomp, "outer_sandbox_filter", lambda: ALLOW_ALL)
     stopped_by_the_filter = {
         "net-families", "net-sysv", "sys-keys", "sys-io-uring", "sys-int80", "sys-memory-policy", "proc-trace",
         "lim-unaccounted-memory", "id-core-helper", "id-unshare", "lim-socket-buffers", "sys-shared-budgets",

@@ -42,8 +42,8 @@ class Weakening:
 
 LAYERS = (
     Weakening(title="inner filter", filters=("sandbox_filter",)),
-    Weakening(title="wall's filter", filters=("wall_filter",)),
-    Weakening(title="both filters", filters=("sandbox_filter", "wall_filter")),
+    Weakening(title="wall's filter", filters=("outer_sandbox_filter",)),
+    Weakening(title="both filters", filters=("sandbox_filter", "outer_sandbox_filter")),
     Weakening(
         title="network namespaces",
         guest_changes={" | CLONE_NEWPID | CLONE_NEWNET\n": " | CLONE_NEWPID\n"},
@@ -56,7 +56,7 @@ LAYERS = (
 
 def change_walls(monkeypatch: pytest.MonkeyPatch, before_seal: list[str], drop: tuple[str, ...] = ()) -> None:
     """Add arguments to both walls before they are sealed, and leave out the words `drop` where they stand together."""
-    for module, function in ((zygote, "zygote_wall"), (bubblewrap, "execution_wall")):
+    for module, function in ((zygote, "zygote_outer_sandbox"), (bubblewrap, "execution_outer_sandbox")):
         plan = getattr(module, function)
 
         def changed(*arguments: object, _plan: object = plan, **options: object) -> list[str]:

@@ -241,7 +241,7 @@ def test_a_server_that_asks_too_often_is_refused(clients: Clients) -> None:
         clients.run("modern", code_of("eager", ELICIT), {"action": "decline"})
     _, data = clients.run("modern", code_of("eager", ELICIT))
 
-    assert data["error"]["message"] == "more than 10 questions in a minute"
+    assert data["error"]["message"] == "more than 10 server requests in a minute"
 
 
 @pytest.mark.anyio

@@ -71,7 +71,7 @@ async def outcome(srv: Upstream, *, timeout_s: float = 60) -> str:
 async def test_no_more_of_a_body_is_read_than_a_limit(kind: str, expected: str, bytes_max: int, faucet: Faucet) -> None:
     transport = "sse" if kind.startswith("sse") else "http"
     with anyio.fail_after(60):
-        async with upstream({"url": faucet.url(kind), "type": transport}, known_eras=ERA) as srv:
+        async with upstream({"url": faucet.url(kind), "type": transport}, known_versions=ERA) as srv:
             assert await outcome(srv) == expected
     assert faucet.poured[kind] <= bytes_max + ON_THE_WAY
 
@@ -93,7 +93,7 @@ async def test_no_more_of_an_authorization_server_is_read_than_a_limit(kind: str
 async def test_a_message_of_too_many_things_fails_its_call_before_it_is_decoded(kind: str, faucet: Faucet) -> None:
     remote = {"url": faucet.url(kind), "type": "sse" if kind.startswith("sse") else "http"}
     with anyio.fail_after(60):
-        async with upstream(raw("objects", SIZE) if kind == "stdio" else remote, known_eras=ERA) as srv:
+        async with upstream(raw("objects", SIZE) if kind == "stdio" else remote, known_versions=ERA) as srv:
             with pytest.raises(UpstreamError, match=r"more than [125]00000 (objects and arrays|lines)") as caught:
                 await srv.call_tool("echo", {}, timeout_s=40)
             await srv.list_tools()
@@ -134,11 +134,11 @@ async def test_a_server_that_never_stops_talking_is_read_at_a_pace(kind: str, fa
     def count(change: Change) -> None:
         heard[change.server_id] += 1
 
-    eras = {"talker": "2025-11-25"}
+    protocol_versions = {"talker": "2025-11-25"}
     with anyio.fail_after(60):
         servers = {"talker": entries[kind], "neighbour": command("echo.py")}
         began = anyio.current_time()
-        async with upstreams(servers, on_change=count, known_eras=eras) as opened:
+        async with upstreams(servers, on_change=count, known_versions=protocol_versions) as opened:
             talker, neighbour = opened.get("talker"), opened.get("neighbour")
             assert talker is not None
             assert neighbour is not None
@@ -157,7 +157,7 @@ async def test_a_server_that_asks_and_takes_no_answer_costs_a_bounded_number_of_
     entry = {"url": faucet.url("asks"), "type": "http"}
     with anyio.fail_after(30):
         async with (
-            upstream(entry, on_change=lambda _: told.set(), known_eras=ERA) as srv,
+            upstream(entry, on_change=lambda _: told.set(), known_versions=ERA) as srv,
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(outcome, srv)
@@ -179,7 +179,7 @@ async def test_answers_that_a_process_does_not_read_do_not_pile_up() -> None:
 @pytest.mark.req("X-12")
 async def test_a_server_that_worked_over_one_transport_cannot_choose_the_other(faucet: Faucet) -> None:
     with anyio.fail_after(30):
-        async with upstream({"url": faucet.url("turncoat")}, known_eras=ERA) as srv:
+        async with upstream({"url": faucet.url("turncoat")}, known_versions=ERA) as srv:
             first, second = await outcome(srv), await outcome(srv)
     assert (first, second) == ("upstream_unreachable", "upstream_protocol_error")
     assert [seen for seen in faucet.seen if seen[0] == "GET" and not seen[2]][1:] == []
@@ -191,7 +191,7 @@ async def test_nothing_that_a_server_sends_is_logged_as_it_came(
 ) -> None:
     entry = {"url": faucet.url(kind), "type": "http", "headers": {"X-Api-Key": SECRET}}
     with anyio.fail_after(30):
-        async with upstream(entry, known_eras=ERA) as srv:
+        async with upstream(entry, known_versions=ERA) as srv:
             await outcome(srv)
     assert (SECRET in caplog.text, "\x1b" in caplog.text) == (False, False)
 

@@ -68,7 +68,7 @@ def way(request: pytest.FixtureRequest) -> dict[str, Any]:
 async def connected(way: dict[str, Any]) -> AsyncGenerator[Peer]:
     peer = Peer()
     with anyio.fail_after(30):
-        async with upstream(way, known_eras={"srv": ERA}, on_listing_changed=peer.hear) as peer.srv:
+        async with upstream(way, known_versions={"srv": ERA}, on_listing_changed=peer.hear) as peer.srv:
             yield peer
 
 

@@ -35,7 +35,7 @@ async def test_sheets_and_drive_answer() -> None:
         async with upstream(command("sheets.py")) as srv:
             rows = await srv.call_tool("get_all_rows", {"sheetId": "s"}, timeout_s=20)
             text = await srv.call_tool("get_document", {"documentId": "d"}, timeout_s=20)
-        async with upstream(command("sheets.py"), known_eras={"srv": "2025-11-25"}) as srv:
+        async with upstream(command("sheets.py"), known_versions={"srv": "2025-11-25"}) as srv:
             old = await srv.call_tool("get_all_rows", {"sheetId": "s"}, timeout_s=20)
     assert isinstance(rows["structuredContent"], list)
     assert (rows["content"], "structuredContent" in old) == (old["content"], False)

@@ -122,7 +122,7 @@ async def test_an_endpoint_that_cannot_be_used_is_refused_in_one_sentence(endpoi
 @pytest.mark.slow
 async def test_a_restarted_server_is_found_again(path: str, own_echo_http: HttpServer) -> None:
     with anyio.fail_after(60):
-        async with upstream({"url": own_echo_http.url(path)}, known_eras={"srv": "2025-11-25"}) as srv:
+        async with upstream({"url": own_echo_http.url(path)}, known_versions={"srv": "2025-11-25"}) as srv:
             await srv.call_tool("echo", {}, timeout_s=20)
             own_echo_http.die()
             error = await failure(srv)
@@ -135,7 +135,7 @@ async def test_a_restarted_server_is_found_again(path: str, own_echo_http: HttpS
 @pytest.mark.slow
 async def test_a_session_lost_while_idle_is_renewed_without_an_error(own_echo_http: HttpServer) -> None:
     with anyio.fail_after(60):
-        async with upstream({"url": own_echo_http.url("/stateful")}, known_eras={"srv": "2025-11-25"}) as srv:
+        async with upstream({"url": own_echo_http.url("/stateful")}, known_versions={"srv": "2025-11-25"}) as srv:
             await srv.call_tool("echo", {}, timeout_s=20)
             own_echo_http.die()
             own_echo_http.start()
@@ -160,6 +160,6 @@ async def test_a_tool_with_an_invalid_header_mark_is_left_out_with_a_warning(ech
 
 async def test_a_known_modern_era_needs_no_probe(echo_http: HttpServer) -> None:
     with anyio.fail_after(30):
-        async with upstream({"url": echo_http.url("/mcp")}, known_eras={"srv": "2026-07-28"}) as srv:
+        async with upstream({"url": echo_http.url("/mcp")}, known_versions={"srv": "2026-07-28"}) as srv:
             listing = await srv.list_tools()
     assert (listing.name, listing.instructions, listing.protocol_version) == ("echo", "Echoes.", "2026-07-28")

@@ -78,7 +78,7 @@ async def test_a_changed_listing_is_told(request: pytest.FixtureRequest, path: s
         entry = {"url": server.url(path), "type": kind}
     name = f"new_{kind}"
     told = anyio.Event()
-    options = {"known_eras": {"srv": era}} if era else {}
+    options = {"known_versions": {"srv": era}} if era else {}
     with anyio.fail_after(30):
         async with upstream(entry, on_listing_changed=lambda _: told.set(), **options) as srv:
             before = await srv.list_tools()
@@ -117,7 +117,7 @@ for line in sys.stdin:
 async def test_what_a_server_says_of_itself_is_cut() -> None:
     entry = {"command": sys.executable, "args": ["-c", TALKS_OF_ITSELF]}
     with anyio.fail_after(30):
-        async with upstream(entry, known_eras={"srv": "2025-11-25"}) as srv:
+        async with upstream(entry, known_versions={"srv": "2025-11-25"}) as srv:
             listing = await srv.list_tools()
     assert (len(listing.name), len(listing.version), len(listing.instructions)) == (1000, 1000, INSTRUCTIONS_CHARS_MAX)
 

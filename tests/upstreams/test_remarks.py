@@ -136,7 +136,7 @@ async def test_an_idle_server_that_is_frozen_is_connected_anew(monkeypatch: pyte
             await srv.list_tools()
             await noticed.wait()
             assert (await srv.list_tools()).tools
-    assert lines == ["server 'srv' gave no sign of life while idle and is connected anew"]
+    assert lines == ["server 'srv' did not answer a ping while idle and is reconnected"]
 
 
 @pytest.mark.parametrize("ping_s", [-1, 0.5, 100_000])

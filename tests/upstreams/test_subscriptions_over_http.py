@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from moonpool.upstreams.callers import calling_as
-from moonpool.upstreams.notification_stream import StandingStream
+from moonpool.upstreams.notification_stream import NotificationStream
 from upstreams.peers import HttpServer, upstream
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def uris(request: pytest.FixtureRequest) -> list[str]:
 async def connected(board: HttpServer, way: tuple[str, str]) -> AsyncGenerator[Upstream]:
     path, era = way
     with anyio.fail_after(40):
-        async with upstream({"url": board.url(path)}, known_eras={"srv": era}) as srv:
+        async with upstream({"url": board.url(path)}, known_versions={"srv": era}) as srv:
             assert (await srv.list_tools()).protocol_version == era
             yield srv
 
@@ -170,7 +170,7 @@ async def test_what_the_requests_for_a_standing_stream_say(
     requests: list[tuple[str, int, dict[str, str]]], gaps: int, lost: bool
 ) -> None:
     missed: list[None] = []
-    stream = StandingStream(on_gap=lambda: missed.append(None))
+    stream = NotificationStream(on_gap=lambda: missed.append(None))
     for method, status, headers in requests:
         request = httpx2.Request(method, "http://h/mcp", headers={"mcp-session-id": "s", **headers})
         stream.note(request, httpx2.Response(status, request=request))

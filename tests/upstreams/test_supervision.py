@@ -27,7 +27,7 @@ async def test_nothing_is_started_before_its_first_use(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with anyio.fail_after(30):
         async with upstreams({"a": raw("good", log), "b": {"command": "no-such-program"}}) as found:
-            assert (found.ids, found.get("c"), found.eras()) == (("a", "b"), None, {})
+            assert (found.ids, found.get("c"), found.protocol_versions()) == (("a", "b"), None, {})
     assert not log.exists()
 
 
@@ -39,17 +39,17 @@ async def test_eras_come_out_and_save_the_probe_when_given_back(tmp_path: Path) 
             srv = found.get("srv")
             assert srv is not None
             await srv.list_tools()
-            eras = found.eras()
-        async with upstream(raw("good", log), known_eras=eras) as srv:
+            protocol_versions = found.protocol_versions()
+        async with upstream(raw("good", log), known_versions=protocol_versions) as srv:
             await srv.list_tools()
-    assert eras == {"srv": "2025-06-18"}
+    assert protocol_versions == {"srv": "2025-06-18"}
     assert "server/discover" not in log.read_text(encoding="utf-8")
 
 
 @pytest.mark.anyio
 async def test_a_known_era_that_is_wrong_fails_one_call_and_heals() -> None:
     with anyio.fail_after(30):
-        async with upstream(raw("strict"), known_eras={"srv": "2026-07-28"}) as srv:
+        async with upstream(raw("strict"), known_versions={"srv": "2026-07-28"}) as srv:
             with pytest.raises(UpstreamError, match="Not initialized"):
                 await srv.call_tool("echo", {}, timeout_s=20)
             result = await srv.call_tool("echo", {"a": 1}, timeout_s=20)

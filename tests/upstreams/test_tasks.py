@@ -18,7 +18,7 @@ from moonpool.policy import Policy, configuration_layer, server_rules
 from moonpool.redaction.redactor import Redactor
 from moonpool.store.fake import MemoryJournal
 from moonpool.upstreams.base import UpstreamCallTimeoutError, UpstreamResultError
-from moonpool.upstreams.tasks import TaskCall, offers_tasks
+from moonpool.upstreams.tasks import TaskCall, supports_tasks
 from upstreams.peers import command, configure, upstream
 
 if TYPE_CHECKING:
@@ -108,4 +108,4 @@ async def test_a_task_that_is_none_is_an_error(created: Any) -> None:
 
 @pytest.mark.parametrize("declared", ['{"tasks": {}}', '{"tasks": {"requests": {"tools": true}}}', "null", "[]"])
 async def test_only_what_is_declared_counts(declared: str) -> None:
-    assert offers_tasks(json.loads(declared)) is False
+    assert supports_tasks(json.loads(declared)) is False

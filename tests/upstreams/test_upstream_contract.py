@@ -57,7 +57,7 @@ async def opened(kind: str, server: HttpServer) -> AsyncGenerator[Upstream]:
         "http sessions": {"url": server.url("/stateful"), "type": "http"},
         "legacy sse": {"url": server.url("/sse"), "type": "sse"},
     }
-    era = {"known_eras": {"srv": "2025-11-25"}} if kind == "http sessions" else {}
+    era = {"known_versions": {"srv": "2025-11-25"}} if kind == "http sessions" else {}
     async with upstream(entries[kind], **era) as found:
         yield found
 

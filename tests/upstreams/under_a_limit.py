@@ -20,9 +20,9 @@ ROOM_BYTES = 400 * 1024 * 1024
 
 async def main(document: str) -> list[str]:
     config = parse_config(document.encode(), source="argument", environ={})
-    eras = dict.fromkeys(config.ids, "2025-11-25")
+    protocol_versions = dict.fromkeys(config.ids, "2025-11-25")
     outcomes: list[str] = []
-    async with open_upstreams(config, environ=dict(os.environ), known_eras=eras) as opened:
+    async with open_upstreams(config, environ=dict(os.environ), known_versions=protocol_versions) as opened:
         for server_id in config.ids:
             server = opened.get(server_id)
             assert server is not None

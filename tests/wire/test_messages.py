@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from moonpool.sandboxes import messages as host
 from moonpool_wire import messages as names
-from moonpool_wire.limits import TAPE_BYTES_MAX
+from moonpool_wire.limits import NONDETERMINISM_BYTES_MAX
 from tables import every_row
 
 _ROW = re.compile(r"^\| `(\w+)` \|([^|]*)\|", re.MULTILINE)
@@ -65,8 +65,8 @@ def test_every_head_is_tagged_in_t() -> None:
         pytest.param(b'{"t":"tool_call","id":1,"server":"s","tool":"t","line":"3\\n"}', id="line of another type"),
         pytest.param(b'{"t":"tool_call","id":1,"server":"s","tool":"%s"}' % (b"t" * 1025), id="name too long"),
         pytest.param(b'{"t":"output","stream":3}', id="unknown stream"),
-        pytest.param(b'{"t":"tape"}', id="a tape of no run"),
-        pytest.param(b'{"t":"tape","run":"%s"}' % (b"r" * 257), id="a tape whose run is too long"),
+        pytest.param(b'{"t":"tape"}', id="a log of no run"),
+        pytest.param(b'{"t":"tape","run":"%s"}' % (b"r" * 257), id="a log whose run is too long"),
         pytest.param(b'{"t":"tape","run":"r","divergence":"%s"}' % (b"d" * 501), id="a divergence too long"),
         pytest.param(b'{"t":"tape","run":"r","divergence":null}', id="a divergence of another type"),
         pytest.param(b'{"t":"display","mime":' + b"[" * 5000 + b"]" * 5000 + b"}", id="deep"),
@@ -96,9 +96,9 @@ def test_structs_are_frozen() -> None:
 
 def test_a_tape_is_bounded() -> None:
     tape = host.decode_guest(b'{"t":"tape","run":"r"}')
-    host.check_body(tape, bytes(TAPE_BYTES_MAX))
-    with pytest.raises(host.InvalidMessage, match="a tape of 1,048,577 bytes"):
-        host.check_body(tape, bytes(TAPE_BYTES_MAX + 1))
+    host.check_body(tape, bytes(NONDETERMINISM_BYTES_MAX))
+    with pytest.raises(host.InvalidMessage, match="a nondeterminism log of 1,048,577 bytes"):
+        host.check_body(tape, bytes(NONDETERMINISM_BYTES_MAX + 1))
 
 
 _VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=600), st.lists(st.text()))

@@ -90,7 +90,7 @@ class CallerGrants:
                 relist=tool_registry.relist,
                 progress=facts.progress,
                 clock=lambda: deadline.running_s,
-                parking=deadline.parked,
+                pause_deadline=deadline.paused,
                 memory=facts.memory,
             )
 
@@ -140,7 +140,7 @@ class ParkingApprovals:
     deadline: Deadline
 
     async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> ApprovalAnswer:
-        with self.deadline.parked():
+        with self.deadline.paused():
             return await self.approvals.settle(request, facts)
 
 

@@ -153,12 +153,12 @@ async def open_tool_registry(  # noqa: PLR0913  parts of the composition
             credentials = make_credentials(config, open_logins(data, environ), agent=agent, on_secrets=learn)
         for one in credentials.values():
             stack.push_async_callback(one.close)
-        eras = await asyncio.to_thread(_known_eras, keys, cache)
+        eras = await asyncio.to_thread(_known_versions, keys, cache)
         source = await stack.enter_async_context(
             open_upstreams(
                 config,
                 environ=environ,
-                known_eras=eras,
+                known_versions=eras,
                 on_listing_changed=lambda server_id: boxes[0].refresh_soon(server_id) if boxes else None,
                 on_change=lambda change: boxes[0].changes.heard(change) if boxes else None,
                 handlers=handlers,
@@ -191,7 +191,7 @@ async def open_tool_registry(  # noqa: PLR0913  parts of the composition
     return tool_registry
 
 
-def _known_eras(keys: Mapping[str, str], cache: _Cache) -> dict[str, str]:
+def _known_versions(keys: Mapping[str, str], cache: _Cache) -> dict[str, str]:
     """The protocol revision that each server spoke last; saves the probe."""
     found = {server_id: cache.load(key) for server_id, key in keys.items()}
     return {server_id: cached.era for server_id, cached in found.items() if cached is not None and cached.era}

@@ -22,7 +22,7 @@ from moonpool.server.named_sessions.client import SessionRun
 from moonpool.server.named_sessions.sockets import SessionFolder, checked_name
 from moonpool.server.named_sessions.transfers import RemoteFiles
 from moonpool.server.named_sessions.wire import Run, SessionError, SessionLostError
-from moonpool.store.journal_file import successor_remark
+from moonpool.store.journal_file import lost_journal_warning
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ async def _start(folder: SessionFolder, parts: RunParts, name: str) -> socket.so
             return connection
         if folder.has_socket(name):
             parts.output.say(f"the process of session {name!r} had been killed; the session starts afresh")
-        if remark := successor_remark(journal_path(data_folder(parts.settings))):
-            parts.output.say(remark)  # the process that begins it has a log of its own
+        if warning := lost_journal_warning(journal_path(data_folder(parts.settings))):
+            parts.output.say(warning)  # the process that begins it has a log of its own
         path = chosen_path(parts.order.config, os.environ)
         reading, writing = os.pipe()
         start = SessionStart(

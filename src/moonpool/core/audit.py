@@ -124,7 +124,7 @@ def verify_rows(rows: Iterable[AuditRow], *, anchor: tuple[int, str] | None = No
 
 def _row_fault(row: AuditRow, expected_seq: int, previous: str) -> str:
     if row.seq < 1:
-        return "its number is none that a record of ours has: it was put there by somebody else"
+        return "no record of ours has its number: another program inserted it"
     if row.seq < expected_seq:
         return "its number stands twice"
     if row.seq != expected_seq:

@@ -1,11 +1,10 @@
 """Records of the audit trail, a frozen type per kind. Pure.
 
 Every execution leaves a start and an end record, every tool call one outcome record, and every call that may change
-something an intent record before it leaves (H-058). Of many refused calls the first leave one each, the others one that
-counts them. Every change of the library leaves both; every transfer of a file,
-every change of a tool, every question of a server that may be passed on, every approval grant and every connection of
-a model leaves one.
-Records hold digests, sizes and names, never values: no argument, no result, no secret. How they are kept and chained:
+something an intent record before it is sent (H-058). Of many refused calls the first leave one each, the others one
+that counts them. Every change of the library leaves both; every transfer of a file, every change of a tool, every
+question of a server that may be passed on, every approval grant and every connection of a model leaves one. Records
+hold digests, sizes and names, never values: no argument, no result, no secret. How they are kept and chained:
 `moonpool.core.audit`.
 """
 
@@ -51,7 +50,7 @@ class ExecutionStartRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallIntentRecord:
-    """A call that may change something is about to leave. Durable before it does."""
+    """A call that may change something is about to be sent. Durable before it is."""
 
     kind: ClassVar[str] = "call_intent"
     run_id: str
@@ -119,7 +118,7 @@ class CallsRefusedRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerRequestRecord:
-    """A server asked something while it worked on a call: a form, an address, sampling. Not a word of it is kept."""
+    """A server asked something while it worked on a call: a form, an address, sampling. Its content is not kept."""
 
     kind: ClassVar[str] = "question"
     run_id: str  # of the execution that was asked; empty when it was already over, or it may be of several or none
@@ -184,7 +183,7 @@ class FileTransferRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalGrantRecord:
-    """An answer that stands for a while was given or removed. `run_id` is its id, as calls name it by `approver`."""
+    """An approval grant was given or removed. `run_id` is its id, as calls name it by `approver`."""
 
     kind: ClassVar[str] = "standing_answer"
     run_id: str

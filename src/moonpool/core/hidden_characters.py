@@ -1,4 +1,4 @@
-"""Characters that Python calls printable and nobody sees: fillers, blanks, variation selectors. Pure.
+"""Characters that Python calls printable but that are invisible: fillers, blanks, variation selectors. Pure.
 
 SECURITY: with them a text says more than it shows. Names that differ in them look the same, and a run of variation
 selectors can hold a whole sentence, which a model reads and a person does not.

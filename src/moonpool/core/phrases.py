@@ -1,4 +1,4 @@
-"""Words for error messages that teach: clipped texts, near names, parameter lists. Pure.
+"""Parts of helpful error messages: clipped strings, near names, parameter lists. Pure.
 
 Everything that comes in here is untrusted and may be large; everything that goes out is bounded.
 """

@@ -4,7 +4,7 @@ A placeholder is made from the tool's output schema and fits it as far as a few 
 first of an enum, formats, bounds, easy patterns, `$ref` within the schema. It is bounded in depth and size, so that a
 schema which refers to itself ends. Whoever makes one checks it against the schema.
 
-Texts and integers that the schema leaves free are marks (`Mark`): each is unique within its rehearsal and has a form
+Strings and integers that the schema leaves free are marks (`Mark`): each is unique within its rehearsal and has a form
 that is found again in arguments of later calls, so a plan can say "here goes what call 2 will have returned".
 
 SECURITY: schemas are hostile. Nothing here recurses deeper than `DEPTH_MAX` or makes more than `NODES_MAX` values.
@@ -63,7 +63,7 @@ class Placeholder:
 
 
 def text_placeholder(number: int) -> Placeholder:
-    """For call `number` of a tool without an output schema: a text."""
+    """For call `number` of a tool without an output schema: a string."""
     core = f"placeholder-{number}-0"
     return Placeholder(value=core, marks={core: Mark(value=core, path="")})
 
@@ -257,7 +257,7 @@ _FIXED: Final = {
 
 
 def _plain_text(regex: Any, least: int, longest: int, first: Iterable[str]) -> str:
-    """A text of these bounds, which says nothing of where it came from."""
+    """A string of these bounds, without a mark of its origin."""
     tried = (*first, *_FIXED.values(), "placeholder", "#000000", "1.0.0", "/", "https://placeholder.invalid/", "en-US")
     lengths = range(max(least, 1), min(longest, least + 64, _TEXT_CHARS_MAX) + 1)
     repeated = (char * length for length in lengths for char in ("a", "A", "0"))

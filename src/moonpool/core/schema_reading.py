@@ -1,4 +1,4 @@
-"""Reading JSON Schemas for whoever makes a value that fits: merged parts, bounds, the type that is meant. Pure.
+"""Reading JSON Schemas in order to make a value that fits: merged parts, bounds, the type that is meant. Pure.
 
 SECURITY: schemas are a server's. Patterns run on RE2, numbers are finite, counts bounded.
 """

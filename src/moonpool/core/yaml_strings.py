@@ -46,7 +46,7 @@ class _Loader(yaml.BaseLoader):
         line = event.start_mark.line
         if event.anchor is not None or getattr(event, "tag", None) is not None:
             mark = "*" if isinstance(event, yaml.AliasEvent) else "!" if event.anchor is None else "&"
-            raise YamlValueError(line, f"a text cannot begin with {mark!r} here; {_QUOTE}")
+            raise YamlValueError(line, f"a string cannot begin with {mark!r} here; {_QUOTE}")
         if isinstance(event, yaml.ScalarEvent) and _HALF_CHARACTER.search(event.value):
             raise YamlValueError(line, _ESCAPE)
         self._depth += 1
@@ -61,7 +61,7 @@ class _Loader(yaml.BaseLoader):
         seen: set[str] = set()
         for key, _ in cast("Sequence[tuple[Any, Any]]", node.value):
             if isinstance(key.value, str) and key.value in seen:
-                raise YamlValueError(key.start_mark.line, f"`{key.value}` is there twice; leave one")
+                raise YamlValueError(key.start_mark.line, f"`{key.value}` is there twice; keep one")
             seen.add(str(key.value))
         return node
 
@@ -81,7 +81,7 @@ def read_value(lines: Sequence[str]) -> Value:
     if isinstance(value, list):
         if not all(isinstance(item, str) for item in cast("list[object]", value)):
             raise YamlValueError(
-                0, f"a list here has nothing but texts; if it is meant as one, {_QUOTE}, or close the list"
+                0, f"a list here may hold only strings; if it is meant as one, {_QUOTE}, or close the list"
             )
         return cast("list[str]", value)
     if isinstance(value, dict):

@@ -190,7 +190,7 @@ class Execution:
                     exit=exit_,
                     forced=self._forced,
                     limits_hit=self._sandbox.limits_hit(),
-                    parked_s=self.deadline.parked_s,
+                    parked_s=self.deadline.paused_s,
                     duplicate_calls=self._calls.duplicates,
                     claims=self._claims,
                     tape=tape,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.core.languages import PYTHON
 from moonpool.sandboxes.base import SandboxLimits
-from moonpool_wire.limits import TAPE_BYTES_MAX
+from moonpool_wire.limits import NONDETERMINISM_BYTES_MAX
 
 if TYPE_CHECKING:
     from moonpool.engine.files.created_files import Claims
@@ -32,8 +32,10 @@ class ExecutionSpec:
     tape: bytes | None = None  # one to play to it
 
     def __post_init__(self) -> None:
-        if self.tape is not None and len(self.tape) > TAPE_BYTES_MAX:
-            raise ValueError(f"a nondeterminism log holds at most {TAPE_BYTES_MAX:,} bytes, not {len(self.tape):,}")
+        if self.tape is not None and len(self.tape) > NONDETERMINISM_BYTES_MAX:
+            raise ValueError(
+                f"a nondeterminism log holds at most {NONDETERMINISM_BYTES_MAX:,} bytes, not {len(self.tape):,}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from moonpool.sandboxes.leftovers import end_walls_naming
+from moonpool.sandboxes.leftovers import end_outer_sandboxes_naming
 from moonpool.store.private_files import unusable_data_folder
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _remove_abandoned(parent: Path) -> None:
             continue  # not ours
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            end_walls_naming(folder)  # there are none unless its reaper was killed too
+            end_outer_sandboxes_naming(folder)  # there are none unless its reaper was killed too
             shutil.rmtree(folder, ignore_errors=True)
         except BlockingIOError:
             pass  # its process lives

@@ -1,4 +1,4 @@
-"""A client that shows who it is by a signature instead of a secret: `private_key_jwt` (RFC 7523).
+"""Client authentication by a signature instead of a secret: `private_key_jwt` (RFC 7523).
 
 The kind of key decides the algorithm: P-256 gives ES256, RSA (2048 bits or more) RS256, Ed25519 EdDSA.
 
@@ -33,7 +33,7 @@ def client_assertion(private_key: str, *, client_id: str, issuer: str) -> str:
     try:
         key = serialization.load_pem_private_key(private_key.encode(), password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise OAuthError('"private_key" is no private key in PEM without a password') from None
+        raise OAuthError('"private_key" is not a private key in PEM without a password') from None
     now = int(time.time())
     claims = {
         "iss": client_id,

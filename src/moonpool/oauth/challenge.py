@@ -71,7 +71,7 @@ def _challenges(header: str) -> list[tuple[str, Mapping[str, str]]]:
             found.append((scheme[0].lower(), {}))
             at = scheme.end()
         else:
-            at += 1  # what nobody understands
+            at += 1  # not understood
 
 
 def _end(match: re.Match[str] | None, at: int) -> int:

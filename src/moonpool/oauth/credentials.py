@@ -190,7 +190,7 @@ class Credentials:
         """A registration that may be what was refused is made anew, not reused."""
         agent = self._agent
         if agent is None and not self._settings.is_machine:
-            raise LoginNeededError("nobody is here to log in")
+            raise LoginNeededError("no user is present to log in")
         before = replaced = self._login
         if before is not None and not same_issuer(before.issuer, found.issuer.issuer):
             before = None  # SECURITY: another issuer sees neither the client nor the scopes of the one before
@@ -261,7 +261,9 @@ class Credentials:
         if challenge.wants_more_scope:
             # SECURITY: a server's words, which somebody will put into a shell. What could end the quotes is left out.
             scopes = " ".join(scope for scope in challenge.scopes or () if "'" not in scope)[:300]
-            return LoginNeededError(f"wants more leave than was given; run `moonpool login {name} --scope '{scopes}'`")
+            return LoginNeededError(
+                f"needs more permission than was granted; run `moonpool login {name} --scope '{scopes}'`"
+            )
         return LoginNeededError(f"needs a login; run `moonpool login {name}`")
 
 

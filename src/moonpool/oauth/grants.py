@@ -73,7 +73,7 @@ async def machine_tokens(
 
 
 async def revoke(http: LoginHttp, endpoint: str, client: ClientIdentity, *, issuer: str, tokens: TokenSet) -> None:
-    """Tell the issuer that nobody uses these any more (RFC 7009), the refresh token first. Raises OAuthError."""
+    """Revoke these tokens at the issuer (RFC 7009), the refresh token first. Raises OAuthError."""
     named = (("refresh_token", tokens.refresh_token), ("access_token", tokens.access_token))
     for hint, token in named:
         if token:
@@ -109,7 +109,7 @@ async def _request(
 
 
 def _authenticated(client: ClientIdentity, form: dict[str, str], issuer: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The form and the headers that show who we are. Raises OAuthError."""
+    """The form and the headers that authenticate the client. Raises OAuthError."""
     headers: dict[str, str] = {}
     if client.private_key:
         # Here, because its cryptography takes as long to import as a sandbox to start, and few servers want it.

@@ -62,7 +62,7 @@ async def log_in(
     known: ClientIdentity | None = None,
     before_redeeming: Callable[[], Awaitable[None]] | None = None,
 ) -> Login:
-    """Ask a person for leave and get tokens. Raises OAuthError.
+    """Ask a person for permission and get tokens. Raises OAuthError.
 
     `before_redeeming` runs once the person has agreed: what it revokes cannot be what comes after.
     """
@@ -97,7 +97,7 @@ async def log_in(
 async def log_in_as_machine(
     http: LoginHttp, found: Discovery, settings: OAuthSettings, *, scopes: tuple[str, ...] | None
 ) -> Login:
-    """Get tokens of the client's own; nobody is asked. Raises OAuthError."""
+    """Get tokens of the client's own, without a person. Raises OAuthError."""
     issuer = found.issuer
     client = await identify(http, issuer, settings, redirect_uri="", scopes=scopes, known=None)
     tokens = await machine_tokens(

@@ -53,7 +53,7 @@ class LoopbackAgent:
         """Listen at `redirect_uri` or, when that is empty, at a port that is free. Raises OAuthError."""
         parts = urlsplit(redirect_uri)
         if redirect_uri and (parts.scheme != "http" or not is_loopback(redirect_uri) or parts.port is None):
-            raise OAuthError(f"nobody can listen at {redirect_uri} here; log in with --headless")
+            raise OAuthError(f"cannot listen at {redirect_uri} here; log in with --headless")
         listener = _Listener(self._show, parts.path or "/" if redirect_uri else PATH, self._timeout_s)
         try:
             server = await asyncio.start_server(
@@ -83,9 +83,9 @@ class _Listener:
                 return await self._came
         except TimeoutError:
             raise OAuthError(
-                f"nobody came back from the authorization server within {self._timeout_s:g} s; if its page refused the "
-                f"request, register {self.redirect_uri} as a redirect URI there, or name a registered one as "
-                '"redirect_uri" in the "oauth" block'
+                f"the browser did not return from the authorization server within {self._timeout_s:g} s; if its page "
+                f"refused the request, register {self.redirect_uri} as a redirect URI there, or name a registered one "
+                'as "redirect_uri" in the "oauth" block'
             ) from None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from moonpool.oauth.wire import LoginHttp
 
 METHODS: Final = ("none", "client_secret_basic", "client_secret_post")
-"""How we can show who we are at a token endpoint; a program on a person's machine has no secret if it need not."""
+"""The authentication methods that we support at a token endpoint; a program on a person's machine uses a secret only if
+it must.
+"""
 KEY_METHOD: Final = "private_key_jwt"
 _TEXT_MAX: Final = 8192
 
@@ -97,7 +99,7 @@ async def _register(
     method = method or ("client_secret_basic" if secret else "none")
     if method not in METHODS or (method != "none" and not secret):
         raise OAuthError(
-            f"{said(issuer.issuer, 200)} registered us for a way of authentication that we do not have "
+            f"{said(issuer.issuer, 200)} registered us for an authentication method that Moonpool does not have "
             f"({said(str(method), 60)}{'' if secret else ', without a secret'})"
         )
     return ClientIdentity(client_id=client_id, client_secret=secret, auth_method=str(method), redirect_uri=redirect_uri)

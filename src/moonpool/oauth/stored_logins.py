@@ -1,6 +1,7 @@
 """What a login yields, and where it is kept: by issuer, resource, client id and the server's URL.
 
-The shelf is a store of sealed texts by name (`store.secrets` in the product); its methods block and run in a thread.
+Logins are kept in a store of sealed strings by name (`store.secrets` in the product); its methods block and run in a
+thread.
 
 SECURITY: a login is found by exactly the URL it was made for. That a resource covers a second server's URL does not
 give that server the token.
@@ -30,7 +31,7 @@ _PIN_PARTS: Final = 3
 
 
 class LoginStore(Protocol):
-    """Keeps sealed texts by name."""
+    """Keeps sealed strings by name."""
 
     def names(self) -> tuple[str, ...]: ...
     def get(self, name: str, /) -> str | None: ...

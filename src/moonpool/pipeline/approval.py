@@ -5,12 +5,12 @@ arguments whose digest it repeats, once, before it expires; anything else, an ap
 rejection. Questions to one approver are put one after the other unless it takes several `together`; how many may wait,
 and of how many executions, is bounded.
 
-SECURITY: approvers live on the host and are handed over by whoever opened the session. Nothing that code in a sandbox
-can send reaches this module except as the text of a question, which is redacted and bounded before a person sees it.
-An automatic approver never answers a question that policy reserved for a person (X-06).
+SECURITY: approvers run on the host and are passed in by the opener of the session. Nothing that code in a sandbox sends
+reaches this module except as the text of a question, which is redacted and bounded before a person sees it. An
+automatic approver never answers a question that policy reserved for a person (X-06).
 
-The stage that asks is in `moonpool.pipeline.pipeline`; the terminal prompt belongs to the CLI; answers that come
-from a queue, or were given for longer, are in `features.approvals.queue_approver`.
+The stage that asks is in `moonpool.pipeline.pipeline`; the terminal prompt belongs to the CLI; answers from a queue,
+and approval grants, are in `features.approvals.queue_approver`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EXPIRY_S_DEFAULT: Final = 600.0
 OPEN_COUNT_MAX_DEFAULT: Final = 64
 LIMIT: Final = "application:limit"
 """Who refused, in the journal, where too many approvals are open."""
-PARKED_RUNS_MAX_DEFAULT: Final = 32
+WAITING_RUNS_MAX_DEFAULT: Final = 32
 _NOTE_LENGTH_MAX: Final = 1000
 
 
@@ -58,7 +58,7 @@ class ApprovalRequest:
     session_id: str = ""
     rule_id: str = ""  # of the policy that asks
     tool_digest: str = ""  # of the tool's definition
-    of_the_moment: bool = False  # asked because of what was done before, so an answer that stands does not count
+    of_the_moment: bool = False  # asked because of what was done before, so an approval grant does not count
     plan_effect: int = 0  # of the approved plan that the call is carried out under; 0: of none
     listing: tuple[str, ...] = ()  # the whole question where it is about a plan: a line per server and effect
     expires_s: float = EXPIRY_S_DEFAULT  # from the moment the request was made
@@ -81,7 +81,7 @@ class ApprovalRequest:
 
 
 def server_place(server_id: str, address: str, config_file: str) -> str:
-    """A server is what is reached, not what it is called. Empty when nothing is known of it."""
+    """Identifies a server by its address, not by its name. Empty when nothing is known of it."""
     return f'{server_id} is "{address}", configured in {config_file}' if address else ""
 
 
@@ -97,13 +97,13 @@ class ApprovalAnswer:
 
 
 class Approver(Protocol):
-    """Puts a request to somebody and waits; must pass `tests/pipeline/test_approver_contract.py`.
+    """Asks a person or a program and waits; must pass `tests/pipeline/test_approver_contract.py`.
 
-    May be cancelled at any time: the request is then void, and nobody can answer it any more.
+    May be cancelled at any time: the request is then void and can no longer be answered.
     """
 
     together: ClassVar[bool]
-    """Whether it takes further requests while one is open; else the approval service puts one after the other."""
+    """Whether it takes further requests while one is open; else the approval service sends one after the other."""
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer: ...
 
@@ -131,7 +131,7 @@ class AutoApprover:
 
 
 class DenyApprover:
-    """Nobody can be asked: says no, and tells the operator, not the code, what would allow the call.
+    """Rejects, because nobody can be asked, and tells the operator, not the code, what would allow the call.
 
     `why` is for both, `hint` for the operator.
     """
@@ -149,7 +149,7 @@ class DenyApprover:
         self._why, self._hint = why, hint
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        if request.listing:  # a plan goes on waiting; whoever asked says how it is approved
+        if request.listing:  # a plan keeps waiting; its caller says how it is approved
             return reject(request, "application:deny", self._why)
         if self._report is not None:
             name = f"{request.server_id}.{shown_name(request.tool_name)}"
@@ -160,7 +160,7 @@ class DenyApprover:
 
 
 class ScriptedApprover:
-    """Fake for tests: answers in order with the given states, then keeps to the last; remembers the questions."""
+    """Fake for tests: answers with the given states in order, then repeats the last one; records the questions."""
 
     together: ClassVar[bool] = False
 
@@ -176,7 +176,7 @@ class ScriptedApprover:
 
 
 class ApprovalService(Protocol):
-    """Settles requests; `LiveApprovals` does, and whoever wraps one, e.g. to stop a clock meanwhile.
+    """Settles requests. Implemented by `LiveApprovals` and by wrappers of it, e.g. to pause a deadline meanwhile.
 
     SECURITY: `facts` hold the call's own arguments, not redacted. They never go to an approver.
     """
@@ -187,12 +187,14 @@ class ApprovalService(Protocol):
 class ApprovalBounds:
     """How many approvals may be open, and how many executions wait for one: in all, per tenant, per principal."""
 
-    def __init__(self, open_max: int = OPEN_COUNT_MAX_DEFAULT, waiting_runs_max: int = PARKED_RUNS_MAX_DEFAULT) -> None:
+    def __init__(
+        self, open_max: int = OPEN_COUNT_MAX_DEFAULT, waiting_runs_max: int = WAITING_RUNS_MAX_DEFAULT
+    ) -> None:
         self.open, self.waiting_runs = Shares(open_max), Shares(waiting_runs_max)
 
 
 class LiveApprovals:
-    """Puts requests to one approver and lets only fitting answers through. One per approver."""
+    """Sends requests to one approver and accepts only answers that match. One per approver."""
 
     def __init__(
         self,

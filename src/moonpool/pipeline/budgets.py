@@ -1,12 +1,12 @@
 """What calls have used and what they have brought in, counted for an execution, its session and its key.
 
-A call reserves what it will take in the same step in which it is decided, and gives it back when it never left. What
-left stays spent, whatever came of it. Bytes of results show only on arrival: a result that is larger than what a
-budget has left is not let in.
+A call reserves what it will take in the same step in which it is decided, and returns it if the call was not sent. What
+was sent stays spent, whatever the outcome. The size of a result is known only on arrival: a result that is larger than
+what is left of a budget is refused.
 
 INVARIANT: between the snapshot that a decision rests on and the reservation nothing is awaited; so calls that run in
-parallel never take more than a budget has (used on one event loop).
-Counters live in memory, as long as their session or process. What they mean is `moonpool.policy.budgets`.
+parallel never take more than a budget has (used on one event loop). Counters live in memory, as long as their session
+or process. What they mean is `moonpool.policy.budgets`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Ledger:
     argument_bytes: int = 0
     result_bytes: int = 0
     cost: float = 0.0
-    warned: set[str] = field(default_factory=set[str])  # budgets that were told to be low
+    warned: set[str] = field(default_factory=set[str])  # budgets that were reported as low
     _tools: Counter[str] = field(default_factory=Counter[str])
     _times: deque[float] = field(default_factory=lambda: deque[float](maxlen=PER_MINUTE_MAX))
     _wall_s: float = 0.0
@@ -92,7 +92,7 @@ class Ledger:
 
 @dataclass(slots=True, kw_only=True)
 class SessionMemory:
-    """What a session knows of its earlier executions. One execution alone is a session of one."""
+    """What is known of a session's earlier executions. One execution alone is a session of one."""
 
     ledger: Ledger = field(default_factory=Ledger)
     taken_in: frozenset[str] = frozenset()  # labels of what its code was given
@@ -112,7 +112,7 @@ class Reservation:
         self._moments = [ledger.take(self) for ledger in self.ledgers.values()]
 
     def keep(self) -> None:
-        """The call leaves: it is spent."""
+        """The call is sent: it is spent."""
         self._moments = []
 
     def give_back(self) -> None:
@@ -128,7 +128,7 @@ def usage_of(ledgers: Mapping[Scope, Ledger], tool: str) -> Mapping[Scope, Usage
 
 
 def low_budgets(ledgers: Mapping[Scope, Ledger], policy: Policy, facts: CallFacts) -> Iterable[tuple[str, str]]:
-    """Name and sentence of each budget that this call, which may go ahead, takes to 80 %; each is told of once."""
+    """Name and sentence of each budget that this call, which may go ahead, takes to 80 %; each is reported once."""
     for report in budgets_of(policy, facts):
         warned = ledgers[report.budget.scope].warned
         if report.low and report.name not in warned:
@@ -137,7 +137,9 @@ def low_budgets(ledgers: Mapping[Scope, Ledger], policy: Policy, facts: CallFact
 
 
 def result_refused(ledgers: Mapping[Scope, Ledger], policy: Policy, size: int) -> str:
-    """Count a result of `size` bytes, or say which budget it does not fit into. One that asks stops the next call."""
+    """Count a result of `size` bytes, or name the budget that it exceeds. A budget that asks stops the next call
+    instead.
+    """
     for budget in policy.budgets:
         limit = budget.limits.get(Measure.RESULT_BYTES)
         if limit is None or budget.then is not Verdict.DENY:

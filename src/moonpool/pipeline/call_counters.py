@@ -88,11 +88,11 @@ class CallCounters:
 
     calls: int = 0  # that entered the pipeline
     refused: int = 0  # that did not: after the end, above `calls_max`, unreadable, too many at once
-    refusals: RefusedCalls = field(default_factory=RefusedCalls)  # all that were refused before anybody was asked
+    refusals: RefusedCalls = field(default_factory=RefusedCalls)  # all that were refused before approval
     examples: int = 0  # that refusals have shown
     unknown: int = 0  # calls of tools that are not in the manifest, or with arguments that do not fit
     redactions: int = 0
-    changing: int = 0  # calls that left and may have changed something
+    changing: int = 0  # calls that were sent and may have changed something
     failed: int = 0  # calls that gave an error
     result_bytes: int = 0
     settled: ApprovalState = ApprovalState.NOT_REQUIRED

@@ -1,7 +1,7 @@
 """Examples of calls for refusals: what a call that would fit looks like.
 
-SECURITY: reading a schema and naming a whole manifest cost time on the loop. Names are kept per manifest, and who asks
-bounds how often.
+SECURITY: reading a schema and naming a whole manifest cost time on the loop. Names are cached per manifest; the caller
+bounds how often examples are made.
 """
 
 from __future__ import annotations

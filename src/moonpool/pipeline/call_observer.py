@@ -1,7 +1,7 @@
-"""Who may observe calls that worked, to learn from them. Not a stage: it changes nothing and refuses nothing.
+"""Observers of successful calls, which learn from them. Not a stage: an observer changes and refuses nothing.
 
 SECURITY: an observer gets the arguments as they were sent and the result after redaction, and is told when arguments
-may hold data that the session read before (`private`). What it keeps, and for whom, is its own duty
+may hold data that the session read before (`private`). What it keeps, and for which principal, is up to it
 (`moonpool.features.learned_types.service`).
 """
 
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedCall:
-    """One call that worked."""
+    """One successful call."""
 
     principal: str
     tool: ToolDefinition
@@ -35,16 +35,16 @@ class ObservedCall:
 
 
 class CallObserver(Protocol):
-    """Hears of calls that worked, after their record. Must return at once."""
+    """Is told of successful calls after they are recorded. Must return at once."""
 
     def saw(self, call: ObservedCall) -> None: ...
 
 
 def tell(observer: CallObserver, call: CallState) -> None:
-    """Tell `observer` of a call that worked; whatever goes wrong there costs no call."""
+    """Tell `observer` of a successful call; an exception there is logged and fails no call."""
     result = call.result
     if call.rehearsed or result is None or result.raw is None or result.data_from is None:
-        return  # SECURITY: what a rehearsal answers, no server said
+        return  # SECURITY: a dry run's answer does not come from a server
     try:
         seen = ObservedCall(
             principal=call.context.identity.principal,

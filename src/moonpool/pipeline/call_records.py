@@ -36,7 +36,7 @@ class CallRecorder:
         self._redactor = redactor
 
     def intent(self, call: CallState) -> Awaitable[None]:
-        """Record that the call is about to leave; await it before it does."""
+        """Record that the call is about to be sent; await this before sending."""
         spec, identity, decision = call.spec, call.context.identity, call.decision
         record = CallIntentRecord(
             run_id=identity.run_id,
@@ -56,7 +56,7 @@ class CallRecorder:
         return self._journal.record(record)
 
     def outcome(self, call: CallState, error: CallError | None, *, error_type: str = "") -> Awaitable[None]:
-        """Record what the call came to; `error_type` replaces the type of `error`."""
+        """Record the outcome of the call; `error_type` replaces the type of `error`."""
         assert not call.recorded, "a call is recorded once"
         call.recorded = True
         spec, context, decision, result = call.spec, call.context, call.decision, call.result
@@ -109,7 +109,7 @@ class CallRecorder:
 
 
 def refused_record(identity: CallIdentity, counters: CallCounters) -> CallsRefusedRecord:
-    """What was counted of the execution's refused calls since this was last asked."""
+    """The refused calls of the execution that were counted since this was last called."""
     return CallsRefusedRecord(
         run_id=identity.run_id,
         trace_id=identity.trace_id,

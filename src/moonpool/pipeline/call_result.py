@@ -1,7 +1,7 @@
 """A result that came back: redacted, read, checked against its schema. Pure, so large ones are handled in a thread.
 
-SECURITY: texts are redacted before they are read, because reading may cut them, and half a secret is found by nobody.
-The schema is checked on what the server sent; a marker in place of a value must not look like the server's fault.
+SECURITY: strings are redacted before they are read, because reading may cut them, and half a secret would not be found.
+The schema is checked on what the server sent, so that a redaction marker is not reported as the server's mistake.
 
 Neighbours: `normalisation` says where data lies, `redaction.redactor` takes secrets out, `pipeline` calls this between
 call and record.
@@ -28,7 +28,7 @@ RESULT_DEPTH_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallResult:
-    """What the guest may have of a result. `raw` is redacted; `digest` is over it."""
+    """What the guest gets of a result. `raw` is redacted; `digest` is over it."""
 
     raw: JsonObject | None
     size_bytes: int

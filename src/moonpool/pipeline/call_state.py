@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class Refusal(Exception):  # noqa: N818  flow control of the pipeline; never leaves it
-    """A stage's no, as the typed error that the code in the sandbox sees."""
+    """Raised by a stage to refuse a call; holds the typed error that the code in the sandbox sees."""
 
     def __init__(self, kind: CallErrorType, message: str, *, retryable: bool = False) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class Refusal(Exception):  # noqa: N818  flow control of the pipeline; never lea
 
 
 def denial(decision: Decision) -> Refusal:
-    """Policy's no. One because of a budget of calls per minute passes by itself."""
+    """A refusal by policy. One because of a budget of calls per minute ends by itself."""
     passing = decision.room_in_s is not None
     kind = CallErrorType.RATE_LIMIT if passing else CallErrorType.POLICY_DENIED
     return Refusal(kind, decision.reason, retryable=passing)
@@ -56,17 +56,17 @@ def denial(decision: Decision) -> Refusal:
 
 @dataclass(frozen=True, slots=True)
 class StageTools:
-    """What the pipeline lends to a stage that is put in. SECURITY: nothing that reaches a server or the journal."""
+    """What an added stage may use of the pipeline. SECURITY: nothing that reaches a server or the journal."""
 
     redactor: Redactor
     checks: SchemaChecks
 
 
 class Stage(Protocol):
-    """A stage that an execution puts in between decide and approve: a rehearsal, a plan.
+    """A stage that an execution adds between decide and approve: a dry run, a plan.
 
-    INVARIANT: the stages that every call passes are not in `CallContext.stages`, so no tuple leaves one out, repeats
-    or moves one. A stage may refuse a call or answer it; it cannot let one through that policy denied.
+    INVARIANT: the stages that every call passes are not in `CallContext.stages`, so no such tuple can omit, repeat or
+    move one. A stage may refuse a call or answer it; it cannot let one through that policy denied.
     """
 
     def take(self, call: CallState, tools: StageTools, /) -> Awaitable[CallResult] | None:
@@ -90,15 +90,17 @@ class CallContext:
 
     identity: CallIdentity
     grant: ExecutionGrant
-    manifest: Callable[[], Manifest]  # the tools of the moment
+    manifest: Callable[[], Manifest]  # the current tools
     stages: tuple[Stage, ...] = ()
     counters: CallCounters = field(default_factory=CallCounters)
     recheck: Callable[[], Awaitable[None]] | None = None  # looks whether held tools were accepted meanwhile
     relist: Callable[[str], Awaitable[MoonpoolError | None]] | None = None
-    """Asks a server whose tools could not be listed once more; gives why that failed again."""
-    progress: Callable[[CallProgress], None] | None = None  # hears how calls get on, if anybody does
+    """Lists the tools of a server again whose listing failed; returns why it failed again."""
+    progress: Callable[[CallProgress], None] | None = None  # receives the progress of calls, if wanted
     clock: Callable[[], float] = _no_time  # seconds that the execution has run
-    parking: Callable[[], AbstractContextManager[None]] = nullcontext  # the execution's clock stands still inside
+    pause_deadline: Callable[[], AbstractContextManager[None]] = (
+        nullcontext  # the execution's deadline is paused inside
+    )
     memory: SessionMemory = field(default_factory=SessionMemory)  # what the session's earlier executions left
     ledgers: Mapping[Scope, Ledger] = field(init=False)  # where this execution's calls are counted
     slots: Semaphore = field(init=False)  # to be at an upstream
@@ -160,12 +162,12 @@ class CallState:
 
     @property
     def destroys(self) -> bool:
-        """Whether its server or the policy says that the call may destroy something. Nobody's silence does."""
+        """Whether its server or the policy says that the call may destroy something. A missing hint does not."""
         return "destroys" in self.context.grant.policy.does(self.resolved)
 
     @property
     def stopped_early(self) -> bool:
-        """Whether the call got no further than to policy: nobody was asked, no server called, no placeholder given."""
+        """Whether policy ended the call: no approval was asked, no server called, no placeholder given."""
         return self.decision is None or self.decision.verdict is Verdict.DENY
 
     @property
@@ -210,13 +212,13 @@ class CallState:
             raise Refusal(CallErrorType.OUTPUT_TOO_LARGE, problem)
 
     def take_in(self) -> None:
-        """The code is about to get what the server sent: from now on its session has read that."""
+        """Note that the code is about to get what the server sent: from now on its session has read it."""
         if labels := self.context.grant.policy.returns(self.resolved):
             self.taken_in = tuple(sorted(labels))
             self.context.memory.taken_in |= labels
 
     def answered(self, result: CallResult) -> None:
-        """The call has its result: a server's, redacted, or the answer of a stage that was put in."""
+        """Set the result: a server's, redacted, or the answer of an added stage."""
         self.result = result
         if result.tally:
             self.tally.update(result.tally)

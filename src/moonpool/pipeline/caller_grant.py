@@ -1,7 +1,7 @@
-"""Who runs code, and how their calls are judged: what an execution is given before it starts.
+"""Who runs code, and what its calls may do: what an execution gets before it starts.
 
-The application makes one grant (`bootstrap.caller_grants`); who is asked beside it is added by those who have somebody
-to ask (`engine.answering`, `server.mcp.client_requests`); a replay has its own, which asks nobody.
+The application makes one grant (`bootstrap.caller_grants`); approvers and responders are added by `engine.answering`
+and `server.mcp.client_requests`; a replay has its own, which asks nobody.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class RunFacts:
     """What is known of an execution when its context is made."""
 
     identity: CallIdentity
-    snapshot: Callable[[], ToolSnapshot]  # the tools of the moment
+    snapshot: Callable[[], ToolSnapshot]  # the current tools
     deadline: Deadline
     counters: CallCounters = field(default_factory=CallCounters)
     memory: SessionMemory = field(default_factory=SessionMemory)
-    responder: RequestResponder | None = None  # whom servers may ask meanwhile
-    progress: Callable[[CallProgress], None] | None = None  # hears how calls get on
+    responder: RequestResponder | None = None  # answers server requests
+    progress: Callable[[CallProgress], None] | None = None  # receives the progress of calls
     rehearsal: Rehearsal | None = None  # of a dry run
     plan: PlanWatch | None = None  # of an execution under an approved plan
 
@@ -48,12 +48,12 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerGrant:
-    """Who runs code here, and how their calls are judged: what a context is made of for each execution."""
+    """Who runs code, and what its calls may do: a context is made of this for each execution."""
 
     principal: str
     roles: tuple[str, ...] = ()  # of the principal in its tenant
     make_context: Callable[[RunFacts], CallContext]
     policy_digest: str = ""
     servers: Mapping[str, ServerTrust] = field(default_factory=dict[str, "ServerTrust"])
-    approvals: ApprovalService | None = None  # whoever may approve a plan; None: nobody can be asked here
+    approvals: ApprovalService | None = None  # approves plans; None: nobody can be asked
     waiting: Callable[[str], Sequence[ApprovalRequest]] = lambda _: ()  # what an execution waits for, by its run id

@@ -1,10 +1,10 @@
-"""A deadline that stands still while somebody is asked.
+"""A deadline that is paused while a person is asked.
 
-An execution that waits for a person's answer is parked: its wall clock stops. Several asks may be open at once; the
-clock runs again when the last one is answered.
+While an execution waits for a person's answer, its deadline is paused. Several questions may be open at once; the clock
+continues when the last one is answered.
 
-SECURITY: code computes on while one of its threads asks, so the clock stands still for `parked_s_max` in all, however
-often it asks; from then on it runs through the waits too.
+SECURITY: code may continue while one of its threads asks, so the deadline is paused for `paused_s_max` in all, however
+often it asks; after that the clock also runs while it waits.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
 
-PARKED_S_MAX: Final = 3600.0
+PAUSED_S_MAX: Final = 3600.0
 
 
 class Deadline:
     """Calls `expired` once, `seconds` of running time from now."""
 
-    def __init__(self, seconds: float, expired: Callable[[], None], *, parked_s_max: float = PARKED_S_MAX) -> None:
+    def __init__(self, seconds: float, expired: Callable[[], None], *, paused_s_max: float = PAUSED_S_MAX) -> None:
         self._loop = asyncio.get_running_loop()
         self._expired = expired
-        self._seconds, self._left_s, self._patience_s = seconds, seconds, parked_s_max
+        self._seconds, self._left_s, self._patience_s = seconds, seconds, paused_s_max
         self._started_at = self._loop.time()
-        self._parked = 0
-        self.parked_s = 0.0
+        self._pauses = 0
+        self.paused_s = 0.0
         self._timer: asyncio.TimerHandle | None = self._loop.call_later(seconds, self._expire)
 
     @contextmanager
-    def parked(self) -> Generator[None]:
-        """Stop the clock for the length of a `with` block."""
-        self._parked += 1
-        if self._parked == 1:
+    def paused(self) -> Generator[None]:
+        """Pause the clock during a `with` block."""
+        self._pauses += 1
+        if self._pauses == 1:
             self._left_s -= self._lap()
             self._restart(self._left_s + self._patience_s)
         try:
             yield
         finally:
-            self._parked -= 1
-            if self._parked == 0:
+            self._pauses -= 1
+            if self._pauses == 0:
                 waited_s = self._lap()
                 excused_s = min(waited_s, self._patience_s)
-                self.parked_s += waited_s
+                self.paused_s += waited_s
                 self._patience_s -= excused_s
                 self._left_s -= waited_s - excused_s
                 self._restart(self._left_s)
@@ -55,7 +55,7 @@ class Deadline:
     def running_s(self) -> float:
         """Seconds that have counted so far."""
         lap_s = self._loop.time() - self._started_at
-        counted_s = max(lap_s - self._patience_s, 0.0) if self._parked else lap_s
+        counted_s = max(lap_s - self._patience_s, 0.0) if self._pauses else lap_s
         return self._seconds - self._left_s + counted_s
 
     def _lap(self) -> float:
@@ -71,14 +71,14 @@ class Deadline:
         if seconds > 0:
             self._timer = self._loop.call_later(seconds, self._expire)
         else:
-            self._expire()  # now: a timer could be restarted for ever by asking again at once
+            self._expire()  # now: a timer could be restarted forever by asking again at once
 
     def _expire(self) -> None:
         self._timer = None
         self._loop.call_soon(self._expired)
 
     def cancel(self) -> None:
-        """Nothing expires any more."""
+        """Cancel the deadline."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

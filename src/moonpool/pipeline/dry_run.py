@@ -1,12 +1,13 @@
-"""A dry run's calls: those that only read are really made, all others are answered by a placeholder and listed.
+"""The calls of a dry run: reading calls are made, all others are answered by a placeholder and listed.
 
 `Rehearsal` belongs to one execution. It says which calls are not made, answers them, and gathers the effects of the
 plan. A declared placeholder (by `server.tool` glob) wins over one made from the tool's output schema; a tool without
-such a schema is answered by a text that is marked.
+such a schema is answered by a marked string.
 
-A reading call whose arguments rest on a placeholder is not made either: it would ask a server for what is not there.
+A reading call whose arguments rest on a placeholder is not made either: it would ask a server for something that does
+not exist.
 
-SECURITY: what is rehearsed takes nothing in and leaves nothing: no credential, no approval, no budget. The pipeline
+SECURITY: a call that is not made uses no credential, no approval and no budget, and brings in no label. The pipeline
 decides on it as on any call.
 """
 
@@ -64,7 +65,7 @@ class Rehearsal:
         return self._answer(call, tools)
 
     def before_sending(self, call: CallState) -> None:
-        """A reading call is made as any other."""
+        """Nothing to do: a reading call is made as any other."""
 
     async def _answer(self, call: CallState, tools: StageTools) -> CallResult:
         """List the call, also one that policy denies here and in the real run, and answer it. Raises Refusal."""
@@ -88,10 +89,10 @@ class Rehearsal:
 
     def _no_room(self, call: CallState, seen: Shown) -> str:
         if len(self.effects) >= EFFECTS_MAX:
-            return f"a plan has at most {EFFECTS_MAX} calls; nobody could read more. Split the work"
+            return f"a plan has at most {EFFECTS_MAX} calls; a person has to read them. Split the work"
         if not seen.arguments or self._shown_chars + len(seen.whole or seen.arguments) > SHOWN_TOTAL_CHARS_MAX:
             return (
-                f"the arguments of {call.name} are too long for anybody to read in a plan; pass less, or run the "
+                f"the arguments of {call.name} are too long for a person to read in a plan; pass less, or run the "
                 "code without a plan"
             )
         return ""
@@ -148,7 +149,7 @@ class Rehearsal:
 
 
 def _as_answered(call: CallState, value: JsonValue, source: str) -> CallResult:
-    """As a server would have answered, and marked as none's answer."""
+    """In the form of a server's result, and marked as a placeholder."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     raw: JsonObject = {"content": [{"type": "text", "text": text}], "_meta": {META_KEY: source}}
     if isinstance(value, dict):

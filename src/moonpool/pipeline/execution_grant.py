@@ -1,4 +1,4 @@
-"""What an execution's tool calls are made as, and what they may do. All of it is frozen before the first call."""
+"""In whose name an execution's tool calls are made, and what they may do. All of it is frozen before the first call."""
 
 from __future__ import annotations
 
@@ -37,9 +37,11 @@ class CallLimits:
     concurrent_max: int = 32  # calls that are at an upstream at the same time; more wait their turn
     timeout_s: float = 60.0
     result_bytes_max: int = 64 * 1024**2
-    questions_max: int = 16  # of one execution that are open at once; more wait their turn, so that others can ask too
+    questions_max: int = (
+        16  # of one execution that are open at once; more wait their turn, so that other executions can ask too
+    )
     near_names_max: int = 20  # calls with unknown names for which near ones are looked up; others are only refused
-    examples_max: int = 20  # refusals that show how the tool is called
+    examples_max: int = 20  # refusals that include an example call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,7 @@ class ServerTrust:
         return effective_hints(tool, trusted=self.trusted)
 
     def repeatable(self, tool: ToolDefinition, hints: Hints) -> bool:
-        """True when a second try does no harm: a trusted hint or the host's own word (X-21)."""
+        """True when a second try does no harm: by a trusted hint or the host's configuration (X-21)."""
         return hints.repeatable or any(glob_matches(glob, tool.name) for glob in self.idempotent)
 
 
@@ -69,7 +71,7 @@ class ExecutionGrant:
     """What the calls of an execution may do, and who can be asked about them."""
 
     approvals: ApprovalService
-    responder: RequestResponder | None = None  # answers what servers ask meanwhile
+    responder: RequestResponder | None = None  # answers server requests
     policy: Policy = field(default_factory=Policy)
     trust: Mapping[str, ServerTrust] = field(default_factory=dict[str, ServerTrust])
     limits: CallLimits = field(default_factory=CallLimits)

@@ -1,7 +1,7 @@
 """What an upstream's failure means to the code that made the call. Pure.
 
 `retryable` needs both a cause that may pass and a call that may be repeated (X-21): a tool that changes something is
-not called again blindly after a lost answer, unless the request certainly never left.
+not called again blindly after a lost answer, unless the request was certainly not sent.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _NOT_CARRIED_OUT: Final = (
 
 
 def not_listed(name: str, cause: MoonpoolError) -> CallError:
-    """The typed error for a call of a tool that nobody knows, because its server's tools could not be listed.
+    """The typed error for a call of an unknown tool whose server's tools could not be listed.
 
-    The call did not leave, so it may be made again whenever the cause may pass.
+    The call was not sent, so it may be made again once the cause has passed.
     """
     if isinstance(cause, ServerLeftOutError):
         return CallError(type=CallErrorType.UPSTREAM_ERROR, message=f"{name} is not available: {cause.for_guest}")

@@ -1,8 +1,8 @@
-"""JSON between the host and code in a sandbox: what code hands over is read here, what a tool call came to is written.
+"""JSON between the host and code in a sandbox: reads what code hands over, writes the outcome of a tool call.
 
-SECURITY: what comes from a guest is bounded before it is decoded. A result is what JSON can carry everywhere: whatever
-passes here is digested, recorded and printed without another look. Arguments of calls are read as they came: the
-call pipeline refuses what JSON cannot carry, and has that on record.
+SECURITY: what comes from a guest is bounded before it is decoded. A result holds only what any JSON can carry, because
+it is digested, recorded and printed without another check. Arguments of calls are read as they came: the call pipeline
+refuses what JSON cannot carry, and records the refusal.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def parse_result(text: bytes) -> JsonValue:
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise ValueError("a text in it holds half a surrogate pair, which is no character") from None
+            raise ValueError("a string in it holds half a surrogate pair, which is not a character") from None
     return value  # pyright: ignore[reportReturnType]  strict JSON
 
 

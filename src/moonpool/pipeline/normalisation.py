@@ -5,7 +5,7 @@
 or array, or prints a Python list, tuple or dict, gives parsed data; other text blocks are joined, and anything but text
 leaves the content list as it is.
 
-SECURITY: `raw` is untrusted and of any shape. A result that is none becomes an error of type UpstreamError.
+SECURITY: `raw` is untrusted and of any shape. A value that is not a result becomes an error of type UpstreamError.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def read_result(server_id: str, tool_name: str, raw: JsonObject) -> Reading:
 
 
 def block_texts(content: list[JsonValue]) -> list[str] | None:
-    """The texts of `content`, or None when it holds anything but text blocks."""
+    """The strings of `content`, or None when it holds anything but text blocks."""
     texts: list[str] = []
     for block in content:
         text = block.get("text") if isinstance(block, dict) and block.get("type") == "text" else None

@@ -3,22 +3,22 @@
 Stages in a fixed order, none skipped: resolve (is the tool in this session's manifest?), validate, decide (policy),
 approve (only if policy asks), call (the upstream attaches the credential; it never travels back), normalise and redact,
 record. A stage refuses by raising `Refusal`, which becomes the typed error that the code in the sandbox sees. Between
-decide and approve stand the stages that the execution puts in (`call_state.Stage`): of a dry run one that answers calls
-which may change something (`dry_run`), under a plan one that stops what is not in it (`planned_run`).
+decide and approve come the stages that the execution adds (`call_state.Stage`): in a dry run one that answers calls
+which may change something (`dry_run`), under a plan one that stops calls that are not in it (`planned_run`).
 
 INVARIANT: each call that enters the pipeline is recorded exactly once, also when a stage fails or is cancelled. Only
 calls that the broker refuses by itself are counted instead, by kind, after the first hundred of an execution
 (`RefusedCalls`).
 INVARIANT: what a call takes from budgets is reserved as it is decided, and labels of a result are taken in before its
 code gets it; see `budgets`.
-INVARIANT: the intent of a call that may change something is durable before it leaves; the outcome of every call is
+INVARIANT: the intent of a call that may change something is durable before it is sent; the outcome of every call is
 committed before its result is returned. When the journal cannot keep them, the call is refused (fail closed).
-INVARIANT: a call that a stage put in answers asks nobody, reserves nothing and reaches no upstream.
-SECURITY: arguments, results and names are hostile data. They are bounded and redacted before anybody sees them;
-nothing here evaluates or logs them. What goes wrong on the host is told to the operator's log, not to the guest.
+INVARIANT: a call that an added stage answers asks nobody, reserves nothing and reaches no upstream.
+SECURITY: arguments, results and names are hostile data. They are bounded and redacted before anybody sees them; nothing
+here evaluates or logs them. Failures of the host go to the operator's log, not to the guest.
 
-The first two stages are `resolving`; policy is `moonpool.policy`; who is asked is `approval`, and what they are
-shown `shown_calls`; what an execution brings along, and what one call gathers on its way, is `call_state`.
+The first two stages are `resolving`; policy is `moonpool.policy`; who is asked is `approval`, and what they are shown
+`shown_calls`; the state of an execution and of one call is `call_state`.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class CallPipeline:
         except Exception as exc:  # noqa: BLE001  a bug of ours must not end the execution without a word
             return self._broken(call, exc)
         finally:
-            if call.reservation is not None:  # one that never left has taken nothing
+            if call.reservation is not None:  # a call that was not sent has taken nothing
                 call.reservation.give_back()
 
     async def _answer(self, call: CallState) -> CallError | None:
@@ -112,7 +112,7 @@ class CallPipeline:
                 break
         if answer is not None:
             result = await answer
-            if decision.verdict is Verdict.DENY:  # SECURITY: whatever a stage says of it
+            if decision.verdict is Verdict.DENY:  # SECURITY: whatever a stage decides
                 raise denial(decision)
             call.answered(result)
             return result.error
@@ -130,7 +130,7 @@ class CallPipeline:
         return result.error
 
     def _not_admitted(self, call: CallState) -> ToolCallOutcome:
-        """The limits of the execution, before the pipeline proper."""
+        """Check the limits of the execution, before the first stage."""
         counters, limits = call.context.counters, call.context.grant.limits
         if counters.ended:
             kind = CallErrorType.EXECUTION_ENDED
@@ -184,7 +184,7 @@ class CallPipeline:
         async with context.slots:
             self._may_still_leave(call)
             if not call.hints.read_only or self._unrecorded:  # then reading calls wait for the journal too
-                await self._leave_intent(call)
+                await self._record_intent(call)
                 self._may_still_leave(call)  # the disk took a while, too
             context.counters.changing += not call.only_reads
             if call.reservation is not None:  # what it takes is spent, whatever comes of it
@@ -209,13 +209,13 @@ class CallPipeline:
             finally:
                 call.upstream_ms = round((perf_counter() - left) * 1000, 3)
                 call.task_id = at_server.task_id
-        if failure.type not in PASSING_CAUSES:  # the server said something, and its words may stand in the message
+        if failure.type not in PASSING_CAUSES:  # the message may contain the server's words
             call.take_in()
         raise Refusal(failure.type, failure.message, retryable=failure.retryable)
 
     @staticmethod
     def _may_still_leave(call: CallState) -> None:
-        """Nothing that forbids the call has happened while it waited for an answer or its turn. Raises Refusal."""
+        """Check that nothing forbade the call while it waited for an answer or its turn. Raises Refusal."""
         spec, context = call.spec, call.context
         if context.counters.ended:
             problem = f"the execution that called {call.name} is over; the call was not made"
@@ -225,7 +225,7 @@ class CallPipeline:
         for stage in context.stages:
             stage.before_sending(call)
 
-    async def _leave_intent(self, call: CallState) -> None:
+    async def _record_intent(self, call: CallState) -> None:
         try:
             await self._recorder.intent(call)
             self._unrecorded = False
@@ -288,7 +288,7 @@ class CallPipeline:
         return _outcome(call, error, None)
 
     def _record_without_waiting(self, call: CallState, error: CallError | None, *, error_type: str = "") -> None:
-        """Hand the record over: whoever cancels, or calls too late, does not wait for a disk."""
+        """Hand the record over: a cancelled or late call does not wait for the disk."""
         if call.recorded:
             return
         try:

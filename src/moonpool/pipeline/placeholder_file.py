@@ -1,7 +1,7 @@
 """A file of declared placeholders: TOML, `"server.tool" = result`, globs allowed; the first that matches answers.
 
-A table is what the tool would give as data and is checked against its output schema when it is used; a text is for
-tools that answer with text.
+A table is the tool's data and is checked against its output schema when it is used; a string is for tools that answer
+with text.
 """
 
 from __future__ import annotations
@@ -31,5 +31,5 @@ def load_placeholders(path: Path) -> Mapping[str, JsonValue]:
         if "." not in glob:
             raise ConfigError(f'{path}: {glob[:100]!r} names no tool; write "server.tool", in quotes')
         if not isinstance(value, dict | str):
-            raise ConfigError(f"{path}: {glob[:100]!r} must be a table or a text, as the tool would answer")
+            raise ConfigError(f"{path}: {glob[:100]!r} must be a table or a string, as the tool would answer")
     return values

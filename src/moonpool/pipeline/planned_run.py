@@ -1,11 +1,11 @@
-"""The real run under an approved plan: each effect once, nothing else that changes something.
+"""The run under an approved plan: each effect once, and no other changing call.
 
 `PlanWatch` belongs to one execution. `take` finds the effect that a call carries out; a call without one ends the
-execution. Order does not matter: code that calls in parallel has none. `PlannedApprovals` answers the questions of
-policy about such calls out of the plan, where the person who approved it has seen the same question.
+execution. Order does not matter, because parallel calls have none. `PlannedApprovals` answers the questions of policy
+about such calls out of the plan, where the person who approved it has seen the same question.
 
 INVARIANT: between finding an effect and taking it nothing is awaited, so parallel calls never share one. After the
-first call that is not in the plan no further call leaves, whatever it is.
+first call that is not in the plan no further call is sent.
 SECURITY: the plan answers questions; it changes nothing that policy says. A question for a person is answered only by a
 person's approval of exactly such a question, and one of the moment (budgets, what the session has read) only when the
 rehearsal met the same.
@@ -45,7 +45,7 @@ class PlanWatch:
     plan: Plan
     approver: str
     by_person: bool
-    problem: str = ""  # the first call that is not in the plan; whoever made the call ends the execution then
+    problem: str = ""  # the first call that is not in the plan; the caller of the pipeline then ends the execution
     _left: dict[int, Effect] = field(init=False)
     _bound: dict[int, str] = field(default_factory=dict[int, str])  # effect -> digest of the arguments that took it
     _under_way: dict[int, CallState] = field(default_factory=dict[int, "CallState"])  # effect -> the call that took it
@@ -60,7 +60,9 @@ class PlanWatch:
             counters.settle(ApprovalState.APPROVED)
 
     def take(self, call: CallState, tools: StageTools) -> None:
-        """Find and take the effect that this call carries out. Raises Refusal without one, and ever after."""
+        """Find and take the effect that this call carries out. Raises Refusal if there is none, and for every later
+        call.
+        """
         del tools
         if call.stopped_early:
             return  # policy denies it, so it carries out nothing
@@ -94,7 +96,7 @@ class PlanWatch:
         return approve(bound, f"plan:{self.plan.plan_id} by {self.approver}")
 
     def _results_so_far(self) -> Mapping[int, JsonValue]:
-        """What planned calls have returned: it may fill places of later ones."""
+        """The results of planned calls, which may fill placeholders in later ones."""
         for number, call in list(self._under_way.items()):
             if (result := call.result) is not None:
                 del self._under_way[number]
@@ -116,7 +118,7 @@ class PlanWatch:
         return None
 
     def _nearest(self, call: CallState) -> str:
-        """What the plan has that is most like it."""
+        """Describe the most similar call of the plan."""
         name = (call.spec.server_id, call.spec.tool)
         same = [one for one in self.plan.calls if (one.server_id, one.tool_name) == name]
         left = [one for one in same if one.number in self._left]
@@ -136,7 +138,7 @@ class PlanWatch:
 
 @dataclass(frozen=True, slots=True)
 class PlannedApprovals:
-    """An approval service that asks nobody what the approved plan has answered."""
+    """An approval service that answers from the approved plan what it can, and asks only the rest."""
 
     approvals: ApprovalService
     watch: PlanWatch

@@ -1,4 +1,4 @@
-"""Asking policy about a call that is not made: what would be decided, and why."""
+"""Queries to policy about a hypothetical call: what would be decided, and why."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallQuestion:
-    """A call as somebody imagines it."""
+    """A hypothetical call."""
 
     tool: ToolDefinition
     arguments: JsonObject

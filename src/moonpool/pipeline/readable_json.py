@@ -1,9 +1,9 @@
-"""JSON for a person who is to judge it: all of it where it fits, else every member of it with what is inside cut short.
+"""JSON for a person who decides on it: all of it where it fits, else every member of it with what is inside cut short.
 
-SECURITY: what is judged was written by code that wants a yes. It must not be able to push a member out of sight by
-putting long ones around it: long texts and lists are cut each by itself, in their middle, and only where that does not
-help is anything left out as a whole. That something is missing is said before anything else, and where it is missing
-it is said outside quotes, where no text can say it. Nothing in it is acted on by a terminal, or unseen.
+SECURITY: it was written by code that wants approval. It must not be able to push a member out of sight by putting long
+ones around it: long strings and lists are cut each by itself, in their middle, and only where that does not help is
+anything left out as a whole. That something is missing is said before anything else, and where it is missing it is said
+outside quotes, where no text can say it. Nothing in it is acted on by a terminal, or unseen.
 
 What only looks like a secret may be hidden (`hides`); that counts as missing, too. Who says what: `shown_arguments`.
 """

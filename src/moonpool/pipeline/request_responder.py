@@ -1,7 +1,7 @@
-"""Who answers what servers ask while they carry out a call: elicitation, sampling.
+"""Answers server requests during a call: elicitation, sampling.
 
-The relay (`server_requests`) checks, shows and records such a request; whoever implements `RequestResponder` puts it to
-a person or a model. An execution has at most one responder.
+`server_requests` checks, shows and records such a request; an implementation of `RequestResponder` asks a person or a
+model. An execution has at most one responder.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class AnswererGoneError(Exception):
-    """Nobody can answer: the client has left, or as much waits for it already as may."""
+    """Nobody can answer: the client is gone, or too many requests wait for it already."""
 
 
 class RequestResponder(Protocol):
@@ -29,5 +29,5 @@ class RequestResponder(Protocol):
         ...
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
-        """The client's result, unchecked. Raises AnswererGoneError, QuestionRefusedError."""
+        """The client's result, unchecked. Raises AnswererGoneError, ServerRequestRefusedError."""
         ...

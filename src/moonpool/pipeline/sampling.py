@@ -26,7 +26,7 @@ _BODY: Final = {"text": "text", "image": "data", "audio": "data"}
 
 
 def asked_of(params: JsonObject) -> JsonObject:
-    """What the client is asked. Raises QuestionRefusedError."""
+    """The request to the client. Raises ServerRequestRefusedError."""
     if params.get("tools") is not None or params.get("toolChoice") is not None:
         raise ServerRequestRefusedError("tools in sampling are not passed on", code=INVALID_PARAMS)
     messages, limit = params.get("messages"), params.get("maxTokens")
@@ -48,7 +48,7 @@ def asked_of(params: JsonObject) -> JsonObject:
 
 
 def sampled(given: JsonObject) -> JsonObject:
-    """What the server gets of the client's answer. Raises QuestionRefusedError."""
+    """The part of the client's answer that the server gets. Raises ServerRequestRefusedError."""
     answer, model, reason = _message(given), given.get("model"), given.get("stopReason")
     if answer is None or not isinstance(model, str) or _size(answer) > ANSWER_BYTES_MAX:
         raise ServerRequestRefusedError("the client failed to answer", code=INTERNAL)

@@ -1,10 +1,10 @@
-"""Writes what servers asked, and who answered, to the audit journal: one record per question that a relay was asked.
+"""Writes what servers asked, and who answered, to the audit journal: one record per server request.
 
-A record holds the digest of the question and the kind of the answer, never a word of either. It is on file before the
+A record holds the digest of the request and the kind of the answer, never their content. It is written before the
 server gets the answer: what cannot be recorded is refused.
 
-INVARIANT: a question leaves one record, also when its call is cancelled meanwhile; ones that nobody was shown
-leave a bounded number a minute and server, so that a server cannot fill the disk by asking.
+INVARIANT: a server request leaves one record, also when its call is cancelled meanwhile; those that were not shown
+leave a bounded number per minute and server, so that a server cannot fill the disk by asking.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ _NAME_CHARS_MAX: Final = 256
 
 @dataclass(slots=True)
 class ServerRequestNote:
-    """What is known of a question so far. `answer` is a kind: `accept`, `decline`, `cancel`, `answered`, `refused`."""
+    """What is known of a server request so far. `answer` is a kind: `accept`, `decline`, `cancel`, `answered`,
+    `refused`.
+    """
 
     answer: str = REFUSED
     why: str = ""  # nobody was asked, or nobody answered; our own words
@@ -49,7 +51,7 @@ class ServerRequestNote:
 
 
 class ServerRequestRecorder:
-    """Records the questions of one broker's servers."""
+    """Records the requests of one broker's servers."""
 
     def __init__(self, journal: Journal, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._journal, self._clock = journal, clock
@@ -57,7 +59,7 @@ class ServerRequestRecorder:
 
     @asynccontextmanager
     async def recorded(self, server_id: str, method: str, params: JsonObject) -> AsyncGenerator[ServerRequestNote]:
-        """Record what the note says at the end of the `with` block. Raises QuestionRefusedError when that fails."""
+        """Record the note at the end of the `with` block. Raises ServerRequestRefusedError when that fails."""
         note, since = ServerRequestNote(), self._clock()
         try:
             yield note
@@ -79,7 +81,7 @@ class ServerRequestRecorder:
             if written is not None:
                 await written
         except JournalError as exc:
-            raise ServerRequestRefusedError("the client cannot record questions now", code=INTERNAL) from exc
+            raise ServerRequestRefusedError("the client cannot record server requests now", code=INTERNAL) from exc
 
     def _write(
         self, server_id: str, method: str, params: JsonObject, note: ServerRequestNote, since: float

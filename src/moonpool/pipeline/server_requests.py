@@ -1,14 +1,14 @@
 """Passing on what servers ask: forms and addresses to the person, sampling to the model, at the client of the call.
 
-A question goes to the one client whose execution called the server just now, if the configuration of that server says
+A server request goes to the one client whose execution is calling the server, if the configuration of that server says
 `server_requests`, policy does not deny it (`elicitation/create` and `sampling/createMessage` count as tools of the
-server), and the client has declared it. In every other case it is declined; nothing is invented (D-047). Its shape, and
-that an answer fits, is checked by `upstreams.questions`.
+server), and the client has declared it. In every other case it is declined; no answer is invented (D-047). Its shape,
+and that an answer fits, is checked by `upstreams.server_requests`.
 
-SECURITY: a question is a server's word. It is bounded, redacted, limited in number, and shown with the name of who
-asks. An answer is bounded too, and stays here when a secret is in it; nothing else of the client, of other servers or
+SECURITY: a server request is untrusted. It is bounded, redacted, limited in number, and shown with the name of the
+server. An answer is bounded too, and stays here when a secret is in it; nothing else of the client, of other servers or
 of other calls goes back. Code in the sandbox neither sees nor answers it. When calls of several executions are at one
-server, a question that does not say whose it is goes to nobody.
+server, a request that does not name its call is declined.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ _log = logging.getLogger(__name__)
 
 ELICIT: Final = "elicitation/create"
 PER_MINUTE_MAX: Final = 10
-"""Questions of one server to one principal."""
+"""Server requests of one server to one principal."""
 OF_ALL_PER_MINUTE_MAX: Final = 60
-"""Questions of one server to all principals."""
+"""Server requests of one server to all principals."""
 MESSAGE_CHARS_MAX: Final = 2_000
 _NO: Final[JsonObject] = {"action": "decline"}
 
@@ -77,13 +77,13 @@ class ServerRequests:
         expiry_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """A question that nobody answers within `expiry_s` is cancelled."""
+        """A request that is not answered within `expiry_s` is cancelled."""
         self._redactor, self._expiry_s, self._clock = redactor, expiry_s, clock
         self._records = ServerRequestRecorder(journal, clock=clock)
         self._asked: dict[str, deque[tuple[float, str]]] = defaultdict(deque)  # when, and of whose call
 
     def handlers_for(self, server: ServerConfig) -> ServerRequestHandlers:
-        """What is answered for `server`, and so declared to it: what its configuration names."""
+        """What is answered for `server`, and so declared to it, as its configuration says."""
         relays = server.elicitation == "relay"
         asks = server.sampling == "ask"
 
@@ -183,7 +183,7 @@ class ServerRequests:
     async def _review(
         self, calls: list[OpenCall[CallContext]], server_id: str, what: str, shown: JsonObject, note: ServerRequestNote
     ) -> None:
-        """Have a person look at it (D-034). Raises QuestionRefusedError."""
+        """Have a person look at it (D-034). Raises ServerRequestRefusedError."""
         context, decision = calls[0].context, note.decision
         assert decision is not None
         note.shown = True
@@ -229,9 +229,9 @@ class ServerRequests:
         if responder is not None and responder.can(method, mode):
             return calls, responder
         if len(runs) > 1:
-            why = "calls of several executions are under way, so nobody knows whose question it is"
+            why = "calls of several executions are under way, so it is unknown which of them the request belongs to"
         else:
-            why = "nobody is attached who can answer it" if runs else "no call is under way"
+            why = "no client that can answer it is attached" if runs else "no call is under way"
         note.why = why
         _log.warning("%s of server %r was declined: %s", method, server_id, why)
         return None
@@ -252,22 +252,22 @@ class ServerRequests:
         return decide(context.grant.policy.without_budgets, facts)
 
     def _count(self, server_id: str, call: OpenCall[CallContext], note: ServerRequestNote) -> None:
-        """Raises QuestionRefusedError when this server asks too often (D-040, D-046).
+        """Raises ServerRequestRefusedError when this server asks too often (D-040, D-046).
 
-        One principal's calls cannot use up the questions of another's.
+        One principal's calls cannot use up the requests of another's.
         """
         now, asked, principal = self._clock(), self._asked[server_id], call.context.identity.principal
         while asked and now - asked[0][0] >= 60:
             asked.popleft()
         if sum(whose == principal for _, whose in asked) >= PER_MINUTE_MAX or len(asked) >= OF_ALL_PER_MINUTE_MAX:
             note.why = "too many"
-            raise ServerRequestRefusedError(f"more than {PER_MINUTE_MAX} questions in a minute", code=INTERNAL)
+            raise ServerRequestRefusedError(f"more than {PER_MINUTE_MAX} server requests in a minute", code=INTERNAL)
         asked.append((now, principal))
 
     def _form(self, server_id: str, call: OpenCall[CallContext], params: JsonObject) -> JsonObject | None:
-        """The form as it is shown, named after who asks; None when a known secret stands in its fields."""
+        """The form as it is shown, with the server's name; None when a known secret stands in its fields."""
         said = self._redactor.text(storable(clip(str(params.get("message", "")), MESSAGE_CHARS_MAX)), Tally())
-        # SECURITY: behind a mark on each line, a server's words are nobody else's.
+        # SECURITY: a mark at the start of each line shows that the words are the server's.
         quoted = "\n".join(f"> {line}" for line in printable(said).split("\n"))
         tool = on_one_line(shown_name(call.tool))
         message = f"Server {on_one_line(server_id)!r}, called by code as {tool}, asks:\n{quoted}"
@@ -286,5 +286,5 @@ class ServerRequests:
 
 
 def _kind(action: JsonValue) -> str:
-    """SECURITY: a client's word gets into the journal as one of three."""
+    """SECURITY: what a client answers gets into the journal as one of three words."""
     return action if isinstance(action, str) and action in {"accept", "decline", "cancel"} else REFUSED

@@ -5,9 +5,9 @@ instead: path, problem, near names and the valid parameters. Dialect is 2020-12 
 is known. Formats are annotations here: the server decides whether a date suits it.
 
 SECURITY: schemas are untrusted. Nothing is ever fetched for a `$ref`, patterns run on a linear-time engine (or, for
-look-around, under a backtracking limit), sizes and depths are capped before anything is compiled.
-A schema that cannot be used accepts any object and leaves a warning: validation is a service to the caller here, not a
-wall, and the server checks its own input. Policy and approval never depend on it.
+look-around, under a backtracking limit), sizes and depths are capped before anything is compiled. A schema that cannot
+be used accepts any object and leaves a warning: validation is a service to the caller, not a boundary, and the server
+checks its own input. Policy and approval never depend on it.
 """
 
 from __future__ import annotations

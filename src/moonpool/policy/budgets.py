@@ -31,7 +31,7 @@ _COST_DIGITS: Final = 3
 
 
 class Measure(StrEnum):
-    """What is counted. The one that passes by itself is last: a call that meets two budgets hears of the other."""
+    """What is counted. The one that ends by itself is last: a call that meets two budgets is told of the other."""
 
     CALLS = "calls"
     TOOLS = "tools"  # different ones
@@ -169,7 +169,7 @@ def cost_of(tool: ToolDefinition, costs: Iterable[Cost]) -> float:
 
 
 def budget_reports(budgets: Iterable[Budget], facts: CallFacts, cost: float) -> Iterator[BudgetReport]:
-    """How the call stands with every limit of a scope whose usage is known."""
+    """What the call means for every limit of a scope whose usage is known."""
     for budget in budgets:
         if (usage := facts.usage.get(budget.scope)) is None:
             continue

@@ -121,7 +121,7 @@ class Regex:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The number lies between these two, ends included. A text that looks like a number is none."""
+    """The number lies between these two, ends included. A string that looks like a number is not one."""
 
     op: ClassVar[str] = "min, max"
     minimum: float | None = None
@@ -161,7 +161,7 @@ class Below:
 
     def look(self, value: JsonValue) -> Finding:
         if not isinstance(value, str):
-            raise UnreadableError("it is not a text")
+            raise UnreadableError("it is not a string")
         return paths.below(self.folders, value)
 
     def to_json(self) -> JsonObject:
@@ -183,7 +183,7 @@ class HostIn:
 
     def look(self, value: JsonValue) -> Finding:
         if not isinstance(value, str):
-            raise UnreadableError("it is not a text")
+            raise UnreadableError("it is not a string")
         return hosts.host_in(self.hosts, value)
 
     def to_json(self) -> JsonObject:
@@ -217,9 +217,9 @@ class Condition:
 
     def look(self, arguments: JsonValue) -> Finding:
         """Whether `arguments` meet this condition."""
-        return self.judge(arguments)[0]
+        return self.evaluate(arguments)[0]
 
-    def judge(self, arguments: JsonValue) -> tuple[Finding, str]:
+    def evaluate(self, arguments: JsonValue) -> tuple[Finding, str]:
         """Whether `arguments` meet this condition, and why they cannot be read if they cannot."""
         try:
             return self._look(arguments), ""

@@ -167,7 +167,7 @@ def _said(layer: Layer, rule: Rule, facts: CallFacts) -> Say:
     if not own:
         shipped = rule.rule_id.removeprefix("preset:")
         change = f"change rule {shipped!r}" if shipped == rule.rule_id else f"take {shipped!r} out of its presets"
-        remedy = f"whoever keeps the {layer.name} policy can {change}"
+        remedy = f"the owner of the {layer.name} policy can {change}"
     return Say(
         layer=layer.name,
         verdict=rule.verdict,
@@ -180,7 +180,7 @@ def _said(layer: Layer, rule: Rule, facts: CallFacts) -> Say:
 
 def _used_up(report: BudgetReport) -> Say:
     budget = report.budget
-    remedy = f"whoever keeps the {budget.layer} policy can raise {report.measure} in [budget.{budget.scope}]"
+    remedy = f"the owner of the {budget.layer} policy can raise {report.measure} in [budget.{budget.scope}]"
     reason = report.shown("the budget has no room for this call")
     if report.adds > 1:
         reason += f", it would take {report.adds:.15g}"
@@ -198,7 +198,7 @@ def _used_up(report: BudgetReport) -> Say:
 
 
 def _by_default(layer: Layer, verdict: Verdict, facts: CallFacts) -> Say:
-    remedy = f"whoever keeps the {layer.name} policy can add a rule for it"
+    remedy = f"the owner of the {layer.name} policy can add a rule for it"
     reason = f"no rule of the {layer.name} policy matches {facts.name}, and its default is {verdict}"
     return Say(layer=layer.name, verdict=verdict, rule_id=DEFAULT_RULE_ID, reason=reason, remedy=remedy)
 

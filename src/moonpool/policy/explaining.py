@@ -1,4 +1,4 @@
-"""Why a call is decided as it is, for whoever keeps the rules: every layer's say, and what each rule missed.
+"""Why a call is decided as it is, for the owner of the rules: what each layer says, and why each rule did not match.
 
 SECURITY: an explanation holds other rules and the call's arguments; it never goes to code in a sandbox.
 """
@@ -131,7 +131,7 @@ def _rule_report(rule: Rule, facts: CallFacts, *, decides: bool) -> RuleReport:
 def _unread(rule: Rule, facts: CallFacts) -> str:
     """What counts against the call although nobody can read it, of a rule that covers it."""
     for condition in rule.when:
-        finding, reason = condition.judge(facts.arguments)
+        finding, reason = condition.evaluate(facts.arguments)
         if finding is Finding.UNREADABLE:
             return f"{_place(condition)} counts against the call: it cannot be read for sure, because {reason}"
     return ""

@@ -72,7 +72,7 @@ def _host_of(url: str) -> tuple[str, int]:
         raise UnreadableError("between :// and its path stands more or less than a plain host and a port")
     port = int(split[2]) if split[2] else default
     if not 0 < port < 65536:
-        raise UnreadableError("its port is none")
+        raise UnreadableError("its port is not valid")
     return host, port
 
 

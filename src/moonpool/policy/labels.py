@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from moonpool.core.manifest import ToolDefinition
 
 RETURNS: Final = ("private", "untrusted")
-"""Data that must not leave; text that anybody may have written."""
+"""Data that must not be sent out; text that anybody may have written."""
 DOES: Final = ("sends_out", "spends", "destroys")
 """Lets data out; costs money; cannot be taken back."""
 LABELS_PER_LAYER_MAX: Final = 1000
@@ -47,6 +47,6 @@ class Label:
 
 
 def check_labels(given: tuple[str, ...], known: tuple[str, ...]) -> None:
-    """Raise ValueError for a label that nobody knows."""
+    """Raise ValueError for an unknown label."""
     if unknown := sorted(set(given) - set(known)):
         raise ValueError(f"unknown label {unknown[0]!r}; known are {', '.join(known)}")

@@ -1,8 +1,8 @@
-"""Layers: who may lay down rules, and how the rules of one layer become one say.
+"""Layers: whose rules they are, and how the rules of one layer become one answer.
 
 Between layers the strictest say wins, so that no layer can loosen what another one forbids. A layer of which no rule
-matches says its default; without one it says nothing (`moonpool.policy.deciding`). Rules about labels stand beside
-the others of their layer: the strictest that matches speaks as well, so that no order of rules lets a label loosen
+matches says its default; without one it says nothing (`moonpool.policy.deciding`). Rules about labels stand beside the
+others of their layer: the strictest that matches speaks as well, so that no order of rules lets a label loosen
 anything.
 """
 

@@ -34,13 +34,13 @@ _SEPARATOR = re.compile(r"[\\/]")
 def folder_problem(folder: str) -> str:
     """Why `folder` cannot be used in a rule, or nothing."""
     if not folder or len(folder) > PATH_CHARS_MAX:
-        return f"a folder is a text of 1 to {PATH_CHARS_MAX} characters"
+        return f"a folder is a string of 1 to {PATH_CHARS_MAX} characters"
     try:
         plain = _path_of_uri(folder) if folder.startswith(_URI) else folder
     except UnreadableError:
         return f"write {_URI} and a plain folder, without ? and #"
     if _is_windows(plain):
-        return "" if _windows(plain) is not None else "this is not a plain absolute folder of Windows"
+        return "" if _windows(plain) is not None else "this is not a plain absolute Windows folder"
     if "\\" in plain:
         return 'write a folder with "/", or with a drive as on Windows'
     try:
@@ -122,7 +122,7 @@ def _below_on_posix(folder: str, given: list[str]) -> bool:
 def _below_on_windows(folder: str, given: list[str] | None) -> bool:
     own = _windows(folder)
     if own is None or given is None:
-        raise UnreadableError("it is no plain absolute path of Windows")
+        raise UnreadableError("it is not a plain absolute Windows path")
     exact = given[: len(own)] == own
     folded = [part.casefold() for part in given[: len(own)]] == [part.casefold() for part in own]
     if exact is not folded:
@@ -134,7 +134,7 @@ def _path_of_uri(uri: str) -> str:
     """Raises UnreadableError."""
     path = uri.removeprefix(_URI.removesuffix("/"))
     if not uri.startswith(_URI) or path.startswith("//") or "?" in path or "#" in path:
-        raise UnreadableError(f"it is no plain {_URI} URI")
+        raise UnreadableError(f"it is not a plain {_URI} URI")
     return path[1:] if _DRIVE.match(path, 1) else path
 
 

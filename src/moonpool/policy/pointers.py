@@ -40,7 +40,7 @@ def pointer_problem(pointer: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What stands at a pointer. `alias`: only a server that does not compare names by letters finds it there."""
+    """The value at a pointer. `alias`: only a server that does not compare names by letters finds it there."""
 
     value: JsonValue
     alias: str = ""

@@ -184,7 +184,7 @@ def _arguments(rule: Rule, facts: CallFacts) -> Mismatch | None:
     # SECURITY: what cannot be read counts against the call.
     allows = rule.verdict is Verdict.ALLOW
     for condition in rule.when:
-        finding, reason = condition.judge(facts.arguments)
+        finding, reason = condition.evaluate(facts.arguments)
         if finding is not Finding.HOLDS and (allows or finding is not Finding.UNREADABLE):
             return Mismatch("when", finding, condition, reason)
     # SECURITY: of stricter rules only what stands at their own conditions counts, so that data with odd names does not

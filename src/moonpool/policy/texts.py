@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonValue
 
 TEXT_CHARS_MAX: Final = 16_384
-"""A longer text is not searched: it is UNREADABLE."""
+"""A longer string is not searched: it is UNREADABLE."""
 _ROUNDS_MAX: Final = 6
 
 _NEEDLESS = re.compile(r"%(2[5def]|3[0-9]|[46][1-9a-f]|[57][0-9a]|5[cf]|7e)", re.IGNORECASE)
 _WIDE_ESCAPE = re.compile(r"%u([0-9a-f]{4})", re.IGNORECASE)
 _ENCODED_DOT = re.compile(r"%(?:2e|u002e)", re.IGNORECASE)
 _ODD_ESCAPE = re.compile(r"%(?:00|c[01]|e0%[89]|f0%8)", re.IGNORECASE)
-"""NUL, at which some programs end a text, and overlong UTF-8, in which some read dots and separators."""
+"""NUL, at which some programs end a string, and overlong UTF-8, in which some read dots and separators."""
 _STAYING = re.compile(r"(?<!:)/(?:\.?/)+")
 """`//` and `/./`, by which a path stays where it is; not the two slashes behind a scheme."""
 _CONTROL: Final = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029])
@@ -41,15 +41,15 @@ _LONE_DOTS = re.compile(rf"(?<![^{_BESIDE}])\.\.(?![^{_BESIDE}])")
 
 
 def searchable(value: JsonValue) -> str:
-    """`value` as a text that can be searched. Raises UnreadableError."""
+    """`value` as a string that can be searched. Raises UnreadableError."""
     if not isinstance(value, str):
-        raise UnreadableError("it is not a text")
+        raise UnreadableError("it is not a string")
     if len(value) > TEXT_CHARS_MAX:
         raise UnreadableError(f"it has more than {TEXT_CHARS_MAX} characters")
     if value.encode(errors="replace").decode() != value:
         raise UnreadableError("it has half a surrogate pair")
     if "\0" in value:
-        raise UnreadableError("it has a NUL, at which some programs end a text")
+        raise UnreadableError("it has a NUL, at which some programs end a string")
     return value
 
 
@@ -69,12 +69,12 @@ def matches(text: str, match: Callable[[str], bool]) -> bool:
     walked = _STAYING.sub("/", decoded.replace("\\", "/")).removeprefix("./")
     # SECURITY: these readings only count against a text, so that a rule may name what they take away.
     if not found and any(one != text and match(one) for one in (decoded, walked)):
-        raise UnreadableError("decoded or without needless separators it is another text for the rule")
+        raise UnreadableError("decoded or without needless separators it is a different string to the rule")
     return found
 
 
 def check_dots(text: str) -> None:
-    """Raise UnreadableError for a text that may lead elsewhere than its letters say."""
+    """Raise UnreadableError for a string that may lead elsewhere than its characters say."""
     if is_plain(text) and not has_lone_dots(text):
         return
     for one in _rounds(text, _decoded):
@@ -98,12 +98,12 @@ def has_lone_dots(text: str) -> bool:
 
 
 def is_one_of(text: str, choices: Collection[JsonValue]) -> bool:
-    """Equality with a text of a rule. Raises UnreadableError for one that only a decoder takes for it."""
+    """Equality with a string of a rule. Raises UnreadableError for one that is equal only after decoding."""
     if text in choices:
         return True
     before, nul, _ = text.partition("\0")
     if nul and before in choices:
-        raise UnreadableError("it has a NUL, at which some programs end a text")
+        raise UnreadableError("it has a NUL, at which some programs end a string")
     if len(text) <= TEXT_CHARS_MAX:
         matches(text, lambda one: one in choices)
     return False
@@ -116,7 +116,7 @@ def _rounds(text: str, decode: Callable[[str], str]) -> Iterator[str]:
         if (further := decode(text)) == text:
             return
         text = further
-    raise UnreadableError("it is percent-encoded more often than anybody would")
+    raise UnreadableError("it is percent-encoded too many times")
 
 
 def _to_the_end(text: str, decode: Callable[[str], str]) -> str:

@@ -1,7 +1,7 @@
-"""Judges of values whose name says that they are secret: which of them are none, and so left alone.
+"""False-positive rules: which values whose name says that they are secret are none, and so are not redacted.
 
-A judge is given what stands before the value, the value, and what stands after it (`line_finder.Judge`).
-INVARIANT: what `prefilters` leaves out is left alone here, too.
+A rule gets the text before the value, the value, and the text after it (`line_finder.FalsePositiveRule`).
+INVARIANT: what `prefilters` leaves out is not redacted here either.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def written(before: bytes, value: bytes, after: bytes) -> int:
 
 
 def quoted(before: bytes, value: bytes, after: bytes) -> int:
-    """A value in quotes; not what comes behind a text that ends, as in `ask("Password: ")`."""
+    """A value in quotes; not what follows a string that ends, as in `ask("Password: ")`."""
     text_ends = value.startswith((b")", b",", b"]", b"}", b";"))
     return 0 if text_ends and not _KEY_IN_QUOTES.search(before) else written(before, value, after)
 

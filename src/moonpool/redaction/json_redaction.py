@@ -1,11 +1,11 @@
 """Redaction of a JSON value: every string, object key and number in it, all in one search instead of one for each.
 
-Equal texts are searched once. Short ones are searched together, with something between them that no finder goes over
-(`SpanFinder.between`), so that each is found in what it would be found in alone. Only where something was found is the
-value built anew.
+Equal strings are searched once. Short ones are searched together, with a separator that no match crosses
+(`SpanFinder.between`), so that the result is the same as for each alone. The value is rebuilt only if something was
+found.
 
-Neighbours: `redactor` comes here once the whole JSON text has shown that there may be something; `named_values`
-knows what is secret because of the name of a member.
+Neighbours: `redactor` comes here once the whole JSON text has shown that there may be something; `named_values` knows
+what is secret because of the name of a member.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class MemberNames(Protocol):
     """Says what is secret in members of objects because of the members' names."""
 
     def names(self, name: str) -> bool:
-        """Whether a text may be secret because its member is called so."""
+        """Whether a string may be secret because of its member's name."""
         ...
 
     def members(self, members: Sequence[tuple[str, str]]) -> Sequence[Sequence[Span]]:
-        """Where secrets stand in the UTF-8 of the text of each (name, text)."""
+        """Where secrets are in the UTF-8 of the string of each (name, string)."""
         ...
 
 
@@ -99,14 +99,14 @@ def _short_number(value: JsonValue) -> bool:
 
 
 class _New:
-    """What takes the place of what: texts anywhere, and texts of members with a name."""
+    """Replacements: of strings anywhere, and of strings of members with a name."""
 
     def __init__(self, texts: dict[str, str]) -> None:
         self.texts = texts
         self.members: dict[tuple[str, str], str] = {}
 
     def take_members(self, found: list[tuple[str, str]], rule: MemberNames, tally: Counter[str]) -> None:
-        """SECURITY: a text that is searched alone has lost the name that made it a secret."""
+        """SECURITY: a string that is searched alone has lost the name that made it a secret."""
         counts = Counter([(name, self.texts.get(value, value)) for name, value in found])
         members = list(counts)
         for member, spans in zip(members, rule.members(members), strict=True):
@@ -138,7 +138,7 @@ class _New:
 
 
 def _another(name: str, taken: JsonObject, clashes: Counter[str]) -> str:
-    """A name for a member: two keys that differ only in a secret must not swallow each other."""
+    """A name for a member: two keys that differ only in a secret must not overwrite each other."""
     while name in taken:
         clashes[name] += 1
         name = f"{name}'{clashes[name]}" if clashes[name] > 1 else f"{name}'"
@@ -148,7 +148,7 @@ def _another(name: str, taken: JsonObject, clashes: Counter[str]) -> str:
 def _texts(
     texts: list[str], finders: Sequence[SpanFinder], text: Callable[[str, Counter[str]], str], tally: Counter[str]
 ) -> dict[str, str]:
-    """What takes the place of those among `texts` that hold a secret."""
+    """The replacements of those of `texts` that hold a secret."""
     new: dict[str, str] = {}
     counts = Counter(texts)
     short: list[str] = []

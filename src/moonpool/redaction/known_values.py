@@ -7,9 +7,9 @@ the common ones are known here (`_JSON_ESCAPES`, `_URL_SAFE`), and the escape of
 searched piece by piece and line by line, so that an indented or wrapped private key is found.
 
 SECURITY: a value that is transformed in another way (reversed, split by the code, compressed, some characters escaped
-as no encoder does it, base64 broken over lines) is not found; redaction
-is the last net, not the wall. The wall is that secrets never enter the sandbox. `moonpool.redaction.redactor` applies
-the spans found here; secrets that nobody told us about are searched after these, by `secret_patterns`.
+as no encoder does it, base64 broken over lines) is not found; redaction is the last precaution, not the boundary. The
+boundary is that secrets never enter the sandbox. `moonpool.redaction.redactor` applies the spans found here; secrets
+that are not configured are searched after these, by `secret_patterns`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _IN_HTML: Final = (('"', "&quot;", "&#34;"), ("'", "&#x27;", "&#39;", "&#039;"))
 
 
 class KnownValues:
-    """Finder of known values; must give the same spans however a text is cut into chunks (see `hold_from`)."""
+    """Finder of known values; must give the same spans however a text is cut into chunks (see `_hold_from`)."""
 
     between = NOT_IN_TEXT
     counted = True
@@ -112,7 +112,7 @@ class GrowingValues:
         self._values = KnownValues({})
 
     def set_values(self, source: str, values: frozenset[str]) -> None:
-        """What is secret now because of `source`; replaces what it said before."""
+        """Set the values that are secret because of `source`; replaces its earlier ones."""
         self._by_source = {**self._by_source, source: values}
         known = sorted(frozenset[str]().union(*self._by_source.values()))
         self._values = KnownValues({f"TOKEN_{index}": value for index, value in enumerate(known, start=1)})

@@ -1,18 +1,18 @@
 """Finds what has a shape, where no shape goes over the end of a line.
 
-Patterns may consume a line end behind what they find, never before or in it; `(?m:^)` is the beginning of a line. What
-ends a text ends a line: a text gives the same alone and before other lines.
+Patterns may consume a line end behind what they find, never before or in it; `(?m:^)` is the beginning of a line. The
+end of a string ends a line: a string gives the same alone and before other lines.
 
 One RE2 alternation says where something may be; only there a second look decides which kind it is, which part of it is
-the secret, and whether it is one at all. What is commonly harmless is left out of the first pattern (`Kind.sought`), so
-it costs one pass of an automaton; what is looked at in vain is counted as a miss (`stream_search`). At the second look
-RE2 says which kinds fit, and Python's engine where their parts are. SECURITY: in what fits, Python's engine must not
-try things again: the patterns of the kinds have one way to fit, or `_ONLY_ONCE` tells it so.
+the secret, and whether it is one at all. Common harmless values are left out of the first pattern (`Kind.prefilter`),
+so it costs one pass of an automaton; what turns out to be harmless is counted as a miss (`stream_search`). At the
+second look RE2 says which kinds fit, and Python's engine where their parts are. SECURITY: in what fits, Python's engine
+must not try things again: the patterns of the kinds have one way to fit, or `_ONLY_ONCE` tells it so.
 
 A line may be endless. INVARIANT: in a line longer than WINDOW_BYTES the search stands at a place, sees so many bytes
 from there, takes the leftmost longest match that begins in the first half of them and goes on behind it, or else goes
-on half a window further. This depends on the line alone, so chunks make no difference, and no more than a window has
-to wait. Where no match is longer than half a window, it is the plain search from left to right.
+on half a window further. This depends on the line alone, so chunks make no difference, and no more than a window has to
+wait. Where no match is longer than half a window, it is the plain search from left to right.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LONG_WORD_BYTES: Final = 1024  # else a line of words that are none would be se
 _ONLY_ONCE: Final = ((rb"]+|\\[^\r\n])+", rb"]++|\\[^\r\n])++"), (rb"|]*)?(?:=>|", rb"|]*+)?(?:=>|"))
 """What is in quotes, and the type of a variable."""
 
-Judge: TypeAlias = "Callable[[bytes, bytes, bytes], int]"
+FalsePositiveRule: TypeAlias = "Callable[[bytes, bytes, bytes], int]"
 """Of what a pattern matched it is given what stands before the value, the value, and what stands after it. It says how
 much of the value is the secret; 0: it is none. No class holds the three: that would cost as much as the search."""
 
@@ -48,9 +48,11 @@ class Kind(NamedTuple):
 
     name: str  # what stands in the marker and is counted
     pattern: str  # for RE2 over bytes; its groups are alternatives for the part that is the secret
-    judge: Judge | None = None  # None: all of the value is the secret
+    rule: FalsePositiveRule | None = None  # None: all of the value is the secret
     word: bool = False  # the value is one word: when a long one is none, nothing is looked for inside it
-    sought: str | None = None  # what the search stops at; fits in `pattern`, and on all that `judge` takes for secrets
+    prefilter: str | None = (
+        None  # what the search stops at; fits in `pattern`, and on all that `rule` takes for secrets
+    )
 
 
 class _Found(NamedTuple):
@@ -77,8 +79,8 @@ class LineFinder:
         self.counted = counted
         shapes = [kind.pattern.encode("latin-1") for kind in kinds]
         whole = b"|".join(b"(?:%b)" % shape for shape in shapes)
-        sought = [(kind.sought or kind.pattern).encode("latin-1") for kind in kinds]
-        self._first = first_place(compiled(b"|".join(b"(?:%b)" % shape for shape in sought)))
+        searches = [(kind.prefilter or kind.pattern).encode("latin-1") for kind in kinds]
+        self._first = first_place(compiled(b"|".join(b"(?:%b)" % shape for shape in searches)))
         self._fitting = which_fit(shapes)
         self._kinds = list(kinds)
         self._parts = [re.compile(_for_python(shape)) for shape in shapes]
@@ -164,8 +166,8 @@ class LineFinder:
                     break
             else:  # none fits with what stands around it: the engines do not agree
                 kind, at, end = self._look(data, start, stop)
-        _, _, judge, word, _ = kind
-        length = end - at if judge is None else judge(data[start:at], data[at:end], data[end:stop])
+        _, _, rule, word, _ = kind
+        length = end - at if rule is None else rule(data[start:at], data[at:end], data[end:stop])
         if length:
             found.spans.append((at, at + length, kind[0]))
             return at + length

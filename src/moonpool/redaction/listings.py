@@ -1,10 +1,10 @@
-"""A server's own secrets in what it says of itself: taken out before a listing is kept, compared or shown.
+"""Removes a server's own secrets from its listing before that is stored, compared or shown.
 
-Names, descriptions and schemas become files: wrappers in every sandbox, the cached list, what a model reads. A server
-that puts its token or a password of its address there would have it written down in all of them.
+Names, descriptions and schemas become files: wrappers in every sandbox, the cached list, what a model reads. A token or
+a password of an address that a server puts there would end up in all of them.
 
 SECURITY: only known values are searched. A pattern that takes a description for a secret would change what the tool
-means, and with it its digest; a known value has no business there.
+means, and with it its digest; a known value is never meant to be there.
 """
 
 from __future__ import annotations

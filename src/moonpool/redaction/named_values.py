@@ -10,8 +10,8 @@ import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
-from moonpool.redaction import false_positive_rules as judges
-from moonpool.redaction import prefilters as sought
+from moonpool.redaction import false_positive_rules as rules
+from moonpool.redaction import prefilters
 from moonpool.redaction.line_finder import Kind, LineFinder, hold_from_words
 from moonpool.redaction.named_value_patterns import (
     CREDENTIAL,
@@ -42,47 +42,49 @@ NAMED: Final = (
     Kind(
         "authorization",
         rf"(?i:authorization){IS}\\{{0,3}}[\"']?(?:{SCHEME})?{CREDENTIAL}",
-        judges.credential,
-        sought=sought.AUTHORIZATION,
+        rules.credential,
+        prefilter=prefilters.AUTHORIZATION,
     ),
-    Kind("authorization", rf"\b(?i:bearer)[ \t]+{CREDENTIAL}", judges.bearer, sought=sought.BEARER),
-    Kind("password", PASSWORDS + IS + QUOTED, judges.quoted, sought=sought.PASSWORD_IN_QUOTES),
-    Kind("password", PASSWORDS + IS_ALSO + TELLING + STOP, judges.password, sought=sought.PASSWORD, word=True),
+    Kind("authorization", rf"\b(?i:bearer)[ \t]+{CREDENTIAL}", rules.bearer, prefilter=prefilters.BEARER),
+    Kind("password", PASSWORDS + IS + QUOTED, rules.quoted, prefilter=prefilters.PASSWORD_IN_QUOTES),
+    Kind("password", PASSWORDS + IS_ALSO + TELLING + STOP, rules.password, prefilter=prefilters.PASSWORD, word=True),
     Kind(
         "password",
         rf"{PASSWORDS}[ \t]*:[ \t]+{MERE}{LINE_STOP}",
-        judges.password,
-        sought=sought.PASSWORD_OF_LINE,
+        rules.password,
+        prefilter=prefilters.PASSWORD_OF_LINE,
         word=True,
     ),
     Kind(
         "password",
         ENV_NAMES_OF_PASSWORDS + ENV_WORD,
-        judges.password,
-        sought=sought.PASSWORD_OF_ENVIRONMENT,
+        rules.password,
+        prefilter=prefilters.PASSWORD_OF_ENVIRONMENT,
         word=True,
     ),
     Kind(
         "password",
         rf"--[a-z-]*password[ \t]+{TELLING}{STOP}",
-        judges.password,
-        sought=sought.PASSWORD_OPTION,
+        rules.password,
+        prefilter=prefilters.PASSWORD_OPTION,
         word=True,
     ),
     Kind(
         "password",
         rf"(?i:<(?:[A-Za-z0-9_-]+:)?[A-Za-z0-9_-]*password)>([^<>{SPACE}]+)</",
-        judges.written,
-        sought=sought.PASSWORD_ELEMENT,
+        rules.written,
+        prefilter=prefilters.PASSWORD_ELEMENT,
     ),
-    Kind("secret", SECRETS + IS + QUOTED, judges.quoted_secret, sought=sought.SECRET_IN_QUOTES),
-    Kind("secret", SECRETS + IS_ALSO + NUMBERED + STOP, judges.secret, sought=sought.SECRET, word=True),
-    Kind("secret", ENV_NAMES_OF_SECRETS + ENV_WORD, judges.secret, sought=sought.SECRET_OF_ENVIRONMENT, word=True),
+    Kind("secret", SECRETS + IS + QUOTED, rules.quoted_secret, prefilter=prefilters.SECRET_IN_QUOTES),
+    Kind("secret", SECRETS + IS_ALSO + NUMBERED + STOP, rules.secret, prefilter=prefilters.SECRET, word=True),
+    Kind(
+        "secret", ENV_NAMES_OF_SECRETS + ENV_WORD, rules.secret, prefilter=prefilters.SECRET_OF_ENVIRONMENT, word=True
+    ),
     Kind(
         "secret",
         rf"--[a-z-]*(?:token|secret|api-key)[ \t]+{NUMBERED}{STOP}",
-        judges.random,
-        sought=sought.SECRET_OPTION,
+        rules.random,
+        prefilter=prefilters.SECRET_OPTION,
         word=True,
     ),
 )
@@ -105,11 +107,11 @@ class NamedValues(LineFinder):
         super().__init__(NAMED, hint=NAMED_HINT, hold=hold_from_words(NAMED_WORDS, any_case=True))
 
     def names(self, name: str) -> bool:
-        """Whether a text may be secret because it is the member `name` of an object."""
+        """Whether a string may be secret because it is the member `name` of an object."""
         return self.contains(name.encode("utf-8", "replace") + b"=")
 
     def members(self, members: Sequence[tuple[str, str]]) -> list[list[Span]]:
-        """What is secret in the UTF-8 of each text, because the member of an object that has it is called so."""
+        """What is secret in the UTF-8 of each string because of the name of its member."""
         lines: list[bytes] = []
         places: list[int] = []  # where each value begins
         end = 0

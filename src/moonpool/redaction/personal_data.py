@@ -15,7 +15,7 @@ from moonpool.redaction.line_finder import Kind, LineFinder, hold_from_character
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from moonpool.redaction.line_finder import Judge
+    from moonpool.redaction.line_finder import FalsePositiveRule
 
 _ALNUM: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _LEFT: Final = r"(?:(?m:^)|[^A-Za-z0-9_.,/+=%#$\n-]|\\[nrt])"
@@ -100,8 +100,8 @@ def _phone(before: bytes, value: bytes, after: bytes) -> int:
     return len(value) if _PHONE_DIGITS_MIN <= digits <= _PHONE_DIGITS_MAX and separators <= 1 else 0
 
 
-def _finder(name: str, shape: str, judge: Judge, hint: str, characters: bytes) -> LineFinder:
-    return LineFinder([Kind(name, shape, judge)], hint=hint, hold=hold_from_characters(characters), counted=False)
+def _finder(name: str, shape: str, rule: FalsePositiveRule, hint: str, characters: bytes) -> LineFinder:
+    return LineFinder([Kind(name, shape, rule)], hint=hint, hold=hold_from_characters(characters), counted=False)
 
 
 def _email_finder() -> LineFinder:

@@ -1,8 +1,9 @@
-"""What a search for values whose name says that they are secret stops at: narrower patterns than those of the values.
+"""Prefilters of the search for values whose name says that they are secret: narrower patterns than those of the values.
 
-What they leave out nobody need look at: `null`, `${VAR}`, `your-key`, dotted names, short numbers. So text that is full
-of it is searched as quickly as any other. What is rare they may leave in: the judges decide. INVARIANT: each fits only
-what the pattern of its kind in `named_values` fits, and leaves out only what `false_positive_rules` leaves alone.
+They leave out what is certainly harmless: `null`, `${VAR}`, `your-key`, dotted names, short numbers. So text that is
+full of it is searched as quickly as any other. Rare cases may stay in: the false-positive rules decide. INVARIANT: each
+fits only what the pattern of its kind in `named_values` fits, and leaves out only what `false_positive_rules` leaves
+alone.
 """
 
 from __future__ import annotations

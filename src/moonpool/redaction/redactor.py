@@ -1,11 +1,11 @@
-"""Redaction: the one choke point through which text, JSON and byte streams pass before they leave the broker.
+"""Redaction: the one place through which text, JSON and byte streams pass before they leave the broker.
 
 Data and errors of tool calls, output chunks, approval prompts and audit all use this class; nothing else in Moonpool
 replaces secrets. A secret becomes `[REDACTED:NAME]`; counts per name go into a tally for the audit trail, values never.
 
-What counts as a secret is the finders' business. They search one after the other, each in what the one before has made
-of the text: known values first (`known_values`), so that a value goes by its own name; then shapes (`secret_patterns`);
-then personal data, where the operator wants it (`personal_data`).
+The finders decide what a secret is. They search one after the other, each in the output of the one before: known values
+first (`known_values`), so that a value is replaced under its own name; then shapes (`secret_patterns`); then personal
+data, where the operator wants it (`personal_data`).
 
 INVARIANT: a stream cut into chunks at any place gives the same bytes as the whole text in one piece (H-022). It holds
 for each finder (see `spans`), and so for one after the other.
@@ -76,7 +76,7 @@ class Redactor:
         return Redactor(finder for finder in self._finders if not isinstance(finder, _BY_LOOKS))
 
     def by_looks(self, text: str, member: str) -> Sequence[Span]:
-        """Where, in the UTF-8 of a text, something looks like a secret; `member` is its name in an object, if any."""
+        """Where, in the UTF-8 of a string, something looks like a secret; `member` is its name in an object, if any."""
         data = text.encode("utf-8", "surrogatepass")
         finders = [finder for finder in self._finders if isinstance(finder, _BY_LOOKS) and finder.contains(data)]
         found = [span for finder in finders for span in finder.scan(data, 0, final=True).spans]

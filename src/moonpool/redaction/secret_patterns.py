@@ -1,10 +1,10 @@
-"""The shapes of secrets that nobody told us about. Two finders, in this order: tokens that are known by their own
-looks, then values whose name says that they are secret (`DB_PASSWORD=…`, `"password": "…"`, `Authorization: Bearer …`).
+"""The shapes of secrets that are not configured. Two finders, in this order: tokens that are known by their own looks,
+then values whose name says that they are secret (`DB_PASSWORD=…`, `"password": "…"`, `Authorization: Bearer …`).
 
 Only the value is replaced. Comparisons (`token == expected`), calls, references (`${VAR}`, `<token>`), masks (`****`)
 and what is redacted already are left alone; `docs/reference/redaction.md` lists every kind with examples.
 
-SECURITY: a net for accidents, not a wall: code that transforms a secret gets past it. Known values come first
+SECURITY: this catches accidents; it is no boundary: code that transforms a secret gets past it. Known values come first
 (`known_values`), private keys have a finder of their own (`private_keys`), because they go over many lines.
 """
 

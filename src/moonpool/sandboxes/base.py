@@ -150,7 +150,7 @@ class ExitCause(StrEnum):
     EXITED = "exited"  # the kernel process ended by itself, with `exit_code`
     SIGNALLED = "signalled"  # killed by `signal`, not by us
     KILLED = "killed"  # by the host: close, kill or a broken protocol
-    LOST = "lost"  # the wall or zygote died with it
+    LOST = "lost"  # its outer sandbox or zygote ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

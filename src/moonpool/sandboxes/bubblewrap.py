@@ -1,7 +1,7 @@
-"""The `bubblewrap` backend: one wall per sandbox, no zygote. Slower to start, fewer moving parts, the same filter.
+"""The `bubblewrap` backend: one outer sandbox per sandbox, no zygote. Slower to start, simpler, same filter.
 
-The kernel is PID 1 of the wall (`--as-pid-1`); its id in the host's namespace comes from `--info-fd`, and signals go
-through a pidfd opened while bubblewrap, its parent, is certainly alive.
+The kernel is PID 1 of the outer sandbox (`--as-pid-1`); its id in the host's namespace comes from `--info-fd`, and
+signals go through a pidfd opened while bubblewrap, its parent, is certainly alive.
 """
 
 from __future__ import annotations
@@ -19,8 +19,14 @@ from moonpool.sandboxes.host_requirements import missing_on_host, remedies_named
 from moonpool.sandboxes.identity import Identities, SingleUids
 from moonpool.sandboxes.link import GuestLink, outcome_of
 from moonpool.sandboxes.linked import LinkedSandbox
-from moonpool.sandboxes.plan import OuterSandboxParts, execution_wall, guest_command
-from moonpool.sandboxes.process import OuterSandboxStarter, end_wall, has_merged_usr, launcher_or_refuse, write_etc
+from moonpool.sandboxes.plan import OuterSandboxParts, execution_outer_sandbox, guest_command
+from moonpool.sandboxes.process import (
+    OuterSandboxStarter,
+    end_outer_sandbox,
+    has_merged_usr,
+    launcher_or_refuse,
+    write_etc,
+)
 from moonpool.sandboxes.ready import wait_ready
 from moonpool.sandboxes.shielding import finish
 from moonpool.sandboxes.slots import SlotFolder
@@ -46,11 +52,11 @@ if TYPE_CHECKING:
 
 
 class BubblewrapSandbox(LinkedSandbox):
-    """One sandbox that is a wall of its own."""
+    """A sandbox that is its own outer sandbox."""
 
     def __init__(
         self,
-        wall: OuterSandbox,
+        outer: OuterSandbox,
         pidfd: int,
         link: GuestLink,
         slots: SlotFolder,
@@ -59,7 +65,7 @@ class BubblewrapSandbox(LinkedSandbox):
         on_gone: Callable[[BubblewrapSandbox], None],
     ) -> None:
         super().__init__(link, pidfd, slots, slot, group, on_gone=lambda: on_gone(self))
-        wall.ended.add_done_callback(lambda ended: self._end(self._outcome(ended.result())))
+        outer.ended.add_done_callback(lambda ended: self._end(self._outcome(ended.result())))
 
     def _outcome(self, code: int) -> ExitOutcome:
         """Bubblewrap ends as the kernel did: with its exit code, or with 128 and the number of its signal."""
@@ -71,7 +77,9 @@ class BubblewrapSandbox(LinkedSandbox):
 
 
 class BubblewrapBackend:
-    """Opens each sandbox as a wall. Sandbox uids must be able to read `state_dir`; it dies with this process."""
+    """Opens each sandbox as an outer sandbox of its own. Sandbox uids must be able to read `state_dir`; it dies with
+    this process.
+    """
 
     name = "bubblewrap"
 
@@ -146,13 +154,13 @@ class BubblewrapBackend:
                 hash_seed=seed,
                 merged_usr=has_merged_usr(),
             )
-            command = execution_wall(
+            command = execution_outer_sandbox(
                 parts,
                 guest_command(spec.image, _statement(guest.fileno(), filters[1], spec, slot, group)),
                 info_fd=info_write,
             )
             try:
-                wall = await self._starter.start(
+                outer = await self._starter.start(
                     command,
                     identity,
                     pass_fds=(guest.fileno(), *filters, info_write, *group.join_fds),
@@ -160,10 +168,10 @@ class BubblewrapBackend:
                     stderr=err_write,
                 )
             except OSError as error:
-                raise SandboxStartError(step="wall", reason=f"{launcher}: {error.strerror}") from error
+                raise SandboxStartError(step="outer sandbox", reason=f"{launcher}: {error.strerror}") from error
             theirs.close()
             group.joined()
-            pidfd = await self._child_pidfd(wall, info_read, err_read)
+            pidfd = await self._child_pidfd(outer, info_read, err_read)
             link = GuestLink(
                 host,
                 {Stream.STDOUT: out_read, Stream.STDERR: err_read},
@@ -172,24 +180,24 @@ class BubblewrapBackend:
             )
             ours.pop_all()
             os.close(info_read)
-        sandbox = BubblewrapSandbox(wall, pidfd, link, slots, slot, group, lambda one: self._on_gone(one, identity))
+        sandbox = BubblewrapSandbox(outer, pidfd, link, slots, slot, group, lambda one: self._on_gone(one, identity))
         sandbox.hash_seed = seed
         self._open.add(sandbox)
         return sandbox
 
     @staticmethod
-    async def _child_pidfd(wall: OuterSandbox, info_fd: int, errors_fd: int) -> int:
+    async def _child_pidfd(outer: OuterSandbox, info_fd: int, errors_fd: int) -> int:
         try:
             return os.pidfd_open(await read_child_pid(info_fd))
         except BaseException as error:
-            await end_wall(wall)
+            await end_outer_sandbox(outer)
             if not isinstance(error, OSError | ValueError | KeyError | TimeoutError):
                 raise
             os.set_blocking(errors_fd, False)
             words = ""
             with contextlib.suppress(BlockingIOError):  # somebody inside still holds the other end
                 words = os.read(errors_fd, 4096).decode(errors="replace").strip()
-            raise SandboxStartError(step="wall", reason=words[:600] or "bubblewrap did not start") from error
+            raise SandboxStartError(step="outer sandbox", reason=words[:600] or "bubblewrap did not start") from error
 
     def _on_gone(self, sandbox: BubblewrapSandbox, identity: Identity) -> None:
         self._open.discard(sandbox)

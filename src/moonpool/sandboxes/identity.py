@@ -1,4 +1,4 @@
-"""Under which uids walls and sandboxes run.
+"""Under which uids outer sandboxes and sandboxes run.
 
 Several budgets of the Linux kernel (pipe pages, epoll watches, descriptors on their way through sockets) are counted
 per uid of the host and bounded by nothing smaller. So, started by root, every zygote and every sandbox gets a uid of
@@ -28,13 +28,13 @@ _LOCKS: Final = Path("/run/moonpool/uids")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What to change to before starting a wall. None: stay who we are."""
+    """The uid to change to before an outer sandbox is started. None: keep ours."""
 
     uid: int | None
 
 
 class UidSlice:
-    """Uids that nobody else uses while this is open. The first is for a zygote's wall, if it serves one."""
+    """Uids that nothing else uses while this is open. The first is for a zygote's outer sandbox, if there is one."""
 
     def __init__(self, first: int, lock_fd: int) -> None:
         self.first = first
@@ -97,7 +97,7 @@ class Identities:
 
 
 class SingleUids:
-    """A uid for each wall that is one sandbox, from as many slices as are needed."""
+    """A uid for each outer sandbox that is one sandbox, from as many slices as are needed."""
 
     def __init__(self, identities: Identities) -> None:
         self._identities = identities

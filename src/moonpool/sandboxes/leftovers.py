@@ -1,8 +1,8 @@
-"""Finds what nobody is the parent of any more: walls and sandboxes of a host that was killed with its reaper.
+"""Finds orphans: outer sandboxes and sandboxes of a host that was killed together with its reaper.
 
 bubblewrap and the child that it makes are known by the random folder name in their command line, from their first
 instruction until the sandbox starts. From then on a process of a sandbox is known by its mounts: files of that folder
-are bound in every wall.
+are bound in every outer sandbox.
 
 SECURITY: code can change its command line and lose its parent-death signal (a thread other than the first that executes
 a program has none), so neither is asked. Its mounts it cannot change, and it cannot leave its pid namespace.
@@ -26,17 +26,17 @@ _READ_BYTES_MAX: Final = 1_048_576
 _ESCAPED: Final = {0x5C: b"\\134", 0x20: b"\\040", 0x09: b"\\011", 0x0A: b"\\012"}
 
 
-def walls_naming(folder: Path) -> list[int]:
-    """Processes of walls of `folder`, and those inside them, of those that we may see."""
+def outer_sandboxes_naming(folder: Path) -> list[int]:
+    """Visible processes of outer sandboxes of `folder`, and those inside them."""
     place = _place(folder)
     pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208  a few hundred names
     return [pid for pid in pids if _is_of(pid, folder, place)]
 
 
-def end_walls_naming(folder: Path) -> None:
+def end_outer_sandboxes_naming(folder: Path) -> None:
     """Kill them until none is found. The folder's name is random, so it stands in nobody else's command line."""
     for _ in range(_SEARCHES_MAX):
-        found = walls_naming(folder)
+        found = outer_sandboxes_naming(folder)
         if not found:
             return
         for pid in found:
@@ -59,10 +59,10 @@ def _is_of(pid: int, folder: Path, place: bytes | None) -> bool:
     program, _, rest = _read(f"/proc/{pid}/cmdline").partition(b"\0")
     if program.rpartition(b"/")[2] in _PROGRAMS and os.fsencode(folder) in rest:
         return True
-    return place is not None and _is_inside_a_wall(pid) and _mounts(pid, place)
+    return place is not None and _is_in_outer_sandbox(pid) and _mounts(pid, place)
 
 
-def _is_inside_a_wall(pid: int) -> bool:
+def _is_in_outer_sandbox(pid: int) -> bool:
     """Whether it is in a pid namespace below ours. INVARIANT: nothing of our own is ever taken for a sandbox."""
     lines = _read(f"/proc/{pid}/status").splitlines()
     ids = next((line for line in lines if line.startswith(b"NSpid:")), b"")

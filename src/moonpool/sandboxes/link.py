@@ -237,7 +237,10 @@ class GuestLink:
         try:
             hear(*what, **named)
         except Exception as error:  # noqa: BLE001
-            context = {"message": "what a sandbox said was not heard; this is a bug in Moonpool", "exception": error}
+            context = {
+                "message": "output of a sandbox was not delivered; this is a bug in Moonpool",
+                "exception": error,
+            }
             self._loop.call_exception_handler(context)
 
     def _slow_down(self, frames: int, messages: int, size: int) -> None:
@@ -266,7 +269,7 @@ class GuestLink:
     def _expect_end(self) -> None:
         """A process that ends closes its channel; one that only closes the channel could never be heard again."""
         if self._outcome is None:
-            self._violate("it closed the channel and lives on")
+            self._violate("it closed the channel but did not exit")
 
     def _go_on(self) -> None:
         if not self._channel_open:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from moonpool_wire.jsonbounds import exceeded_bound
-from moonpool_wire.limits import FILES_MADE_BYTES_MAX, TAPE_BYTES_MAX, TAPE_REMARK_CHARS_MAX
+from moonpool_wire.limits import DIVERGENCE_CHARS_MAX, FILES_MADE_BYTES_MAX, NONDETERMINISM_BYTES_MAX
 
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
 ShortText = Annotated[str, Meta(max_length=256)]
@@ -99,10 +99,10 @@ class Done(msgspec.Struct, frozen=True, tag_field="t", tag="done"):
 
 
 class RecordedNondeterminism(msgspec.Struct, frozen=True, tag_field="t", tag="tape"):
-    """What `run` read of clock and randomness, or where it left the tape that was played. Body: the tape, opaque."""
+    """What `run` read of clocks and randomness, or where it diverged from the replayed log. Body: the log, opaque."""
 
     run: ShortText
-    divergence: Annotated[str, Meta(max_length=TAPE_REMARK_CHARS_MAX)] = ""
+    divergence: Annotated[str, Meta(max_length=DIVERGENCE_CHARS_MAX)] = ""
 
 
 class FileOpened(msgspec.Struct, frozen=True, tag_field="t", tag="file_opened"):
@@ -158,7 +158,8 @@ GuestMessage = (
 class Execute(msgspec.Struct, frozen=True, tag_field="t", tag="execute"):
     """Run the code in the body.
 
-    `final`: nothing will run in this kernel afterwards. `rehearse`: leave no trace. `record`: send a tape.
+    `final`: nothing will run in this kernel afterwards. `rehearse`: leave no trace. `record`: send a nondeterminism
+    log.
     """
 
     run: str
@@ -304,8 +305,8 @@ def decode_guest(head: bytes) -> GuestMessage:
 
 def check_body(message: GuestMessage, body: bytes) -> None:
     """Bound what the wire alone would let through. Raises InvalidMessage."""
-    if isinstance(message, RecordedNondeterminism) and len(body) > TAPE_BYTES_MAX:
-        raise InvalidMessage(f"a tape of {len(body):,} bytes")
+    if isinstance(message, RecordedNondeterminism) and len(body) > NONDETERMINISM_BYTES_MAX:
+        raise InvalidMessage(f"a nondeterminism log of {len(body):,} bytes")
     if isinstance(message, Made) and len(body) > FILES_MADE_BYTES_MAX:
         raise InvalidMessage(f"a list of files of {len(body):,} bytes")
 

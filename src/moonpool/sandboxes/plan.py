@@ -1,13 +1,13 @@
 """Plans an outer sandbox: the bubblewrap command line, as a pure function. Snapshot-tested; nothing is decided
 elsewhere.
 
-Two walls. `zygote_wall` holds a zygote, which builds one sandbox after another inside it. `execution_wall` becomes the
-sandbox of one kernel. Both have all namespaces of their own, a read-only root made of /usr and what the interpreter
-needs, no host file beyond that, an empty environment and a system-call filter.
+There are two. `zygote_outer_sandbox` holds a zygote, which builds one sandbox after another inside it.
+`execution_outer_sandbox` becomes the sandbox of one kernel. Both have all namespaces of their own, a read-only root
+made of /usr and what the interpreter needs, no host file beyond that, an empty environment and a system-call filter.
 
-INVARIANT: the remounts to read-only come last: what stands above them makes folders in the root.
+INVARIANT: the remounts to read-only come last: what stands before them makes folders in the root.
 SECURITY: bubblewrap must not be started by kernel uid 0: even in a user namespace, /proc/sys checks the global uid, and
-core_pattern would be writable. Whoever starts the plan drops to a sandbox uid first.
+core_pattern would be writable. The starter drops to a sandbox uid first.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _COVERED = tuple(
 )
 _TMPFS_SMALL = 65_536
 _SHM_BYTES = 1_048_576
-_WALL_TMP_BYTES = 33_554_432
+_OUTER_TMP_BYTES = 33_554_432
 
 
 def covers(path: Path) -> bool:
@@ -53,7 +53,7 @@ def covers(path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OuterSandboxParts:
-    """What a wall is put together from."""
+    """The parts of an outer sandbox."""
 
     launcher: Path  # bubblewrap, or our own copy of it
     image: ImageSpec
@@ -72,7 +72,7 @@ class MapFds(NamedTuple):
 
 
 def zygote_outer_sandbox(parts: OuterSandboxParts, command: Sequence[str], *, maps: MapFds | None = None) -> list[str]:
-    """The wall around a zygote. Folders that a sandbox mounts over are there, empty.
+    """The outer sandbox of a zygote. Folders that a sandbox mounts over are there, empty.
 
     `maps`: the host, which is root, maps uids for its sandboxes, and the zygote may change to them.
     """
@@ -83,11 +83,11 @@ def zygote_outer_sandbox(parts: OuterSandboxParts, command: Sequence[str], *, ma
     return [*_base(parts), *uids, *_places(), *slots, "--chdir", "/", *_seal(parts), "--", *command]
 
 
-def execution_wall(parts: OuterSandboxParts, command: Sequence[str], *, info_fd: int) -> list[str]:
-    """The wall that becomes one kernel's sandbox. `parts.slots` is its own slot; no other is bound.
+def execution_outer_sandbox(parts: OuterSandboxParts, command: Sequence[str], *, info_fd: int) -> list[str]:
+    """The outer sandbox that becomes one kernel's sandbox. `parts.slots` is its own slot; no other is bound.
 
-    bubblewrap cannot bound inodes or share one quota among folders, so PID 1 keeps the capabilities for that and
-    locks itself in (`moonpool_guest.confine`), with the same steps as a zygote's child.
+    bubblewrap cannot bound inodes or share one quota among folders, so PID 1 keeps the capabilities for that and locks
+    itself in (`moonpool_guest.confine`), with the same steps as a zygote's child.
     """
     slots = ["--ro-bind", str(parts.slots), str(_SLOTS / parts.slots.name)] if parts.slots else ["--dir", str(_SLOTS)]
     return [
@@ -110,7 +110,7 @@ def _places() -> list[str]:
     return [
         "--size", str(_TMPFS_SMALL), "--tmpfs", "/dev", *devices, *links, "--dir", "/dev/pts",
         "--size", str(_SHM_BYTES), "--tmpfs", _SHM,
-        "--size", str(_WALL_TMP_BYTES), "--tmpfs", _TMP,
+        "--size", str(_OUTER_TMP_BYTES), "--tmpfs", _TMP,
         "--dir", "/quota", "--dir", "/workspace", "--dir", "/home/user", "--dir", "/wrappers",
     ]  # fmt: skip
 
@@ -176,7 +176,7 @@ def _seal(parts: OuterSandboxParts) -> list[str]:
 def guest_command(image: ImageSpec, statement: str) -> list[str]:
     """The interpreter, isolated from every path but ours, running `statement`.
 
-    What `-I` stands for, but for `-E`, which would not take the hash seed: the environment is the wall's own.
+    What `-I` stands for, but for `-E`, which would not take the hash seed: the environment is the outer sandbox's own.
     """
     paths = [
         str(GUEST_ROOT),

@@ -109,7 +109,7 @@ class SandboxPool:
         try:
             return await waiter.sandbox
         except asyncio.CancelledError:
-            self._leave(waiter)
+            self._withdraw(waiter)
             raise
 
     def _take_ready(self, spec: SandboxSpec, language: str) -> Sandbox | None:
@@ -157,7 +157,7 @@ class SandboxPool:
         self._tend_later()
         return waiter
 
-    def _leave(self, waiter: Waiter) -> None:
+    def _withdraw(self, waiter: Waiter) -> None:
         """The caller has gone."""
         handed = waiter.sandbox
         if handed.done() and not handed.cancelled() and handed.exception() is None:

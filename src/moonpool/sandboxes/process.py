@@ -1,9 +1,9 @@
-"""Starts walls, through a reaper: a small process that ends them whatever becomes of the host.
+"""Starts outer sandboxes through a reaper, a small process that ends them however the host process ends.
 
-The reaper (`moonpool.sandboxes.reaper`) is started with the first wall and is the parent of all of them. A wall
-is killed through a pidfd; that it has ended is known when the reaper says so, and then no process of it is left.
-When the reaper itself is killed, its walls die with it, and what bubblewrap may have left in the middle of a start
-is found by the folder in its command line (`moonpool.sandboxes.leftovers`).
+The reaper (`moonpool.sandboxes.reaper`) is started with the first outer sandbox and is the parent of all of them. An
+outer sandbox is killed through a pidfd; that it has ended is known when the reaper says so, and then no process of it
+is left. When the reaper itself is killed, its outer sandboxes end with it, and what bubblewrap may have left in the
+middle of a start is found by the folder in its command line (`moonpool.sandboxes.leftovers`).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class OuterSandboxStarter:
         SECURITY: never as kernel uid 0.
         """
         uid = identity.uid if identity.uid is not None else os.geteuid()
-        assert uid != 0, "a wall must not run as kernel uid 0"
+        assert uid != 0, "an outer sandbox must not run as kernel uid 0"
         reaper = await self.begin()
         starting = asyncio.ensure_future(
             reaper.start(command, identity.uid, pass_fds=pass_fds, stdout=stdout, stderr=stderr)
@@ -84,7 +84,7 @@ class OuterSandboxStarter:
             raise
 
     async def close(self) -> None:
-        """End every wall that is left, and the reaper."""
+        """End every remaining outer sandbox, and the reaper."""
         if self._reaper is not None:
             with contextlib.suppress(OSError):  # it did not start
                 await (await asyncio.shield(self._reaper)).dismiss()
@@ -99,13 +99,13 @@ def _has_failed(reaper: asyncio.Task[ReaperClient]) -> bool:
 
 async def _give_up(starting: asyncio.Future[OuterSandbox]) -> None:
     with contextlib.suppress(OSError):
-        await end_wall(await starting)
+        await end_outer_sandbox(await starting)
 
 
-async def end_wall(wall: OuterSandbox) -> None:
-    """Kill a wall and wait, in spite of a cancellation, until nothing of it is left."""
-    wall.kill()
-    await finish(wall.wait())
+async def end_outer_sandbox(outer: OuterSandbox) -> None:
+    """Kill an outer sandbox and wait, despite cancellation, until nothing of it is left."""
+    outer.kill()
+    await finish(outer.wait())
 
 
 def find_launcher() -> Path | None:

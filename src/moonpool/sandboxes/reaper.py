@@ -1,23 +1,23 @@
-"""The reaper: the process that starts walls and outlives the host long enough to end them.
+"""The reaper: the process that starts outer sandboxes and outlives the host long enough to end them.
 
 bubblewrap cannot be killed cleanly in the middle of its own start: the child that it has made waits for a word from it,
 has not asked for a parent-death signal yet, and would wait for ever. And a host that gets SIGKILL can clean up nothing.
-So walls are children of this small process, which
+So outer sandboxes are children of this small process, which
 
 - asks the Linux kernel for every orphan below it (PR_SET_CHILD_SUBREAPER) and kills each on sight: a process whose
   bubblewrap is gone has no business left;
-- asks for its walls to die with it (PR_SET_PDEATHSIG), before bubblewrap does the same for itself;
+- asks for its outer sandboxes to die with it (PR_SET_PDEATHSIG), before bubblewrap does the same for itself;
 - leads a session of its own, so that Ctrl-C and the end of a terminal reach the host alone;
-- when the host is gone, ends every wall and orphan, and if it left without farewell removes its folder and its control
+- when the host is gone, ends every outer sandbox and orphan and, without `bye`, removes its folder and its control
   groups. That it is gone, its pidfd says; the end of the socket alone does not.
 
 It is a program of its own: `python -I -S -c "...; main(...)"`, standard library only, one thread. The host's side is
 `moonpool.sandboxes.reaper_client`. Packets on the SEQPACKET control socket are words between NUL bytes. To it: `start`,
-id, uid (or empty), the descriptor numbers that the wall wants, the command; the descriptors stdout, stderr and those
-come along. Or `end`, id: kill that wall. Or `bye`: the host leaves in order. From it: `started`, id, pid, with a pidfd;
-`refused`, id, errno; `ended`, id, wait status.
+id, uid (or empty), the descriptor numbers that the outer sandbox needs, the command; the descriptors stdout, stderr and
+those come along. Or `end`, id: kill that outer sandbox. Or `bye`: the host shuts down in order. From it: `started`, id,
+pid, with a pidfd; `refused`, id, errno; `ended`, id, wait status.
 
-INVARIANT: `ended` is said after every orphan of that wall is gone.
+INVARIANT: `ended` is sent after every orphan of that outer sandbox is gone.
 SECURITY: never starts anything as kernel uid 0, whatever it is told.
 """
 
@@ -62,14 +62,14 @@ def main(control_fd: int, host_fd: int, folder: str, groups: "list[str]") -> Non
 
 
 class Reaper:
-    """Starts walls one at a time, and reports each one's end when nothing of it is left."""
+    """Starts outer sandboxes one at a time, and reports each one's end when nothing of it is left."""
 
     def __init__(self, control: socket.socket, host_fd: int) -> None:
         self._control, self._host_fd = control, host_fd
         self._poll = select.poll()
-        self._walls: dict[int, tuple[int, bytes]] = {}  # pidfd -> (pid, id)
+        self._outer_sandboxes: dict[int, tuple[int, bytes]] = {}  # pidfd -> (pid, id)
         self._orphans: dict[int, int] = {}  # pidfd -> pid
-        self._ended: list[tuple[bytes, int]] = []  # walls whose orphans may still be dying
+        self._ended: list[tuple[bytes, int]] = []  # those whose orphans may still be dying
 
     def serve(self) -> bool:
         """Return when there is nobody left to serve; True if the host said farewell."""
@@ -79,7 +79,7 @@ class Reaper:
             for fd, _ in self._poll.poll():
                 if fd == self._host_fd:
                     return False
-                if fd in self._walls or fd in self._orphans:
+                if fd in self._outer_sandboxes or fd in self._orphans:
                     self._reap(fd)
                 elif fd == self._control.fileno() and (farewell := self._serve_packet()) is not None:
                     return farewell
@@ -101,41 +101,41 @@ class Reaper:
                 os.close(fd)
 
     def _start(self, words: "list[bytes]", fds: "list[int]") -> "bool | None":
-        wall_id, uid, numbers, *command = words
+        outer_id, uid, numbers, *command = words
         wanted = [1, 2, *(int(number) for number in numbers.split(b",") if number)]
         try:
             if len(wanted) != len(fds):
                 raise OSError(errno.EBADF, "descriptors were lost on their way")
             pid, pidfd = _spawn(command, int(uid) if uid else None, dict(zip(wanted, fds, strict=True)))
         except OSError as error:
-            return self._say(b"refused", wall_id, b"%d" % (error.errno or 0))
+            return self._say(b"refused", outer_id, b"%d" % (error.errno or 0))
         self._poll.register(pidfd, select.POLLIN)
-        self._walls[pidfd] = (pid, wall_id)
+        self._outer_sandboxes[pidfd] = (pid, outer_id)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [pidfd]))]
-        return self._say(b"started", wall_id, b"%d" % pid, rights=rights)
+        return self._say(b"started", outer_id, b"%d" % pid, rights=rights)
 
-    def _kill(self, wall_id: bytes) -> None:
-        for pidfd, (_, one) in self._walls.items():
-            if one == wall_id:
+    def _kill(self, outer_id: bytes) -> None:
+        for pidfd, (_, one) in self._outer_sandboxes.items():
+            if one == outer_id:
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)  # not reaped, so it is there
 
     def _reap(self, pidfd: int) -> None:
-        wall = self._walls.pop(pidfd, None)
-        pid = wall[0] if wall else self._orphans.pop(pidfd)
+        outer = self._outer_sandboxes.pop(pidfd, None)
+        pid = outer[0] if outer else self._orphans.pop(pidfd)
         self._poll.unregister(pidfd)
         os.close(pidfd)
         _, status = os.waitpid(pid, 0)
-        if wall:
-            self._ended.append((wall[1], status))
+        if outer:
+            self._ended.append((outer[1], status))
         self._kill_orphans()
         if not self._orphans:
-            for wall_id, how in self._ended:
-                self._say(b"ended", wall_id, b"%d" % how)
+            for outer_id, how in self._ended:
+                self._say(b"ended", outer_id, b"%d" % how)
             self._ended.clear()
 
     def _kill_orphans(self) -> None:
         """The Linux kernel hands orphans over before their parent can be reaped, so none is missed."""
-        known = {*(pid for pid, _ in self._walls.values()), *self._orphans.values()}
+        known = {*(pid for pid, _ in self._outer_sandboxes.values()), *self._orphans.values()}
         for pid in children():
             if pid not in known:
                 pidfd = os.pidfd_open(pid)  # ours and not reaped, so the number is still its own
@@ -159,7 +159,7 @@ def _spawn(command: "list[bytes]", uid: "int | None", descriptors: "dict[int, in
     Raises OSError; the process is gone then.
     """
     if (os.geteuid() if uid is None else uid) == 0:
-        raise OSError(errno.EPERM, "a wall must not run as kernel uid 0")
+        raise OSError(errno.EPERM, "an outer sandbox must not run as kernel uid 0")
     reaper = os.getpid()
     failed_read, failed_write = os.pipe2(os.O_CLOEXEC)
     with open(failed_read, "rb") as reader:
@@ -197,8 +197,8 @@ def _become(command: "list[bytes]", uid: "int | None", descriptors: "dict[int, i
 def _place(descriptors: "dict[int, int]", failed: int) -> None:
     """Give each descriptor the number that the command was told; close all others but `failed`."""
     wanted = {0: os.open("/dev/null", os.O_RDONLY), **descriptors}
-    parked = {number: fcntl.fcntl(fd, fcntl.F_DUPFD, failed + 1) for number, fd in wanted.items()}
-    for number, fd in parked.items():
+    moved = {number: fcntl.fcntl(fd, fcntl.F_DUPFD, failed + 1) for number, fd in wanted.items()}
+    for number, fd in moved.items():
         os.dup2(fd, number)
     start = 0
     for kept in (*sorted(wanted), failed, _FD_MAX):

@@ -1,4 +1,4 @@
-"""The host's end of the reaper: asks it for walls, hears of their ends, leaves it in order.
+"""The host's side of the reaper: requests outer sandboxes, learns of their ends, shuts the reaper down.
 
 The other side is `moonpool.sandboxes.reaper`, where the packets are described.
 """
@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from moonpool.sandboxes.leftovers import end_walls_naming
+from moonpool.sandboxes.leftovers import end_outer_sandboxes_naming
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ _ROOT: Final = Path(__file__).parents[2]
 
 
 class OuterSandbox:
-    """One wall that was started. `ended` gets its exit code; a negative number is a signal."""
+    """One outer sandbox that was started. `ended` gets its exit code; a negative number is a signal."""
 
     def __init__(self, pid: int, pidfd: int, ended: asyncio.Future[int]) -> None:
         self.pid, self.ended = pid, ended
@@ -86,13 +86,13 @@ class ReaperClient:
         stdout: int | None,
         stderr: int | None,
     ) -> OuterSandbox:
-        """Have a wall started. Raises OSError as execve(2) does.
+        """Have an outer sandbox started. Raises OSError as execve(2) does.
 
-        INVARIANT: not to be cancelled. A reaper whose answer nobody awaits is killed, and every wall with it.
+        INVARIANT: not to be cancelled. A reaper whose answer nobody awaits is killed, and every outer sandbox with it.
         """
         loop = asyncio.get_running_loop()
-        wall_id = next(self._ids)
-        words = ("start", str(wall_id), "" if uid is None else str(uid), ",".join(map(str, pass_fds)), *command)
+        outer_id = next(self._ids)
+        words = ("start", str(outer_id), "" if uid is None else str(uid), ",".join(map(str, pass_fds)), *command)
         null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         try:
             fds = (null if stdout is None else stdout, null if stderr is None else stderr, *pass_fds)
@@ -100,11 +100,11 @@ class ReaperClient:
         finally:
             os.close(null)
         # In time: the loop reads the answer, and has not had a turn since the packet left.
-        started = self._starting[wall_id] = loop.create_future()
-        ended = self._ends[wall_id] = loop.create_future()
+        started = self._starting[outer_id] = loop.create_future()
+        ended = self._ends[outer_id] = loop.create_future()
         try:
             async with asyncio.timeout(_START_TIMEOUT_S):
-                wall = await started
+                outer = await started
         except BaseException as error:
             if not started.done() or started.cancelled():  # it does not answer, so nothing that it holds can be trusted
                 self._process.kill()
@@ -112,12 +112,12 @@ class ReaperClient:
                 raise OSError(errno.ETIMEDOUT, "the reaper did not answer") from error
             raise
         finally:
-            self._starting.pop(wall_id, None)
-        if wall is None:
-            await self._send(("end", str(wall_id)), ())
+            self._starting.pop(outer_id, None)
+        if outer is None:
+            await self._send(("end", str(outer_id)), ())
             await ended
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        return wall
+        return outer
 
     async def _send(self, words: Sequence[str], fds: Sequence[int]) -> None:
         packet = "\0".join(words).encode()
@@ -152,29 +152,29 @@ class ReaperClient:
         if not packet:
             self._on_gone()
             return
-        operation, wall_id, number = packet.split(b"\0")
-        self._take(operation, int(wall_id), int(number), fds)
+        operation, outer_id, number = packet.split(b"\0")
+        self._take(operation, int(outer_id), int(number), fds)
 
-    def _take(self, operation: bytes, wall_id: int, number: int, fds: list[int]) -> None:
+    def _take(self, operation: bytes, outer_id: int, number: int, fds: list[int]) -> None:
         if operation == b"ended":
-            self._ends.pop(wall_id).set_result(os.waitstatus_to_exitcode(number))
+            self._ends.pop(outer_id).set_result(os.waitstatus_to_exitcode(number))
             return
-        started = self._starting.get(wall_id)
+        started = self._starting.get(outer_id)
         if started is not None and started.done():
             started = None  # nobody waits any more
         if operation == b"started":
-            wall = OuterSandbox(number, fds[0], self._ends[wall_id]) if fds else None
+            outer = OuterSandbox(number, fds[0], self._ends[outer_id]) if fds else None
             if started is not None:
-                started.set_result(wall)
-            elif wall is not None:
-                wall.kill()
+                started.set_result(outer)
+            elif outer is not None:
+                outer.kill()
         else:
-            del self._ends[wall_id]
+            del self._ends[outer_id]
             if started is not None:
                 started.set_exception(OSError(number, os.strerror(number)))
 
     def _on_gone(self) -> None:
-        """It has ended, and so have its walls. What bubblewrap left in the middle of a start has to be looked for."""
+        """It has ended with its outer sandboxes. What bubblewrap left of an unfinished start is searched for."""
         if self.gone:
             return
         self.gone = True
@@ -192,7 +192,7 @@ class ReaperClient:
     def _search(self) -> None:
         self._process.wait()
         if self._folder is not None and self._ends:
-            end_walls_naming(self._folder)
+            end_outer_sandboxes_naming(self._folder)
 
     def _tell_ends(self) -> None:
         for ended in self._ends.values():
@@ -200,7 +200,7 @@ class ReaperClient:
         self._ends.clear()
 
     async def dismiss(self) -> None:
-        """Say farewell and wait until it has ended every wall and itself."""
+        """Send `bye` and wait until it has ended every outer sandbox and itself."""
         with contextlib.suppress(OSError):
             await self._send((_FAREWELL.decode(),), ())
         try:

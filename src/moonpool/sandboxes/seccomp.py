@@ -1,9 +1,9 @@
 """System-call filters as raw BPF, for x86_64 and aarch64, without libseccomp.
 
-Two filters. `sandbox_filter` is loaded last in every sandbox and stays for its life. `wall_filter` is loaded by
-bubblewrap for the outer sandbox, in which the zygote lives: it forbids the same dangerous families but leaves what the
-zygote needs to build sandboxes (clone into namespaces, mount, sethostname). Loaded filters add up, so what both forbid
-is stopped twice.
+Two filters. `sandbox_filter` is loaded last in every sandbox and stays for its life. `outer_sandbox_filter` is loaded
+by  bubblewrap for the outer sandbox, in which the zygote lives: it forbids the same dangerous families but leaves what
+the zygote needs to build sandboxes (clone into namespaces, mount, sethostname). Loaded filters add up, so what both
+forbid is stopped twice.
 
 A forbidden call gives an errno instead of a signal, because libraries probe. The wrong architecture (int 0x80) kills.
 The syscall families and the reasons for each follow `docs/explanation/isolation.md`; commands, options and flags are
@@ -189,7 +189,7 @@ def sandbox_filter(machine: str | None = None) -> bytes:
     return _assemble(machine, enosys=[*_NEVER_ENOSYS, "clone3"], eperm=[*_NEVER, *_BUILDING, *_UNACCOUNTED_MEMORY])
 
 
-def wall_filter(machine: str | None = None) -> bytes:
+def outer_sandbox_filter(machine: str | None = None) -> bytes:
     """The filter of a zygote's outer sandbox: the same, without what building sandboxes needs."""
     return _assemble(machine, enosys=_NEVER_ENOSYS, eperm=[*_NEVER, *_UNACCOUNTED_MEMORY], namespaces=True)
 
@@ -300,9 +300,9 @@ def _no_leases() -> list[_Instruction]:
 
 
 def _no_other_death_signal() -> list[_Instruction]:
-    """SECURITY: SIGKILL at the end of its parent is what PID 1 of an `execution_wall` has been given; nobody takes it
-    back by prctl. Nor does a sandbox reserve a core's other threads for itself (PR_SCHED_CORE), or have its pages
-    merged with those of others. What is newer than the filter does not exist.
+    """SECURITY: PID 1 of an `execution_outer_sandbox` gets SIGKILL when its parent ends; no code may undo that by
+    prctl, reserve the other threads of a core (PR_SCHED_CORE), or have its pages merged with those of other
+    processes. Options newer than the filter are refused as unknown.
     """
     return [
         _argument(0), (_JUMP_GT, 0, 1, _LAST_KNOWN_PRCTL), _fail(errno.EINVAL),

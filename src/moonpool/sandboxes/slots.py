@@ -32,8 +32,8 @@ class SlotFolder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._doomed = root.parent / "doomed"  # slots on their way out; no wall sees them
-        self._spare = root.parent / "spare"  # slots that wait for a sandbox; no wall sees them either
+        self._doomed = root.parent / "doomed"  # slots being removed; no outer sandbox sees them
+        self._spare = root.parent / "spare"  # slots ready for a sandbox; no outer sandbox sees them either
         self._spares: dict[str, str] = {}  # slot -> digest of the one tree in it, the oldest first
         self._publishing = threading.Lock()  # worker threads publish
         self._mixed: set[str] = set()  # slots in which there is, or may be, more than one whole tree

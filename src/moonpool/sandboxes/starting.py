@@ -56,12 +56,12 @@ def open_pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple
 
 
 def open_filters(theirs: contextlib.ExitStack) -> tuple[int, int]:
-    """The filters of the wall and of what it holds, as files that are closed with `theirs`. Raises OSError."""
-    wall = filter_fd(seccomp.wall_filter())
-    theirs.callback(os.close, wall)
+    """The filters of the outer sandbox and of the sandbox, as files that are closed with `theirs`. Raises OSError."""
+    outer = filter_fd(seccomp.outer_sandbox_filter())
+    theirs.callback(os.close, outer)
     sandbox = filter_fd(seccomp.sandbox_filter())
     theirs.callback(os.close, sandbox)
-    return wall, sandbox
+    return outer, sandbox
 
 
 async def read_child_pid(info_fd: int) -> int:

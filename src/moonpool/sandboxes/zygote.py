@@ -1,8 +1,8 @@
 """The `zygote` backend: forks sandboxes from a preloaded process inside an outer sandbox (default).
 
 `zygotes` says how many there are for a scope and image, and for how long; here one is started. Each sandbox gets its
-own channel and pipes. When a zygote dies, its sandboxes die with it (the wall's PID 1 ends) and the next request starts
-another. `zygote_process` talks to one zygote.
+own channel and pipes. When a zygote dies, its sandboxes die with it (PID 1 of the outer sandbox ends) and the next
+request starts another. `zygote_process` talks to one zygote.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class ZygoteBackend:
                     stderr=errors_write,
                 )
             except OSError as error:
-                raise SandboxStartError(step="wall", reason=f"{launcher}: {error.strerror}") from error
+                raise SandboxStartError(step="outer sandbox", reason=f"{launcher}: {error.strerror}") from error
             ours.pop_all()
             theirs.close()
             zygote = Zygote(process, control, slots, self._groups, self._unread, hash_seed=seed, uids=uids)
@@ -123,7 +123,7 @@ class ZygoteBackend:
             complaint = _read_complaint(errors_fd)
             if isinstance(error, SandboxStartError | TimeoutError):
                 why = error.reason if isinstance(error, SandboxStartError) else "it did not start in time"
-                raise SandboxStartError(step="wall", reason=complaint or why) from error
+                raise SandboxStartError(step="outer sandbox", reason=complaint or why) from error
             raise
         finally:
             os.close(errors_fd)
@@ -138,14 +138,14 @@ class ZygoteBackend:
 
 
 def _open_maps(theirs: contextlib.ExitStack, mapping: contextlib.ExitStack) -> tuple[MapFds, int]:
-    """What a wall says its process by and waits at, and where to hear it. It waits until `mapping` is closed."""
+    """The descriptors with which an outer sandbox names its process and waits; it waits until `mapping` is closed."""
     info_read, info_write = open_pipe(mapping, theirs)
     block_read, _ = open_pipe(theirs, mapping)
     return MapFds(info_write, block_read), info_read
 
 
 async def _map_uids(uids: UidSlice, info_fd: int) -> None:
-    """Make all uids of the slice known in a wall's user namespace, which waits for it. Raises SandboxStartError.
+    """Map all uids of the slice into the outer sandbox's user namespace, which waits for it. Raises SandboxStartError.
 
     Only root may map more than its own, and nobody inside can ever change it.
     """
@@ -167,7 +167,7 @@ def _statement(control_fd: int, program_fd: int, image: ImageSpec) -> str:
 
 
 def _read_complaint(fd: int) -> str:
-    """The last words of a wall that did not come up."""
+    """The last stderr output of an outer sandbox that did not start."""
     try:
         text = os.read(fd, 16_384).decode(errors="replace")
     except BlockingIOError:

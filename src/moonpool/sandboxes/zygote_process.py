@@ -285,7 +285,7 @@ class Zygote:
             self.on_free()
 
     def kill(self) -> None:
-        """End the wall; PID 1 of it goes, and everything inside with it."""
+        """End the outer sandbox: its PID 1 ends, and everything inside with it."""
         self.process.kill()
 
     async def close(self) -> None:

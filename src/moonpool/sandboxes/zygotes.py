@@ -111,7 +111,7 @@ class Zygotes:
             family = self._families.setdefault(key, Family(scope, image, hash_seed))
             family.image = image
             self._families.move_to_end(key)
-            self._bury_dead(family)
+            self._retire_dead(family)
             if family.serving:
                 member = min(family.serving, key=lambda one: one.forking)
                 self._renew(family, member)
@@ -195,20 +195,22 @@ class Zygotes:
         """A fork or a sandbox of `member` has ended, or it is dead."""
         member.used_at = self._clock()
         if not member.zygote.alive:
-            self._bury_dead(family)
+            self._retire_dead(family)
         elif member.idle and (member in family.retired or family.hash_seed is not None):
             self._end(family, member)  # who asks for a seed seldom asks for it again
         elif member.idle:
             self._wake_in(self._policy.idle_s_max)
 
-    def _bury_dead(self, family: Family) -> None:
-        """Take dead ones out of service. Each ends with its last sandbox, which says of itself that it was lost."""
+    def _retire_dead(self, family: Family) -> None:
+        """Take zygotes that ended out of service. Each is removed with its last sandbox, which reports that it was
+        lost.
+        """
         for member in family.members:
             if member.zygote.alive:
                 continue
             if member in family.serving:
                 family.retire(member)
-                member.zygote.kill()  # a wall whose zygote is silent is of no use
+                member.zygote.kill()  # an outer sandbox without its zygote is of no use
                 self._died += 1
                 if not member.forked:
                     error = SandboxStartError(step="zygote", reason="the zygote ended before it forked a sandbox")

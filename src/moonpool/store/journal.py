@@ -6,16 +6,15 @@ the process but perhaps not a power loss.
 
 Two ways. What need not wait for the disk is committed on the loop itself, all that gathered in one turn of it as one
 transaction: 0.07 ms into the page cache, where the way to a thread and back costs 0.3 ms. Start and end of an execution
-do not wait for the end of the turn: whoever awaits them goes on at once. Everything else goes to a thread: intents,
-whatever comes while the thread has work, what finds the file locked by another process, a large batch, and all of it
-for a while after the disk was slow once. The thread also does the checkpoints and the first write after each, which
-SQLite syncs; so nothing on the loop waits for the disk.
+do not wait for the end of the turn: their callers continue at once. Everything else goes to a thread: intents, whatever
+comes while the thread has work, what finds the file locked by another process, a large batch, and all of it for a while
+after the disk was slow once. The thread also does the checkpoints and the first write after each, which SQLite syncs;
+so nothing on the loop waits for the disk.
 
-INVARIANT: entries of one process are committed in the order of their `record` calls. Hence nothing takes the road on
-the loop while the thread has something to commit.
-Fail closed: an entry that cannot be committed fails its future with JournalError, and whoever waits refuses the call.
-The queue is bounded for entries that begin something; outcomes are always taken, because their number is bounded by
-what has begun. File format and reading: `moonpool.store.journal_file`.
+INVARIANT: entries of one process are committed in the order of their `record` calls. Hence nothing is committed on the
+loop while the thread has something to commit. Fail closed: an entry that cannot be committed fails its future with
+JournalError, and its caller refuses the call. The queue is bounded for entries that begin something; outcomes are
+always taken, because their number is bounded by what has begun. File format and reading: `moonpool.store.journal_file`.
 """
 
 from __future__ import annotations

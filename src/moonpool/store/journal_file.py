@@ -1,8 +1,8 @@
 """The audit journal as an SQLite file: schema, appending a batch, reading and verifying. Blocking; never on the loop.
 
 INVARIANT: rows are only ever appended, with seq 1, 2, 3, … without gaps. Triggers refuse everything else, so that a
-mistake is loud; against somebody who can write the file only the hash chain helps (`moonpool.core.audit`).
-Several processes may append: the head is read inside the write transaction that continues it.
+mistake is loud; against a person who can write the file only the hash chain helps (`moonpool.core.audit`). Several
+processes may append: the head is read inside the write transaction that continues it.
 INVARIANT: nothing is committed to files that others would not find at the path (`opened_files`), nor behind a head that
 does not continue the last one that this connection saw. Then no further record is kept, and no call goes on.
 
@@ -92,8 +92,8 @@ class JournalFile:
         self._seen = (0, GENESIS)  # the last head
         try:
             private_folder(path.parent)
-            if remark := successor_remark(path):
-                _log.warning("%s", remark)
+            if warning := lost_journal_warning(path):
+                _log.warning("%s", warning)
             create_private_file(path)
             create_private_file(path.with_name(_BEGUN))
             self._connection = sqlite3.connect(
@@ -233,8 +233,8 @@ class JournalFile:
         self._connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
 
-def successor_remark(path: Path) -> str:
-    """What people are told before a journal begins where there was one already; else empty."""
+def lost_journal_warning(path: Path) -> str:
+    """The warning when a new journal begins although there was one already; else empty."""
     if path.exists() or not path.with_name(_BEGUN).exists():
         return ""
     return f"there was an audit journal at {path}, and there is none any more: a new one begins"

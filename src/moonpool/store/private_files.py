@@ -1,7 +1,7 @@
 """Files that only the owner may read: folders 0700, files 0600, replaced atomically.
 
-What a person decided or typed in, and keys, are written to the disk itself before anybody is told that they are kept.
-Caches and what can be looked up elsewhere are not: a power loss may take them, and their readers cope.
+What a person decided or typed in, and keys, are synced to the disk before they are reported as stored. Caches and what
+can be looked up elsewhere are not: a power loss may take them, and their readers cope.
 
 SECURITY: a folder that belongs to somebody else is refused, not used: its owner could swap what lies in it.
 """
@@ -94,8 +94,9 @@ def rewrite_own_file(path: Path, change: Callable[[bytes], bytes], *, bytes_max:
     Raises OSError, ValueError with the end of a sentence that names the file, and what `change` raises; then the file
     is as it was.
 
-    SECURITY: somebody else's file or link is refused: they would choose what is written, or where. Whoever else changes
-    it this way waits; of others (an editor) it is looked whether they did meanwhile, so no change is lost unseen.
+    SECURITY: a file or link of another user is refused: its owner would choose what is written, or where. Whoever else
+    changes it this way waits; of others (an editor) it is looked whether they did meanwhile, so no change is lost
+    unseen.
     """
     if path.is_symlink() and path.lstat().st_uid != os.geteuid():
         raise ValueError(f"is a link of uid {path.lstat().st_uid}; name the file itself")
@@ -106,7 +107,7 @@ def rewrite_own_file(path: Path, change: Callable[[bytes], bytes], *, bytes_max:
         with os.fdopen(handle, "rb") as file:
             state = os.fstat(handle)
             if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid():
-                raise ValueError(f"is no file of yours (uid {state.st_uid}); its owner can change it")
+                raise ValueError(f"is not your file (uid {state.st_uid}); its owner can change it")
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -175,7 +176,7 @@ def read_own_file(path: Path, *, bytes_max: int) -> bytes:
     with os.fdopen(handle, "rb") as file:
         state = os.fstat(file.fileno())
         if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid():
-            raise ValueError("it is no file of this user")
+            raise ValueError("it is not a file of this user")
         if state.st_size > bytes_max:
             raise ValueError(f"larger than {bytes_max:,} bytes")
         return file.read(bytes_max + 1)

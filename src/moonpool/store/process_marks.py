@@ -1,4 +1,4 @@
-"""Which process runs an execution, in one text, so that later somebody can tell whether it is still there.
+"""Identifies the process that runs an execution in one string, so that another process can check whether it still runs.
 
 The number of a process alone is no name: it is given again, also after a restart of the machine, and means something
 else in another container. The mark holds boot, process namespace, number and start time.

@@ -41,8 +41,8 @@ def parse_key(text: str, *, where: str) -> bytes:
         key = b""
     if len(key) != KEY_BYTES:
         raise SecretStoreError(
-            f"{where} is no key: it must be {KEY_BYTES} random bytes as base64, as `openssl rand -base64 {KEY_BYTES}` "
-            "prints them"
+            f"{where} is not a key: it must be {KEY_BYTES} random bytes as base64, as "
+            f"`openssl rand -base64 {KEY_BYTES}` prints them"
         )
     return key
 

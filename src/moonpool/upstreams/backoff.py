@@ -1,12 +1,12 @@
 """When an upstream that keeps failing may be tried again: delays that grow, then a circuit breaker. Pure.
 
-The first failure costs nothing, so that a server that died once is restarted by the very next call. From the second in
-a row on, attempts are spaced by a doubling delay; in between, calls fail at once. With `failures_max` in a row the
+The first failure causes no delay, so that a server that ended once is restarted by the next call. From the second in a
+row on, attempts are spaced by a doubling delay; in between, calls fail at once. With `failures_max` in a row the
 circuit opens: for `rest_s` nothing is tried, then one single request is let through (half open). Its success closes the
 circuit, its failure opens it for twice as long. The clock is an argument.
 
-`Returning` is about connections that nobody asks for but those who wait for news: a server that comes up, answers and
-goes again fails at nothing, and would be started without end.
+`Returning` spaces reconnects that only waiting subscribers need: a server that starts, answers and exits again never
+counts as failing, and would be restarted forever.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DELAY_S_FIRST: Final = 0.25
 DELAY_S_MAX: Final = 30.0
 REST_S_MAX: Final = 600.0
 STEADY_S: Final = 30.0
-"""A connection that lasts so long is no reason to wait before the next one."""
+"""After a connection that lasted this long the next one is not delayed."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Returning:
     _short: int = 0
 
     def lived(self, seconds: float) -> None:
-        """A connection is over, or was none."""
+        """A connection ended, or was not made."""
         self._short = 0 if seconds >= STEADY_S else self._short + 1
 
     @property

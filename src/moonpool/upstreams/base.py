@@ -1,4 +1,4 @@
-"""The seam to MCP servers: a small Protocol and the closed set of ways in which a server can fail us.
+"""The interface to MCP servers: a small Protocol and the closed set of errors of a server.
 
 A message names the server, says what happened in the server's own words where there are any, and what to check. What a
 server says is untrusted text: it is capped here and known secrets were blanked before. `retryable` says that the same
@@ -10,8 +10,8 @@ is never made from the other: commands, addresses and the server's stderr, which
 host (F.4). Whoever raises passes `for_guest` only if it holds nothing but our words, the guest's own request and the
 server's answer to it; without it the class's own words are used.
 
-Neighbours: `supervisor` raises these, `fake` is the in-memory twin, `tests/upstreams/test_upstream_contract.py`
-is the contract that every implementation passes.
+Neighbours: `supervisor` raises these, `fake` is the in-memory twin, `tests/upstreams/test_upstream_contract.py` is the
+contract that every implementation passes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Upstream(Protocol):
 
     @property
     def protocol_version(self) -> str | None:
-        """The negotiated revision of the last connection; pass it back as `known_eras` to skip the probe next time."""
+        """The protocol version of the last connection; pass it back as `known_versions` to skip the next probe."""
         ...
 
     async def list_tools(self) -> ServerListing:
@@ -54,7 +54,7 @@ class Upstream(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Something that a server says, or that a reconnect lets suspect."""
+    """A change that a server reported, or that may have happened before a reconnect."""
 
     server_id: str
     kind: str  # "tools", "resources", "prompts": the list of these; "resource": the one at `uri`
@@ -68,7 +68,7 @@ class UpstreamSource(Protocol):
 
 
 class UpstreamError(MoonpoolError):
-    """An MCP server did not do its part."""
+    """An MCP server failed."""
 
     code = "upstream_failed"
     fault = Fault.UPSTREAM
@@ -144,7 +144,7 @@ class UpstreamUnreachableError(UpstreamError):
 
 
 class UpstreamRestingError(UpstreamError):
-    """The server failed several times in a row and is left alone for a while."""
+    """The server failed several times in a row and is not called for a while."""
 
     code = "upstream_resting"
     guest_problem = "failed several times in a row and is left alone for a while; the operator sees why"

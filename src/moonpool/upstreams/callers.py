@@ -1,4 +1,4 @@
-"""Who is calling an upstream: the session, or the run where there is none. Set by the pipeline, read in this room.
+"""Who is calling an upstream: the session, or the run where there is none. Set by the pipeline, read in this package.
 
 It decides nothing but whose turn it is (`rate_limit`) and whose subscription it is (`subscriptions`); no server sees
 it. It travels as a context variable because `call_tool` runs in its caller's task from end to end.
@@ -17,7 +17,7 @@ _CALLER: Final[ContextVar[str]] = ContextVar("moonpool_upstream_caller", default
 
 
 def caller() -> str:
-    """Whoever calls now; empty for the host itself."""
+    """The current caller; empty for the host itself."""
     return _CALLER.get()
 
 

@@ -174,7 +174,7 @@ class ChangeStream:
 
 
 def _changing(capabilities: JsonValue) -> frozenset[str]:
-    """Which lists to ask to be told of; a server whose era was taken on trust has not said what it has."""
+    """Which list changes to subscribe to; a server whose version was assumed has declared nothing."""
     if not isinstance(capabilities, dict):
         return frozenset({"tools", "prompts", "resources"})
     told = {name for name in ("tools", "prompts", "resources") if _says_so(capabilities.get(name))}

@@ -1,6 +1,6 @@
-"""How a connection comes to be: the transports that the configuration allows, in its order, within one time limit each.
+"""How a connection is made: the transports that the configuration allows, in its order, within one time limit each.
 
-INVARIANT: when `open_link` is left, on any path, nothing of the connection is left.
+INVARIANT: when `open_connection` is left, on any path, nothing of the connection is left.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from moonpool.upstreams.connection import ServerConnection
 from moonpool.upstreams.dispatcher import AskingDispatcher
 from moonpool.upstreams.http import Exchange, open_streamable_http
 from moonpool.upstreams.message_rate import Intake
-from moonpool.upstreams.notification_stream import StandingStream
+from moonpool.upstreams.notification_stream import NotificationStream
 from moonpool.upstreams.process import ServerProcess, open_process
 from moonpool.upstreams.protocol_version import is_modern
 from moonpool.upstreams.server_requests import PendingServerRequests
@@ -39,16 +39,16 @@ GOODBYE_S: Final = 5.0
 async def open_connection(spec: ConnectionSpec) -> AsyncGenerator[ServerConnection]:
     """Connect and negotiate within `connect_timeout_s`. Exit: nothing of the connection is left.
 
-    The transports that the configuration allows are tried in its order (X-12); once one has worked, no other is: which
-    one a server is spoken to by is not for it to choose. An error of the handshake leaves the
-    SDK's task groups as a value and is raised outside them, so that it arrives as itself.
+    The transports that the configuration allows are tried in its order (X-12); once one has worked, no other is tried:
+    the server must not choose its transport. An error of the handshake leaves the SDK's task groups as a value and is
+    raised outside them, so that it arrives as itself.
     """
     kinds = (spec.known_transport,) if spec.known_transport else _transports(spec.config)
     for kind in kinds:
-        dial = _Dial(spec, kind)
+        attempt = _ConnectAttempt(spec, kind)
         with anyio.CancelScope(deadline=anyio.current_time() + spec.config.connect_timeout_s) as scope:
             async with AsyncExitStack() as stack:
-                link = await dial.connect(stack)
+                link = await attempt.connect(stack)
                 if link is not None:
                     scope.deadline = math.inf
                     try:
@@ -57,13 +57,13 @@ async def open_connection(spec: ConnectionSpec) -> AsyncGenerator[ServerConnecti
                         link.ended.set()
                         scope.deadline = anyio.current_time() + GOODBYE_S
                     return
-        if dial.connected:
-            return  # the goodbye took too long
-        if kind == kinds[-1] or not dial.exchange.no_such_transport:
-            raise dial.failure()
+        if attempt.connected:
+            return  # ending the session took too long
+        if kind == kinds[-1] or not attempt.exchange.no_such_transport:
+            raise attempt.failure()
 
 
-class _Dial:
+class _ConnectAttempt:
     """One attempt over one transport."""
 
     def __init__(self, spec: ConnectionSpec, kind: str) -> None:
@@ -75,7 +75,7 @@ class _Dial:
         self._error: UpstreamError | None = None
 
     async def connect(self, stack: AsyncExitStack) -> ServerConnection | None:
-        """A link whose resources are on `stack`, or None and `failure` knows why."""
+        """A connection whose resources are on `stack`, or None; `failure` then says why."""
         try:
             link = self._link = await self._enter(stack)
             await link.negotiate(self.exchange)
@@ -101,7 +101,7 @@ class _Dial:
     async def _enter(self, stack: AsyncExitStack) -> ServerConnection:
         spec, config = self._spec, self._spec.config
         process: ServerProcess | None = None
-        standing = StandingStream(on_gap=spec.may_have_missed)
+        stream = NotificationStream(on_gap=spec.may_have_missed)
         reader: EndOfMessages
         writer: Any
         if self._kind == "stdio":
@@ -112,12 +112,14 @@ class _Dial:
         elif self._kind == "sse":
             reader, writer = await stack.enter_async_context(open_legacy_sse(config, self.exchange, spec.credentials))
         else:
-            opened = open_streamable_http(config, spec.credentials, standing)
+            opened = open_streamable_http(config, spec.credentials, stream)
             inner, writer = await stack.enter_async_context(opened)
             reader = WatchedReader(inner)
-        questions = PendingServerRequests(config, spec.handlers, spec.folders)
-        link = ServerConnection(spec, reader, AskingDispatcher(reader, writer, questions), process, questions)
-        link.deaf, link.transport = standing.lost, self._kind
+        server_requests = PendingServerRequests(config, spec.handlers, spec.folders)
+        link = ServerConnection(
+            spec, reader, AskingDispatcher(reader, writer, server_requests), process, server_requests
+        )
+        link.deaf, link.transport = stream.lost, self._kind
         await stack.enter_async_context(link.session)
         return link
 

@@ -1,10 +1,10 @@
-"""One live connection to one server: requests in its era, and its listing.
+"""One live connection to one server: requests in its protocol version, and its tool listing.
 
-The SDK contributes the dispatcher (ids, cancellation, concurrent requests), the session (era, answers to a server's own
-requests, subscriptions) and the Streamable HTTP transport. Requests go through the dispatcher and come back as the
-server's own JSON; see `protocol_version`. A request runs in its caller's task from end to end.
+The SDK contributes the dispatcher (ids, cancellation, concurrent requests), the session (protocol version, answers to a
+server's own requests, subscriptions) and the Streamable HTTP transport. Requests go through the dispatcher and come
+back as the server's own JSON; see `protocol_version`. A request runs in its caller's task from end to end.
 
-INVARIANT: a Link is entered and left by one task, its owner in `supervisor`; everybody may call `request` on it.
+INVARIANT: a ServerConnection is entered and left by one task, its owner in `supervisor`; any task may call `request`.
 Neighbours: `connecting` makes it, `tool_calls` says how a call goes over it, `connection_failures` why a request
 failed.
 """
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from moonpool.upstreams.subscriptions import Subscriptions
 
 INSTRUCTIONS_CHARS_MAX: Final = 64 * 1024
-"""What a server says of itself is kept, cached and searched at each start. The rest is cut off."""
+"""Bounds what a server says about itself, because it is kept, cached and searched at each start."""
 _NAME_CHARS_MAX: Final = 1000
 
 
@@ -62,7 +62,7 @@ class ConnectionSpec:
 
     config: ServerConfig
     environ: Mapping[str, str]
-    known_era: str | None
+    known_version: str | None
     on_change: Callable[[str, str], None]  # what kind of thing, and which resource
     subscriptions: Subscriptions
     folders: RootFolders
@@ -72,7 +72,7 @@ class ConnectionSpec:
     known_transport: str = ""  # by which it was connected before
 
     def may_have_missed(self) -> None:
-        """News of anything that is subscribed to may have been lost."""
+        """Notifications about any subscription may have been lost."""
         for uri in self.subscriptions.uris:
             self.on_change("resource", uri)
 
@@ -86,25 +86,25 @@ class ServerConnection:
         reader: EndOfMessages,
         dispatcher: JSONRPCDispatcher,
         process: ServerProcess | None,
-        questions: PendingServerRequests,
+        server_requests: PendingServerRequests,
     ) -> None:
         self.ended = reader.ended
-        self.deaf = anyio.Event()  # it answers calls, but hears no news any more
+        self.deaf = anyio.Event()  # it answers calls, but no notification arrives any more
         self.transport = ""
-        self.suspect = False  # a request ran into its time limit; ask for a sign of life before the next one
+        self.suspect = False  # a request ran into its time limit; ping before the next one
         self.knows_roots = False  # the server may ask for roots
         self.blamed = False  # its end was counted as a failure
-        self.blind = False  # a known era was taken on trust
+        self.blind = False  # a known protocol version was assumed without asking
         self.failures = ConnectionFailures(spec.config, reader, process, spec.credentials)
         self._spec = spec
         self._config = spec.config
         self._dispatcher = dispatcher
         self._process = process
-        self._questions = questions
+        self._server_requests = server_requests
         self._about: JsonObject = {}
         self._first_roots: list[JsonValue] = []
-        self._remarks = ServerLogging(spec.config, lambda: self.failures.secrets)
-        self._calls = ToolCalls(spec.config, self, questions)
+        self._logging = ServerLogging(spec.config, lambda: self.failures.secrets)
+        self._calls = ToolCalls(spec.config, self, server_requests)
         self.session = ClientSession(dispatcher=dispatcher, message_handler=self._on_message, client_info=CLIENT)
         self._changes = ChangeStream(self.session, spec.subscriptions, spec.on_change)
 
@@ -123,15 +123,15 @@ class ServerConnection:
         self.ended.set()
 
     async def negotiate(self, exchange: Exchange) -> None:
-        """Settle the era. Raises UpstreamError."""
-        declared = self._questions.handshake_capabilities
+        """Negotiate the protocol version. Raises UpstreamError."""
+        declared = self._server_requests.handshake_capabilities
         self._first_roots = await self._spec.folders.present() if "roots" in declared else []
         token = EXCHANGE.set(exchange)
         try:
             about = await negotiate(
                 self.session,
                 self._dispatcher,
-                known_era=self._spec.known_era,
+                known_version=self._spec.known_version,
                 probe_s=min(10.0, self._config.connect_timeout_s / 3),
                 capabilities=declared,
             )
@@ -148,24 +148,24 @@ class ServerConnection:
         await self._ask_for_logs()
 
     async def _ask_for_logs(self) -> None:
-        """Tell an older server that logs how much of it is wanted; a newer one is told with every request (`stamp`)."""
+        """Tell an older server the wanted log level; a newer one is told in every request (`stamp`)."""
         level, declared = self._config.log_level, self._about.get("capabilities")
         if not level or is_modern(self.protocol_version) or not isinstance(declared, dict) or "logging" not in declared:
             return
         try:
             await self.request("logging/setLevel", {"level": level}, doing="logging/setLevel")
         except UpstreamProtocolError as exc:
-            self._remarks.message("warning", f"(about logging/setLevel) {exc}")
+            self._logging.message("warning", f"(about logging/setLevel) {exc}")
 
     async def request(self, method: str, params: JsonObject, *, doing: str, header_map: Any = None) -> JsonObject:
         """One request, raw in both directions. Raises UpstreamError; has no time limit of its own."""
         exchange = Exchange()
         token = EXCHANGE.set(exchange)
         try:
-            opts = stamp(self.protocol_version, method, params, self._questions.capabilities, header_map)
+            opts = stamp(self.protocol_version, method, params, self._server_requests.capabilities, header_map)
             if self._config.log_level and is_modern(self.protocol_version):
                 cast("JsonObject", params["_meta"])[LOG_LEVEL_META_KEY] = self._config.log_level
-            if method == "tools/call" and (receiver := self._remarks.progress_of(doing, OPEN_CALL.get())) is not None:
+            if method == "tools/call" and (receiver := self._logging.progress_of(doing, OPEN_CALL.get())) is not None:
                 opts["on_progress"] = receiver
             return cast("JsonObject", await self._dispatcher.send_raw_request(method, params, opts))
         except MCPError as exc:
@@ -181,7 +181,7 @@ class ServerConnection:
 
     async def call_tool(self, name: str, arguments: JsonObject) -> JsonObject:
         """The raw CallToolResult, or what a reserved name stands for as one."""
-        with self._questions.on_behalf_of(OPEN_CALL.get()):
+        with self._server_requests.on_behalf_of(OPEN_CALL.get()):
             result = check_result(self._config.server_id, name, await self._calls.call(name, arguments))
         if self._process is None:  # lines of a process were parsed strictly; what the SDK parsed was not
             check_encodable(self._config.server_id, name, result)
@@ -199,7 +199,7 @@ class ServerConnection:
         return await self._listing(pages)
 
     async def answers(self, timeout_s: float) -> bool:
-        """Whether the server gives any sign of life."""
+        """Whether the server answers a ping."""
         method = "server/discover" if is_modern(self.protocol_version) else "ping"
         with anyio.move_on_after(timeout_s):
             try:
@@ -212,18 +212,20 @@ class ServerConnection:
         return False
 
     async def follow_changes(self) -> None:
-        """Pass on what a modern server says has changed, until the connection ends; never raises."""
+        """Pass on change notifications of a modern server, until the connection ends; never raises."""
         await self._changes.follow(self._about.get("capabilities"))
 
     async def follow_roots(self) -> None:
-        """Tell an older server when its roots change; ends with the connection, or at once where nobody is to tell."""
+        """Tell an older server when its roots change; ends with the connection, or at once if the server does not use
+        roots.
+        """
         if self.knows_roots and not is_modern(self.protocol_version):
             await self._spec.folders.watch(
                 self._first_roots, lambda: self.session.send_notification(RootsListChangedNotification())
             )
 
     async def subscribe(self, uri: str) -> None:
-        """Have the server tell when a resource changes. Raises UpstreamError."""
+        """Subscribe to a resource. Raises UpstreamError."""
         if not any(tool.name == SUBSCRIBE for tool in offered_tools(self._config.server_id, await self.capabilities())):
             problem = "does not offer subscriptions (any more)"
             raise UpstreamProtocolError(self._config.server_id, problem, for_guest=problem)
@@ -234,12 +236,12 @@ class ServerConnection:
             raise UpstreamProtocolError(self._config.server_id, problem, for_guest=problem)
 
     async def unsubscribe(self, uri: str) -> None:
-        """The other way round; the stream of a modern server is replaced by one without the address anyway."""
+        """Unsubscribe; the stream of a modern server is replaced by one without the address anyway."""
         if not is_modern(self.protocol_version):
             await self.request("resources/unsubscribe", {"uri": uri}, doing="resources/unsubscribe")
 
     async def capabilities(self) -> JsonValue:
-        """What the server declared; one whose era was taken on trust is asked now."""
+        """What the server declared; one whose protocol version was assumed is asked now."""
         if not self._about and is_modern(self.protocol_version):
             try:
                 self._about = await discover(self.session, str(self.protocol_version))
@@ -269,7 +271,7 @@ class ServerConnection:
         if (change := notified(message)) is not None:
             self._spec.on_change(*change)
         elif isinstance(message, LoggingMessageNotification):
-            self._remarks.message(message.params.level, message.params.data)
+            self._logging.message(message.params.level, message.params.data)
 
 
 def _text(value: JsonValue, chars_max: int = _NAME_CHARS_MAX) -> str:

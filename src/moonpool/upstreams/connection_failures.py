@@ -116,7 +116,7 @@ class ConnectionFailures:
         return UpstreamGarbageError(self._config.server_id, problem)
 
     @property
-    def remark(self) -> str:
+    def silence_note(self) -> str:
         """What may explain a silence, for the operator."""
         sample = conceal(self._garbage, self.secrets)
         return f"; it printed something that is not MCP: {sample!r}" if sample else ""

@@ -1,9 +1,9 @@
-"""The SDK's dispatcher, with our answers to what a server asks.
+"""The SDK's dispatcher, with our answers to server requests.
 
-The SDK's session would parse a question into its models, drop what they do not know and refuse with other codes than
-the spec asks for. Requests of the server are taken off before they reach it; all else goes to the session.
+The SDK's session would parse a server request into its models, drop unknown members and refuse with other codes than
+the spec requires. Server requests are handled before they reach it; all else goes to the session.
 
-SECURITY: an answer is a task until the server has taken it. One that asks and does not read is not answered any more.
+SECURITY: an answer is a task until the server has read it. A server that asks and does not read gets no more answers.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 ANSWERING_COUNT_MAX: Final = 64
-"""Questions of one connection whose answers have not gone out."""
+"""Server requests of one connection whose answers are not sent yet."""
 
 
 class AskingDispatcher(JSONRPCDispatcher):
     """A dispatcher whose peer's requests are answered by `server_requests`."""
 
-    def __init__(self, reader: Any, writer: Any, questions: PendingServerRequests) -> None:
+    def __init__(self, reader: Any, writer: Any, server_requests: PendingServerRequests) -> None:
         super().__init__(reader, writer)
-        self._questions, self._answering = questions, 0
+        self._server_requests, self._answering = server_requests, 0
 
     async def run(
         self,
@@ -69,6 +69,6 @@ class AskingDispatcher(JSONRPCDispatcher):
     ) -> dict[str, Any]:
         del context
         try:
-            return await self._questions.answer(method, params)
+            return await self._server_requests.answer(method, params)
         except ServerRequestRefusedError as refused:
             raise MCPError(code=refused.code, message=str(refused), data=refused.data) from None

@@ -47,7 +47,7 @@ def form_problem(form: JsonObject) -> str:
     if len(fields) > FIELD_COUNT_MAX:
         return f"it has more than {FIELD_COUNT_MAX} fields"
     if any(not _can_be_shown(word) for name, field in fields.items() for word in [name, *_words(field)]):
-        return "a name or a choice in it holds characters that nobody would see"
+        return "a name or a choice in it holds invisible characters"
     broken = next((name for name, field in fields.items() if not _is_plain(field)), None)
     if broken is not None:
         return f"field {broken[:80]!r} is neither text, number, yes or no, nor a choice"

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from moonpool.configuration.servers import ServerConfig
     from moonpool.oauth.credentials import Credentials
-    from moonpool.upstreams.notification_stream import StandingStream
+    from moonpool.upstreams.notification_stream import NotificationStream
 
 CONNECT_S: Final = 10.0
 IGNORED_BYTES_MAX: Final = 64 * 1024
@@ -128,17 +128,17 @@ class ContainedClient(httpx2.AsyncClient):
     """
 
     def __init__(
-        self, *, credentials: Credentials | None = None, standing: StandingStream | None = None, **kwargs: Any
+        self, *, credentials: Credentials | None = None, stream: NotificationStream | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self._credentials, self._standing = credentials, standing
+        self._credentials, self._stream = credentials, stream
         self._pieces = pieces()
-        self._unasked = None if standing is None else unasked()
+        self._unasked = None if stream is None else unasked()
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **kwargs: Any) -> httpx2.Response:
         response = await self._send_contained(request, stream=stream, **kwargs)
-        if self._standing is not None:
-            self._standing.note(request, response)
+        if self._stream is not None:
+            self._stream.note(request, response)
         if len(self.cookies.jar) > COOKIE_COUNT_MAX:
             self.cookies.clear()
         return response
@@ -226,13 +226,13 @@ def _made_anew(response: httpx2.Response, **body: Any) -> httpx2.Response:
 
 
 def contained_client(
-    config: ServerConfig, credentials: Credentials | None, standing: StandingStream | None = None
+    config: ServerConfig, credentials: Credentials | None, stream: NotificationStream | None = None
 ) -> ContainedClient:
     """No read timeout: every request has its caller's own time limit, and listen streams are silent for hours."""
     own = any(name.lower() == "authorization" for name in config.headers)
     return ContainedClient(
         credentials=None if own else credentials,
-        standing=standing,
+        stream=stream,
         headers={"user-agent": "moonpool", **config.headers},
         timeout=httpx2.Timeout(CONNECT_S, read=None),
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=config.concurrency_max + 4),
@@ -241,13 +241,13 @@ def contained_client(
 
 @asynccontextmanager
 async def open_streamable_http(
-    config: ServerConfig, credentials: Credentials | None = None, standing: StandingStream | None = None
+    config: ServerConfig, credentials: Credentials | None = None, stream: NotificationStream | None = None
 ) -> AsyncGenerator[tuple[Any, Any]]:
     """The stream pair of one Streamable HTTP connection; nothing is sent before the first message."""
     from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415  a second; only for HTTP upstreams
 
     async with (
-        contained_client(config, credentials, standing) as client,
+        contained_client(config, credentials, stream) as client,
         streamable_http_client(config.url, http_client=client, max_sse_event_size=RESULT_BYTES_MAX) as streams,
     ):
         yield streams

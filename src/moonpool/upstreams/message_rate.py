@@ -1,4 +1,6 @@
-"""What one connection takes in beside the answers it waits for, where messages are decoded here (stdio, legacy SSE)."""
+"""Bounds messages that one connection receives beside the answers it waits for, where messages are decoded here (stdio,
+legacy SSE).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ class Intake:
         self._owed += isinstance(message, JSONRPCRequest)
 
     async def took(self, messages: Collection[JSONRPCMessage], size_bytes: int) -> None:
-        """Wait, if too much came that was not owed; `messages` is what so many bytes were decoded to."""
+        """Wait if too many messages came that answer no request; `messages` is what so many bytes were decoded to."""
         unowed = 0
         for message in messages:
             if self._owed and isinstance(message, JSONRPCResponse | JSONRPCError):

@@ -1,8 +1,8 @@
-"""The stream on which an older server over Streamable HTTP tells things unasked, seen through the requests for it.
+"""The stream on which an older server over Streamable HTTP sends notifications, observed through the requests for it.
 
-The SDK opens it with a GET, opens it again when it ends, and gives up without a word after two refusals in a row: the
-connection then answers calls and hears no news. A 404 means the same at once, because the server has forgotten the
-session (it was restarted).
+The SDK opens it with a GET, opens it again when it ends, and silently gives up after two refusals in a row: the
+connection then answers calls but receives no notifications. A 404 means the same at once, because the server has
+forgotten the session (it was restarted).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     import httpx2
 
 
-class StandingStream:
+class NotificationStream:
     """One connection's. `lost` is set when a stream that was open cannot be opened again.
 
-    `on_gap` is called when it was opened again and what was told meanwhile is not told again.
+    `on_gap` is called when it was opened again and notifications in between are lost.
     """
 
     def __init__(self, on_gap: Callable[[], None]) -> None:
@@ -33,7 +33,7 @@ class StandingStream:
         if request.method != "GET" or "mcp-session-id" not in request.headers:
             return
         if not response.is_success:
-            if self._was_open:  # else the server has no such stream, which is its right
+            if self._was_open:  # else the server has no such stream, which is allowed
                 self.lost.set()
         elif self._was_open and "last-event-id" not in request.headers:
             self._on_gap()

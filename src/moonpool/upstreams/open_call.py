@@ -1,11 +1,11 @@
-"""A tool call that is at its server, as far as the server may ask something meanwhile.
+"""A tool call that its server is working on, with what is needed when the server asks something meanwhile.
 
-Who can be asked, is known by the execution that made the call; which clocks run, by those who started them. While
-somebody is asked they stand still, and the execution is parked (D-048); whoever asks keeps a limit of its own.
+The execution that made the call knows who can be asked; the callers that started clocks register them. While a person
+or client is asked, the clocks and the execution's deadline are paused (D-048); the handler has its own time limit.
 
 A server of 2026-07-28 asks in its answer, so in the task of the call: `OPEN_CALL` says which. An older one asks by a
 request that names no call; then `PendingServerRequests` knows which are under way. SECURITY: tasks that outlive a call
-must not take `OPEN_CALL` from the context they were started in: it would be the first caller's for ever.
+must not take `OPEN_CALL` from the context they were started in: it would stay the first caller's.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 class CallingExecution(Protocol):
-    """What of the execution that made a call counts here (`moonpool.pipeline.call_state.CallContext`)."""
+    """What is needed here of the execution that made a call (`moonpool.pipeline.call_state.CallContext`)."""
 
     @property
     def progress(self) -> Callable[[CallProgress], None] | None: ...
     @property
-    def parking(self) -> Callable[[], AbstractContextManager[None]]: ...
+    def pause_deadline(self) -> Callable[[], AbstractContextManager[None]]: ...
 
 
 C = TypeVar("C", bound=CallingExecution)
@@ -85,9 +85,9 @@ class OpenCall(Generic[C]):
 
     @contextmanager
     def ticking(self, clock: Clock) -> Generator[None]:
-        """`clock` runs for the length of a `with` block."""
+        """`clock` runs during a `with` block."""
         self._clocks.append(clock)
-        if self._open:  # a request that is sent again while somebody is asked
+        if self._open:  # a request that is sent again while a person is asked
             clock.stop()
         try:
             yield
@@ -96,13 +96,13 @@ class OpenCall(Generic[C]):
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """All clocks stand still for the length of a `with` block."""
+        """All clocks are paused during a `with` block."""
         self._open += 1
         if self._open == 1:
             for clock in self._clocks:
                 clock.stop()
         try:
-            with self.context.parking():
+            with self.context.pause_deadline():
                 yield
         finally:
             self._open -= 1
@@ -116,7 +116,7 @@ OPEN_CALL: ContextVar[OpenCall[Any] | None] = ContextVar("moonpool_call_in_hand"
 
 @contextmanager
 def open_call_of(call: OpenCall[Any], timeout: asyncio.Timeout) -> Generator[None]:
-    """`call` is at its server for the length of a `with` block; `timeout` guards it."""
+    """`call` is at its server during a `with` block; `timeout` is its time limit."""
     token = OPEN_CALL.set(call)
     try:
         with call.ticking(TimeoutClock(timeout)):
@@ -127,7 +127,7 @@ def open_call_of(call: OpenCall[Any], timeout: asyncio.Timeout) -> Generator[Non
 
 @contextmanager
 def ticking(scope: anyio.CancelScope) -> Generator[None]:
-    """`scope` is a clock of the call in hand, if there is one."""
+    """`scope` is a clock of the current call, if there is one."""
     call = OPEN_CALL.get()
     if call is None:
         yield
@@ -138,7 +138,7 @@ def ticking(scope: anyio.CancelScope) -> Generator[None]:
 
 @contextmanager
 def all_paused(calls: Sequence[OpenCall[Any]]) -> Generator[None]:
-    """The clocks of all `calls` stand still."""
+    """The clocks of all `calls` are paused."""
     with ExitStack() as stack:
         for call in calls:
             stack.enter_context(call.paused())

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from moonpool.upstreams.server_requests import ServerRequestHandlers
 
 CLOSE_S: Final = 10.0
-"""How long a shutdown in good order may take; after it what is left is cancelled (processes are still killed)."""
+"""How long an orderly shutdown may take; after it what is left is cancelled (processes are still killed)."""
 
 
 class Upstreams:
@@ -36,10 +36,12 @@ class Upstreams:
     def get(self, server_id: str) -> Upstream | None:
         return self._upstreams.get(server_id)
 
-    def eras(self) -> dict[str, str]:
-        """The revision of every server that was reached; give it back as `known_eras` to skip the probes."""
+    def protocol_versions(self) -> dict[str, str]:
+        """The protocol version of each server that was reached; pass it as `known_versions` to skip the probes."""
         return {
-            name: era for name, upstream in self._upstreams.items() if (era := upstream.protocol_version) is not None
+            name: version
+            for name, upstream in self._upstreams.items()
+            if (version := upstream.protocol_version) is not None
         }
 
 
@@ -48,7 +50,7 @@ async def open_upstreams(  # noqa: PLR0913  what every upstream needs, and a clo
     config: McpConfig,
     *,
     environ: Mapping[str, str],
-    known_eras: Mapping[str, str] | None = None,
+    known_versions: Mapping[str, str] | None = None,
     on_listing_changed: Callable[[str], None] | None = None,
     on_change: Callable[[Change], None] | None = None,
     stop_times: StopTimes | None = None,
@@ -60,7 +62,7 @@ async def open_upstreams(  # noqa: PLR0913  what every upstream needs, and a clo
 
     `on_change` hears of every change, `on_listing_changed` of lists only; both are called in the event loop and must
     return at once. `environ` gives a child its few inherited variables. `handlers` answer what servers ask; without one
-    they are told that nobody here can. `credentials` are by server id; who made them closes them after the upstreams.
+    the request is refused. `credentials` are by server id; their creator closes them after the upstreams.
     """
     _silence_the_sdk()
 
@@ -77,7 +79,7 @@ async def open_upstreams(  # noqa: PLR0913  what every upstream needs, and a clo
                     server,
                     tasks,
                     environ=environ,
-                    known_era=(known_eras or {}).get(server.server_id),
+                    known_version=(known_versions or {}).get(server.server_id),
                     on_change=tell,
                     stop_times=stop_times,
                     handlers=handlers(server) if callable(handlers) else handlers,

@@ -1,12 +1,12 @@
-"""Which era a server speaks, and how each request of that era is stamped.
+"""Which protocol version a server speaks, and what each request of that version carries.
 
 2026-07-28 has no handshake: every request carries version, client and capabilities in `_meta`, and over HTTP in
-headers. The four older revisions begin with `initialize`. An unknown server is asked `server/discover` first;
-anything but a positive answer means the older era (the SDK's own rule). A known era skips the question.
+headers. The four older revisions begin with `initialize`. An unknown server is asked `server/discover` first; anything
+but a positive answer means one of the older versions (the SDK's own rule). A known version skips the probe.
 
 The SDK's `ClientSession` keeps the state (`adopt`) and answers what a server asks of us; requests of ours pass the
-dispatcher raw, because the SDK's models drop members they do not know and fail a whole listing for one bad tool.
-Which client capabilities are declared is the caller's word: `server_requests` knows what is answered.
+dispatcher raw, because the SDK's models drop members they do not know and fail a whole listing for one bad tool. Which
+client capabilities are declared is up to the caller: `server_requests` knows what is answered.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _CLIENT_JSON: Final = {"name": CLIENT.name, "version": CLIENT.version}
 
 
 class UnknownRevisionError(Exception):
-    """The server answered the handshake with a revision that nobody here speaks."""
+    """The server answered the handshake with a revision that Moonpool does not support."""
 
 
 def is_modern(version: str | None) -> bool:
@@ -68,23 +68,23 @@ async def negotiate(
     session: ClientSession,
     dispatcher: JSONRPCDispatcher,
     *,
-    known_era: str | None,
+    known_version: str | None,
     probe_s: float,
     capabilities: JsonObject,
 ) -> JsonObject | None:
-    """Settle the era and return what the server said about itself; None when a known era made asking needless.
+    """Negotiate the version and return what the server said about itself; None when the version was known.
 
     Raises MCPError, UnknownRevisionError, or what the transport raises.
     """
-    if known_era is not None and is_modern(known_era):
-        session.adopt(_discovered({}, known_era))
+    if known_version is not None and is_modern(known_version):
+        session.adopt(_discovered({}, known_version))
         return None
-    if known_era is None and (raw := await _probe(session, LATEST_MODERN_VERSION, probe_s)) is not None:
+    if known_version is None and (raw := await _probe(session, LATEST_MODERN_VERSION, probe_s)) is not None:
         return raw
     try:
         return await _initialize(session, dispatcher, capabilities)
     except MCPError as exc:
-        # The probe ran into its time limit but reached a slow server, which is now settled on the modern era.
+        # The probe ran into its time limit but reached a slow server, which now uses the modern version.
         mutual = _named_versions(exc, MODERN_PROTOCOL_VERSIONS) if exc.code == UNSUPPORTED_PROTOCOL_VERSION else []
         raw = await _probe(session, mutual[-1], probe_s) if mutual else None
         if raw is None:
@@ -95,7 +95,7 @@ async def negotiate(
 def stamp(
     version: str | None, method: str, params: JsonObject, capabilities: JsonObject, header_map: Any = None
 ) -> CallOptions:
-    """Put into `params` and return as options what a request of this era carries beside its own members."""
+    """Put into `params` and return as options what a request of this version carries beside its own members."""
     if not is_modern(version):
         return {} if version is None else {"headers": {MCP_PROTOCOL_VERSION_HEADER: version}}
     meta: JsonObject = {

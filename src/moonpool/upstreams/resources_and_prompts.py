@@ -5,8 +5,8 @@ every call: resolved in the manifest, validated, decided, recorded, and reachabl
 wrappers that are generated anyway. A server has them if it declares the capability; its own tools cannot be called so.
 See docs/decisions/0014-resources-and-prompts-are-tools.md.
 
-SECURITY: what comes back is the server's text. These count as read-only by the protocol's word, which is believed as
-little as any annotation: only of trusted servers.
+SECURITY: results are the server's text. These tools are read-only by the protocol; as with annotations, that is
+believed of trusted servers only.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ _LOOKS: Final = {
     "prompts": (("prompts/list", "prompts"),),
 }
 LOOK_S: Final = 5.0
-"""How long a look whether there is anything may take; a server that is slower is taken at its word."""
+"""Time limit for checking that a declared capability has content; a slower server's declaration is believed."""
 
 
 class ResourcesAndPrompts:
@@ -161,7 +161,7 @@ class ResourcesAndPrompts:
         self._completions = RecentCompletions()
 
     async def present(self, capabilities: JsonValue) -> tuple[ToolDefinition, ...]:
-        """The reserved tools that have something to give (frameworks declare what is empty). Raises UpstreamError."""
+        """The reserved tools that have content (frameworks declare empty capabilities). Raises UpstreamError."""
         declared = capabilities if isinstance(capabilities, dict) else {}
         found: JsonObject = {}
         for capability, looks in _LOOKS.items():
@@ -219,7 +219,7 @@ class ResourcesAndPrompts:
             return []  # servers with resources need not have templates
 
     async def _pages(self, method: str, member: str) -> list[JsonValue]:
-        """The items of all pages. What is no object is left out."""
+        """The items of all pages. Items that are not objects are left out."""
         cursors = Cursors(self._server_id, method)
         found: list[JsonValue] = []
         params: JsonObject = {}

@@ -1,7 +1,7 @@
 """The folders that one server may know of, now: those of its configuration, and what was added or removed since.
 
-A root is shown as it really is (links resolved) and only while it is there. Servers of the handshake eras are told when
-that changes; `watch` looks for folders that came or went. A 2026-07-28 server asks when it wants to know.
+A root is shown as it really is (links resolved) and only while it is there. Servers of versions with a handshake are
+told when that changes; `watch` looks for folders that came or went. A 2026-07-28 server asks when it wants to know.
 
 SECURITY: nothing is exposed that was not named for this very server; `configuration.roots` refuses the whole file
 system.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonValue
 
 LOOK_S: Final = 5.0
-"""How often is looked whether a folder is still there."""
+"""How often is checked whether a folder still exists."""
 FOLDER_COUNT_MAX: Final = 256
 
 
@@ -47,7 +47,7 @@ class RootFolders:
         self._move()
 
     def remove(self, folder: str) -> bool:
-        """Whether it was there. What the server knows already, it knows. Raises ConfigError."""
+        """Returns whether it was there. The server may remember it. Raises ConfigError."""
         path = root_path(folder, f"server {self._server_id!r}", "roots")
         found = path in self._folders
         self._folders.pop(path, None)
@@ -59,7 +59,7 @@ class RootFolders:
         return await anyio.to_thread.run_sync(_present, self.folders)
 
     async def watch(self, seen: list[JsonValue], notify: Callable[[], Awaitable[None]]) -> None:
-        """Call `notify` whenever `present` differs from `seen` or from what it was the last time, for ever."""
+        """Call `notify` whenever `present` differs from `seen` or from its last value; never ends."""
         while True:
             moved = self._moved
             with anyio.move_on_after(LOOK_S):

@@ -1,9 +1,9 @@
 """What a server says beside its answers: log messages and progress, for the operator's log, under the server's name.
 
-Progress of a call goes to whoever waits for its execution, too, if somebody wants to hear it (`CallContext.progress`).
+Progress of a call also goes to the client that waits for its execution, if it asked for it (`CallContext.progress`).
 
-SECURITY: it is the server's text. Its configured secrets and its tokens are blanked in every form, it is cut to one
-line, and so much of it a minute is written down; the rest is counted. Nothing of it reaches code in a sandbox.
+SECURITY: the server wrote it. Its configured secrets and its tokens are blanked in every form, it is cut to one line,
+and a bounded amount per minute is logged; the rest is counted. Nothing of it reaches code in a sandbox.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": loggin
 
 
 class ServerLogging:
-    """Writes one server's remarks into the log. One per connection."""
+    """Writes one server's log messages into the operator's log. One per connection."""
 
     def __init__(self, config: ServerConfig, secrets: Callable[[], frozenset[str]]) -> None:
-        """`secrets` gives what must not be written down now: what is configured, and tokens."""
+        """`secrets` gives what must not be logged now: configured secrets and tokens."""
         self._config, self._secrets = config, secrets
         self._window_ends = 0.0
         self._count = 0
 
     def message(self, level: str, data: Any) -> None:
-        """A log message. What a server calls an error is no error of ours: nothing is above a warning."""
+        """A log message. A server's error is not one of ours, so nothing is logged above a warning."""
         self._write(_LEVELS.get(level, logging.WARNING), data)
 
     def progress_of(self, doing: str, call: OpenCall[Any] | None) -> ProgressFnT | None:
-        """A receiver of progress, if anybody reads it: asking for progress makes servers send it."""
+        """A receiver of progress, if there is a reader: asking for progress makes servers send it."""
         hear = None if call is None else call.context.progress
         if hear is None and not _log.isEnabledFor(logging.DEBUG):
             return None
@@ -94,7 +94,7 @@ class ServerLogging:
 
 
 class _Beginning:
-    """What stands first in a value, without secrets: a message may hold a million texts, and one line is shown."""
+    """The beginning of a value, without secrets: a message may hold a million strings, and one line is shown."""
 
     def __init__(self, secrets: frozenset[str]) -> None:
         self._secrets, self._left = secrets, _READ_MAX

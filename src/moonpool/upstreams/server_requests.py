@@ -1,14 +1,15 @@
-"""What a server may ask back while it works: a form for a person, a model's answer, the folders it may look at.
+"""What a server may ask back while it works: a form for a person, a model's answer, the folders it may use.
 
-A capability is declared only if something here answers it: a handler that whoever opened the upstreams brought along,
-or roots of the configuration. Everything else is refused with "method not found" and a reason (D-030, A-050). Nothing
-is invented: without a handler nobody confirms a form (D-047).
+A capability is declared only if something here answers it: a handler given by the opener of the upstreams, or roots of
+the configuration. Everything else is refused with "method not found" and a reason (D-030, A-050). No answer is
+invented: without a handler no form is accepted (D-047).
 
-Both eras end here: a request of an older server by `dispatcher`, the `inputRequests` of a 2026-07-28 result by
-`connection`.
+Both ways of asking end here: a request of an older server by `dispatcher`, the `inputRequests` of a 2026-07-28 result
+by `connection`.
 
-SECURITY: a question is hostile input. How many are open at once is bounded, forms may only hold plain fields, an answer
-is checked against the form before it leaves. Handlers get the server's id: what a question says is that server's word.
+SECURITY: a server request is hostile input. How many are open at once is bounded, forms may only hold plain fields, an
+answer is checked against the form before it is sent. Handlers get the server's id: a request's content is that server's
+claim.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ INTERNAL: Final = -32603
 REJECTED: Final = -1
 """The spec's own example for a person who says no to a sampling request (D-039)."""
 OPEN_COUNT_MAX: Final = 32
-"""Questions of one connection that wait for an answer."""
+"""Server requests of one connection that wait for an answer."""
 OPEN_OF_ONE_MAX: Final = 8
-"""Those about one principal's calls, so that who does not answer stands in nobody else's way."""
+"""Those about one principal's calls, so that a client that does not answer blocks no other."""
 ROUND_COUNT_MAX: Final = 8
 _INPUT_COUNT_MAX: Final = 16
 
@@ -57,11 +58,11 @@ class ServerRequestHandlers:
 
 
 ASKED_FOR: ContextVar[tuple[OpenCall[Any], ...]] = ContextVar("moonpool_asked_for", default=())
-"""Inside a handler: the calls of which the question may be. One, unless an older server works on several."""
+"""Inside a handler: the calls that the request may belong to. One, unless an older server works on several."""
 
 
 class ServerRequestRefusedError(Exception):
-    """A question gets a JSON-RPC error as its answer."""
+    """A server request is answered with a JSON-RPC error."""
 
     def __init__(self, message: str, *, code: int = REJECTED, data: JsonValue = None) -> None:
         super().__init__(message)
@@ -73,7 +74,7 @@ _Answer: TypeAlias = "Callable[[JsonObject], Awaitable[JsonObject]]"
 
 
 class PendingServerRequests:
-    """Answers one server's questions. One per connection."""
+    """Answers one server's requests. One per connection."""
 
     def __init__(self, config: ServerConfig, handlers: ServerRequestHandlers, folders: RootFolders) -> None:
         self._config = config
@@ -98,7 +99,7 @@ class PendingServerRequests:
 
     @property
     def handshake_capabilities(self) -> JsonObject:
-        """The same for the eras in which a change of roots is told."""
+        """The same for protocol versions with notifications about changed roots."""
         declared = self.capabilities
         return declared if "roots" not in declared else {**declared, "roots": {"listChanged": True}}
 
@@ -117,7 +118,7 @@ class PendingServerRequests:
     async def answer(
         self, method: str, params: Mapping[str, Any] | None, call: OpenCall[Any] | None = None
     ) -> JsonObject:
-        """The result for one request, about `call` or any that is under way. Raises QuestionRefusedError."""
+        """The result for one request, about `call` or any that is under way. Raises ServerRequestRefusedError."""
         if method == "ping":
             return {}
         handler = self._answer_to(method)
@@ -128,7 +129,7 @@ class PendingServerRequests:
         whose = {one.context.identity.principal for one in calls}
         principal = whose.pop() if len(whose) == 1 else ""
         if self._open[principal] >= OPEN_OF_ONE_MAX or self._open.total() >= OPEN_COUNT_MAX:
-            raise ServerRequestRefusedError(f"{OPEN_OF_ONE_MAX} questions are open already", code=INTERNAL)
+            raise ServerRequestRefusedError(f"{OPEN_OF_ONE_MAX} server requests are open already", code=INTERNAL)
         self._open[principal] += 1
         token = ASKED_FOR.set(calls)
         try:
@@ -140,7 +141,7 @@ class PendingServerRequests:
         finally:
             ASKED_FOR.reset(token)
             self._open[principal] -= 1
-            self._open += Counter()  # forget who has none
+            self._open += Counter()  # drop principals without any
 
     def _answer_to(self, method: str) -> _Answer | None:
         if method == "roots/list":  # there may be roots at one time and none at another

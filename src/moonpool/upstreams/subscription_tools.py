@@ -1,8 +1,7 @@
 """The reserved tools that subscribe, unsubscribe and wait, and the subscriptions of one upstream across connections.
 
-`wait` takes no place at the server and parks nothing for ever: it ends with what changed, or with nothing, within the
-call's own time limit. After a reconnect what was subscribed to is subscribed to again and told as changed, because
-nobody knows what happened meanwhile.
+`wait` sends nothing to the server and always ends within the call's own time limit, with the changes or none. After a
+reconnect every address is subscribed to again and reported as changed, because changes in between are unknown.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Observing:
 
     async def _subscribe(self, uri: str, timeout_s: float) -> None:
         self.subscriptions.add(caller(), uri)
-        try:  # also when others have it: a server that stopped telling is told again, and refuses for all alike
+        try:  # also when others have it: a server that stopped notifying is asked again, and refuses for all alike
             await self._within(timeout_s, SUBSCRIBE, lambda link: link.subscribe(uri))
         except BaseException:
             self.subscriptions.remove(caller(), uri)
@@ -75,9 +74,9 @@ class Observing:
             heard("resource", uri)
 
     async def leave_when_deaf(self, link: ServerConnection, in_use: Callable[[], bool]) -> None:
-        """End a connection that hears no news any more, once somebody waits for some and no call would be lost.
+        """End a connection that receives no notifications, once a caller waits for some and no call would be lost.
 
-        The supervisor then connects anew, because somebody waits.
+        The supervisor then reconnects, because a caller waits.
         """
         await link.deaf.wait()
         while in_use() or not self.subscriptions.uris:  # noqa: ASYNC110  one connection a second, and only a deaf one
@@ -85,7 +84,7 @@ class Observing:
         link.ended.set()
 
     async def end(self, uris: tuple[str, ...]) -> None:
-        """Tell the server that nobody wants these any more, as far as it can be told."""
+        """Unsubscribe these at the server, as far as possible."""
         for uri in uris:
             try:
                 await self._within(UNSUBSCRIBE_S, UNSUBSCRIBE, lambda link, uri=uri: link.unsubscribe(uri))

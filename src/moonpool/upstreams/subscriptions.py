@@ -1,10 +1,10 @@
-"""Which resources of one server somebody wants to hear about, and what was heard. No I/O; outlives connections.
+"""Which resources of one server are subscribed to, and which of them changed. No I/O; outlives connections.
 
-Whoever calls (a session; the host itself under the empty name) has a set of addresses and of those that changed since
-it last asked. A server is subscribed to once, however many want the same.
+Each caller (a session; the host itself has the empty name) has a set of addresses and of those that changed since it
+last asked. An address is subscribed to once, however many callers want it.
 
 SECURITY: addresses come from code in a sandbox and from servers: how many there are, how long they are and how many
-wait to be fetched is bounded; what nobody subscribed to is not kept.
+wait to be fetched is bounded; changes without a subscription are not kept.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PENDING_COUNT_MAX: Final = 256
 @dataclass(slots=True)
 class _Caller:
     uris: set[str] = field(default_factory=set[str])
-    changed: dict[str, None] = field(default_factory=dict[str, None])  # in the order of the news
+    changed: dict[str, None] = field(default_factory=dict[str, None])  # in order of arrival
     news: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -47,7 +47,7 @@ class Subscriptions:
         return tuple(sorted({uri for one in self._callers.values() for uri in one.uris}))
 
     def add(self, caller: str, uri: str) -> bool:
-        """Whether nobody had it before. Raises UpstreamError above a limit."""
+        """True for the first subscriber. Raises UpstreamError above a limit."""
         if not 0 < len(uri) <= URI_LENGTH_MAX:
             problem = f"takes resource addresses of 1 to {URI_LENGTH_MAX} characters"
             raise UpstreamProtocolError(self._server_id, problem, for_guest=problem)
@@ -67,13 +67,13 @@ class Subscriptions:
         return uri not in known
 
     def remove(self, caller: str, uri: str) -> bool:
-        """Whether nobody wants it any more."""
+        """True when it was the last subscriber."""
         one = self._callers.get(caller)
         if one is None or uri not in one.uris:
             return False
         one.uris.discard(uri)
         if not one.uris:
-            one.news.set()  # whoever waits has nothing to wait for
+            one.news.set()  # a waiting caller has nothing left to wait for
             del self._callers[caller]
         if uri in self.uris:
             return False
@@ -81,7 +81,7 @@ class Subscriptions:
         return True
 
     def forget(self, caller: str) -> tuple[str, ...]:
-        """End everything of this caller; the addresses that nobody wants any more."""
+        """End all subscriptions of this caller; returns the addresses without a subscriber."""
         one = self._callers.get(caller)
         return tuple(uri for uri in sorted(one.uris) if self.remove(caller, uri)) if one is not None else ()
 
@@ -115,5 +115,5 @@ class Subscriptions:
 
 
 def _covered(uri: str, subscribed: Iterable[str]) -> bool:
-    """SPEC: a server may tell of a sub-resource of what was subscribed to."""
+    """SPEC: a server may notify about a sub-resource of a subscribed resource."""
     return any(uri == one or uri.startswith(f"{one.rstrip('/')}/") for one in subscribed)

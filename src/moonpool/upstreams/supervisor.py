@@ -1,11 +1,11 @@
-"""One upstream from outside: connects on first use, keeps time limits, is restarted after it died.
+"""One upstream as callers see it: connects on first use, keeps time limits, restarts the server after it ended.
 
 Each connection has one owner task, which enters it, waits for its end and leaves it, because the SDK's scopes must be
-left by the task that entered them. Calls do not pass through the owner: a caller talks to the live link itself.
+left by the task that entered them. Calls do not pass through the owner: a caller uses the live connection directly.
 
-RULE: a call is sent at most once, unless the server certainly did not run it (its session was gone).
-RULE: a server that missed a time limit is asked for a sign of life before the next call; if it gives none and nothing
-else is under way, it is restarted.
+RULE: a call is sent at most once, unless the server certainly did not run it (its session was gone). RULE: a server
+that missed a time limit gets a ping before the next call; if it does not answer and nothing else is under way, it is
+restarted.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Connection:
-    """One connection from its first step to its last."""
+    """One connection from its first attempt to its end."""
 
     def __init__(self) -> None:
         self.settled = anyio.Event()  # `connection` or `error` is set
@@ -74,7 +74,7 @@ class _Connection:
 
     @property
     def usable(self) -> bool:
-        """Being made, or made and alive."""
+        """Connecting, or connected."""
         return self.error is None and (self.link is None or self.link.alive)
 
 
@@ -87,7 +87,7 @@ class SupervisedUpstream:
         tasks: TaskGroup,
         *,
         environ: Mapping[str, str],
-        known_era: str | None = None,
+        known_version: str | None = None,
         on_change: Callable[[Change], None] | None = None,
         stop_times: StopTimes | None = None,
         handlers: ServerRequestHandlers | None = None,
@@ -98,7 +98,7 @@ class SupervisedUpstream:
         self._config = config
         self._tasks = tasks
         self._environ = environ
-        self._known_era, self._known_transport = known_era, ""
+        self._known_version, self._known_transport = known_version, ""
         self._on_change = on_change
         self._observing = Observing(config.server_id, self._within)
         self._coming_back, self._returning, self._clock = False, Returning(), clock
@@ -107,7 +107,7 @@ class SupervisedUpstream:
         self._handlers = handlers or ServerRequestHandlers()
         self._credentials = credentials
         self._circuit = Circuit(config, clock)
-        self._pace = CallRate(
+        self._rate = CallRate(
             config.server_id, calls_per_minute=config.calls_per_minute, burst=config.calls_burst, clock=clock
         )
         self._slots = anyio.Semaphore(config.concurrency_max, fast_acquire=True)
@@ -118,8 +118,8 @@ class SupervisedUpstream:
 
     @property
     def protocol_version(self) -> str | None:
-        """The revision of the last connection, or the one that was known before."""
-        return self._known_era
+        """The protocol version of the last connection, or the one that was known before."""
+        return self._known_version
 
     async def list_tools(self) -> ServerListing:
         limit_s = self._config.connect_timeout_s + self._config.timeout_s
@@ -128,22 +128,22 @@ class SupervisedUpstream:
     async def call_tool(self, name: str, arguments: JsonObject, *, timeout_s: float) -> JsonObject:
         if name in OBSERVING:
             return await self._observing.call(name, arguments, timeout_s=timeout_s)
-        timeout_s -= await self._pace.wait_turn(timeout_s)
+        timeout_s -= await self._rate.wait_turn(timeout_s)
         return await self._within(timeout_s, name, lambda link: link.call_tool(name, arguments))
 
     def forget_caller(self, caller: str) -> None:
-        """End the subscriptions of a session that is over; the server is told when there is time."""
+        """End the subscriptions of a session that is over; the server is told in the background."""
         if (unwanted := self._observing.subscriptions.forget(caller)) and not self._closing:
             self._tasks.start_soon(self._observing.end, unwanted)
 
     def close_nowait(self) -> None:
-        """Begin to end the connection in good order; calls under way fail."""
+        """Begin an orderly end of the connection; calls under way fail."""
         self._closing = True
         if self._connection is not None and self._connection.link is not None:
             self._connection.link.ended.set()
 
     async def wait_closed(self) -> None:
-        """Wait for a connection that was made; one still in the making is cancelled by whoever holds the task group."""
+        """Wait for a connection that was made; one still in the making is cancelled by the owner of the task group."""
         if self._connection is not None and self._connection.link is not None:
             await self._connection.finished.wait()
 
@@ -175,10 +175,10 @@ class SupervisedUpstream:
             raise
         except (UpstreamRateLimitedError, UpstreamServerFaultError) as exc:
             if exc.retry_after_s:
-                self._pace.hold(exc.retry_after_s)
+                self._rate.hold(exc.retry_after_s)
             raise
         except UpstreamProtocolError:
-            self._doubt_era(link)
+            self._doubt_version(link)
             raise
         finally:
             self._in_flight -= 1
@@ -187,7 +187,7 @@ class SupervisedUpstream:
         return outcome
 
     async def _ready_link(self, timeout_s: float) -> ServerConnection:
-        """The live link, made if needed. Raises the error of an attempt that failed meanwhile."""
+        """The live connection, made if needed. Raises the error of an attempt that failed meanwhile."""
         while True:
             if self._closing:
                 raise self._closed_error()
@@ -205,7 +205,7 @@ class SupervisedUpstream:
             if link.suspect and self._in_flight == 0:
                 if not await link.answers(min(SIGN_OF_LIFE_S, timeout_s / 2)):
                     link.retire()
-                    self._failed(UpstreamDiedError(self.server_id, "gave no sign of life after a call timed out"))
+                    self._failed(UpstreamDiedError(self.server_id, "did not answer a ping after a call timed out"))
                     continue
                 link.suspect = False
             return link
@@ -226,7 +226,7 @@ class SupervisedUpstream:
             connection.error = exc
         except Exception as exc:  # noqa: BLE001  whatever the SDK or a transport raises is this server's failure only
             problem = f"failed in an unexpected way: {type(exc).__name__}: {said(str(exc), 300)}"
-            if connection.link is not None:  # nobody waits for the end of a connection that was made
+            if connection.link is not None:  # nothing waits for the end of an open connection
                 _log.error("server %r %s", self.server_id, problem)
             connection.error = UpstreamProtocolError(self.server_id, problem)
         finally:
@@ -240,7 +240,9 @@ class SupervisedUpstream:
                 self._tasks.start_soon(self._come_back)
 
     async def _come_back(self) -> None:
-        """Whoever waits for news makes no call: connect anew without one, as often as the circuit lets us (D-017)."""
+        """A caller that waits for notifications makes no call: reconnect without one, as often as the circuit allows
+        (D-017).
+        """
         self._coming_back = True
         try:
             await anyio.sleep(self._returning.wait_s)
@@ -263,7 +265,7 @@ class SupervisedUpstream:
         spec = ConnectionSpec(
             config=self._config,
             environ=self._environ,
-            known_era=self._known_era,
+            known_version=self._known_version,
             known_transport=self._known_transport,
             on_change=self._heard,
             subscriptions=self._observing.subscriptions,
@@ -273,7 +275,7 @@ class SupervisedUpstream:
             credentials=self._credentials,
         )
         async with open_connection(spec) as link:
-            self._known_era, self._known_transport = link.protocol_version, link.transport
+            self._known_version, self._known_transport = link.protocol_version, link.transport
             connection.link, connection.made_at = link, self._clock()
             connection.settled.set()
             if self._was_connected:
@@ -289,7 +291,7 @@ class SupervisedUpstream:
                     tasks.cancel_scope.cancel()
 
     async def _keep(self, link: ServerConnection) -> None:
-        """Wait for the end of a connection; one that is idle and gives no sign of life is ended here (A-067)."""
+        """Wait for the end of a connection; one that is idle and does not answer pings is ended here (A-067)."""
         ping_s = self._config.ping_s or math.inf
         while link.alive:
             with anyio.move_on_after(ping_s):
@@ -297,7 +299,7 @@ class SupervisedUpstream:
             if not link.alive or self._in_flight or await link.answers(min(PING_S_MAX, ping_s)):
                 continue
             if link.alive and not self._in_flight:
-                _log.warning("server %r gave no sign of life while idle and is connected anew", self.server_id)
+                _log.warning("server %r did not answer a ping while idle and is reconnected", self.server_id)
                 link.retire()
 
     def _heard(self, kind: str, uri: str = "") -> None:
@@ -311,19 +313,19 @@ class SupervisedUpstream:
             problem = f"was not ready within {timeout_s:g} s (starting, or busy with other calls); call {doing!r} again"
             return UpstreamConnectTimeoutError(self.server_id, problem, for_guest=problem)
         link.suspect = True
-        self._doubt_era(link)
+        self._doubt_version(link)
         problem = f"did not answer {doing!r} within {timeout_s:g} s and was told to cancel it"
-        return UpstreamCallTimeoutError(self.server_id, f"{problem}{link.failures.remark}", for_guest=problem)
+        return UpstreamCallTimeoutError(self.server_id, f"{problem}{link.failures.silence_note}", for_guest=problem)
 
-    def _doubt_era(self, link: ServerConnection) -> None:
-        """A server that fails the first request after its era was taken on trust may have changed: ask it next time."""
+    def _doubt_version(self, link: ServerConnection) -> None:
+        """A server that fails the first request after its version was assumed may have changed: probe it next time."""
         if link.blind:
-            self._known_era = None
+            self._known_version = None
             link.ended.set()
 
     def _failed(self, error: UpstreamError) -> None:
         if error.retry_after_s:
-            self._pace.hold(error.retry_after_s)
+            self._rate.hold(error.retry_after_s)
         self._circuit.failed(error)
 
     def _closed_error(self) -> UpstreamClosedError:

@@ -3,8 +3,8 @@
 Only where the server's configuration says `"tasks": true`, the server declares them for tool calls, and the tool cannot
 be called otherwise (`taskSupport` is `required`). 2026-07-28 has no such tasks.
 
-SECURITY: id, status and pace of a task are the server's words: bounded and compared, never shown. The call's own time
-limit bounds the waiting; a call that is given up cancels its task.
+SECURITY: id, status and poll interval of a task come from the server: bounded and compared, never shown. The call's own
+time limit bounds the waiting; a call that is given up cancels its task.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OVER: Final = frozenset({"completed", "failed", "cancelled"})
 _UNDER_WAY: Final = "working"
 
 
-def offers_tasks(capabilities: JsonValue) -> bool:
+def supports_tasks(capabilities: JsonValue) -> bool:
     """Whether a server takes tool calls as tasks."""
     found = capabilities
     for name in ("tasks", "requests", "tools", "call"):
@@ -78,8 +78,8 @@ class TaskCall:
         """Until the task is over or asks something: its questions come while the result is waited for."""
         while (status := task.get("status")) not in _OVER and status != "input_required":
             if status != _UNDER_WAY:
-                raise self._unusable("reports a task with a status that nobody knows")
-            await anyio.sleep(_pace_s(task.get("pollInterval")))
+                raise self._unusable("reports a task with an unknown status")
+            await anyio.sleep(_poll_interval_s(task.get("pollInterval")))
             task = await self._send("tasks/get", {"taskId": task_id})
 
     async def _cancel(self, task_id: str) -> None:
@@ -93,7 +93,7 @@ class TaskCall:
         return UpstreamResultError(self._server_id, problem, for_guest=problem)
 
 
-def _pace_s(interval_ms: JsonValue) -> float:
+def _poll_interval_s(interval_ms: JsonValue) -> float:
     if not isinstance(interval_ms, int | float) or isinstance(interval_ms, bool):
         return POLL_S_DEFAULT
     return min(max(interval_ms / 1000, POLL_S_MIN), POLL_S_MAX)

@@ -1,4 +1,5 @@
-"""How one tool call goes over a live connection: plainly, as a task, or as several rounds of questions and answers.
+"""How one tool call goes over a live connection: plainly, as a task, or as several rounds of server requests and
+answers.
 
 What a listing tells about calling (which tools must be called as tasks, which parameters travel as headers) is kept
 here. Requests themselves are the connection's (`connection`).
@@ -19,7 +20,7 @@ from moonpool.upstreams.protocol_version import is_modern
 from moonpool.upstreams.resources_and_prompts import ResourcesAndPrompts
 from moonpool.upstreams.server_requests import ROUND_COUNT_MAX
 from moonpool.upstreams.tasks import REVISION as TASK_REVISION
-from moonpool.upstreams.tasks import TaskCall, offers_tasks, tools_that_require_tasks
+from moonpool.upstreams.tasks import TaskCall, supports_tasks, tools_that_require_tasks
 
 if TYPE_CHECKING:
     from moonpool.configuration.servers import ServerConfig
@@ -42,16 +43,16 @@ class Connection(Protocol):
 class ToolCalls:
     """The calls of one connection."""
 
-    def __init__(self, config: ServerConfig, connection: Connection, questions: PendingServerRequests) -> None:
-        self._config, self._connection, self._questions = config, connection, questions
-        self._offers = ResourcesAndPrompts(config.server_id, self._ask)
+    def __init__(self, config: ServerConfig, connection: Connection, server_requests: PendingServerRequests) -> None:
+        self._config, self._connection, self._server_requests = config, connection, server_requests
+        self._resources_and_prompts = ResourcesAndPrompts(config.server_id, self._ask)
         self._task_tools: frozenset[str] | None = None
         self._header_maps: dict[str, Any] = {}
 
     async def call(self, name: str, arguments: JsonObject) -> JsonObject:
-        """The raw CallToolResult, or what a reserved name stands for as one. Raises UpstreamError."""
+        """The raw CallToolResult, or the result of a reserved tool as one. Raises UpstreamError."""
         if name.startswith(RESERVED_PREFIX):
-            return await self._offers.call(name, arguments, await self._connection.capabilities())
+            return await self._resources_and_prompts.call(name, arguments, await self._connection.capabilities())
         try:
             return await self._call(name, arguments)
         except UpstreamProtocolError as exc:
@@ -61,8 +62,8 @@ class ToolCalls:
         return await self._call(name, arguments)
 
     async def offered(self) -> tuple[ToolDefinition, ...]:
-        """What the server offers beside tools, as tools of reserved names."""
-        return await self._offers.present(await self._connection.capabilities())
+        """The server's resources and prompts, as tools of reserved names."""
+        return await self._resources_and_prompts.present(await self._connection.capabilities())
 
     def learn(self, pages: ListingPages) -> None:
         """Keep what the listing tells about calling."""
@@ -83,7 +84,7 @@ class ToolCalls:
         """Whether a tool has to be called as a task. The listing that told may be from the cache: then ask for it."""
         if self._connection.protocol_version != TASK_REVISION:
             return False
-        if not offers_tasks(await self._connection.capabilities()):
+        if not supports_tasks(await self._connection.capabilities()):
             return False
         if self._task_tools is None:
             await self._connection.list_tools()
@@ -102,7 +103,7 @@ class ToolCalls:
             )
             if result.get("resultType") != "input_required" or not is_modern(self._connection.protocol_version):
                 break
-            more = await self._questions.input_responses(result, OPEN_CALL.get())
+            more = await self._server_requests.input_responses(result, OPEN_CALL.get())
             if more is None:
                 break
         return result

@@ -1,4 +1,5 @@
 """The Python kernel: `kernel` (the loop), `execution` (one run), `handoff` (result to JSON), `nesting` (asyncio).
 
-`sources` stands between code and clock and randomness, `tape` records and plays them, `deck` puts tapes in.
+`sources` replaces clocks and randomness for code, `nondeterminism_log` records and replays them, `recorder` starts and
+stops that for an execution.
 """

@@ -23,9 +23,9 @@ from moonpool_guest import companion, files, toolcalls
 from moonpool_guest.channel import ChannelGoneError, GuestChannel
 from moonpool_guest.files import made
 from moonpool_guest.python import finding, handoff, nesting, own_signals, pictures, sources, tracebacks, unawaited
-from moonpool_guest.python.deck import Deck
 from moonpool_guest.python.execution import Interpreter, Outcome
 from moonpool_guest.python.helping import Help
+from moonpool_guest.python.recorder import NondeterminismRecorder
 from moonpool_wire.channel import Channel
 from moonpool_wire.limits import BLOB_BYTES_MAX_TO_GUEST, PROTOCOL_VERSION
 
@@ -128,7 +128,7 @@ class Kernel:
         self._manifest: object = None
         self._companions: dict[str, companion.Companion] = {}
         self._companion: companion.Companion | None = None  # the one that runs code now
-        self._deck = Deck()
+        self._recorder = NondeterminismRecorder()
         nesting.settle_interrupt[:] = [self._channel.hold.settle]
         signal.signal(signal.SIGINT, self._on_interrupt)
         sys.unraisablehook = self._on_unraisable
@@ -154,7 +154,7 @@ class Kernel:
                     self._execute(head, body)
                     self._reap()
                 elif head["t"] == "tape":
-                    self._deck.take(head["run"], body)
+                    self._recorder.take(head["run"], body)
                 elif head["t"] in files.ORDERS:
                     files.serve(self._channel, head, body)
                 elif head["t"] == "close":
@@ -173,7 +173,7 @@ class Kernel:
         before = None if head.get("rehearse") else self._snapshot()
         toolcalls.install(self._channel, str(head.get("name", "")))
         pictures.begin(self._channel)
-        self._deck.start(head)
+        self._recorder.start(head)
         try:
             outcome = self._run(head, source)
             self._channel.hold.settle()
@@ -181,7 +181,7 @@ class Kernel:
             outcome = Outcome("interrupted").fail("KeyboardInterrupt", "the execution was interrupted")
         except BaseException as error:  # out of memory in our own code
             outcome = Outcome("ok").fail(type(error).__name__, "the kernel could not finish the execution")
-        self._deck.stop()
+        self._recorder.stop()
         self._companion = None
         self._channel.hold.forget()
         toolcalls.install(None)
@@ -190,7 +190,7 @@ class Kernel:
         if os.getpid() != self._pid:  # a child that the code forked and that ran to the end of the code
             os._exit(outcome.exit_code or int(outcome.error is not None))
         self._tell_files(head["run"], before)
-        self._deck.hand_over(self._channel, head["run"])
+        self._recorder.hand_over(self._channel, head["run"])
         self._channel.wait_sent()  # pictures
         done: dict[str, Any] = {
             "t": "done",
@@ -397,7 +397,7 @@ def _known_children() -> "set[int]":
 
 
 def serve_alone(fd: int, program_fd: int, confinement: "dict[str, Any]", variables: "list[str]") -> None:
-    """Entry of the `bubblewrap` backend: PID 1 of a wall of its own locks itself in and becomes the kernel."""
+    """Entry of the `bubblewrap` backend: PID 1 of its own outer sandbox confines itself and becomes the kernel."""
     from moonpool_guest import confine, linux
 
     sources.install()

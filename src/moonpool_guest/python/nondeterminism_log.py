@@ -1,15 +1,15 @@
-"""The tape of one execution: what it read of clock and randomness, to be recorded, played back, or both.
+"""The nondeterminism log of one execution: its readings of clocks and randomness, recorded, replayed, or both.
 
-Readings are kept per kind (`KINDS`), each kind in its own order: so threads and an event loop, whose order among each
-other nobody promises, do not put a tape out of step. What was recorded is served until code reads a kind more often
-than it was recorded, or asks for another number of bytes. That first difference is named, and from there on everything
-is real; clocks that must not go back go on from their last played value.
+Readings are kept per kind (`KINDS`), each kind in its own order: so the undefined order among threads and an event loop
+does not matter. Recorded readings are served until code reads a kind more often than it was recorded, or asks for
+another number of bytes. That first difference is reported, and all later readings are real; monotonic clocks continue
+from their last replayed value.
 
 Form: `MT1`, a byte of flags (1: incomplete), then, if anything was read, a zlib stream of blocks. A block is the kind
 (a byte), the number of readings (u32) and the readings: numbers as differences (i64), or the sizes (u32) of pieces of
 bytes and the pieces. All little-endian.
 
-INVARIANT: a tape never ends the code. One that cannot be read, or that is full, says so; the code goes on.
+INVARIANT: a log never ends the code. One that cannot be read, or that is full, is reported; the code goes on.
 """
 
 import operator
@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate, pairwise
 from typing import Any
 
-from moonpool_wire.limits import TAPE_BYTES_MAX, TAPE_REMARK_CHARS_MAX
+from moonpool_wire.limits import DIVERGENCE_CHARS_MAX, NONDETERMINISM_BYTES_MAX
 
-KINDS = (  # INVARIANT: only ever appended to; a tape holds their numbers
+KINDS = (  # INVARIANT: only ever appended to; a log holds their numbers
     "the start's randomness",
     "time.time",
     "time.time_ns",
@@ -62,14 +62,14 @@ _MAGIC, _INCOMPLETE = b"MT1", 1
 _BLOCK = struct.Struct("<BI")
 _STORED, _SIZES, _SUM = struct.Struct(">HB"), struct.Struct("<HH"), struct.Struct(">I")  # RFC 1950, RFC 1951
 _STORED_BYTES_MAX = 256
-_ROOM = TAPE_BYTES_MAX - 4096  # readings before compression, which adds a few bytes at worst
+_ROOM = NONDETERMINISM_BYTES_MAX - 4096  # readings before compression, which adds a few bytes at worst
 _FURTHEST = 2**62  # nanoseconds: beyond them `datetime` and `array` raise
 _NUMBER_BYTES = 8
 _PIECE_BYTES = 4
 
 
 class NondeterminismLog:
-    """Records when `record`, and serves what `played` holds when there is such a tape."""
+    """Records if `record`; replays `played` if it is given."""
 
     def __init__(self, *, record: bool, played: "bytes | None" = None) -> None:
         self._recording = record
@@ -80,7 +80,7 @@ class NondeterminismLog:
         self._player = None if played is None else _Player(played)
 
     def seeds(self, *, fresh: bool) -> bool:
-        """Whether `random` starts anew: in a `fresh` kernel, where no code has run. A tape that is played knows."""
+        """Whether `random` starts anew: in a `fresh` kernel, where no code has run. A replayed log says so itself."""
         return (self._recording and fresh) if self._player is None else self._player.has(START)
 
     def number(self, kind: int, read: Callable[[], int]) -> int:
@@ -112,9 +112,9 @@ class NondeterminismLog:
             self._room, self._complete = 0, False
 
     def finish(self) -> "tuple[bytes, str]":
-        """What was recorded, and where the code left the tape that was played."""
+        """What was recorded, and where the code first diverged from the replayed log."""
         divergence = self._player.finish() if self._player is not None else ""
-        return self._encode() if self._recording else b"", divergence[:TAPE_REMARK_CHARS_MAX]
+        return self._encode() if self._recording else b"", divergence[:DIVERGENCE_CHARS_MAX]
 
     def _encode(self) -> bytes:
         # Threads of the code may still read: what is copied in one step is whole. And two of them may have counted
@@ -140,9 +140,9 @@ class NondeterminismLog:
 
 
 class _Player:
-    """Serves what a tape holds until the first difference."""
+    """Serves the readings of a log until the first difference."""
 
-    def __init__(self, tape: bytes) -> None:
+    def __init__(self, log: bytes) -> None:
         self._divergence = ""
         self._complete = True
         self._counts: dict[int, int] = {}
@@ -150,11 +150,11 @@ class _Player:
         self._last: dict[str, int] = {}
         self._ahead: dict[str, int] = {}  # how far a steady clock goes before the real one
         try:
-            self._load(tape)
+            self._load(log)
         except (ValueError, zlib.error, struct.error, OverflowError, EOFError, MemoryError) as error:
             self._queues.clear()
             self._counts.clear()
-            self._divergence = f"the tape cannot be read: {error}; everything is real"
+            self._divergence = f"the nondeterminism log cannot be read: {error}; all readings are real"
 
     def has(self, kind: int) -> bool:
         return kind in self._counts
@@ -192,31 +192,31 @@ class _Player:
     def _miss(self, kind: int) -> None:
         name, recorded = KINDS[kind], self._counts.get(kind, 0)
         if not self._complete:
-            self._divergence = f"the tape is incomplete and ends before reading {recorded + 1} of {name}"
+            self._divergence = f"the nondeterminism log is incomplete and ends before reading {recorded + 1} of {name}"
         elif recorded:
             self._divergence = f"reading {recorded + 1} of {name} is one more than was recorded"
         else:
             self._divergence = f"reading 1 of {name}: none was recorded"
 
     def _left(self, kind: int) -> int:
-        """How many readings nobody has taken. Takes them: called when nothing more will be served."""
+        """How many readings were not taken. Takes them: called when nothing more will be served."""
         return sum(1 for _ in self._queues[kind])
 
     def finish(self) -> str:
-        """The first difference. Readings that nobody wanted are one, too."""
+        """The first difference. Readings that were not taken count as one."""
         for kind, count in self._counts.items():
             if not self._divergence and (left := self._left(kind)):
                 self._divergence = f"{KINDS[kind]} was read {count - left} times, but {count} were recorded"
         return self._divergence
 
-    def _load(self, tape: bytes) -> None:
-        if tape[:3] != _MAGIC or len(tape) < 4:
-            raise ValueError("it is no tape of this version")
-        self._complete = not tape[3] & _INCOMPLETE
-        if len(tape) == 4:
+    def _load(self, log: bytes) -> None:
+        if log[:3] != _MAGIC or len(log) < 4:
+            raise ValueError("it is not a nondeterminism log of this version")
+        self._complete = not log[3] & _INCOMPLETE
+        if len(log) == 4:
             return
         stream = zlib.decompressobj()
-        blocks = stream.decompress(tape[4:], TAPE_BYTES_MAX)
+        blocks = stream.decompress(log[4:], NONDETERMINISM_BYTES_MAX)
         if not stream.eof or stream.unused_data:
             raise ValueError("it is cut, or too long")
         at = 0

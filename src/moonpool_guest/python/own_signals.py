@@ -1,7 +1,7 @@
 """Signals that code sends to its own process, which is PID 1 of its sandbox.
 
 The Linux kernel drops a signal that PID 1 of a namespace gets from inside and does not handle, SIGKILL included: code
-that ends itself would live on. So what Python has for it (`os.kill`, `signal.raise_signal`, timers and their like) is
+that ends itself would live on. So what Python has for it (`os.kill`, `signal.raise_signal`, timers and the like) is
 replaced: where the default action of the signal ends a process, PID 1 exits with 128 and its number, and the host
 reports that as the signal. Handlers, ignored and blocked signals work as ever. What other processes send to PID 1 and
 what is sent past Python is dropped as before.

@@ -1,15 +1,15 @@
-"""Where Python code gets time and chance from, put behind the tape of an execution.
+"""Python's sources of time and randomness, replaced so that the nondeterminism log of an execution sees them.
 
 `install` is called once, before anything else can have bound a name: in a zygote before it preloads, in a kernel of its
-own before it runs code. From then on `time.time`, `datetime.now`, `os.urandom` and their like ask whether there is a
-tape. There is none unless an execution is recorded or played, and then they do what they always did (40 ns later).
+own before it runs code. From then on `time.time`, `datetime.now`, `os.urandom` and the like first check for a log.
+Without one (no execution is recorded or replayed) they behave as usual (40 ns later).
 
 They stay what they were to code: `Function` does not bind as a method, pickles by name and shows itself as the builtin
 that it stands for; `datetime` and `date` are the same types, of which `now`, `utcnow` and `today` are replaced in place
 (docs/decisions/0018-what-is-on-a-tape.md).
 
-What only waits (`_WAITING`: event loops, locks, queues, pipes) has the real clock: a deadline must pass while a tape is
-played, and how often a loop looks at the clock is no reading of the code's. `time.sleep` sleeps.
+What only waits (`_WAITING`: event loops, locks, queues, pipes) has the real clock: a deadline must pass during a
+replay, and how often a loop reads the clock is not the code's doing. `time.sleep` sleeps.
 """
 
 import ctypes
@@ -36,7 +36,7 @@ _WAITING = frozenset(
         "socketserver", "subprocess", "threading",
     )
 )  # fmt: skip
-_tape: "NondeterminismLog | None" = None
+_log: "NondeterminismLog | None" = None
 _frame = sys._getframe  # pyright: ignore[reportPrivateUsage]
 _real_urandom = posix.urandom
 _real_time_ns = time.time_ns
@@ -55,18 +55,18 @@ class Function(staticmethod):  # pyright: ignore[reportMissingTypeArgument]
         return f"<built-in function {self.__name__}>"
 
 
-def begin(tape: NondeterminismLog, *, fresh: bool) -> None:
-    """Ask `tape` from now on. `fresh`: no code has run in this kernel, so `random` can start from the tape."""
-    global _tape
-    _tape = tape
-    if tape.seeds(fresh=fresh):
-        _start_anew(tape.piece(START, _SEED_BYTES, _real_urandom))
+def begin(log: NondeterminismLog, *, fresh: bool) -> None:
+    """Use `log` from now on. `fresh`: no code has run in this kernel, so `random` can be seeded from the log."""
+    global _log
+    _log = log
+    if log.seeds(fresh=fresh):
+        _start_anew(log.piece(START, _SEED_BYTES, _real_urandom))
 
 
 def end() -> None:
-    """Ask no tape any more."""
-    global _tape
-    _tape = None
+    """Stop using a log."""
+    global _log
+    _log = None
 
 
 def _start_anew(seed: bytes) -> None:
@@ -120,18 +120,18 @@ def _waits() -> bool:
 
 def _clock(real: "Callable[[], int]", in_ns: "Callable[[], int]", kind: int) -> "Callable[..., Any]":
     def read() -> int:
-        if (tape := _tape) is None or _waits():
+        if (log := _log) is None or _waits():
             return real()
-        return tape.number(kind, in_ns)
+        return log.number(kind, in_ns)
 
     return read
 
 
 def _clock_in_s(real: "Callable[[], float]", in_ns: "Callable[[], int]", kind: int) -> "Callable[..., Any]":
     def read() -> float:
-        if (tape := _tape) is None or _waits():
+        if (log := _log) is None or _waits():
             return real()
-        return tape.number(kind, in_ns) / _NS
+        return log.number(kind, in_ns) / _NS
 
     return read
 
@@ -142,9 +142,9 @@ def _clock_by_id(
     per = 1 if name.endswith("_ns") else _NS
 
     def read(clk_id: int, /) -> float:
-        if (tape := _tape) is None:
+        if (log := _log) is None:
             return real(clk_id)
-        value = tape.number(kind, lambda: in_ns(clk_id))
+        value = log.number(kind, lambda: in_ns(clk_id))
         return value if per == 1 else value / per
 
     return read
@@ -152,8 +152,8 @@ def _clock_by_id(
 
 def _calendar(real: "Callable[..., Any]", kind: int) -> "Callable[..., Any]":
     def read(seconds: "float | None" = None, /) -> Any:
-        if seconds is None and (tape := _tape) is not None:
-            seconds = tape.number(kind, _real_time_ns) // _NS
+        if seconds is None and (log := _log) is not None:
+            seconds = log.number(kind, _real_time_ns) // _NS
         return real(seconds)
 
     return read
@@ -165,14 +165,14 @@ def _text_of_now(
     """`count`: the arguments that stand before the time, which may be left out."""
 
     def read(*arguments: Any) -> str:
-        if len(arguments) == count and (tape := _tape) is not None:
-            arguments = (*arguments, localtime(tape.number(kind, _real_time_ns) // _NS))
+        if len(arguments) == count and (log := _log) is not None:
+            arguments = (*arguments, localtime(log.number(kind, _real_time_ns) // _NS))
         return real(*arguments)
 
     return read
 
 
-# --- chance
+# --- randomness
 
 
 def _install_chance() -> None:
@@ -180,14 +180,14 @@ def _install_chance() -> None:
     real_getrandom = posix.getrandom
 
     def urandom(size: int, /) -> bytes:
-        if (tape := _tape) is None:
+        if (log := _log) is None:
             return _real_urandom(size)
-        return tape.piece(kind_urandom, size, _real_urandom)
+        return log.piece(kind_urandom, size, _real_urandom)
 
     def getrandom(size: int, flags: int = 0) -> bytes:
-        if (tape := _tape) is None:
+        if (log := _log) is None:
             return real_getrandom(size, flags)
-        return tape.piece(kind_getrandom, size, lambda size: real_getrandom(size, flags))
+        return log.piece(kind_getrandom, size, lambda size: real_getrandom(size, flags))
 
     os.urandom = replace(posix, "urandom", urandom)  # pyright: ignore[reportAttributeAccessIssue]
     os.getrandom = replace(posix, "getrandom", getrandom)  # pyright: ignore[reportAttributeAccessIssue]
@@ -200,8 +200,8 @@ def _install_random(random: Any) -> None:
     real, kind = random.Random.seed, _kind("random.seed")
 
     def seed(self: Any, a: Any = None, version: int = 2) -> None:
-        if a is None and (tape := _tape) is not None:
-            a = int.from_bytes(tape.piece(kind, _SEED_BYTES, _real_urandom), "little")
+        if a is None and (log := _log) is not None:
+            a = int.from_bytes(log.piece(kind, _SEED_BYTES, _real_urandom), "little")
         real(self, a, version)
 
     seed.__qualname__, seed.__doc__, seed.__module__ = real.__qualname__, real.__doc__, real.__module__
@@ -222,9 +222,9 @@ def _install_uuid() -> None:
         return uuid + bytes([safeties.index(safety) if safety in safeties else 0])
 
     def generate_time_safe() -> Any:
-        if (tape := _tape) is None:
+        if (log := _log) is None:
             return real()
-        value = tape.piece(kind, 17, read)
+        value = log.piece(kind, 17, read)
         return value[:16], safeties[value[16] % len(safeties)]
 
     replaced = replace(_uuid, "generate_time_safe", generate_time_safe)
@@ -250,22 +250,22 @@ def _install_dates() -> None:
     now_of_datetime = datetime.now
 
     def now(cls: Any, tz: Any = None) -> Any:
-        if (tape := _tape) is None:
+        if (log := _log) is None:
             return now_of_datetime(tz) if cls is datetime else real_now.__get__(None, cls)(tz)
-        return stamp(None, cls)(tape.number(kind_now, microseconds) / 1_000_000, tz)
+        return stamp(None, cls)(log.number(kind_now, microseconds) / 1_000_000, tz)
 
     def utcnow(cls: Any) -> Any:
         if deprecation:  # of the caller's, not of ours
             warnings.warn(deprecation, DeprecationWarning, stacklevel=2)
-        elif _tape is None:
+        elif _log is None:
             return real_utcnow.__get__(None, cls)()
-        at = microseconds() if (tape := _tape) is None else tape.number(kind_utcnow, microseconds)
+        at = microseconds() if (log := _log) is None else log.number(kind_utcnow, microseconds)
         return without_zone(stamp(None, cls)(at / 1_000_000, utc), tzinfo=None)
 
     def today(cls: Any) -> Any:
-        if (tape := _tape) is None:
+        if (log := _log) is None:
             return real_today.__get__(None, cls)()
-        return cls.fromtimestamp(tape.number(kind_today, microseconds) / 1_000_000)
+        return cls.fromtimestamp(log.number(kind_today, microseconds) / 1_000_000)
 
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")

@@ -261,7 +261,7 @@ def _check_covers(request: QueuedRequest, where: tuple[Condition, ...]) -> None:
     except ValueError:
         return
     for condition in where:
-        finding, unread = condition.judge(arguments)
+        finding, unread = condition.evaluate(arguments)
         if finding is Finding.HOLDS or "[REDACTED" in request.arguments:
             continue
         there = ", ".join(f"/{name}" for name in arguments) if isinstance(arguments, dict) else ""

@@ -30,7 +30,7 @@ from moonpool.features.recordings.model import (
 )
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
 from moonpool.store.sealing import SecretStoreError, Unsealable
-from moonpool_wire.limits import TAPE_BYTES_MAX
+from moonpool_wire.limits import NONDETERMINISM_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -225,7 +225,7 @@ class RecordingsFile:
         header = self._typed(bodies[0][0], RunHeader, run_id)
         seqs = {call.seq for call in calls}
         whole = len(seqs) == len(calls) and seqs.issuperset(one.seq for one in replies)
-        if header.run_id != run_id or not whole or any(len(end.tape) > TAPE_BYTES_MAX for end in ends):
+        if header.run_id != run_id or not whole or any(len(end.tape) > NONDETERMINISM_BYTES_MAX for end in ends):
             raise self._damaged(run_id)
         return Recording(
             header=header,

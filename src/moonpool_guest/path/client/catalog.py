@@ -148,7 +148,7 @@ def _texts(given: object, *, one: bool = False) -> list[str]:
     found: list[object] = [*given] if isinstance(given, list | tuple) and not one else [given]
     texts = [text for text in found if isinstance(text, str)]
     if len(texts) < len(found):
-        raise TypeError(f"needs a text{'' if one else ' or a list of texts'}, not {given!r:.80}")
+        raise TypeError(f"needs a string{'' if one else ' or a list of strings'}, not {given!r:.80}")
     return texts
 
 

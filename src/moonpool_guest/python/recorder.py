@@ -1,7 +1,7 @@
-"""Puts a tape in for an execution and hands over what was recorded.
+"""Starts recording or replaying nondeterminism for an execution, and sends the log that was recorded.
 
-Only Python is taped: an execution in another language, and a rehearsal, run without. What threads of the code read
-after the execution has ended is not on its tape, and what a forked child reads is on none.
+Only Python code has a log: an execution in another language, and a rehearsal, run without. Readings of the code's
+threads after the execution has ended, and those of a forked child, are not recorded.
 """
 
 from typing import Any
@@ -11,29 +11,29 @@ from moonpool_guest.python import sources
 from moonpool_guest.python.nondeterminism_log import NondeterminismLog
 
 
-class Deck:
-    """The kernel's; holds at most one tape."""
+class NondeterminismRecorder:
+    """One per kernel; holds at most one log."""
 
     def __init__(self) -> None:
         self._fresh = True  # no Python code has run here, but for a rehearsal
-        self._sent: tuple[object, bytes] | None = None  # a tape for the run that comes next
-        self._tape: NondeterminismLog | None = None
+        self._sent: tuple[object, bytes] | None = None  # a log to replay, for the run that comes next
+        self._log: NondeterminismLog | None = None
 
-    def take(self, run: object, tape: bytes) -> None:
-        """Keep `tape` for the execution `run`, if that is the next."""
-        self._sent = (run, tape)
+    def take(self, run: object, log: bytes) -> None:
+        """Keep `log` for the execution `run`, if that is the next one."""
+        self._sent = (run, log)
 
     def start(self, order: "dict[str, Any]") -> None:
-        """Record or play, if `order` says so or a tape for it has come."""
+        """Record if `order` says so; replay if a log for it has arrived."""
         sent, self._sent = self._sent, None
-        self._tape = None
+        self._log = None
         if order.get("language", "python") != "python" or order.get("rehearse"):
             return
         fresh, self._fresh = self._fresh, False
         played = sent[1] if sent is not None and sent[0] == order["run"] else None
         if played is not None or order.get("record"):
-            self._tape = NondeterminismLog(record=bool(order.get("record")), played=played)
-            sources.begin(self._tape, fresh=fresh)
+            self._log = NondeterminismLog(record=bool(order.get("record")), played=played)
+            sources.begin(self._log, fresh=fresh)
 
     @staticmethod
     def stop() -> None:
@@ -41,12 +41,12 @@ class Deck:
         sources.end()
 
     def hand_over(self, channel: GuestChannel, run: object) -> None:
-        """Send what was recorded, before anything that is sent afterwards."""
-        tape, self._tape = self._tape, None
-        if tape is None:
+        """Send the recorded log, before anything that is sent afterwards."""
+        log, self._log = self._log, None
+        if log is None:
             return
         try:
-            body, divergence = tape.finish()
+            body, divergence = log.finish()
         except BaseException:  # out of memory in our own code; the execution has its outcome all the same
             return
         channel.send({"t": "tape", "run": run, "divergence": divergence}, body, more=True)
