@@ -168,7 +168,7 @@ async def test_several_consumers_share_the_questions_and_one_that_leaves_refuses
             await anext(leaves)
         untaken = settle(approver, 4)
         await until(lambda: approver.open)
-    assert "this application takes no questions" in (await untaken).note
+    assert "this application takes no more questions" in (await untaken).note
     assert approver.open == ()
 
 

@@ -105,8 +105,8 @@ async def test_an_interrupt_in_the_moment_the_sandbox_is_ready_is_not_lost() -> 
         session = app.runtime.session(app.caller_grant)
         acquire = app.runtime.pool.acquire
 
-        async def acquire_and_interrupt(*what: Any) -> Any:
-            sandbox = await acquire(*what)
+        async def acquire_and_interrupt(*what: Any, **more: Any) -> Any:
+            sandbox = await acquire(*what, **more)
             asyncio.get_running_loop().call_soon(session.interrupt)
             return sandbox
 

@@ -59,7 +59,9 @@ def test_a_tree_that_cannot_be_copied_is_one_sentence(tmp_path: Path) -> None:
             full = "[Errno 28] No space left on device: 'a' -> 'b'"
             raise shutil.Error([("a", "b", full), ("c", "d", "other")])
 
-    with pytest.raises(EnvironmentBuildError, match=r"cannot write .*digest: \[Errno 28\] No space left .*make room"):
+    with pytest.raises(
+        EnvironmentBuildError, match=r"cannot write .*digest: \[Errno 28\] No space left .*free disk space"
+    ):
         build()
 
 
@@ -84,7 +86,7 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:
         with building_folder(final):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with pytest.raises(EnvironmentBuildError, match=r"cannot write .*digest: No space left.*make room"):
+    with pytest.raises(EnvironmentBuildError, match=r"cannot write .*digest: No space left.*free disk space"):
         build()
 
     assert list(final.parent.iterdir()) == []

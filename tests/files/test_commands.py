@@ -73,7 +73,7 @@ def test_what_died_with_its_sandbox_is_said(tmp_path: Path) -> None:
         pytest.param(["--put", "missing"], "missing: no such file", id="no such file"),
         pytest.param(["--put", "."], "not a regular file", id="a folder"),
         pytest.param(["--put", "there:/etc/x"], "/etc/x: it is not below", id="outside"),
-        pytest.param(["--put", ":x"], "names no file", id="no name"),
+        pytest.param(["--put", ":x"], "does not name a file", id="no name"),
         pytest.param(["--get", "there"], "is there already", id="would overwrite"),
         pytest.param(["--get", "a\nb"], "is no name for a file here", id="a name that is none"),
     ],

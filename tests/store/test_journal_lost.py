@@ -279,7 +279,12 @@ ROW = "'call_intent', 'x', x'7b7d', 'h'"
 FOREIGN = [
     pytest.param(f"INSERT INTO record VALUES (-1, {ROW});", -1, "another program inserted it", id="negative"),
     pytest.param(f"INSERT INTO record VALUES (0, {ROW});", 0, "another program inserted it", id="zero"),
-    pytest.param(f"INSERT INTO record VALUES ({-(2**63)}, {ROW});", -(2**63), "put there", id="as negative as can be"),
+    pytest.param(
+        f"INSERT INTO record VALUES ({-(2**63)}, {ROW});",
+        -(2**63),
+        "another program inserted",
+        id="as negative as can be",
+    ),
     pytest.param(f"INSERT INTO record VALUES ({2**63 - 1}, {ROW});", 2**63 - 1, "row 7 is missing", id="huge"),
     pytest.param(f"INSERT INTO record VALUES (8, {ROW});", 8, "row 7 is missing", id="behind a gap"),
     pytest.param(f"INSERT INTO record VALUES (7, {ROW});", 7, "changed after", id="behind the head"),
@@ -287,8 +292,12 @@ FOREIGN = [
         "UPDATE record SET body = CAST(body AS TEXT) WHERE seq = 4;", 4, "changed after", id="text as content"
     ),
     pytest.param("UPDATE record SET hash = CAST(hash AS BLOB) WHERE seq = 4;", 4, "changed after", id="bytes as hash"),
-    pytest.param(f"{LOOSE} INSERT INTO record VALUES (NULL, {ROW});", 0, "put there by", id="without a number"),
-    pytest.param(f"{LOOSE} INSERT INTO record VALUES ('7', {ROW});", 0, "put there by", id="text as number"),
+    pytest.param(
+        f"{LOOSE} INSERT INTO record VALUES (NULL, {ROW});", 0, "another program inserted", id="without a number"
+    ),
+    pytest.param(
+        f"{LOOSE} INSERT INTO record VALUES ('7', {ROW});", 0, "another program inserted", id="text as number"
+    ),
     pytest.param(f"{LOOSE} INSERT INTO record SELECT * FROM record WHERE seq = 2;", 2, "stands twice", id="twice"),
     pytest.param(f"{LOOSE} UPDATE record SET seq = 3.0 WHERE seq = 3;", 0, "another program inserted", id="a fraction"),
 ]

@@ -140,8 +140,8 @@ def folder(path: Path) -> None:
         pytest.param(changed_code, "changed after it had been saved", id="changed by hand"),
         pytest.param(renamed, "another name", id="renamed"),
         pytest.param(link, "cannot be read", id="a link"),
-        pytest.param(pipe, "no file of this user", id="a pipe"),
-        pytest.param(folder, "no file of this user|cannot be read", id="a folder"),
+        pytest.param(pipe, "not a file of this user", id="a pipe"),
+        pytest.param(folder, "not a file of this user|cannot be read", id="a folder"),
     ],
 )
 def test_a_damaged_entry_loses_only_itself(tmp_path: Path, harm: Callable[[Path], object], reason: str) -> None:
