@@ -146,6 +146,7 @@ seen "$count processes"
 while IFS='=' read -r -d '' name _; do
     case $name in
     PATH | HOME | USER | TMPDIR | LANG | LC_CTYPE | PWD | SHLVL | _ | OLDPWD) ;;
+    PIP_NO_INDEX | NPM_CONFIG_OFFLINE | UV_OFFLINE) ;;
     *_NUM_THREADS | MPL* | PYTHON* | LD_LIBRARY_PATH) ;;
     *) note "variable $name" ;;
     esac

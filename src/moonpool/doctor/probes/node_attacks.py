@@ -164,7 +164,8 @@ for (const child of children) child.kill('SIGKILL');
         title="from Node: find variables, arguments or descriptors of the host",
         language="node",
         program=r"""
-const known = new Set(['PATH', 'HOME', 'USER', 'TMPDIR', 'LANG', 'LC_CTYPE', 'PWD', 'PYTHONHASHSEED', ...VARIABLES]);
+const known = new Set(['PATH', 'HOME', 'USER', 'TMPDIR', 'LANG', 'LC_CTYPE', 'PWD', 'PYTHONHASHSEED',
+  'PIP_NO_INDEX', 'NPM_CONFIG_OFFLINE', 'UV_OFFLINE', ...VARIABLES]);
 const lines = fs.readFileSync('/proc/self/environ', 'utf8').split('\0').filter(Boolean);
 const initial = lines.map((one) => one.split('=')[0]);
 for (const name of [...Object.keys(process.env), ...initial]) if (!known.has(name)) note(`variable ${name}`);
