@@ -107,7 +107,7 @@ def test_what_only_a_filter_stops_is_filtered_twice() -> None:
     for name in BACKENDS:
         table = read_layers(name)
         assert {"net-vsock", "sys-keys", "sys-io-uring", "sys-int80"} <= table["both filters"]
-        assert table["wall's filter"] == set()
+        assert table["outer filter"] == set()
         assert table["inner filter"] == {"id-core-helper"}  # the guest itself sets that limit, inside the wall
 
 
@@ -195,9 +195,10 @@ async def test_doctor_notices_that_neighbours_can_be_killed() -> None:
 
 
 async def test_doctor_notices_slots_of_other_sandboxes() -> None:
-    changes = {
-        '    linux.mount("tmpfs", SLOTS, "tmpfs", _FLAGS | linux.MS_RDONLY, "size=4k,nr_inodes=2,mode=555")\n': ""
-    }
+    cover = (
+        "    linux.mount(_QUOTA, SLOTS, None, linux.MS_BIND)  # which is empty again, and read-only as the whole root\n"
+    )
+    changes = {cover: ""}
     assert await _noticed("zygote", ["res-slots"], changes) == {"res-slots"}
 
 

@@ -42,7 +42,7 @@ class Weakening:
 
 LAYERS = (
     Weakening(title="inner filter", filters=("sandbox_filter",)),
-    Weakening(title="wall's filter", filters=("outer_sandbox_filter",)),
+    Weakening(title="outer filter", filters=("outer_sandbox_filter",)),
     Weakening(title="both filters", filters=("sandbox_filter", "outer_sandbox_filter")),
     Weakening(
         title="network namespaces",
