@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
 from moonpool.bootstrap.caller_grants import local_principal
-from moonpool.features.approvals.model import ApprovalGrant, QueuedRequest
-from moonpool.features.approvals.table import ApprovalStore
-from moonpool.store.paths import approvals_path
+from moonpool.features.approvals.model import Answerer
+from moonpool.features.approvals.service import GrantTerms
+from moonpool.pipeline.approval import ApprovalRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,25 +54,10 @@ async def answer_for_good(app: Tenant, tool: str) -> None:
     """Keep a yes to every further call of the tool."""
     definition = (await app.tool_registry.snapshot()).manifest.find("bench", tool)
     assert definition is not None, tool
-    now = time.time()
-    principal, digest = local_principal(), definition.digest
-    asked = QueuedRequest(
-        principal=principal, server_id="bench", tool_name=tool, tool_digest=digest, request_id="bench",
-        run_id="run_bench", session_id="", arguments="{}", arguments_digest="sha256:bench", reason="bench",
-        rule_id="last", human_only=False, asked_at=now, expires_at=now + 600,
+    asked = ApprovalRequest(
+        request_id="bench", run_id="run_bench", principal=local_principal(), server_id="bench", tool_name=tool,
+        arguments="{}", arguments_digest="sha256:bench", reason="bench", rule_id="last",
+        tool_digest=definition.digest, server_digest=app.caller_grant.servers["bench"].digest,
     )  # fmt: skip
-    given = ApprovalGrant(
-        principal=principal, server_id="bench", tool_name=tool, tool_digest=digest, answer_id="bench", where=(),
-        arguments_digest="", server_digest=app.caller_grant.servers["bench"].digest, server_address="",
-        human_only=False, given_by="bench", given_at=now, expires_at=now + 86_400, request_id="bench",
-    )  # fmt: skip
-    await asyncio.to_thread(_keep, app, asked, given)
-
-
-def _keep(app: Tenant, asked: QueuedRequest, given: ApprovalGrant) -> None:
-    store = ApprovalStore(approvals_path(app.data), is_gone=lambda _mark: False)
-    try:
-        store.put(asked)
-        store.answer(asked.request_id, asked.arguments_digest, approved=True, approver="bench", grant=given)
-    finally:
-        store.close()
+    terms = GrantTerms(seconds=86_400, any_arguments=True)
+    await asyncio.to_thread(app.approvals.give, asked, Answerer(name="bench", person=True), terms)

@@ -37,6 +37,7 @@ ENDING = {
     "os.kill(me, signal.SIGSEGV)": signal.SIGSEGV,
     f"signal.alarm(1){WAIT}": signal.SIGALRM,
     f"signal.setitimer(signal.ITIMER_REAL, 0.01){WAIT}": signal.SIGALRM,
+    f"signal.setitimer(signal.ITIMER_REAL, 0.000001){WAIT}": signal.SIGALRM,
     "signal.setitimer(signal.ITIMER_VIRTUAL, 0.01)\nwhile True: pass": signal.SIGVTALRM,
     "signal.setitimer(signal.ITIMER_PROF, 0.01)\nwhile True: pass": signal.SIGPROF,
     f"threading.Thread(target=signal.alarm, args=(1,)).start(){WAIT}": signal.SIGALRM,
@@ -50,7 +51,7 @@ ENDING = {
     "signal.signal(signal.SIGINT, signal.SIG_DFL); os.kill(me, signal.SIGINT)": signal.SIGINT,
 }
 """What ends a program, and by which signal."""
-QUICK = tuple(ENDING)[:2]
+QUICK = (*tuple(ENDING)[:2], f"signal.setitimer(signal.ITIMER_REAL, 0.000001){WAIT}")
 
 
 async def probe_on(backend: ZygoteBackend | BubblewrapBackend, image: ImageSpec) -> Probe:

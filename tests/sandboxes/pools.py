@@ -106,6 +106,9 @@ class GatedBackend:
         """Open sandboxes by scope."""
         return Counter(scope for box, scope in zip(self.opened, self._scopes, strict=True) if not box.has_ended)
 
+    async def close_scope(self, scope: str) -> None:
+        await self._fake.close_scope(scope)
+
     async def close(self) -> None:
         await self._fake.close()
 

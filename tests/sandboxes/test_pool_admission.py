@@ -12,7 +12,7 @@ import pytest
 from moonpool.core.errors import MoonpoolError
 from moonpool.sandboxes.base import SandboxStartError
 from moonpool.sandboxes.pool_admission import FairLine, Places
-from moonpool.sandboxes.pool_refusals import BusyError
+from moonpool.sandboxes.pool_refusals import BusyError, PoolClosedError
 from sandboxes.pools import GatedBackend, gone, pool_of, served, settled, spec_of, until
 
 if TYPE_CHECKING:
@@ -170,6 +170,26 @@ async def test_a_caller_that_gives_up_its_turn_leaves_it_to_the_next() -> None:
         await gone(held)
         assert not (await second).has_ended
         assert (pool.statistics().waiting, first.cancelled()) == (0, True)
+
+
+async def test_a_closed_tenant_or_pool_refuses_who_waits_for_a_share_and_keeps_no_place() -> None:
+    backend = GatedBackend()
+    async with pool_of(backend, alive_max=2) as pool:
+        held = [await pool.acquire(A, principal=name) for name in ("a", "b")]
+        waits = asyncio.ensure_future(pool.acquire(A, principal="a"))
+        await settled()
+        for sandbox in held:
+            closing = asyncio.ensure_future(sandbox.close())
+        await pool.close_scope("a")
+        await closing
+        with pytest.raises(PoolClosedError):
+            await waits
+        for sandbox in [await pool.acquire(A, principal="a") for _ in range(2)]:  # all places are free again
+            await gone(sandbox)
+        ended = await pool.acquire(A, principal="b")
+        await ended.close()
+        await settled()
+        assert [await pool.acquire(A, principal="a") for _ in range(2)]
 
 
 # --- tenants

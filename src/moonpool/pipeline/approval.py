@@ -221,11 +221,10 @@ class LiveApprovals:
         del facts
         whose, bounds = (self._tenant_id, request.principal), self._bounds
         if bounds.open.reached(*whose):
-            return reject(request, LIMIT, f"{self.open_count} approvals are open already; answer them first")
+            return reject(request, LIMIT, _too_many("approvals are open", self.open_count))
         new = request.run_id not in self._open_of_run
         if new and bounds.waiting_runs.reached(*whose):
-            waiting = len(self._open_of_run)
-            return reject(request, LIMIT, f"{waiting} executions wait for approval; answer them first")
+            return reject(request, LIMIT, _too_many("executions wait for approval", len(self._open_of_run)))
         bounds.open.take(*whose)
         if new:
             bounds.waiting_runs.take(*whose)
@@ -251,6 +250,13 @@ class LiveApprovals:
         if self._clock() > deadline:
             return _expired(request, self._expiry_s)
         return checked_answer(request, answer)
+
+
+def _too_many(what: str, own: int) -> str:
+    """Why one more is refused: `own` are this caller's, 0 where other tenants fill the bound of the process."""
+    if own:
+        return f"{own} {what} already; answer them first"
+    return f"too many {what} for other callers; try again later"
 
 
 def checked_answer(request: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalAnswer:

@@ -195,6 +195,7 @@ class SandboxPool:
 
     async def _live(self, queue: PoolQueue, spec: SandboxSpec, *, ahead: bool) -> None:
         """A sandbox from its opening to its end; its place is taken all the time."""
+        sandbox: Sandbox | None = None
         try:
             sandbox = await self._bring_up(queue, spec, ahead=ahead)
             if sandbox is not None:
@@ -202,6 +203,8 @@ class SandboxPool:
                 await sandbox.wait_exited()
                 self._on_ended(queue, sandbox)
         finally:
+            if sandbox is not None:
+                self._principals.ended(sandbox)  # also when the pool stops to watch it
             self._places.give_back(queue.scope)
             self._pump()
 
@@ -267,7 +270,6 @@ class SandboxPool:
         self._tend_later()
 
     def _on_ended(self, queue: PoolQueue, sandbox: Sandbox) -> None:
-        self._principals.ended(sandbox)
         if sandbox is self._quiet_for:
             self._quiet_until, self._quiet_for = 0.0, None
         if not self._inventory.ended_unused(queue, sandbox):
@@ -327,6 +329,7 @@ class SandboxPool:
 
         Its sandboxes in use are closed before. Whoever waits is refused.
         """
+        self._principals.refuse(scope)
         for queue in self._inventory.drop(scope):
             self._clear(queue)
         ending = [life for life, of in self._lives.items() if of == scope]
@@ -343,6 +346,7 @@ class SandboxPool:
         for timer in (self._refill_timer, self._tend_timer):
             if timer is not None:
                 timer.cancel()
+        self._principals.refuse()
         for queue in self._inventory:
             self._clear(queue)
         given_up = self._inventory.wait_gone()

@@ -12,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from moonpool.core.shares import Level, Shares
+from moonpool.sandboxes.pool_refusals import PoolClosedError
 
 if TYPE_CHECKING:
     from moonpool.sandboxes.base import Sandbox
@@ -40,7 +41,7 @@ class PrincipalPlaces:
         return True
 
     async def take(self, scope: str, principal: str) -> None:
-        """Take a place, or wait for one. Raises BusyError."""
+        """Take a place, or wait for one. Raises BusyError, PoolClosedError."""
         if self.take_nowait(scope, principal):
             return
         if len(self._waiting) >= self._limits.waiting_max:
@@ -54,7 +55,7 @@ class PrincipalPlaces:
         except TimeoutError:
             raise self._refusals.principal_has_its_share(self._shares.principal_max(scope, principal)) from None
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self.give_back(scope, principal)
             raise
         finally:
@@ -62,13 +63,23 @@ class PrincipalPlaces:
                 self._waiting.remove(entry)
 
     def hold(self, sandbox: Sandbox, scope: str, principal: str) -> None:
-        """The place is this sandbox's, until `ended`."""
-        self._of[sandbox] = (scope, principal)
+        """The place is this sandbox's, until `ended`; one that has ended before its caller got it needs none."""
+        if sandbox.has_ended:
+            self.give_back(scope, principal)
+        else:
+            self._of[sandbox] = (scope, principal)
 
     def ended(self, sandbox: Sandbox) -> None:
         """A sandbox has ended; nothing happens for one that nobody held."""
         if (held := self._of.pop(sandbox, None)) is not None:
             self.give_back(*held)
+
+    def refuse(self, scope: str | None = None) -> None:
+        """Refuse the callers that wait, of one tenant or all."""
+        for entry in tuple(self._waiting):
+            if scope in (None, entry[0]) and not entry[2].done():
+                self._waiting.remove(entry)
+                entry[2].set_exception(PoolClosedError())
 
     def give_back(self, scope: str, principal: str) -> None:
         """A place is free again: whoever waited longest and may go on goes on."""

@@ -41,6 +41,7 @@ from moonpool.core.audit_records import (
     LibraryRecord,
     OutboxRecord,
 )
+from moonpool.core.errors import STARVED
 from moonpool.store.journal_file import JournalFile, entry_of, journal_error
 
 if TYPE_CHECKING:
@@ -99,10 +100,10 @@ class SqliteJournal:
         if self._waiting_count >= self._queue_count_max and not ends:
             raise JournalError(f"{self._waiting_count} audit records wait to be written; the disk is too slow")
         encoded = entry_of(entry)
+        if self._thread is None:
+            self.start()
         committed: asyncio.Future[None] = self._loop.create_future()
         self._waiting_count += 1
-        if self._thread is None:
-            self._start()
         durable = isinstance(entry, CallIntentRecord | LibraryIntentRecord | LibraryRecord | OutboxRecord)
         at_once = isinstance(entry, ExecutionStartRecord | ExecutionEndRecord)
         self._hand_over(_Waiting(encoded, durable, committed), at_once=at_once)
@@ -161,12 +162,13 @@ class SqliteJournal:
             raise
         self._file = file
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start the thread; also done by the first record. Raises JournalError."""
         thread = threading.Thread(target=self._write, name="moonpool-journal", daemon=True)
         try:
             thread.start()
         except RuntimeError as exc:  # the machine lets us start no more
-            raise JournalError(f"the audit journal cannot be written: {exc}") from exc
+            raise JournalError(f"the audit journal cannot be written: {STARVED}") from exc
         self._thread = thread
 
     async def close(self) -> None:
@@ -236,9 +238,10 @@ async def open_journal(
     """
     loop = asyncio.get_running_loop()
     journal = SqliteJournal(path, loop, busy_timeout_s=busy_timeout_s, queue_count_max=queue_count_max)
-    if not lazily:
-        await anyio.to_thread.run_sync(journal.open)
     try:
+        if not lazily:
+            await anyio.to_thread.run_sync(journal.open)
+            journal.start()
         yield journal
     finally:
         await journal.close()
