@@ -12,8 +12,10 @@ import pytest
 from moonpool.core.errors import MoonpoolError
 from moonpool.sandboxes.base import SandboxStartError
 from moonpool.sandboxes.pool_admission import FairLine, Places
-from moonpool.sandboxes.pool_refusals import BusyError, PoolClosedError
-from sandboxes.pools import GatedBackend, gone, pool_of, served, settled, spec_of, until
+from moonpool.sandboxes.pool_limits import PoolLimits
+from moonpool.sandboxes.pool_principals import PrincipalPlaces
+from moonpool.sandboxes.pool_refusals import BusyError, PoolClosedError, Refusals
+from sandboxes.pools import Clock, GatedBackend, gone, pool_of, served, settled, spec_of, until
 
 if TYPE_CHECKING:
     from moonpool.sandboxes.base import Sandbox
@@ -170,6 +172,17 @@ async def test_a_caller_that_gives_up_its_turn_leaves_it_to_the_next() -> None:
         await gone(held)
         assert not (await second).has_ended
         assert (pool.statistics().waiting, first.cancelled()) == (0, True)
+
+
+async def test_a_turn_that_comes_when_the_wait_is_over_is_given_back() -> None:
+    limits = PoolLimits(alive_max=4, wait_s_max=0.0)
+    places = PrincipalPlaces(limits, Refusals(limits, Places(alive_max=4), Clock()))
+    assert all(places.take_nowait("t", name) for name in "baaa")
+    waits = asyncio.ensure_future(places.take("t", "a"))
+    asyncio.get_running_loop().call_soon(places.give_back, "t", "a")  # before the end of the wait is acted on
+    with pytest.raises(BusyError):
+        await waits
+    assert places.take_nowait("t", "a")
 
 
 async def test_a_closed_tenant_or_pool_refuses_who_waits_for_a_share_and_keeps_no_place() -> None:

@@ -52,12 +52,12 @@ class PrincipalPlaces:
         try:
             async with asyncio.timeout(self._limits.wait_s_max):
                 await turn
-        except TimeoutError:
-            raise self._refusals.principal_has_its_share(self._shares.principal_max(scope, principal)) from None
-        except asyncio.CancelledError:
+        except (TimeoutError, asyncio.CancelledError) as error:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self.give_back(scope, principal)
-            raise
+                self.give_back(scope, principal)  # its turn came in the same moment
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            raise self._refusals.principal_has_its_share(self._shares.principal_max(scope, principal)) from None
         finally:
             if entry in self._waiting:
                 self._waiting.remove(entry)
