@@ -139,6 +139,7 @@ def test_line_ends_and_a_byte_order_mark_change_nothing(lead: str, end: str) -> 
         pytest.param('---\nname: "\\q"\n---\n', "is no escape sequence", id="an unknown escape"),
         pytest.param('---\nname: "\\ud800"\n---\n', "is no escape sequence", id="half a character"),
         pytest.param('---\nname: "\\U0011ffff"\n---\n', "is no escape sequence", id="beyond Unicode"),
+        pytest.param('---\nname: "\\UFFFFFFFF"\n---\n', "is no escape sequence", id="beyond a C int"),
         pytest.param("---\nname: *a\n---\n", "cannot begin with '*'", id="an alias"),
         pytest.param("---\nname: &a b\n---\n", "cannot begin with '&'", id="an anchor"),
         pytest.param("---\nname: !!str b\n---\n", "cannot begin with '!'", id="a tag"),

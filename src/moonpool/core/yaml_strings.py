@@ -76,7 +76,7 @@ def read_value(lines: Sequence[str]) -> Value:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position)
         raise YamlValueError(line, f"the character U+{ord(text[error.position]):04X} cannot stand in YAML") from None
-    except ValueError:  # PyYAML's `chr` of an escape sequence beyond Unicode
+    except (ValueError, OverflowError):  # PyYAML's `chr` of an escape sequence beyond Unicode, or beyond a C int
         raise YamlValueError(0, _ESCAPE) from None
     if isinstance(value, list):
         if not all(isinstance(item, str) for item in cast("list[object]", value)):
