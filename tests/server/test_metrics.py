@@ -114,6 +114,7 @@ async def exchange(listener: Listener, request: bytes) -> bytes:
         pytest.param(b"GET /metrics HTTP/1.1\r\nHost: HOST\r\nHost: HOST\r\n\r\n", 400, id="two names"),
         pytest.param(b"\x16\x03\x01 hello\r\n\r\n", 400, id="no HTTP"),
         pytest.param(b"GET /metrics HTTP/1.1\r\nHost: HOST\r\nA: " + b"a" * HEAD_BYTES_MAX, 400, id="a long head"),
+        pytest.param(b"GET /metrics HTTP/1.1\r\nHost: HOST\r\nA: %b\r\n\r\n" % (b"a" * 65_536), 400, id="all of one"),
     ],
 )
 async def test_only_a_reader_on_this_machine_gets_figures(request_: bytes, status: int) -> None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 CONNECTIONS_MAX: Final = 8
 HEAD_BYTES_MAX: Final = 8 * 1024
 REQUEST_S: Final = 10.0
+_FED_BYTES: Final = 1024
 _CLOSE_S: Final = 1.0
 _requests_log = logging.getLogger(f"{__name__}.requests")
 _requests_log.setLevel(logging.ERROR)  # bugs of ours; a stranger who sends nonsense fills no log
@@ -126,6 +127,13 @@ class _OneRequest(H11Protocol):
             transport.abort()
         else:  # SECURITY: also for who sends slowly, sends nothing, or does not read
             self._end = self.loop.call_later(self._request_s, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        """A little at a time: h11 bounds only a head that is not whole yet, and one read may bring 256 KiB of it."""
+        for start in range(0, len(data), _FED_BYTES):
+            if self.transport.is_closing():
+                return
+            super().data_received(data[start : start + _FED_BYTES])
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._end is not None:
