@@ -165,6 +165,9 @@ async def test_callers_of_a_tenant_have_rules_and_budgets_of_their_own(data: Pat
             tenant.caller_grants.grant("oidc:bob", layers=(two,)),
             tenant.caller_grants.grant("oidc:alice", layers=(strict,)),
         )
+        for name in ("", "a" * 201, "alice\n", "alice\0", "\ud800", "\u202eecila", "alice\u3164"):
+            with pytest.raises(InputError, match="cannot be the name of a principal"):
+                tenant.caller_grants.grant(name)
         outcomes = []
         for grant in (alice, alice, tenant.caller_grants.grant("oidc:alice", layers=(two,)), bob, guest):
             envelope = await tenant.runtime.run(CodeRequest(code=b'["only_t"]'), grant)
@@ -191,6 +194,18 @@ def test_shares_leave_room_for_other_tenants_and_principals() -> None:
     for tenant, name in [("a", "alice")] * 5 + [("a", "anna"), ("b", "bob")]:
         shares.give_back(tenant, name)
     assert (shares.total, shares.tenant_max("a")) == (0, 8)
+    for tenant, name in (("b", "bob"), ("a", "anna")):  # each comes when alice has everything and asks for more
+        greedy = Shares(4)
+        for _ in range(4):
+            greedy.take("a", "alice")
+        assert greedy.reached(tenant, name)
+        greedy.turn_away(tenant, name)
+        greedy.give_back("a", "alice")
+        assert greedy.reached("a", "alice")
+        assert greedy.reached(tenant, name) is None
+        greedy.take(tenant, name)
+        greedy.give_back(tenant, name)
+        assert greedy.reached("a", "alice") is None
 
 
 async def test_approvals_of_one_tenant_leave_room_for_those_of_others() -> None:
@@ -204,7 +219,14 @@ async def test_approvals_of_one_tenant_leave_room_for_those_of_others() -> None:
         )  # fmt: skip
         return asyncio.ensure_future(asked[tenant].settle(request))
 
-    waiting = [ask(1, 0), *(ask(0, run) for run in range(3))]
+    waiting = [ask(0, run) for run in range(4)]
+    await asyncio.wait(waiting, timeout=0.01)
+    assert (await ask(1, 0)).approver == "application:limit"
+    waiting[3].cancel()
+    await asyncio.wait(waiting[3:])
+    waiting[3] = ask(0, 4)  # turned away as well: there is somebody else now
+    assert (await waiting.pop()).approver == "application:limit"
+    waiting.append(ask(1, 0))
     await asyncio.wait(waiting, timeout=0.01)
     refused = await ask(0, 3)
     assert (refused.state, refused.approver) == (ApprovalState.REJECTED, "application:limit")

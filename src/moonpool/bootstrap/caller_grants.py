@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import InputError
+from moonpool.core.hidden_characters import all_seen
 from moonpool.core.phrases import clip
 from moonpool.features.approvals.queue_approver import GrantedApprovals
 from moonpool.pipeline.approval import ApprovalRequest, LiveApprovals
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from moonpool.settings import Settings
 
 _ADDRESS_CHARS_MAX: Final = 400
+PRINCIPAL_CHARS_MAX: Final = 200
 PRINCIPALS_MAX: Final = 10_000
 """Whose budgets one tenant counts at most."""
 
@@ -63,9 +65,13 @@ class CallerGrants:
     def grant(self, principal: str, *, roles: tuple[str, ...] = (), layers: tuple[Layer, ...] = ()) -> CallerGrant:
         """The grant of one request: who asks, in which roles, under which rules beside the tenant's.
 
-        Budgets of a principal are counted over all its requests, whatever rules they bring. Raises InputError above
-        `PRINCIPALS_MAX`.
+        Budgets of a principal are counted over all its requests, whatever rules they bring. Raises InputError for a
+        name that is empty, longer than `PRINCIPAL_CHARS_MAX` or not visible as it is, and above `PRINCIPALS_MAX`.
         """
+        # SECURITY: it stands in every record, which are never removed, and in questions to people.
+        if not principal or len(principal) > PRINCIPAL_CHARS_MAX or not all_seen(principal):
+            problem = f"{principal[:80]!r} cannot be the name of a principal"
+            raise InputError(f"{problem}; use 1 to {PRINCIPAL_CHARS_MAX} visible characters")
         key = self._ledger(principal)
         policy = Policy(layers=(*self._policy.layers, *layers)) if layers else self._policy
         settings, tool_registry = self._settings, self._tool_registry

@@ -1,7 +1,8 @@
 """How many of something may be in use: in all, of one tenant, and of one principal in it. Pure bookkeeping.
 
-Whoever is alone may have everything there is. Where there are more, each has at most three quarters, so that no tenant
-keeps the others out, and no principal the others of its tenant, whatever it does.
+Whoever is alone may have everything there is. Where there are more, each gets at most three quarters, so that no tenant
+keeps the others out, and no principal the others of its tenant, whatever it does: only until what it took while it was
+alone ends must others wait. Who was turned away counts as one of them from then on.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Shares:
         self._max, self._tenant_max, self._principal_max = count_max, tenant_max, principal_max
         self._tenants: Counter[str] = Counter()
         self._principals: Counter[tuple[str, str]] = Counter()
+        self._turned_away: dict[str, str] = {}  # the last principal of each tenant, until it gets something
 
     @property
     def total(self) -> int:
@@ -43,11 +45,14 @@ class Shares:
 
     def tenant_max(self, tenant_id: str) -> int:
         """What this tenant may have now."""
-        return share_of(self._max, alone=not self._tenants.keys() - {tenant_id}, fixed=self._tenant_max)
+        return share_of(
+            self._max, alone=not (self._tenants.keys() | self._turned_away) - {tenant_id}, fixed=self._tenant_max
+        )
 
     def principal_max(self, tenant_id: str, principal: str) -> int:
         """What this principal may have now."""
-        others = any(tenant == tenant_id and name != principal for tenant, name in self._principals)
+        known = (*self._principals, *self._turned_away.items())
+        others = any(tenant == tenant_id and name != principal for tenant, name in known)
         return share_of(self.tenant_max(tenant_id), alone=not others, fixed=self._principal_max)
 
     def reached(self, tenant_id: str, principal: str) -> Level | None:
@@ -59,10 +64,17 @@ class Shares:
             return Level.TENANT
         return Level.ALL if self.total >= self._max else None
 
+    def turn_away(self, tenant_id: str, principal: str) -> None:
+        """One more was refused: the others no longer count as alone, and leave room for the next attempt."""
+        if not self._principals[tenant_id, principal]:
+            self._turned_away[tenant_id] = principal
+
     def take(self, tenant_id: str, principal: str) -> None:
         """One more is in use."""
         self._tenants[tenant_id] += 1
         self._principals[tenant_id, principal] += 1
+        if self._turned_away.get(tenant_id) == principal:
+            del self._turned_away[tenant_id]
 
     def give_back(self, tenant_id: str, principal: str) -> None:
         """One is in use no longer."""

@@ -221,9 +221,11 @@ class LiveApprovals:
         del facts
         whose, bounds = (self._tenant_id, request.principal), self._bounds
         if bounds.open.reached(*whose):
+            bounds.open.turn_away(*whose)
             return reject(request, LIMIT, _too_many("approvals are open", self.open_count))
         new = request.run_id not in self._open_of_run
         if new and bounds.waiting_runs.reached(*whose):
+            bounds.waiting_runs.turn_away(*whose)
             return reject(request, LIMIT, _too_many("executions wait for approval", len(self._open_of_run)))
         bounds.open.take(*whose)
         if new:
