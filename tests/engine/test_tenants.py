@@ -7,6 +7,7 @@ import json
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
+import anyio.lowlevel
 import pytest
 
 from apps import fresh_data
@@ -21,6 +22,7 @@ from moonpool.features.approvals.table import ApprovalStore
 from moonpool.features.plans.model import PlanError
 from moonpool.pipeline.approval import ApprovalBounds, ApprovalRequest, LiveApprovals
 from moonpool.policy import Budget, Layer, LayerName, Measure, Rule, Scope, Verdict
+from moonpool.sandboxes.base import SandboxStartError
 from moonpool.store.journal_file import read_rows, verify_file
 from moonpool.store.paths import approvals_path, journal_path, tenant_dir
 from moonpool.store.process_marks import is_gone, own_mark
@@ -320,3 +322,49 @@ async def test_closing_a_tenant_ends_what_it_runs_and_records_that(data: Path) -
         with pytest.raises(FileTransferError, match="has closed it"):
             await session.files.make_folder("late")
         assert (server.calls, engine.pool.statistics().alive) == ([], 0)
+
+
+def check_ends(tenant: Tenant) -> None:
+    """Each start on record has its end."""
+    kinds: dict[str, list[str]] = {"execution_start": [], "execution_end": []}
+    for row in read_rows(journal_path(tenant.data)):
+        kinds.get(row.kind, []).append(row.run_id)
+    assert kinds["execution_start"]
+    assert sorted(kinds["execution_start"]) == sorted(kinds["execution_end"])
+
+
+async def test_a_start_gets_its_end_wherever_its_caller_is_cancelled(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(spec: object) -> NoReturn:
+        raise SandboxStartError(step="test", reason=f"nothing opens {spec}")
+
+    async with PathsServer().serving() as server, open_engine_of_fakes(data) as engine, AsyncExitStack() as stack:
+        tenant = await enter_tenant(stack, engine, server, "t")
+        assert (await calls(tenant, "only_t")).ok  # its tools are known from now on
+        monkeypatch.setattr(engine.backend, "open_sandbox", fails)
+        for turns in range(24):
+            running = asyncio.create_task(calls(tenant, "only_t"))
+            for _ in range(turns):
+                await anyio.lowlevel.checkpoint()
+            running.cancel()
+            await asyncio.wait([running])
+        await tenant.runtime.close()
+        await asyncio.to_thread(check_ends, tenant)
+
+
+async def test_a_closing_that_is_cancelled_still_puts_every_end_on_record(data: Path) -> None:
+    async with PathsServer().serving() as server, open_engine_of_fakes(data) as engine:
+        for turns in (0, 1, 2, 3, 5, 8, 13):
+            opened = Opened(engine, server, f"t{turns}", approver=Silent(), ask=["*"])
+            tenant = await opened.tenant
+            running = [asyncio.create_task(calls(tenant, f"only_t{turns}")) for _ in range(2)]
+            await until(lambda: engine.approval_bounds.open.total == 2)
+            closing = opened.close()
+            for _ in range(turns):
+                await anyio.lowlevel.checkpoint()
+            closing.cancel()
+            await asyncio.wait([closing, *running])
+            errors = [(await one).error for one in running]
+            assert [error and error.type for error in errors] == ["Cancelled"] * 2
+            await asyncio.to_thread(check_ends, tenant)

@@ -32,13 +32,14 @@ from moonpool.features.plans.table import PlanStore
 from moonpool.pipeline.pipeline import CallPipeline
 from moonpool.pipeline.server_requests import ServerRequests
 from moonpool.redaction.known_values import GrowingValues
+from moonpool.sandboxes.shielding import finish
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_records import JournalRecords
 from moonpool.store.paths import DEFAULT_TENANT, approvals_path, journal_path, outcomes_dir, plans_path, tenant_dir
 from moonpool.store.process_marks import is_gone
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
     from pathlib import Path
 
     from moonpool.bootstrap.engine import Engine
@@ -120,6 +121,7 @@ async def open_tenant(
         if policy is None:
             policy = await asyncio.to_thread(policy_in_force, settings, config)
         journal = await stack.enter_async_context(open_journal(journal_path(data), lazily=not eagerly))
+        _closing(stack, journal.close)
         await settle_library(journal, data)
         approvals = ApprovalStore(approvals_path(data), is_gone=is_gone)
         stack.push_async_callback(asyncio.to_thread, approvals.close)
@@ -145,10 +147,10 @@ async def open_tenant(
         if engine.serving and settings.refresh_s and tool_registry.server_ids:
             stack.push_async_callback(_stop, asyncio.create_task(tool_registry.refresh_every(settings.refresh_s)))
         learned_types = make_learned_types(settings, config, data, redactor)
-        stack.push_async_callback(learned_types.close)
-        stack.push_async_callback(engine.pool.close_scope, tenant_id)
+        _closing(stack, learned_types.close)
+        _closing(stack, lambda: engine.pool.close_scope(tenant_id))
         accounting = make_token_accounting(settings, data)
-        stack.push_async_callback(accounting.close)
+        _closing(stack, accounting.close)
         runtime = Runtime(
             settings=settings,
             pool=engine.pool,
@@ -163,7 +165,7 @@ async def open_tenant(
             recorder=recorder,
             plans=Plans(PlanStore(plans_path(data)), records, expiry_s=settings.plan_expiry_s),
         )
-        stack.push_async_callback(runtime.close)
+        _closing(stack, runtime.close)
         engine.tool_registries[tenant_id] = tool_registry
         stack.callback(engine.tool_registries.pop, tenant_id)
         grants = CallerGrants(
@@ -210,6 +212,11 @@ async def open_default_tenant(
         open_tenant(engine, DEFAULT_TENANT, config=config, approver=approver, policy=policy, eagerly=True) as tenant,
     ):
         yield tenant
+
+
+def _closing(stack: AsyncExitStack, close: Callable[[], Coroutine[object, object, object]]) -> None:
+    """Close it with the stack. INVARIANT: whoever cancels that waits: the journal is closed when all is on record."""
+    stack.push_async_callback(lambda: finish(close()))
 
 
 async def _stop(task: asyncio.Task[Never]) -> None:

@@ -276,6 +276,9 @@ class Run:
     async def failed_to_start(self, error: ExecutionError, tools: ToolSnapshot | None) -> Envelope:
         """An execution whose sandbox did not come up ends in an envelope like any other."""
         self._tools = tools
+        return await finish(self._start_and_end(error, tools))
+
+    async def _start_and_end(self, error: ExecutionError, tools: ToolSnapshot | None) -> Envelope:
         await self._safely(self._recorded_start(tools))
         return await self._ended_early(error)
 
