@@ -39,8 +39,11 @@ def token_of(name: str) -> str:
 class PathsServer:
     """An MCP server over HTTP whose path decides which credential it wants and which tool it has."""
 
-    def __init__(self, *, read_only: bool = False) -> None:
-        self.base = ""
+    def __init__(self, *, read_only: bool = False, silent: bool = False) -> None:
+        """A `silent` one does not answer calls until it ends."""
+        self.base, self._answers = "", asyncio.Event()
+        if not silent:
+            self._answers.set()
         self.annotations = {"readOnlyHint": read_only}
         self.calls: list[tuple[str, str]] = []  # path's name, tool
 
@@ -66,6 +69,7 @@ class PathsServer:
         }
         if message["method"] == "tools/call":
             self.calls.append((name, message["params"]["name"]))
+            await self._answers.wait()
             text = f"{name} was called with {token_of(name)}"
             results["tools/call"] = {"content": [{"type": "text", "text": text}]}
         if message["method"] not in results:
@@ -83,6 +87,7 @@ class PathsServer:
         try:
             yield self
         finally:
+            self._answers.set()
             server.should_exit = True
             await serving
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moonpool.bootstrap.folders import data_folder, sandbox_uid
+from moonpool.bootstrap.owner_tasks import OwnerTasks
 from moonpool.bootstrap.programs import find_runtimes, make_languages
 from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits, sandbox_spec
 from moonpool.core.errors import HostUnfitError
@@ -20,6 +21,7 @@ from moonpool.environments.resolve import resolve_environment
 from moonpool.pipeline.approval import ApprovalBounds
 from moonpool.sandboxes.container_sockets import refuse_shown
 from moonpool.sandboxes.pool import SandboxPool
+from moonpool.sandboxes.shielding import end_within
 from moonpool.tools.snapshot import show
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ class Engine:
     tool_registries: dict[str, ToolRegistry] = field(
         default_factory=dict[str, "ToolRegistry"]
     )  # by tenant, of those that are open
-    taken_ids: set[str] = field(default_factory=set[str])  # of tenants that open, are open or close
+    tenants: OwnerTasks[Any] = field(default_factory=OwnerTasks[Any])  # that open, are open or close, by id
 
     def spec_for(self, tenant_id: str) -> SandboxSpec:
         """The sandbox of one tenant.
@@ -59,6 +61,13 @@ class Engine:
         SECURITY: the scope keeps tenants apart: no uid, zygote, slot or ready sandbox is shared between scopes.
         """
         return replace(self.sandbox_spec, scope=tenant_id)
+
+    async def close_tenant(self, tenant_id: str) -> None:
+        """Close the tenant of this id from any task, and wait until it is closed; nothing if none is open.
+
+        One that still opens is given up: who opens it gets InputError. A session ends as `Runtime.close` says.
+        """
+        await self.tenants.close(tenant_id)
 
     async def prove(self) -> None:
         """Open one sandbox, before anybody hears "ready". Raises HostUnfitError, SandboxStartError.
@@ -80,6 +89,7 @@ async def open_engine(
 ) -> AsyncGenerator[Engine]:
     """Build the engine. Raises HostUnfitError, ConfigError and what the packages below raise at start.
 
+    On the way out tenants that are still open are closed first.
     `serving` keeps a pool of ready sandboxes; a single command does not. `progress` hears of environments being built.
     A `backend` is one that several engines share; its owner closes it.
     """
@@ -88,7 +98,7 @@ async def open_engine(
         if backend is None:
             folder = stack.enter_context(run_folder(data / "run"))
             backend = make_backend(settings, folder, await limit_groups(stack, settings))
-            stack.push_async_callback(backend.close)
+            stack.push_async_callback(_close_backend, backend)
         if missing := backend.missing_features():
             raise HostUnfitError(tuple(missing))
         environment = await resolve_environment(
@@ -107,6 +117,8 @@ async def open_engine(
             on_opened=lambda sandbox, scope: _show_tools(sandbox, tool_registries.get(scope)),
         )
         stack.push_async_callback(pool.close)
+        tenants = OwnerTasks[Any]()
+        stack.push_async_callback(tenants.close_all)
         yield Engine(
             settings=settings,
             environ=environ,
@@ -119,7 +131,12 @@ async def open_engine(
             serving=serving,
             approval_bounds=ApprovalBounds(waiting_runs_max=settings.parked_runs_max),
             tool_registries=tool_registries,
+            tenants=tenants,
         )
+
+
+async def _close_backend(backend: SandboxBackend) -> None:
+    await end_within("the sandboxes", backend.close())
 
 
 def _current_tree(tool_registry: ToolRegistry | None) -> TreeRef | None:
