@@ -23,6 +23,7 @@ from moonpool.features.approvals.model import (
     QueueState,
 )
 from moonpool.features.approvals.service import Approvals, grant_terms
+from moonpool.features.approvals import table
 from moonpool.features.approvals.table import WAITING_MAX, ApprovalStore
 from moonpool.policy import CallFacts, Condition, Glob
 from moonpool.store.process_marks import is_gone, own_mark
@@ -224,6 +225,32 @@ def test_the_queue_is_bounded_and_says_so(store: ApprovalStore) -> None:
         store.put(asked(f"{number:032d}"))
     with pytest.raises(ApprovalQueueError, match="answer some of them first"):
         store.put(asked())
+
+
+def test_one_principal_leaves_room_for_the_requests_of_others(
+    store: ApprovalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "WAITING_MAX", 3)  # of one, so 4 of all
+    for number in range(3):
+        store.put(asked(f"{number:032d}"))
+    with pytest.raises(ApprovalQueueError, match="too many requests of yours wait"):
+        store.put(asked())
+    store.put(asked("b" * 32, principal="local:bob", whole="x" * 50))
+    with pytest.raises(ApprovalQueueError, match="too many requests of all callers wait"):
+        store.put(asked("c" * 32, principal="local:bob"))
+    monkeypatch.setattr(table, "WAITING_MAX", 100)
+    monkeypatch.setattr(table, "WAITING_CHARS_MAX", 40)
+    with pytest.raises(ApprovalQueueError, match="too many requests of yours wait"):
+        store.put(asked("c" * 32, principal="local:bob"))
+
+
+def test_requests_that_are_over_are_bounded_by_number(store: ApprovalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "OVER_MAX", 2)
+    for number in range(5):
+        store.put(asked(f"{number:032d}", asked_at=Clock.now + number))
+        store.withdraw(f"{number:032d}")
+    store.put(asked())
+    assert {one.request_id for one in store.requests(waiting_only=False)} == {f"{3:032d}", f"{4:032d}", "a" * 32}
 
 
 def test_what_is_over_is_forgotten_after_a_week(store: ApprovalStore, clock: Clock) -> None:

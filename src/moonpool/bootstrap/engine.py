@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from moonpool.bootstrap.folders import data_folder, sandbox_uid
+from moonpool.bootstrap.kept_files import make_disk_room
 from moonpool.bootstrap.owner_tasks import OwnerTasks
 from moonpool.bootstrap.programs import find_runtimes, make_languages
 from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits, sandbox_spec
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from moonpool.environments.base import ProgressSink
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec, TreeRef
     from moonpool.settings import Settings
+    from moonpool.store.disk_room import DiskRoom
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,7 @@ class Engine:
     vectors: VectorMaker | None
     serving: bool
     approval_bounds: ApprovalBounds
+    disk_room: DiskRoom  # of what all tenants keep
     tool_registries: dict[str, ToolRegistry] = field(
         default_factory=dict[str, "ToolRegistry"]
     )  # by tenant, of those that are open
@@ -117,6 +120,8 @@ async def open_engine(
             on_opened=lambda sandbox, scope: _show_tools(sandbox, tool_registries.get(scope)),
         )
         stack.push_async_callback(pool.close)
+        disk_room = make_disk_room(settings, data, environ)
+        stack.push_async_callback(asyncio.to_thread, disk_room.close)
         tenants = OwnerTasks[Any]()
         stack.push_async_callback(tenants.close_all)
         yield Engine(
@@ -129,6 +134,7 @@ async def open_engine(
             languages=languages,
             vectors=_vectors(settings, data),
             serving=serving,
+            disk_room=disk_room,
             approval_bounds=ApprovalBounds(waiting_runs_max=settings.parked_runs_max),
             tool_registries=tool_registries,
             tenants=tenants,

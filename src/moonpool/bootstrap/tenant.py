@@ -34,7 +34,15 @@ from moonpool.pipeline.server_requests import ServerRequests
 from moonpool.redaction.known_values import GrowingValues
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_records import JournalRecords
-from moonpool.store.paths import DEFAULT_TENANT, approvals_path, journal_path, outcomes_dir, plans_path, tenant_dir
+from moonpool.store.paths import (
+    DEFAULT_TENANT,
+    approvals_path,
+    artifacts_dir,
+    journal_path,
+    outcomes_dir,
+    plans_path,
+    tenant_dir,
+)
 from moonpool.store.process_marks import is_gone
 
 if TYPE_CHECKING:
@@ -149,7 +157,7 @@ async def _tenant(  # noqa: PLR0913
             stack.enter_context(approver.serving(answers))
         tokens = GrowingValues()
         redactor = make_redactor(settings, config, tokens)
-        recorder = open_recorder(stack, settings, data, redactor, environ)
+        recorder = open_recorder(stack, settings, data, redactor, environ, engine.disk_room)
         drift = DriftRecords(data, redactor, journal)
         tool_registry = await open_tool_registry(
             stack,
@@ -174,12 +182,12 @@ async def _tenant(  # noqa: PLR0913
             pipeline=CallPipeline(tool_registry, journal=journal, redactor=redactor, observer=learned_types),
             journal=journal,
             redactor=redactor,
-            artifacts=Artifacts(data / "private" / "artifacts", ArtifactLimits.of(settings)),
+            artifacts=Artifacts(artifacts_dir(data), ArtifactLimits.of(settings), engine.disk_room),
             sandbox_spec=engine.spec_for(tenant_id),
             tokens=accounting,
             languages=engine.languages,
             recorder=recorder,
-            plans=Plans(PlanStore(plans_path(data)), records, expiry_s=settings.plan_expiry_s),
+            plans=Plans(PlanStore(plans_path(data), take=engine.disk_room.take), records, expiry_s=settings.plan_expiry_s),
         )
         stack.push_async_callback(runtime.close)
         engine.tool_registries[tenant_id] = tool_registry
