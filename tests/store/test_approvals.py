@@ -14,6 +14,7 @@ import pytest
 from commands.process import Command
 from moonpool.core.audit import JournalError
 from moonpool.core.manifest import ToolDefinition
+from moonpool.features.approvals import table
 from moonpool.features.approvals.model import (
     Answerer,
     ApprovalAnswerError,
@@ -23,7 +24,6 @@ from moonpool.features.approvals.model import (
     QueueState,
 )
 from moonpool.features.approvals.service import Approvals, grant_terms
-from moonpool.features.approvals import table
 from moonpool.features.approvals.table import WAITING_MAX, ApprovalStore
 from moonpool.policy import CallFacts, Condition, Glob
 from moonpool.store.process_marks import is_gone, own_mark

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import threading
@@ -19,17 +20,17 @@ from moonpool.store.paths import artifacts_dir, plans_path, recordings_path, ten
 from waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Set
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
 KIB = 1024
 
 
 def test_what_does_not_fit_is_refused_until_room_was_made() -> None:
-    swept: list[tuple[int, Set[str]]] = []
+    swept: list[tuple[int, AbstractSet[str]]] = []
     go_on = threading.Event()
 
-    def sweep(bytes_max: int, spare: Set[str]) -> int:
+    def sweep(bytes_max: int, spare: AbstractSet[str]) -> int:
         go_on.wait(30)
         swept.append((bytes_max, spare))
         return 500
@@ -43,21 +44,21 @@ def test_what_does_not_fit_is_refused_until_room_was_made() -> None:
     go_on.set()
     wait_until(lambda: room.take(500) == "", within_s=30)  # 500 were found, nothing was written since
     assert room.take(1) != ""
-    room.close()
+    asyncio.run(room.close())
     assert swept[0] == (750, {"run"})
 
 
 def test_a_sweep_that_fails_leaves_the_count_as_it_was() -> None:
     looked = threading.Event()
 
-    def sweep(bytes_max: int, spare: Set[str]) -> int:
+    def sweep(bytes_max: int, spare: AbstractSet[str]) -> int:
         looked.set()
         raise OSError(5, "no disk")
 
     room = DiskRoom(1000, sweep)
     assert room.take(1000) == ""
     assert looked.wait(30)
-    room.close()
+    asyncio.run(room.close())
     assert room.take(1) != ""
 
 
@@ -70,8 +71,8 @@ def record(home: Path, run_id: str, *, at: int) -> None:
         )
         file.add_run(where, "d")
         part = RecordedCall(
-            seq=1, call_id=1, server_id="s", tool_name="t", arguments_digest="", arguments=secrets.token_bytes(64 * KIB),
-            redacted=False, at_s=0.0,
+            seq=1, call_id=1, server_id="s", tool_name="t", arguments_digest="", redacted=False, at_s=0.0,
+            arguments=secrets.token_bytes(64 * KIB),
         )  # fmt: skip
         file.add_part(run_id, 1, part)
 
@@ -99,7 +100,7 @@ def test_those_tenants_that_have_most_make_room_and_the_oldest_of_theirs_goes_fi
     refused = full.of_run("run_y", "s").grant(801 * KIB)
     assert "all tenants keep would be larger than 0 MiB (kept_bytes_max); run it again" in refused
     full.of_run("run_y", "s").grant(64 * KIB)  # enough to look
-    room.close()
+    asyncio.run(room.close())
     left = {path.name for path in artifacts_dir(much).iterdir()}
     assert "run_0" in left, "a run that goes on lost its files"
     assert left != {f"run_{number}" for number in range(6)}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from moonpool.features.plans.model import Effect, EffectKind, Plan, PlanError, PlanState, PlanStoreError
 from moonpool.features.plans import table
+from moonpool.features.plans.model import Effect, EffectKind, Plan, PlanError, PlanState, PlanStoreError
 from moonpool.features.plans.table import PLANS_MAX, PlanStore
 
 if TYPE_CHECKING:

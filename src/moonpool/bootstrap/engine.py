@@ -121,7 +121,7 @@ async def open_engine(
         )
         stack.push_async_callback(pool.close)
         disk_room = make_disk_room(settings, data, environ)
-        stack.push_async_callback(asyncio.to_thread, disk_room.close)
+        stack.push_async_callback(disk_room.close)
         tenants = OwnerTasks[Any]()
         stack.push_async_callback(tenants.close_all)
         yield Engine(

@@ -21,7 +21,8 @@ from moonpool.store.paths import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Set
+    from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
 
     from moonpool.settings import Settings
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 def make_disk_room(settings: Settings, data: Path, environ: Mapping[str, str]) -> DiskRoom:
     """The bound of one process; it counts every tenant that has files here, open or not."""
 
-    def sweep(bytes_max: int, spare: Set[str]) -> int:
+    def sweep(bytes_max: int, spare: AbstractSet[str]) -> int:
         sizes = {home: _size(home) for home in tenant_dirs(data)}
         share = fair_share(sizes.values(), bytes_max)
         for home, size in sizes.items():
@@ -38,7 +39,7 @@ def make_disk_room(settings: Settings, data: Path, environ: Mapping[str, str]) -
                 sizes[home] = _size(home)
         return sum(sizes.values())
 
-    def _shrink(home: Path, excess: int, spare: Set[str]) -> None:
+    def _shrink(home: Path, excess: int, spare: AbstractSet[str]) -> None:
         """Artifacts and recordings make room by what each has. Plans, approvals and outcomes wait for somebody."""
         artifacts, recordings = _tree_size(artifacts_dir(home)), _file_size(recordings_path(home))
         left = max(0.0, 1 - excess / max(1, artifacts + recordings))

@@ -35,7 +35,7 @@ def open_recordings(settings: Settings, environ: Mapping[str, str]) -> closing[R
     return closing(RecordingsFile(recordings_path(data), make_sealer(data, environ), make=False))
 
 
-def open_recorder(  # noqa: PLR0913  parts of the composition
+def open_recorder(
     stack: AsyncExitStack,
     settings: Settings,
     data: Path,

@@ -98,7 +98,7 @@ class Tenant:
 
 
 @asynccontextmanager
-async def open_tenant(  # noqa: PLR0913  what a tenant is opened with
+async def open_tenant(
     engine: Engine,
     tenant_id: str,
     *,
@@ -130,7 +130,7 @@ async def open_tenant(  # noqa: PLR0913  what a tenant is opened with
 
 
 @asynccontextmanager
-async def _tenant(  # noqa: PLR0913
+async def _tenant(
     engine: Engine,
     tenant_id: str,
     config: McpConfig | None,
@@ -187,7 +187,9 @@ async def _tenant(  # noqa: PLR0913
             tokens=accounting,
             languages=engine.languages,
             recorder=recorder,
-            plans=Plans(PlanStore(plans_path(data), take=engine.disk_room.take), records, expiry_s=settings.plan_expiry_s),
+            plans=Plans(
+                PlanStore(plans_path(data), take=engine.disk_room.take), records, expiry_s=settings.plan_expiry_s
+            ),
         )
         stack.push_async_callback(runtime.close)
         engine.tool_registries[tenant_id] = tool_registry

@@ -5,7 +5,8 @@ One folder per run, below one private folder. `moonpool.engine.output` writes wh
 
 Five bounds: a stream has `artifact_bytes_max` (more ends the execution), a session `artifact_session_bytes_max`, all
 of a tenant `artifact_total_bytes_max`, what all tenants keep `kept_bytes_max` (`moonpool.store.disk_room`), and
-`artifact_free_bytes_min` stay free on the disk whoever fills it. Above one of the last four the artifact is given up, never the execution.
+`artifact_free_bytes_min` stay free on the disk whoever fills it. Above one of the last four the artifact is given up,
+never the execution.
 
 After an execution that wrote one, the oldest make room until a quarter of the total is free for those under way.
 Several processes share the folder: each counts what it found when it last looked and what it wrote since. None knows

@@ -9,13 +9,15 @@ Several processes may share the disk: each counts what it found when it last loo
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Set
+    from collections.abc import Callable
+    from collections.abc import Set as AbstractSet
 
 _log = logging.getLogger(__name__)
 _LOOK_SHARE: Final = 64  # who wrote so small a part of the bound looks what others have
@@ -25,9 +27,10 @@ _PAUSE_S: Final = 10.0  # between looks that found nothing to remove
 class DiskRoom:
     """Bytes that may still be written. Used by any thread."""
 
-    def __init__(self, bytes_max: int, sweep: Callable[[int, Set[str]], int]) -> None:
-        """`sweep(bytes_max, spare)` removes what is oldest of those who have most, but of runs in `spare`, until at most
-        `bytes_max` are left, and returns how many are. Blocking.
+    def __init__(self, bytes_max: int, sweep: Callable[[int, AbstractSet[str]], int]) -> None:
+        """`sweep(bytes_max, spare)` removes what is oldest of those who have most, but of runs in `spare`.
+
+        Until at most `bytes_max` are left; it returns how many are. Blocking.
         """
         self._max, self._sweep = bytes_max, sweep
         self.open_runs: set[str] = set()  # that go on; nothing of them is removed
@@ -44,19 +47,21 @@ class DiskRoom:
             if fits:
                 self._since += count
             self._look_if_due(short=not fits)
-        return "" if fits else f"what all tenants keep would be larger than {self._max // 1024**2:,} MiB (kept_bytes_max)"
+        if fits:
+            return ""
+        return f"what all tenants keep would be larger than {self._max // 1024**2:,} MiB (kept_bytes_max)"
 
     def give_back(self, count: int) -> None:
         """What was taken is not on the disk."""
         with self._lock:
             self._since -= count
 
-    def close(self) -> None:
-        """Wait for a look that goes on. Blocking."""
+    async def close(self) -> None:
+        """Look no more, and wait for a look that goes on."""
         with self._lock:
             self._closed, looking = True, self._looking
         if looking is not None:
-            looking.join()
+            await asyncio.to_thread(looking.join)
 
     def _look_if_due(self, *, short: bool) -> None:
         many = self._since > self._max // _LOOK_SHARE

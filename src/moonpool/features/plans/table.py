@@ -71,12 +71,13 @@ class PlanStore:
                 "DELETE FROM plan WHERE state NOT IN (?, ?) AND made_at < ?", (*open_states, self._clock() - _KEPT_S)
             )
             over = "SELECT plan_id FROM plan WHERE state NOT IN (?, ?) ORDER BY made_at DESC LIMIT -1 OFFSET ?"
-            connection.execute(f"DELETE FROM plan WHERE plan_id IN ({over})", (*open_states, OVER_MAX))  # noqa: S608
+            connection.execute(f"DELETE FROM plan WHERE plan_id IN ({over}) AND {_IN_FORCE}", (*open_states, OVER_MAX))  # noqa: S608
             body = canonical_json(plan.to_json())
-            if full := self._full(connection, plan.principal, open_states):
-                if not self._make_room(connection, plan.principal if full is Level.PRINCIPAL else None, open_states):
-                    whose = "of yours" if full is Level.PRINCIPAL else "of all callers"
-                    raise PlanStoreError(f"too many plans {whose} wait already; deny some with `moonpool plans deny`")
+            full = self._full(connection, plan.principal, open_states)
+            own = plan.principal if full is Level.PRINCIPAL else None
+            if full is not None and not self._make_room(connection, own, open_states):
+                whose = "of all callers" if own is None else "of yours"
+                raise PlanStoreError(f"too many plans {whose} wait already; deny some with `moonpool plans deny`")
             if problem := self._take(len(body)):
                 raise PlanStoreError(f"{problem}; try again later")
             connection.execute(
@@ -116,7 +117,7 @@ class PlanStore:
         Those of one principal, or of all. By number only: such plans are small.
         """
         rows = connection.execute(
-            f"{_SELECT} WHERE state IN (?, ?) AND {_IN_FORCE} AND principal = coalesce(?, principal) "  # noqa: S608
+            f"{_SELECT} WHERE state IN (?, ?) AND {_IN_FORCE} AND principal = coalesce(?, principal) "
             "ORDER BY made_at, plan_id",
             (*open_states, principal),
         ).fetchall()
