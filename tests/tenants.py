@@ -39,11 +39,10 @@ def token_of(name: str) -> str:
 class PathsServer:
     """An MCP server over HTTP whose path decides which credential it wants and which tool it has."""
 
-    def __init__(self, *, read_only: bool = False, silent: bool = False) -> None:
-        """A `silent` one does not answer calls until it ends."""
-        self.base, self._answers = "", asyncio.Event()
-        if not silent:
-            self._answers.set()
+    def __init__(self, *, read_only: bool = False, silent: str = "") -> None:
+        """One method may be `silent`: it is not answered until the server ends."""
+        self.base, self._silent, self._ends = "", silent, asyncio.Event()
+        self.asked: list[str] = []  # methods
         self.annotations = {"readOnlyHint": read_only}
         self.calls: list[tuple[str, str]] = []  # path's name, tool
 
@@ -56,6 +55,9 @@ class PathsServer:
         message = await request.json()
         if "id" not in message:
             return Response(status_code=202)
+        self.asked.append(message["method"])
+        if message["method"] == self._silent:
+            await self._ends.wait()
         results: dict[str, Any] = {
             "initialize": {
                 "protocolVersion": "2025-11-25",
@@ -69,7 +71,6 @@ class PathsServer:
         }
         if message["method"] == "tools/call":
             self.calls.append((name, message["params"]["name"]))
-            await self._answers.wait()
             text = f"{name} was called with {token_of(name)}"
             results["tools/call"] = {"content": [{"type": "text", "text": text}]}
         if message["method"] not in results:
@@ -87,7 +88,7 @@ class PathsServer:
         try:
             yield self
         finally:
-            self._answers.set()
+            self._ends.set()
             server.should_exit = True
             await serving
 

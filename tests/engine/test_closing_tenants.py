@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,12 +47,18 @@ async def opened(engine: Engine, server: PathsServer, name: str = "t") -> tuple[
 
 async def test_any_task_closes_a_tenant_and_it_may_be_closed_again(data: Path) -> None:
     async with PathsServer().serving() as server, open_engine_of_fakes(data) as engine, asyncio.timeout(30):
-        for by_id, by_stack in ((0, 1), (1, 0), (1, 1), (2, 0)):
+        for by_id, by_stack, cancelled in ((0, 1, True), (1, 1, False), (2, 0, False)):
             tenant, stack = await opened(engine, server)
             assert (await tenant.runtime.run(CALL, tenant.caller_grant)).ok  # so there is a connection to close
             closings = [*(engine.close_tenant("t") for _ in range(by_id)), *(stack.aclose() for _ in range(by_stack))]
-            await asyncio.gather(*map(asyncio.create_task, closings))
-            assert tenant.runtime.is_closed
+            tasks = [asyncio.create_task(closing) for closing in closings]
+            await asyncio.sleep(0)
+            if cancelled:
+                tasks[0].cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            assert (tenant.runtime.is_closed, tasks[0].cancelled()) == (True, cancelled)
+            assert engine.tool_registries == {}  # it is closed to the end, also when who closes is cancelled
+            await asyncio.gather(*tasks[cancelled:])
             await stack.aclose()
             await engine.close_tenant("t")
         assert engine.pool.statistics().alive == 0
@@ -117,16 +124,17 @@ async def test_a_transfer_under_way_is_given_up_and_on_record(data: Path) -> Non
         assert [row.kind for row in rows] == ["file_transfer"] * 2
 
 
-async def test_a_call_that_its_server_never_answers_does_not_hold_up_the_end(data: Path) -> None:
-    server = PathsServer(silent=True)
-    async with server.serving(), open_engine_of_fakes(data) as engine, asyncio.timeout(30):
-        tenant, stack = await opened(engine, server)
-        running = asyncio.create_task(tenant.runtime.run(CALL, tenant.caller_grant))
-        await until(lambda: server.calls)
-        await stack.aclose()
-        assert running.done()
-        assert (error := running.result().error)
-        assert error.type == "Cancelled"
+async def test_what_a_server_never_answers_does_not_hold_up_the_end(data: Path) -> None:
+    for method in ("initialize", "tools/list", "tools/call"):
+        server = PathsServer(silent=method)
+        async with server.serving(), open_engine_of_fakes(data) as engine, asyncio.timeout(30):
+            tenant, stack = await opened(engine, server)
+            running = asyncio.create_task(tenant.runtime.run(CALL, tenant.caller_grant))
+            await until(partial(server.asked.__contains__, method))
+            await stack.aclose()
+            assert running.done(), method
+            assert (error := running.result().error), method
+            assert error.type == "Cancelled", method
 
 
 async def test_a_sandbox_that_does_not_die_does_not_hold_up_the_end(

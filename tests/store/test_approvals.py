@@ -244,6 +244,24 @@ def test_one_principal_leaves_room_for_the_requests_of_others(
         store.put(asked("c" * 32, principal="local:bob"))
 
 
+def test_one_principal_leaves_room_for_the_grants_of_others(
+    store: ApprovalStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "GRANTS_MAX", 2)  # of one, so 3 of all
+    approvals, whose = Approvals(store, RECORDS.append, clock=clock), []
+    for number, principal in enumerate(["local:alice"] * 3 + ["local:bob"] * 2):
+        store.put(asked(f"{number:032d}", principal=principal))
+        try:
+            approvals.approve(f"{number:032d}", PERSON, terms=grant_terms("7d"))
+        except ApprovalQueueError as error:
+            whose.append(f"{principal}: {error}")
+        else:
+            whose.append(principal)
+    told = "there are {} approval grants; remove some, or answer once"
+    alice, bob = f"local:alice: {told.format(2)}", f"local:bob: {told.format(3)}"
+    assert whose == ["local:alice", "local:alice", alice, "local:bob", bob]
+
+
 def test_requests_that_are_over_are_bounded_by_number(store: ApprovalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "OVER_MAX", 2)
     for number in range(5):
