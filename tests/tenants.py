@@ -39,8 +39,10 @@ def token_of(name: str) -> str:
 class PathsServer:
     """An MCP server over HTTP whose path decides which credential it wants and which tool it has."""
 
-    def __init__(self, *, read_only: bool = False) -> None:
-        self.base = ""
+    def __init__(self, *, read_only: bool = False, silent: str = "") -> None:
+        """One method may be `silent`: it is not answered until the server ends."""
+        self.base, self._silent, self._ends = "", silent, asyncio.Event()
+        self.asked: list[str] = []  # methods
         self.annotations = {"readOnlyHint": read_only}
         self.calls: list[tuple[str, str]] = []  # path's name, tool
 
@@ -53,6 +55,9 @@ class PathsServer:
         message = await request.json()
         if "id" not in message:
             return Response(status_code=202)
+        self.asked.append(message["method"])
+        if message["method"] == self._silent:
+            await self._ends.wait()
         results: dict[str, Any] = {
             "initialize": {
                 "protocolVersion": "2025-11-25",
@@ -83,6 +88,7 @@ class PathsServer:
         try:
             yield self
         finally:
+            self._ends.set()
             server.should_exit = True
             await serving
 

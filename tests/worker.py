@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Generator
 
 UNTIL_THE_END: Final = AsyncExitStack()
 _loops: list[asyncio.AbstractEventLoop] = []
@@ -26,6 +26,14 @@ async def one_loop() -> AsyncGenerator[None]:
 def in_shared_loop() -> bool:
     """Whether the caller runs in the loop of all tests, not in one that a test made itself."""
     return asyncio.get_running_loop() in _loops
+
+
+@contextmanager
+def lasting() -> Generator[None]:
+    """Tasks that begin inside belong to what several modules share."""
+    before = asyncio.all_tasks()
+    yield
+    _runners.update(asyncio.all_tasks() - before)
 
 
 def tasks_left(within_s: float = 20) -> list[str]:

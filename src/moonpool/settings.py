@@ -177,6 +177,9 @@ class Settings:
     recording_bytes_max: int = 512 * 1024**2
     """What all recordings may take; the oldest make room."""
 
+    kept_bytes_max: int = 10 * 1024**3
+    """What artifacts, recordings, outcomes, plans and approvals of all tenants may take; those with most make room."""
+
     redact_patterns: str = "on"
     """`on`: secrets are also found by their shape. `off`: only values that the configuration names are."""
 

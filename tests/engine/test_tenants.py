@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -11,6 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from apps import fresh_data
+from moonpool.bootstrap import open_engine
 from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import InputError
 from moonpool.core.shares import Level, Shares
@@ -23,9 +25,11 @@ from moonpool.features.plans.model import PlanError
 from moonpool.pipeline.approval import ApprovalBounds, ApprovalRequest, LiveApprovals
 from moonpool.policy import Budget, Layer, LayerName, Measure, Rule, Scope, Verdict
 from moonpool.sandboxes.base import SandboxStartError
+from moonpool.settings import Settings
 from moonpool.store.journal_file import read_rows, verify_file
 from moonpool.store.paths import approvals_path, journal_path, tenant_dir
 from moonpool.store.process_marks import is_gone, own_mark
+from run_folder import run_folder
 from tenants import PathsServer, enter_tenant, open_engine_of_fakes, token_of
 from waiting import until
 
@@ -134,6 +138,48 @@ async def test_no_tenant_sees_what_its_neighbours_have(data: Path) -> None:
 @pytest.mark.slow
 async def test_no_tenant_of_200_sees_what_its_neighbours_have(data: Path) -> None:
     await check_neighbours(data, 200)
+
+
+TRIES = """
+import os, pkgutil, servers.paths
+from client.mcp_client import call_tool
+replies = [await call_tool(server_id='paths', name=name, arguments={{}}) for name in ('only_{name}', 'only_{other}')]
+marks = [folder + '/mark' for folder in ('/workspace', '/home/user', '/tmp', '/dev/shm')]
+foreign = ['{data}/tenants/{other}', '{data}/tenants', '{data}/private', *marks]
+found = [path for path in foreign if os.path.lexists(path)]
+for mark in marks:
+    open(mark, 'x').write('{name}')
+shown = sorted(one.name for one in pkgutil.iter_modules(servers.paths.__path__) if one.name.startswith('only_'))
+told = [value for value in os.environ.values() if 'credential-of' in value]
+result = [replies[0].ok, replies[1].error['type'], found, shown, told]
+"""
+
+
+@pytest.mark.slow
+async def test_200_tenants_on_real_zygotes_see_nothing_of_their_neighbours() -> None:
+    """One process; some zygotes at a time, as `zygotes_max` allows. Each tries what the next one has."""
+    data, names = fresh_data(run_folder() / "tenants"), [f"t{number}" for number in range(200)]
+    chosen, runs, turn = Settings.load({}, data_dir=data), dict[str, list[str]](), asyncio.Semaphore(4)
+    async with (
+        PathsServer().serving() as server,
+        open_engine(chosen, environ=dict(os.environ)) as engine,
+        AsyncExitStack() as stack,
+    ):
+        tenants = [await enter_tenant(stack, engine, server, name) for name in names]
+
+        async def tries(tenant: Tenant, other: str) -> None:
+            name = tenant.tenant_id
+            code = TRIES.format(name=name, other=other, data=data)
+            async with turn:
+                envelope = await tenant.runtime.run(CodeRequest(code=code.encode()), tenant.caller_grant)
+            assert envelope.data == [True, "UnknownTool", [], [f"only_{name}"], []], envelope.to_json()
+            runs[name] = [envelope.run_id]
+
+        async with asyncio.TaskGroup() as tasks:
+            for tenant, other in zip(tenants, names[1:] + names[:1], strict=True):
+                tasks.create_task(tries(tenant, other))
+    assert sorted(server.calls) == sorted((name, f"only_{name}") for name in names)
+    await asyncio.to_thread(check_files, data, runs)
 
 
 async def test_a_tenant_is_closed_and_opened_while_others_go_on(data: Path) -> None:

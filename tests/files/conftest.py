@@ -11,6 +11,7 @@ from apps import open_app
 from files.moving import Workbench
 from moonpool.core.errors import HostUnfitError
 from sandboxes.images import skip_unless_required
+from worker import lasting
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -23,7 +24,8 @@ async def app(request: pytest.FixtureRequest) -> AsyncGenerator[Tenant]:
     backend = request.param
     try:
         context = open_app(backend=backend, file_bytes_max=8 * 1024**2, disk_bytes_max=32 * 1024**2)
-        opened = await context.__aenter__()
+        with lasting():
+            opened = await context.__aenter__()
     except HostUnfitError as error:
         skip_unless_required(backend, error.missing)
         raise

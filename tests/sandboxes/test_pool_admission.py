@@ -161,6 +161,22 @@ async def test_a_principal_keeps_the_others_of_its_tenant_no_more_than_its_share
         assert pool.statistics().alive == 4
 
 
+async def test_a_principal_that_waits_with_many_leaves_room_in_the_line_for_others() -> None:
+    async with pool_of(GatedBackend(), alive_max=2, waiting_max=8) as pool:
+        for name in ("a", "b"):  # each has its share
+            await pool.acquire(A, principal=name)
+        waits = [asyncio.ensure_future(pool.acquire(A, principal=name)) for name in "baaaaaa"]
+        await settled()
+        with pytest.raises(BusyError, match="7 callers are waiting"):
+            await pool.acquire(A, principal="a")  # three quarters of eight wait
+        waits.append(asyncio.ensure_future(pool.acquire(A, principal="b")))
+        await settled()
+        assert pool.statistics().waiting == 8
+        for task in waits:
+            task.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+
+
 async def test_a_caller_that_gives_up_its_turn_leaves_it_to_the_next() -> None:
     backend = GatedBackend()
     async with pool_of(backend, alive_max=2) as pool:

@@ -14,6 +14,7 @@ import pytest
 from commands.process import Command
 from moonpool.core.audit import JournalError
 from moonpool.core.manifest import ToolDefinition
+from moonpool.features.approvals import table
 from moonpool.features.approvals.model import (
     Answerer,
     ApprovalAnswerError,
@@ -224,6 +225,50 @@ def test_the_queue_is_bounded_and_says_so(store: ApprovalStore) -> None:
         store.put(asked(f"{number:032d}"))
     with pytest.raises(ApprovalQueueError, match="answer some of them first"):
         store.put(asked())
+
+
+def test_one_principal_leaves_room_for_the_requests_of_others(
+    store: ApprovalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "WAITING_MAX", 3)  # of one, so 4 of all
+    for number in range(3):
+        store.put(asked(f"{number:032d}"))
+    with pytest.raises(ApprovalQueueError, match="too many requests of yours wait"):
+        store.put(asked())
+    store.put(asked("b" * 32, principal="local:bob", whole="x" * 50))
+    with pytest.raises(ApprovalQueueError, match="too many requests of all callers wait"):
+        store.put(asked("c" * 32, principal="local:bob"))
+    monkeypatch.setattr(table, "WAITING_MAX", 100)
+    monkeypatch.setattr(table, "WAITING_CHARS_MAX", 40)
+    with pytest.raises(ApprovalQueueError, match="too many requests of yours wait"):
+        store.put(asked("c" * 32, principal="local:bob"))
+
+
+def test_one_principal_leaves_room_for_the_grants_of_others(
+    store: ApprovalStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "GRANTS_MAX", 2)  # of one, so 3 of all
+    approvals, whose = Approvals(store, RECORDS.append, clock=clock), []
+    for number, principal in enumerate(["local:alice"] * 3 + ["local:bob"] * 2):
+        store.put(asked(f"{number:032d}", principal=principal))
+        try:
+            approvals.approve(f"{number:032d}", PERSON, terms=grant_terms("7d"))
+        except ApprovalQueueError as error:
+            whose.append(f"{principal}: {error}")
+        else:
+            whose.append(principal)
+    told = "there are {} approval grants; remove some, or answer once"
+    alice, bob = f"local:alice: {told.format(2)}", f"local:bob: {told.format(3)}"
+    assert whose == ["local:alice", "local:alice", alice, "local:bob", bob]
+
+
+def test_requests_that_are_over_are_bounded_by_number(store: ApprovalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "OVER_MAX", 2)
+    for number in range(5):
+        store.put(asked(f"{number:032d}", asked_at=Clock.now + number))
+        store.withdraw(f"{number:032d}")
+    store.put(asked())
+    assert {one.request_id for one in store.requests(waiting_only=False)} == {f"{3:032d}", f"{4:032d}", "a" * 32}
 
 
 def test_what_is_over_is_forgotten_after_a_week(store: ApprovalStore, clock: Clock) -> None:

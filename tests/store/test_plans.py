@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from moonpool.features.plans import table
 from moonpool.features.plans.model import Effect, EffectKind, Plan, PlanError, PlanState, PlanStoreError
 from moonpool.features.plans.table import PLANS_MAX, PlanStore
 
@@ -82,3 +83,49 @@ def test_above_the_limit_a_plan_that_is_to_be_answered_is_refused(store: PlanSto
         store.put(plan(PLANS_MAX, CREATE))
     store.answer(plan(0, CREATE), approved=False, approver="a", by_person=True)
     store.put(plan(PLANS_MAX, CREATE))
+
+
+def of(principal: str, number: int, **changes: object) -> Plan:
+    return replace(plan(number, CREATE), principal=principal, **changes)
+
+
+def test_one_principal_leaves_room_for_the_plans_of_others(store: PlanStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "PLANS_MAX", 6)  # of one, so 8 of all
+    for number in range(6):
+        store.put(of("a", number))
+    with pytest.raises(PlanStoreError, match="too many plans of yours wait"):
+        store.put(of("a", 6))
+    store.put(of("b", 7))
+    store.put(of("c", 8))
+    with pytest.raises(PlanStoreError, match="too many plans of all callers wait"):
+        store.put(of("b", 9))
+
+
+def test_plans_are_bounded_by_bytes_and_those_that_are_over_by_number(
+    store: PlanStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "OVER_MAX", 2)
+    for number in range(5):
+        store.put(of("a", number))
+        store.answer(of("a", number), approved=False, approver="x", by_person=True)
+    store.put(of("a", 5))
+    assert [one.plan.plan_id for one in store.plans()] == [plan(number).plan_id for number in (3, 4, 5)]
+    monkeypatch.setattr(table, "OPEN_BYTES_MAX", 100)
+    with pytest.raises(PlanStoreError, match="too many plans of yours wait"):
+        store.put(of("a", 6))
+    full = PlanStore(tmp_path / "full.sqlite3", take=lambda _: "the disk is full")
+    with pytest.raises(PlanStoreError, match="the disk is full; try again later"):
+        full.put(of("a", 7))
+    assert full.plans() == []
+
+
+def test_plans_of_an_older_file_belong_to_their_principals(store: PlanStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "PLANS_MAX", 1)
+    store.put(of("a", 1))
+    connection = sqlite3.connect(store.path)
+    connection.execute("ALTER TABLE plan DROP COLUMN principal")
+    connection.execute("PRAGMA user_version=3")
+    connection.close()
+    with pytest.raises(PlanStoreError, match="of yours"):
+        store.put(of("a", 2))
+    assert [one.plan for one in store.plans()] == [of("a", 1)]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from moonpool.core.shares import fair_share
 from moonpool.features.recordings.model import (
     RUN_BYTES_MAX,
     NotReplayable,
@@ -21,7 +22,6 @@ from moonpool.features.recordings.model import (
     RunEnd,
     RunHeader,
     SharedPart,
-    fair_share,
 )
 from moonpool.features.recordings.table import RecordingsFile
 from moonpool.features.recordings.writer import RecordingWriter
@@ -104,8 +104,16 @@ def sealer(folder: Path, key: str = "") -> Sealer:
 
 
 @contextmanager
-def writing(folder: Path, *, days: float = 7, bytes_max: int = 10**9, key: str = "") -> Generator[RecordingWriter]:
-    writer = RecordingWriter(folder / "private" / "r.sqlite3", sealer(folder, key), days=days, bytes_max=bytes_max)
+def writing(
+    folder: Path,
+    *,
+    days: float = 7,
+    bytes_max: int = 10**9,
+    key: str = "",
+    take: Callable[[int], str] = lambda _: "",
+) -> Generator[RecordingWriter]:
+    path = folder / "private" / "r.sqlite3"
+    writer = RecordingWriter(path, sealer(folder, key), days=days, bytes_max=bytes_max, take=take)
     try:
         yield writer
     finally:
@@ -362,3 +370,19 @@ def test_a_damaged_file_is_told_of_and_stops_no_execution(tmp_path: Path, caplog
 def test_without_a_recording_there_is_no_file_to_read(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="MOONPOOL_RECORD"):
         reader(tmp_path)
+
+
+def test_a_recording_above_what_all_tenants_may_keep_is_none_and_says_why(tmp_path: Path) -> None:
+    taken: list[int] = []
+
+    def take(count: int) -> str:
+        taken.append(count)
+        return "" if len(taken) < 3 else "all is full"
+
+    with writing(tmp_path, take=take) as writer:
+        for run in ("run_1", "run_2"):
+            begin(writer, run)
+            writer.add(run, lambda: call(1))
+    assert reader(tmp_path).load("run_1").calls == (call(1),)
+    with pytest.raises(RecordingError, match="run_2 cannot be replayed: all is full"):
+        reader(tmp_path).load("run_2")

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moonpool.bootstrap.folders import data_folder, sandbox_uid
+from moonpool.bootstrap.kept_files import make_disk_room
+from moonpool.bootstrap.owner_tasks import OwnerTasks
 from moonpool.bootstrap.programs import find_runtimes, make_languages
 from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits, sandbox_spec
 from moonpool.core.errors import HostUnfitError
@@ -20,6 +22,7 @@ from moonpool.environments.resolve import resolve_environment
 from moonpool.pipeline.approval import ApprovalBounds
 from moonpool.sandboxes.container_sockets import refuse_shown
 from moonpool.sandboxes.pool import SandboxPool
+from moonpool.sandboxes.shielding import end_within
 from moonpool.tools.snapshot import show
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from moonpool.environments.base import ProgressSink
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec, TreeRef
     from moonpool.settings import Settings
+    from moonpool.store.disk_room import DiskRoom
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +52,11 @@ class Engine:
     vectors: VectorMaker | None
     serving: bool
     approval_bounds: ApprovalBounds
+    disk_room: DiskRoom  # of what all tenants keep
     tool_registries: dict[str, ToolRegistry] = field(
         default_factory=dict[str, "ToolRegistry"]
     )  # by tenant, of those that are open
-    taken_ids: set[str] = field(default_factory=set[str])  # of tenants that open, are open or close
+    tenants: OwnerTasks[Any] = field(default_factory=OwnerTasks[Any])  # that open, are open or close, by id
 
     def spec_for(self, tenant_id: str) -> SandboxSpec:
         """The sandbox of one tenant.
@@ -59,6 +64,13 @@ class Engine:
         SECURITY: the scope keeps tenants apart: no uid, zygote, slot or ready sandbox is shared between scopes.
         """
         return replace(self.sandbox_spec, scope=tenant_id)
+
+    async def close_tenant(self, tenant_id: str) -> None:
+        """Close the tenant of this id from any task, and wait until it is closed; nothing if none is open.
+
+        One that still opens is given up: who opens it gets InputError. A session ends as `Runtime.close` says.
+        """
+        await self.tenants.close(tenant_id)
 
     async def prove(self) -> None:
         """Open one sandbox, before anybody hears "ready". Raises HostUnfitError, SandboxStartError.
@@ -80,6 +92,7 @@ async def open_engine(
 ) -> AsyncGenerator[Engine]:
     """Build the engine. Raises HostUnfitError, ConfigError and what the packages below raise at start.
 
+    On the way out tenants that are still open are closed first.
     `serving` keeps a pool of ready sandboxes; a single command does not. `progress` hears of environments being built.
     A `backend` is one that several engines share; its owner closes it.
     """
@@ -88,7 +101,7 @@ async def open_engine(
         if backend is None:
             folder = stack.enter_context(run_folder(data / "run"))
             backend = make_backend(settings, folder, await limit_groups(stack, settings))
-            stack.push_async_callback(backend.close)
+            stack.push_async_callback(_close_backend, backend)
         if missing := backend.missing_features():
             raise HostUnfitError(tuple(missing))
         environment = await resolve_environment(
@@ -107,6 +120,10 @@ async def open_engine(
             on_opened=lambda sandbox, scope: _show_tools(sandbox, tool_registries.get(scope)),
         )
         stack.push_async_callback(pool.close)
+        disk_room = make_disk_room(settings, data, environ)
+        stack.push_async_callback(disk_room.close)
+        tenants = OwnerTasks[Any]()
+        stack.push_async_callback(tenants.close_all)
         yield Engine(
             settings=settings,
             environ=environ,
@@ -117,9 +134,15 @@ async def open_engine(
             languages=languages,
             vectors=_vectors(settings, data),
             serving=serving,
+            disk_room=disk_room,
             approval_bounds=ApprovalBounds(waiting_runs_max=settings.parked_runs_max),
             tool_registries=tool_registries,
+            tenants=tenants,
         )
+
+
+async def _close_backend(backend: SandboxBackend) -> None:
+    await end_within("the sandboxes", backend.close())
 
 
 def _current_tree(tool_registry: ToolRegistry | None) -> TreeRef | None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from moonpool.redaction.redactor import Redactor
     from moonpool.settings import Settings
+    from moonpool.store.disk_room import DiskRoom
 
 
 def make_sealer(data: Path, environ: Mapping[str, str]) -> Sealer:
@@ -35,7 +36,12 @@ def open_recordings(settings: Settings, environ: Mapping[str, str]) -> closing[R
 
 
 def open_recorder(
-    stack: AsyncExitStack, settings: Settings, data: Path, redactor: Redactor, environ: Mapping[str, str]
+    stack: AsyncExitStack,
+    settings: Settings,
+    data: Path,
+    redactor: Redactor,
+    environ: Mapping[str, str],
+    room: DiskRoom,
 ) -> Recorder | None:
     """Records executions, if `settings` say so. Nothing is opened before the first one."""
     if settings.record == "off":
@@ -45,6 +51,7 @@ def open_recorder(
         make_sealer(data, environ),
         days=settings.recording_days,
         bytes_max=settings.recording_bytes_max,
+        take=room.take,
     )
     stack.push_async_callback(asyncio.to_thread, writer.close)
     return Recorder(writer, redactor, settings, moonpool.__version__)

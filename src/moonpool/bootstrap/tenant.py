@@ -35,7 +35,15 @@ from moonpool.redaction.known_values import GrowingValues
 from moonpool.sandboxes.shielding import finish
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_records import JournalRecords
-from moonpool.store.paths import DEFAULT_TENANT, approvals_path, journal_path, outcomes_dir, plans_path, tenant_dir
+from moonpool.store.paths import (
+    DEFAULT_TENANT,
+    approvals_path,
+    artifacts_dir,
+    journal_path,
+    outcomes_dir,
+    plans_path,
+    tenant_dir,
+)
 from moonpool.store.process_marks import is_gone
 
 if TYPE_CHECKING:
@@ -44,6 +52,7 @@ if TYPE_CHECKING:
 
     from moonpool.bootstrap.engine import Engine
     from moonpool.bootstrap.models import VectorMaker
+    from moonpool.bootstrap.owner_tasks import OwnerTask
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.envelope import Envelope
     from moonpool.engine.tool_registry import ToolRegistry
@@ -102,22 +111,39 @@ async def open_tenant(
 ) -> AsyncGenerator[Tenant]:
     """Open a tenant; on the way out its sessions end, its sandboxes are gone and its records are committed.
 
-    `settings` are its own limits and rules where they differ from the engine's; `policy` is one that was read already.
-    `eagerly` opens the journal now, so that a fault of its file is heard at once; else the first record opens it.
+    Any task may leave it; `Engine.close_tenant` closes it earlier. `settings` are its own limits and rules where they
+    differ from the engine's; `policy` is one that was read already. `eagerly` opens the journal now, so that a fault
+    of its file is heard at once; else the first record opens it.
     Raises InputError for an id that cannot be one or is open already, ConfigError, JournalError.
     """
     if not _TENANT_ID.fullmatch(tenant_id):
         wanted = "use up to 63 of a-z, 0-9, - and _, with a letter or digit first"
         raise InputError(f"{tenant_id[:80]!r} cannot be the id of a tenant; {wanted}")
-    if tenant_id in engine.taken_ids:
-        raise InputError(f"tenant {tenant_id!r} is open already; close it first")
-    settings = settings or engine.settings
+    # SECURITY: the id is taken before anything is awaited and until all is closed: two that share a scope would close
+    # each other's sandboxes.
+    resource = _tenant(engine, tenant_id, config, approver, settings or engine.settings, policy, eagerly=eagerly)
+    owner: OwnerTask[Tenant] = engine.tenants.start(tenant_id, resource, f"tenant {tenant_id!r}")
+    tenant = await owner.opened()
+    try:
+        yield tenant
+    finally:
+        await owner.close()
+
+
+@asynccontextmanager
+async def _tenant(
+    engine: Engine,
+    tenant_id: str,
+    config: McpConfig | None,
+    approver: Approver,
+    settings: Settings,
+    policy: Policy | None,
+    *,
+    eagerly: bool,
+) -> AsyncGenerator[Tenant]:
+    """See `open_tenant`. Entered and left by one task."""
     environ, data = engine.environ, tenant_dir(engine.data, tenant_id)
     async with AsyncExitStack() as stack:
-        # SECURITY: nothing is awaited before, and it is given back last: two that share a scope would close each
-        # other's sandboxes.
-        engine.taken_ids.add(tenant_id)
-        stack.callback(engine.taken_ids.discard, tenant_id)
         if policy is None:
             policy = await asyncio.to_thread(policy_in_force, settings, config)
         journal = await stack.enter_async_context(open_journal(journal_path(data), lazily=not eagerly))
@@ -133,7 +159,7 @@ async def open_tenant(
             stack.enter_context(approver.serving(answers))
         tokens = GrowingValues()
         redactor = make_redactor(settings, config, tokens)
-        recorder = open_recorder(stack, settings, data, redactor, environ)
+        recorder = open_recorder(stack, settings, data, redactor, environ, engine.disk_room)
         drift = DriftRecords(data, redactor, journal)
         tool_registry = await open_tool_registry(
             stack,
@@ -158,12 +184,14 @@ async def open_tenant(
             pipeline=CallPipeline(tool_registry, journal=journal, redactor=redactor, observer=learned_types),
             journal=journal,
             redactor=redactor,
-            artifacts=Artifacts(data / "private" / "artifacts", ArtifactLimits.of(settings)),
+            artifacts=Artifacts(artifacts_dir(data), ArtifactLimits.of(settings), engine.disk_room),
             sandbox_spec=engine.spec_for(tenant_id),
             tokens=accounting,
             languages=engine.languages,
             recorder=recorder,
-            plans=Plans(PlanStore(plans_path(data)), records, expiry_s=settings.plan_expiry_s),
+            plans=Plans(
+                PlanStore(plans_path(data), take=engine.disk_room.take), records, expiry_s=settings.plan_expiry_s
+            ),
         )
         _closing(stack, runtime.close)
         engine.tool_registries[tenant_id] = tool_registry

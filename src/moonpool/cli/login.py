@@ -98,6 +98,7 @@ def _show(address: str) -> None:
 
 
 def _print_address(address: str) -> None:
+    """SECURITY: servers chose parts of it, and it goes to a terminal."""
     sys.stderr.write(f"open this address in a browser:\n\n  {printable(address)}\n\n")
     sys.stderr.flush()
 

@@ -46,7 +46,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title:
 
 
 def printable(text: str) -> str:
-    """`text` on one line, with `?` for what a terminal would act on."""
+    """`text` on one line, with `?` for what a terminal would act on.
+
+    SECURITY: for words that servers, code or models chose: cells of tables, an address to open.
+    """
     return "".join(char if char.isprintable() else "?" for char in text)
 
 

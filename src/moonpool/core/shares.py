@@ -7,9 +7,13 @@ alone ends must others wait. Who was turned away counts as one of them from then
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 SHARE_OF_ONE: Final = 0.75
 
@@ -27,6 +31,30 @@ def share_of(most: int, *, alone: bool, fixed: int = 0) -> int:
     if fixed:
         return min(fixed, most)
     return most if alone else max(1, int(most * SHARE_OF_ONE))
+
+
+def fair_share(sizes: Iterable[int], room: int) -> float:
+    """How much each may have so that all fit: what is asked for, as far as nobody with more has to give way.
+
+    Who has less than his share keeps everything; what he leaves is for the others.
+    """
+    rising = sorted(sizes)
+    for place, size in enumerate(rising):
+        others = len(rising) - place
+        if size * others > room:
+            return room / others
+        room -= size
+    return math.inf
+
+
+def stored_reached(total: int, own: int, own_max: int) -> Level | None:
+    """Whose bound keeps a principal from storing one more: one may have `own_max`, which is three quarters of all.
+
+    What is stored may stand for days, so nobody may fill it even while alone.
+    """
+    if own >= own_max:
+        return Level.PRINCIPAL
+    return Level.ALL if total * SHARE_OF_ONE >= own_max else None
 
 
 class Shares:

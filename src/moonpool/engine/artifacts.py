@@ -3,9 +3,10 @@
 One folder per run, below one private folder. `moonpool.engine.output` writes what code printed,
 `engine.files.created_files` the files that it made; both ask here before each write.
 
-Four bounds: a stream has `artifact_bytes_max` (more ends the execution), a session `artifact_session_bytes_max`, all
-together `artifact_total_bytes_max`, and `artifact_free_bytes_min` stay free on the disk whoever fills it. Above one
-of the last three the artifact is given up, never the execution.
+Five bounds: a stream has `artifact_bytes_max` (more ends the execution), a session `artifact_session_bytes_max`, all
+of a tenant `artifact_total_bytes_max`, what all tenants keep `kept_bytes_max` (`moonpool.store.disk_room`), and
+`artifact_free_bytes_min` stay free on the disk whoever fills it. Above one of the last four the artifact is given up,
+never the execution.
 
 After an execution that wrote one, the oldest make room until a quarter of the total is free for those under way.
 Several processes share the folder: each counts what it found when it last looked and what it wrote since. None knows
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from moonpool.settings import Settings
+    from moonpool.store.disk_room import DiskRoom
 
 _MIB = 1024 * 1024
 
@@ -50,14 +52,15 @@ class ArtifactLimits:
 
 
 class Artifacts:
-    """The artifact files of one process's executions. Used on one event loop."""
+    """The artifact files of one tenant's executions. Used on one event loop."""
 
-    def __init__(self, folder: Path, limits: ArtifactLimits) -> None:
-        self.folder, self.limits = folder, limits
+    def __init__(self, folder: Path, limits: ArtifactLimits, room: DiskRoom | None = None) -> None:
+        """`room` is the bound above all tenants."""
+        self.folder, self.limits, self._room = folder, limits, room
         self._total = 0  # bytes in the folder, as far as is known here
         self._written = 0  # bytes that were ever granted here, to know what came while the folder was measured
         self._sessions: Counter[str] = Counter()
-        self._open: set[str] = set()  # runs that go on; their folders are not removed
+        self._open = set[str]() if room is None else room.open_runs  # that go on; their folders are not removed
 
     def of_run(self, run_id: str, session_id: str) -> ArtifactsOfRun:
         """The files of one execution. `make_room` or `close` ends it."""
@@ -82,6 +85,8 @@ class Artifacts:
             )
         if _free(self.folder) - count < limits.free_bytes_min:
             return f"less than {_size(limits.free_bytes_min)} is free on the disk (artifact_free_bytes_min)"
+        if self._room is not None and (problem := self._room.take(count)):
+            return f"{problem}; run it again when older ones have made room"
         self._open.add(run_id)
         self._sessions[session_id] += count
         self._total += count
@@ -91,6 +96,8 @@ class Artifacts:
     def give_back(self, session_id: str, count: int) -> None:
         """What was granted for a file is free again: the file is removed."""
         self._total -= count
+        if self._room is not None:
+            self._room.give_back(count)
         if session_id in self._sessions:
             self._sessions[session_id] -= count
 

@@ -28,6 +28,7 @@ from moonpool.engine.runs import CANCELLED_EARLY, InterruptedRunError, Run
 from moonpool.features.plans.model import PlanError, PlanStoreError
 from moonpool.features.usage.token_accounting import TokenAccounting
 from moonpool.pipeline.budgets import SessionMemory
+from moonpool.sandboxes.shielding import end_within
 from moonpool.store.process_marks import own_mark
 from moonpool.tools.snapshot import ToolSnapshot, show
 
@@ -73,6 +74,7 @@ class Runtime:
     _sessions: set[Session] = field(default_factory=set["Session"], init=False)
     _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
     _executing: set[asyncio.Future[None]] = field(default_factory=set["asyncio.Future[None]"], init=False)
+    _transfers: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout], init=False)
     is_closed: bool = field(default=False, init=False)
 
     async def run(self, request: CodeRequest, caller_grant: CallerGrant) -> Envelope:
@@ -109,7 +111,7 @@ class Runtime:
 
     @contextlib.contextmanager
     def executing(self) -> Generator[None]:
-        """An execution, from before its start is recorded until its end is; `close` waits for it."""
+        """An execution or a transfer, from before its start is recorded until its end is; `close` waits for it."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._executing.add(ended)
         try:
@@ -118,19 +120,46 @@ class Runtime:
             self._executing.discard(ended)
             ended.set_result(None)
 
+    @contextlib.asynccontextmanager
+    async def transferring(self) -> AsyncGenerator[None]:
+        """A transfer, which `close` gives up. Raises FileTransferError then, and once it closes."""
+        with self.executing():
+            if self.is_closed:
+                raise FileTransferError("nothing is open any more; Moonpool has closed it")
+            try:
+                async with asyncio.timeout(None) as guard:
+                    self._transfers.add(guard)
+                    try:
+                        yield
+                    finally:
+                        self._transfers.discard(guard)
+            except (TimeoutError, FileTransferError):
+                if not self.is_closed:
+                    raise
+                raise FileTransferError("Moonpool was closed during the transfer; nothing of it was kept") from None
+
     def check_open(self) -> None:
         """Raises InterruptedRunError once it closes."""
         if self.is_closed:
             raise InterruptedRunError
 
     async def close(self) -> None:
-        """End every execution and close every session; return when all that ran has its end on record."""
+        """End every execution and transfer and close every session; return when all that ran has its end on record.
+
+        What does not end within `CLOSE_S` (`moonpool.sandboxes.shielding`) is left, and the log says so.
+        """
         self.is_closed = True
-        for session in tuple(self._sessions):
+        await end_within("an execution or a session", self._end_all())
+
+    async def _end_all(self) -> None:
+        for transfer in self._transfers:
+            transfer.reschedule(asyncio.get_running_loop().time())
+        for session in self._sessions:
             session.interrupt(at_once=True)
-            await session.close()
-        await asyncio.gather(*self._executing)
-        await asyncio.gather(*self._closing)
+        sessions = [asyncio.ensure_future(session.close()) for session in tuple(self._sessions)]
+        while left := [one for one in (*sessions, *self._executing, *self._closing) if not one.done()]:
+            await asyncio.wait(left)
+        await asyncio.gather(*sessions)
 
 
 class Session:
@@ -179,15 +208,14 @@ class Session:
             redactor=runtime.redactor,
             principal=self._caller_grant.principal,
             session_id=self.session_id,
+            under_way=runtime.executing,
         )
         return SessionFiles(self, limits, recorder, None if runtime.recorder is None else self._inputs)
 
     @contextlib.asynccontextmanager
     async def at_rest(self, *, afresh: bool) -> AsyncGenerator[Sandbox]:
         """The sandbox between executions; no code starts meanwhile. See `moonpool.engine.files.service.FileSession`."""
-        async with self._turn:
-            if self._runtime.is_closed:
-                raise FileTransferError("nothing is open any more; Moonpool has closed it")
+        async with self._runtime.transferring(), self._turn:
             if self._used and not afresh and (self._sandbox is None or self._sandbox.has_ended):
                 raise FileTransferError("the sandbox of this session has ended, and its files with it; run code again")
             sandbox, _ = self._at_hand() or await self._ready_sandbox()

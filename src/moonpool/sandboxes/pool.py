@@ -31,9 +31,10 @@ from moonpool.sandboxes.pool_refusals import BusyError, PoolClosedError, Refusal
 from moonpool.sandboxes.pool_statistics import CountsZygotes, PoolStatistics
 from moonpool.sandboxes.pool_waiting import WaitingRoom
 from moonpool.sandboxes.pool_warming import Preparer
+from moonpool.sandboxes.shielding import end_within
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec, TreeRef
     from moonpool.sandboxes.pool_limits import PoolLimits
@@ -336,9 +337,8 @@ class SandboxPool:
         given_up = self._inventory.wait_gone()
         for life in ending:
             life.cancel()  # one that opens leaves nothing
-        await asyncio.gather(*ending, return_exceptions=True)
-        await given_up
-        await self._backend.close_scope(scope)
+        await end_within(f"a sandbox of scope {scope!r}", _all_ended(ending, given_up))
+        await end_within(f"a zygote of scope {scope!r}", self._backend.close_scope(scope))
 
     async def close(self) -> None:
         """End the ready ones, refuse those who wait and stop opening. Sandboxes in use belong to their users."""
@@ -352,11 +352,16 @@ class SandboxPool:
         given_up = self._inventory.wait_gone()
         for life in self._lives:
             life.cancel()  # one that opens leaves nothing
-        await asyncio.gather(*self._lives, return_exceptions=True)
-        await asyncio.gather(given_up, self._inventory.wait_gone())
+        await end_within("a sandbox that was ready", _all_ended(tuple(self._lives), given_up))
+        await end_within("a sandbox that was ready", _all_ended((), self._inventory.wait_gone()))
 
     def _clear(self, queue: PoolQueue) -> None:
         while (waiter := self._waiting.take_next(queue)) is not None:
             waiter.settle(PoolClosedError())
         while queue.ready:
             self._inventory.give_up(queue)
+
+
+async def _all_ended(lives: Iterable[asyncio.Future[None]], given_up: asyncio.Future[list[object]]) -> None:
+    await asyncio.gather(*lives, return_exceptions=True)
+    await given_up

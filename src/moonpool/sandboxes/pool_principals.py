@@ -26,6 +26,7 @@ class PrincipalPlaces:
     def __init__(self, limits: PoolLimits, refusals: Refusals) -> None:
         self._limits, self._refusals = limits, refusals
         self._shares = Shares(limits.alive_max, tenant_max=limits.alive_per_scope_max)
+        self._line = Shares(limits.waiting_max)  # who waits, so that nobody fills it
         self._waiting: deque[tuple[str, str, asyncio.Future[None]]] = deque()
         self._of: dict[Sandbox, tuple[str, str]] = {}
 
@@ -44,11 +45,12 @@ class PrincipalPlaces:
         """Take a place, or wait for one. Raises BusyError, PoolClosedError."""
         if self.take_nowait(scope, principal):
             return
-        if len(self._waiting) >= self._limits.waiting_max:
+        if self._line.reached(scope, principal):
             raise self._refusals.line_is_full(len(self._waiting))
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = (scope, principal, turn)
         self._waiting.append(entry)
+        self._line.take(scope, principal)
         try:
             async with asyncio.timeout(self._limits.wait_s_max):
                 await turn
@@ -59,6 +61,7 @@ class PrincipalPlaces:
                 raise
             raise self._refusals.principal_has_its_share(self._shares.principal_max(scope, principal)) from None
         finally:
+            self._line.give_back(scope, principal)
             if entry in self._waiting:
                 self._waiting.remove(entry)
 

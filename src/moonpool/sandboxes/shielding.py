@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, TypeVar
+import logging
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 _T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+CLOSE_S: Final = 30.0
+"""How long one step of closing may take."""
 
 
 async def finish(work: Coroutine[object, object, _T], *, given_up: threading.Event | None = None) -> _T:
@@ -45,6 +50,24 @@ async def _done(future: asyncio.Future[_T]) -> None:
     ended: asyncio.Future[None] = future.get_loop().create_future()
     future.add_done_callback(lambda _: ended.done() or ended.set_result(None))
     await ended
+
+
+async def end_within(what: str, ending: Coroutine[object, object, None]) -> None:
+    """Await `ending`, for `CLOSE_S` at most; then it is cancelled, and the log says that `what` has not ended.
+
+    A process that the Linux kernel does not let die, or a bug, must not hold up everything else that closes.
+    """
+    future = asyncio.ensure_future(ending)
+    try:
+        ended, _ = await asyncio.wait({future}, timeout=CLOSE_S)
+    except asyncio.CancelledError:
+        future.cancel()
+        raise
+    if ended:
+        future.result()
+    else:
+        future.cancel()
+        _log.error("%s did not end within %g s and may be left behind", what, CLOSE_S)
 
 
 async def in_thread(step: Callable[[], _T], *, given_up: threading.Event | None = None) -> _T:

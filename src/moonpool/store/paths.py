@@ -31,6 +31,15 @@ def tenant_dir(data: Path, tenant_id: str) -> Path:
     return data if tenant_id == DEFAULT_TENANT else data / "tenants" / tenant_id
 
 
+def tenant_dirs(data: Path) -> list[Path]:
+    """Of every tenant that was ever opened here. Looks at the disk."""
+    return [data, *(data / "tenants").glob("*")]
+
+
+def artifacts_dir(data: Path) -> Path:
+    return _private(data, "artifacts")
+
+
 def journal_path(data: Path) -> Path:
     return _private(data, "audit.sqlite3")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -14,7 +14,8 @@ from moonpool.core.errors import MoonpoolError
 from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
+    from contextlib import AbstractContextManager
 
     from moonpool.core.audit import Journal
     from moonpool.redaction.redactor import Redactor
@@ -36,23 +37,25 @@ class TransferRecorder:
     redactor: Redactor
     principal: str
     session_id: str
+    under_way: Callable[[], AbstractContextManager[None]] = nullcontext  # from before a transfer until it is recorded
 
     @asynccontextmanager
     async def recording(self, direction: str, what: str, path: str) -> AsyncGenerator[TransferTally]:
         """Yield a tally; put it on record whatever happens. Raises JournalError, and the transfer does not count."""
         tally = TransferTally()
         ended_by = "Cancelled"
-        try:
-            yield tally
-            ended_by = ""
-        except MoonpoolError as error:
-            ended_by = error.code
-            raise
-        except Exception as error:
-            ended_by = type(error).__name__
-            raise
-        finally:
-            await finish(self._record(direction, what, path, tally, ended_by))
+        with self.under_way():
+            try:
+                yield tally
+                ended_by = ""
+            except MoonpoolError as error:
+                ended_by = error.code
+                raise
+            except Exception as error:
+                ended_by = type(error).__name__
+                raise
+            finally:
+                await finish(self._record(direction, what, path, tally, ended_by))
 
     async def _record(self, direction: str, what: str, path: str, tally: TransferTally, ended_by: str) -> None:
         await self.journal.record(

@@ -17,6 +17,7 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from moonpool.core.shares import Level, stored_reached
 from moonpool.features.approvals.model import (
     NOTE_CHARS_MAX,
     WHOLE_CHARS_MAX,
@@ -37,7 +38,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WAITING_MAX: Final = 256
+"""Requests of one principal that may wait, three quarters of those of all."""
+WAITING_CHARS_MAX: Final = 64 * 1024**2
+"""What the arguments of those may take, three quarters of what those of all may."""
 GRANTS_MAX: Final = 1000
+"""Approval grants of one principal, three quarters of those of all."""
+OVER_MAX: Final = 2000
+"""Requests that are over; the oldest make room."""
 _KEPT_S: Final = 7 * 86_400.0  # requests that are over
 _TEXT_CHARS_MAX: Final = 8000
 _EXPIRY_SLACK_S: Final = 1.0
@@ -80,14 +87,31 @@ class ApprovalStore:
             connection.execute(
                 "DELETE FROM request WHERE state IS NOT ? AND asked_at < ?", (QueueState.WAITING, now - _KEPT_S)
             )
-            waiting = connection.execute("SELECT count(*) FROM request WHERE state = ?", (QueueState.WAITING,))
-            if waiting.fetchone()[0] >= WAITING_MAX:
-                raise ApprovalQueueError(f"{WAITING_MAX} requests wait for approval already; answer some of them first")
+            over = "SELECT request_id FROM request WHERE state IS NOT ? ORDER BY asked_at DESC LIMIT -1 OFFSET ?"
+            connection.execute(
+                f"DELETE FROM request WHERE request_id IN ({over}) AND request_id NOT IN {_PENDING_REQUESTS}",  # noqa: S608
+                (QueueState.WAITING, OVER_MAX),
+            )
+            self._check_room(connection, request)
             row = [_stored(getattr(request, name), name) for name in _REQUEST]
             connection.execute(
                 f"INSERT INTO request ({', '.join(_REQUEST)}) VALUES ({_marks(_REQUEST)})",  # noqa: S608
                 row,
             )
+
+    def _check_room(self, connection: sqlite3.Connection, request: QueuedRequest) -> None:
+        """Raises ApprovalQueueError when too many requests wait, of this principal or of all."""
+        count, size, own_count, own_size = connection.execute(
+            "SELECT count(*), total(length(whole)), total(principal = ?), total((principal = ?) * length(whole)) "
+            "FROM request WHERE state = ?",
+            (request.principal, request.principal, QueueState.WAITING),
+        ).fetchone()
+        full = stored_reached(count, int(own_count), WAITING_MAX) or stored_reached(
+            int(size), int(own_size), WAITING_CHARS_MAX
+        )
+        if full:
+            whose = "of yours" if full is Level.PRINCIPAL else "of all callers"
+            raise ApprovalQueueError(f"too many requests {whose} wait for approval already; answer some of them first")
 
     def take(self, request_id: str, arguments_digest: str) -> QueueAnswer | None:
         with self._file.reading() as connection:
@@ -252,8 +276,11 @@ class ApprovalStore:
 
     def _keep(self, connection: sqlite3.Connection, grant: ApprovalGrant, now: float) -> None:
         connection.execute(f"DELETE FROM standing WHERE expires_at <= ? AND {_IN_FORCE}", (now,))  # noqa: S608
-        if connection.execute("SELECT count(*) FROM standing").fetchone()[0] >= GRANTS_MAX:
-            raise ApprovalQueueError(f"there are {GRANTS_MAX} approval grants; remove some, or answer once")
+        count, own = connection.execute(
+            "SELECT count(*), total(principal = ?) FROM standing", (grant.principal,)
+        ).fetchone()
+        if stored_reached(count, int(own), GRANTS_MAX):
+            raise ApprovalQueueError(f"there are {count} approval grants; remove some, or answer once")
         row = {name: getattr(grant, name) for name in _GRANT_COLUMNS if name != "conditions"}
         row["conditions"] = json.dumps([condition.to_json() for condition in grant.where])
         _insert([row[name] for name in _GRANT_COLUMNS], connection)

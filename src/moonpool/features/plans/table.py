@@ -15,11 +15,12 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.core.json import canonical_json
+from moonpool.core.shares import Level, stored_reached
 from moonpool.features.plans.model import Plan, PlanError, PlanState, PlanStoreError, StoredPlan
 from moonpool.store.outbox import OUTBOX_SCHEMA, PENDING, Delivery, Outbox
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
@@ -28,17 +29,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 PLANS_MAX: Final = 256
-"""Plans of which something may still become; more cannot be made."""
+"""Plans of one principal of which something may still become, three quarters of those of all; more cannot be made."""
+OPEN_BYTES_MAX: Final = 64 * 1024**2
+"""What those of one principal may take, three quarters of what those of all may."""
+OVER_MAX: Final = 1000
+"""Plans that are over; the oldest make room."""
 _KEPT_S: Final = 7 * 86_400.0  # plans that are over
 _BUSY_S: Final = 5.0
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS plan (
     plan_id TEXT PRIMARY KEY, body BLOB NOT NULL, digest TEXT NOT NULL, made_at REAL NOT NULL, expires_at REAL NOT NULL,
-    state TEXT NOT NULL, approver TEXT NOT NULL, by_person INTEGER NOT NULL
+    state TEXT NOT NULL, approver TEXT NOT NULL, by_person INTEGER NOT NULL, principal TEXT NOT NULL DEFAULT ''
 )
 """
+_WITHOUT_PRINCIPAL: Final = (2, 3)  # versions of the schema
 _SELECT: Final = "SELECT body, digest, state, approver, by_person FROM plan"
 _IN_FORCE: Final = f"plan_id NOT IN {PENDING}"
 
@@ -46,8 +52,11 @@ _IN_FORCE: Final = f"plan_id NOT IN {PENDING}"
 class PlanStore:
     """The plans at `path`. Methods raise PlanStoreError."""
 
-    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
-        self.path, self._clock, self._outbox = path, clock, Outbox(self._writing)
+    def __init__(
+        self, path: Path, *, clock: Callable[[], float] = time.time, take: Callable[[int], str] = lambda _: ""
+    ) -> None:
+        """`take` counts bytes against the bound above all tenants, or says why they may not be written."""
+        self.path, self._clock, self._take, self._outbox = path, clock, take, Outbox(self._writing)
 
     def deliver_left(self, write: Callable[..., None]) -> None:
         """Put on record what processes that ended did not."""
@@ -61,18 +70,26 @@ class PlanStore:
             connection.execute(
                 "DELETE FROM plan WHERE state NOT IN (?, ?) AND made_at < ?", (*open_states, self._clock() - _KEPT_S)
             )
-            count = connection.execute("SELECT count(*) FROM plan WHERE state IN (?, ?)", open_states).fetchone()[0]
-            if count >= PLANS_MAX and not self._make_room(connection, open_states):
-                raise PlanStoreError(f"{PLANS_MAX} plans wait already; deny some with `moonpool plans deny`")
+            over = "SELECT plan_id FROM plan WHERE state NOT IN (?, ?) ORDER BY made_at DESC LIMIT -1 OFFSET ?"
+            connection.execute(f"DELETE FROM plan WHERE plan_id IN ({over}) AND {_IN_FORCE}", (*open_states, OVER_MAX))  # noqa: S608
+            body = canonical_json(plan.to_json())
+            full = self._full(connection, plan.principal, open_states)
+            own = plan.principal if full is Level.PRINCIPAL else None
+            if full is not None and not self._make_room(connection, own, open_states):
+                whose = "of all callers" if own is None else "of yours"
+                raise PlanStoreError(f"too many plans {whose} wait already; deny some with `moonpool plans deny`")
+            if problem := self._take(len(body)):
+                raise PlanStoreError(f"{problem}; try again later")
             connection.execute(
-                "INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, '', 0)",
+                "INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, '', 0, ?)",
                 (
                     plan.plan_id,
-                    canonical_json(plan.to_json()),
+                    body,
                     plan.digest,
                     plan.made_at,
                     plan.expires_at,
                     PlanState.WAITING,
+                    plan.principal,
                 ),
             )
             if delivery is not None:
@@ -81,10 +98,28 @@ class PlanStore:
             forget = partial(_execute, "DELETE FROM plan WHERE plan_id = ?", (plan.plan_id,))
             self._outbox.deliver(delivery, forget)
 
-    def _make_room(self, connection: sqlite3.Connection, open_states: tuple[PlanState, ...]) -> bool:
-        """Forget the older half of the plans that nobody needs to answer: without calls, or of a failed rehearsal."""
+    def _full(self, connection: sqlite3.Connection, principal: str, open_states: tuple[PlanState, ...]) -> Level | None:
+        """Whose bound keeps this principal from one more plan, by number or bytes."""
+        count, size, own_count, own_size = connection.execute(
+            "SELECT count(*), total(length(body)), total(principal = ?), total((principal = ?) * length(body)) "
+            "FROM plan WHERE state IN (?, ?)",
+            (principal, principal, *open_states),
+        ).fetchone()
+        return stored_reached(count, int(own_count), PLANS_MAX) or stored_reached(
+            int(size), int(own_size), OPEN_BYTES_MAX
+        )
+
+    def _make_room(
+        self, connection: sqlite3.Connection, principal: str | None, open_states: tuple[PlanState, ...]
+    ) -> bool:
+        """Forget the older half of the plans that nobody needs to answer: without calls, or of a failed rehearsal.
+
+        Those of one principal, or of all. By number only: such plans are small.
+        """
         rows = connection.execute(
-            f"{_SELECT} WHERE state IN (?, ?) AND {_IN_FORCE} ORDER BY made_at, plan_id", open_states
+            f"{_SELECT} WHERE state IN (?, ?) AND {_IN_FORCE} AND principal = coalesce(?, principal) "
+            "ORDER BY made_at, plan_id",
+            (*open_states, principal),
         ).fetchall()
         found = [self._stored(row).plan for row in rows]
         idle = [plan.plan_id for plan in found if plan.problem or not plan.calls]
@@ -191,6 +226,8 @@ class PlanStore:
                     if version == 1:  # SECURITY: those plans do not say which servers they are about
                         connection.execute("DROP TABLE IF EXISTS plan")
                     if version < SCHEMA_VERSION:
+                        if version in _WITHOUT_PRINCIPAL:
+                            _add_principals(connection)
                         connection.execute(_SCHEMA)
                         connection.execute(OUTBOX_SCHEMA)
                         connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
@@ -205,6 +242,14 @@ class PlanStore:
                 connection.execute("COMMIT")
         except (OSError, StoreFolderError, sqlite3.Error) as exc:
             raise PlanStoreError(f"the plans {self.path} cannot be used: {exc}") from exc
+
+
+def _add_principals(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE plan ADD COLUMN principal TEXT NOT NULL DEFAULT ''")
+    for plan_id, body in connection.execute("SELECT plan_id, body FROM plan").fetchall():
+        with suppress(ValueError, KeyError, TypeError):  # one that is damaged is told when it is read
+            principal = Plan.from_json(json.loads(body)).principal
+            connection.execute("UPDATE plan SET principal = ? WHERE plan_id = ?", (principal, plan_id))
 
 
 def _execute(statement: str, values: Sequence[Any], connection: sqlite3.Connection) -> None:

@@ -13,14 +13,13 @@ made by `moonpool.features.recordings.recorder`.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from moonpool.core.errors import Fault, MoonpoolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 RUN_BYTES_MAX: Final = 16 * 1024**2
 """One execution's recording; of a larger one nothing but the reason is kept."""
@@ -154,20 +153,6 @@ class RecordingRef:
     position: int
     bytes: int
     problem: str = ""  # why it cannot be replayed
-
-
-def fair_share(sizes: Iterable[int], room: int) -> float:
-    """How much each may have so that all fit: what is asked for, as far as nobody with more has to give way.
-
-    Who has less than his share keeps everything; what he leaves is for the others.
-    """
-    rising = sorted(sizes)
-    for place, size in enumerate(rising):
-        others = len(rising) - place
-        if size * others > room:
-            return room / others
-        room -= size
-    return math.inf
 
 
 class Recordings(Protocol):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
+from moonpool.core.shares import fair_share
 from moonpool.features.recordings.model import (
     RUN_BYTES_MAX,
     RecordedCall,
@@ -26,7 +27,6 @@ from moonpool.features.recordings.model import (
     RunEnd,
     RunHeader,
     SharedPart,
-    fair_share,
 )
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
 from moonpool.store.sealing import SecretStoreError, Unsealable
@@ -152,7 +152,11 @@ class RecordingsFile:
                 pass
         with self.transaction():
             one.execute("DELETE FROM shared WHERE digest NOT IN (SELECT shared FROM run)")
-        one.execute("PRAGMA incremental_vacuum").fetchall()
+        self._shrink_file()
+
+    def _shrink_file(self) -> None:
+        """Give the pages that are free back to the disk."""
+        self._connection.executescript("PRAGMA incremental_vacuum")  # `execute` steps once, which frees one page
 
     def _shrink(self, principal: str, share: float) -> bool:
         """Remove some of the oldest of one principal who has more than `share`; whether he still may have."""
@@ -210,7 +214,7 @@ class RecordingsFile:
             self._drop(gone)
             self._connection.execute("DELETE FROM shared WHERE digest NOT IN (SELECT shared FROM run)")
         with self._reading():
-            self._connection.execute("PRAGMA incremental_vacuum").fetchall()
+            self._shrink_file()
         return len(gone)
 
     def _assemble(self, run_id: str, rows: list[tuple[int, int, object]], digest: str, shared: object) -> Recording:

@@ -58,8 +58,18 @@ class _Open:
 class RecordingWriter:
     """The `Recordings` of a running Moonpool."""
 
-    def __init__(self, path: Path, sealer: Sealer, *, days: float, bytes_max: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        sealer: Sealer,
+        *,
+        days: float,
+        bytes_max: int,
+        take: Callable[[int], str] = lambda _: "",
+    ) -> None:
+        """`take` counts bytes against the bound above all tenants, or says why they may not be written."""
         self._path, self._sealer, self._days, self._bytes_max = path, sealer, days, bytes_max
+        self._take = take
         self._queue: queue.SimpleQueue[_Begin | _Add | None] = queue.SimpleQueue()
         self._lost: set[str] = set()  # runs whose parts did not fit into the queue
         self._closing = threading.Event()
@@ -174,6 +184,8 @@ class RecordingWriter:
         self._untidied_bytes += size
         if state.bytes > RUN_BYTES_MAX:
             raise NotReplayable(f"its recording is larger than {RUN_BYTES_MAX // 1024**2} MiB")
+        if problem := self._take(size):
+            raise NotReplayable(problem)
 
     def _give_up(self, file: RecordingsFile, run_id: str, why: str) -> None:
         self._open.pop(run_id, None)
