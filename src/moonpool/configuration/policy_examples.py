@@ -60,7 +60,7 @@ def run_examples(file: PolicyFile) -> Iterator[ExampleOutcome]:
             principal=example.principal,
             language=example.language,
             taken_in=frozenset(listed(example.after)),
-            usage=example.used.usage(),
+            usage=example.usage(),
             argument_bytes=len(canonical_json(example.call.arguments)),
         )
         yield ExampleOutcome(where=f"example {place}", example=example, explanation=explain(policy, facts))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+_T = TypeVar("_T")
 EXAMPLES_MAX: Final = 2000
 _OUR_IDS: Final = (DEFAULT_LAYER, f"{BUDGET_LAYER}:", PRESET_PREFIX)
 _TABLES: Final = {"when": "condition"}
@@ -188,20 +189,15 @@ class BudgetEntry(UsedEntry, frozen=True):
         return Budget(scope=scope, limits=self.amounts(), then=Verdict(self.then), layer=layer)
 
 
-class BudgetsEntry(_Entry, frozen=True):
-    execution: BudgetEntry | None = None
-    session: BudgetEntry | None = None
-    key: BudgetEntry | None = None
+class ScopesEntry(_Entry, Generic[_T], frozen=True):
+    """Something for each scope; none where it is left out."""
 
+    execution: _T | None = None
+    session: _T | None = None
+    key: _T | None = None
 
-class UsagesEntry(_Entry, frozen=True):
-    execution: UsedEntry | None = None
-    session: UsedEntry | None = None
-    key: UsedEntry | None = None
-
-    def usage(self) -> Mapping[Scope, Usage]:
-        """Scopes that it leaves out used nothing."""
-        return usage_from({scope: entry.amounts() for scope in Scope if (entry := getattr(self, scope)) is not None})
+    def given(self) -> dict[Scope, _T]:
+        return {scope: entry for scope in Scope if (entry := getattr(self, scope)) is not None}
 
 
 class CallEntry(_Entry, frozen=True):
@@ -227,8 +223,12 @@ class ExampleEntry(_Entry, frozen=True):
     principal: str = "local:example"
     language: Language = PYTHON
     after: Words[Returns] = ()  # labels that the session has taken in
-    used: UsagesEntry = UsagesEntry()
+    used: ScopesEntry[UsedEntry] = ScopesEntry()
     note: str = ""
+
+    def usage(self) -> Mapping[Scope, Usage]:
+        """Scopes that it leaves out used nothing."""
+        return usage_from({scope: used.amounts() for scope, used in self.used.given().items()})
 
 
 class PolicyDocument(_Entry, frozen=True):
@@ -243,7 +243,7 @@ class PolicyDocument(_Entry, frozen=True):
     rule: tuple[RuleEntry, ...] = ()
     preset: Words[PresetName] = ()
     label: tuple[LabelEntry, ...] = ()
-    budget: BudgetsEntry = BudgetsEntry()
+    budget: ScopesEntry[BudgetEntry] = ScopesEntry()
     cost: tuple[CostEntry, ...] = ()
     example: tuple[ExampleEntry, ...] = ()
 
@@ -260,12 +260,11 @@ class PolicyDocument(_Entry, frozen=True):
     def layer(self, name: LayerName) -> Layer:
         """Raises ValueError for more of something than is taken."""
         presets = tuple(rule for preset in dict.fromkeys(listed(self.preset)) for rule in PRESETS[preset])
-        budgets: dict[Scope, BudgetEntry | None] = {scope: getattr(self.budget, scope) for scope in Scope}
         return Layer(
             name=name,
             rules=(*(entry.rule() for entry in self.rule), *presets),
             labels=tuple(entry.label() for entry in self.label),
-            budgets=tuple(entry.budget(scope, name) for scope, entry in budgets.items() if entry is not None),
+            budgets=tuple(entry.budget(scope, name) for scope, entry in self.budget.given().items()),
             costs=tuple(entry.cost() for entry in self.cost),
             default=self.default,
             allow_trusted_reads=self.allow_trusted_reads,

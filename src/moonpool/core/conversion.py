@@ -26,7 +26,11 @@ _T = TypeVar("_T")
 
 _STEP: Final = re.compile(r"\.([^.\[`]+)|\[(\d+)\]")
 _SHOWN_CHARS_MAX: Final = 60
-_WORDS: Final = {
+_KINDS: Final[dict[type[Any], str]] = {
+    dict: "an object", list: "a list", str: "a string", bool: "true or false", int: "a number", float: "a number",
+    type(None): "null",
+}  # fmt: skip
+_WANTED: Final = {
     "object": "an object", "array": "a list", "str": "a string", "bool": "true or false", "int": "a whole number",
     "float": "a number",
 }  # fmt: skip
@@ -40,8 +44,8 @@ class Problem(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        places = [", ".join(self.places)] if self.places else []
-        return ": ".join([*places, *([f'"{self.key}"'] if self.key else []), self.text])
+        key = f'"{self.key}"' if self.key else ""
+        return ": ".join(filter(None, (", ".join(self.places), key, self.text)))
 
 
 def convert(raw: object, model: type[_T], where: str, tables: Mapping[str, str] | None = None) -> _T:
@@ -79,26 +83,10 @@ def problem_of(
     return Problem(tuple(trail), key, said)
 
 
-def either(choices: Sequence[str]) -> str:
-    """`a, b or c`."""
-    return " or ".join([*([", ".join(choices[:-1])] if len(choices) > 1 else []), choices[-1]])
-
-
 def kind_of(value: object, *, toml: bool = False) -> str:
     """What a value is, for sentences."""
-    match value:
-        case None:
-            return "null"
-        case dict():
-            return "a table" if toml else "an object"
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case list():
-            return "a list"
-        case _:
-            return "a string" if isinstance(value, str) else "a date"
+    kind = _KINDS.get(type(value), "a date")
+    return "a table" if toml and kind == _KINDS[dict] else kind
 
 
 def _told(said: str, node: inspect.Type, value: Any, names: Sequence[str], *, toml: bool) -> str:
@@ -107,7 +95,7 @@ def _told(said: str, node: inspect.Type, value: Any, names: Sequence[str], *, to
     if said.startswith("Expected `") and ", got `" in said:
         kinds = said.split("`")[1].split(" | ")
         left_out = {"null", "int"} if "float" in kinds else {"null"}
-        wanted = either([_word(kind, node, names, toml=toml) for kind in kinds if kind not in left_out])
+        wanted = _either([_word(kind, node, names, toml=toml) for kind in kinds if kind not in left_out])
         return f"must be {wanted}, not {kind_of(value, toml=toml)}"
     return _extra(node, "must") or _unfit(node, value) or said.replace("`", "")
 
@@ -121,8 +109,7 @@ def _members_problem(struct: inspect.StructType, given: Mapping[str, object]) ->
             return f'unknown key "{on_one_line(clip(key, _SHOWN_CHARS_MAX))}"; {hint}'
     for field in struct.fields:
         if field.required and field.encode_name not in given:
-            need = _extra(field.type, "need")
-            return f'has no "{field.encode_name}"' + (f"; {need}" if need else "")
+            return "; ".join(filter(None, (f'has no "{field.encode_name}"', _extra(field.type, "need"))))
     return ""
 
 
@@ -133,10 +120,14 @@ def _unfit(node: inspect.Type, value: object) -> str:
         if isinstance(one, inspect.LiteralType | inspect.EnumType):
             choices = [*map(str, one.values if isinstance(one, inspect.LiteralType) else one.cls)]
             near = near_names([str(value)], choices)
-            return f"must be {either(choices)}, but is {shown}" + (f'; did you mean "{near[0]}"?' if near else "")
+            return f"must be {_either(choices)}, but is {shown}" + (f'; did you mean "{near[0]}"?' if near else "")
         if isinstance(one, inspect.IntType | inspect.FloatType) and (bounds := _bounds(one)):
             return f"must be {bounds}, but is {shown}"
     return ""
+
+
+def _either(choices: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(choices[:-1]), choices[-1])))
 
 
 def _bounds(one: inspect.IntType | inspect.FloatType) -> str:
@@ -155,7 +146,7 @@ def _word(kind: str, node: inspect.Type, names: Sequence[str], *, toml: bool) ->
             return f"an array of tables; write [[{'.'.join(names)}]]"
         if any(isinstance(item, inspect.StrType | inspect.LiteralType) for item in items):
             return "a list of strings"
-    return "a table" if toml and kind == "object" else _WORDS.get(kind, kind)
+    return "a table" if toml and kind == "object" else _WANTED.get(kind, kind)
 
 
 def _entry(name: str, told: str | None, place: int, value: Any) -> str:
@@ -192,10 +183,6 @@ def _extra(node: inspect.Type, name: str) -> str:
 
 def _options(node: inspect.Type) -> list[inspect.Type]:
     """A type without its metadata; of a union all of them."""
-    match node:
-        case inspect.UnionType():
-            return [option for one in node.types for option in _options(one)]
-        case inspect.Metadata():
-            return _options(node.type)
-        case _:
-            return [node]
+    if isinstance(node, inspect.UnionType):
+        return [option for one in node.types for option in _options(one)]
+    return _options(node.type) if isinstance(node, inspect.Metadata) else [node]
