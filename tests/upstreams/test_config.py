@@ -155,7 +155,14 @@ def test_unusable_files_get_one_sentence(text: bytes, sentence: str) -> None:
             '"trusted": must be true or false, not a string',
             id="block type",
         ),
-        pytest.param({"command": "a", "moonpool": {"timeout_s": 0}}, "above 0", id="no time at all"),
+        pytest.param(
+            {"command": "a", "moonpool": {"timeout_s": 0}},
+            '"moonpool": "timeout_s": must be above 0 and at most 86400, but is 0',
+            id="no time at all",
+        ),
+        pytest.param(
+            {"command": "a", "disabled": True, "moonpool": {"alow": ["*"]}}, 'did you mean "allow"?', id="disabled"
+        ),
         pytest.param({"command": "a", "moonpool": {"concurrency_max": 0}}, "from 1 to 1024", id="no concurrency"),
         pytest.param(
             {"command": "a", "moonpool": {"rules": [{"tool": "*", "verdict": "maybe"}]}},
