@@ -9,53 +9,59 @@ from __future__ import annotations
 import difflib
 import os
 import shlex
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
+import msgspec
+from msgspec import Meta
+
+from moonpool.core.conversion import problem_of
 from moonpool.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _PREFIX = "MOONPOOL_"
+_Count: TypeAlias = Annotated[int, Meta(gt=0)]
+_CountOr0: TypeAlias = Annotated[int, Meta(ge=0)]
+_Amount: TypeAlias = Annotated[float, Meta(gt=0)]
+_OnOff: TypeAlias = Literal["on", "off"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of one process. Units are in the names."""
 
     data_dir: Path | None = None
     """Where environments, caches, the audit journal and run folders live. None: by uid, see `store.paths`."""
 
-    backend: str = "zygote"
+    backend: Literal["zygote", "bubblewrap"] = "zygote"
     """`zygote` or `bubblewrap`."""
 
     environment: str = "base"
     """The environment that code runs in unless the caller names one."""
 
-    timeout_s: float = 60.0
+    timeout_s: _Amount = 60.0
     """Wall-clock limit of one execution unless the caller gives one. Waiting for an approval does not count."""
 
-    timeout_s_max: float = 3600.0
+    timeout_s_max: _Amount = 3600.0
     """The most that a caller may ask for."""
 
-    code_bytes_max: int = 1_000_000
-    result_bytes_max: int = 60 * 1024
+    code_bytes_max: _Count = 1_000_000
+    result_bytes_max: _Count = 60 * 1024
     """JSON of `result.data`. With the rest of the envelope the printed line stays within 64 KiB (H-020)."""
 
-    stdout_bytes_max: int = 64 * 1024
-    stderr_bytes_max: int = 256 * 1024
-    artifact_bytes_max: int = 32 * 1024 * 1024
+    stdout_bytes_max: _Count = 64 * 1024
+    stderr_bytes_max: _Count = 256 * 1024
+    artifact_bytes_max: _Count = 32 * 1024 * 1024
     """What one stream may write in all; more ends the execution."""
 
-    artifact_session_bytes_max: int = 256 * 1024**2
+    artifact_session_bytes_max: _Count = 256 * 1024**2
     """Output of one session that is kept in files; more is not kept."""
 
-    artifact_total_bytes_max: int = 2 * 1024**3
+    artifact_total_bytes_max: _Count = 2 * 1024**3
     """The same of all executions; the oldest make room."""
 
-    artifact_free_bytes_min: int = 512 * 1024**2
+    artifact_free_bytes_min: _CountOr0 = 512 * 1024**2
     """The space they keep free on their disk, which the audit journal needs."""
 
     policy: Path | None = None
@@ -67,93 +73,93 @@ class Settings:
     session_policy: Path | None = None
     """The same for the sessions of this process."""
 
-    tool_calls_max: int = 10_000
+    tool_calls_max: _Count = 10_000
     """Tool calls of one execution."""
 
-    approval_expiry_s: float = 600.0
+    approval_expiry_s: _Amount = 600.0
     """How long a question waits for its answer; then the call is refused."""
 
-    approval_wait_s: float = 20.0
+    approval_wait_s: _Amount = 20.0
     """How long `moonpool mcp` holds back a request whose code waits in the queue of approvals, before it says so."""
 
     approval_command: str = ""
     """A program that is started for each question in the queue, with the id and a sentence as last arguments."""
 
-    plan_expiry_s: float = 86_400.0
+    plan_expiry_s: _Amount = 86_400.0
     """How long a plan of a dry run can be approved and used."""
 
-    parked_runs_max: int = 32
+    parked_runs_max: _Count = 32
     """Executions of one process that may wait for approval at the same time."""
 
-    sandboxes_max: int = 64
+    sandboxes_max: _Count = 64
     """Sandboxes alive at the same time."""
 
-    sandboxes_per_tenant_max: int = 0
+    sandboxes_per_tenant_max: _CountOr0 = 0
     """Of these, for one tenant. 0: all for a tenant that is alone, three quarters for each when there are more."""
 
-    pool_low: int = 2
+    pool_low: _CountOr0 = 2
     """Ready sandboxes kept at all times by processes that serve; `moonpool run` keeps none."""
 
-    pool_high: int = 8
+    pool_high: _CountOr0 = 8
     """The most that are kept ready of one kind when many come at once. 0 switches the pool off."""
 
-    waiting_max: int = 512
+    waiting_max: _Count = 512
     """Callers that may wait for a sandbox at the same time."""
 
-    waiting_s_max: float = 30.0
+    waiting_s_max: _Amount = 30.0
     """How long a caller waits for a place before the answer is `busy`."""
 
-    zygotes_max: int = 32
+    zygotes_max: _Count = 32
     """Zygotes that serve at the same time; each is one tenant's, for one environment."""
 
-    zygotes_per_environment: int = 2
+    zygotes_per_environment: _Count = 2
     """Zygotes of one tenant and environment; the second starts when forks wait for each other."""
 
-    zygote_forks_max: int = 1000
+    zygote_forks_max: _Count = 1000
     """A zygote is replaced after so many sandboxes, because they share its address layout and hash seed."""
 
-    zygote_age_s_max: float = 600.0
+    zygote_age_s_max: _Amount = 600.0
     """And after so long, when it is used again."""
 
-    zygote_idle_s: float = 300.0
+    zygote_idle_s: _Amount = 300.0
     """A zygote without sandboxes ends after so long."""
 
-    session_idle_s: float = 1800.0
+    session_idle_s: _Amount = 1800.0
     """A session that is not used for so long is closed."""
 
-    limits: str = "auto"
+    limits: Literal["auto", "cgroup2", "cgroup1", "rlimits"] = "auto"
     """What bounds a sandbox as a whole: `cgroup2`, `cgroup1`, `rlimits` (nothing), or `auto`, the best that works."""
 
-    memory_bytes_max: int = 2 * 1024**3
+    memory_bytes_max: _Count = 2 * 1024**3
     """Memory of a sandbox, besides its files; of each process in it where `limits` is `rlimits`."""
 
-    cpu_s_max: int = 600
+    cpu_s_max: _Count = 600
     """Processor time of a sandbox over its whole life; of each process in it where `limits` is `rlimits`."""
 
-    cpu_cores_max: float = 2.0
+    cpu_cores_max: _Amount = 2.0
     """Cores that a sandbox may keep busy, where there are control groups."""
 
-    disk_bytes_max: int = 256 * 1024**2
+    disk_bytes_max: _Count = 256 * 1024**2
     """What a sandbox may write in all."""
 
-    process_count_max: int = 64
+    process_count_max: _Count = 64
 
-    manifest_ttl_s: float = 86_400.0
+    manifest_ttl_s: _Amount = 86_400.0
     """How long a cached tool list is used without asking the server again."""
 
-    refresh_s: float = 3600.0
+    refresh_s: Annotated[float, Meta(ge=0)] = 3600.0
     """How often processes that serve ask every server for its tools again. 0: only when something calls for it."""
 
-    drift: str = "pause"
+    drift: Literal["pause", "report"] = "pause"
     """`pause`: a tool that its server changed dangerously is held until accepted. `report`: it is only told."""
 
-    learn: str = "on"
+    learn: Literal["on", "types", "off"] = "on"
     """What calls that worked teach about tools: `on` (result types and examples), `types`, or `off`."""
 
-    catalog: str = "tools"
+    catalog: Literal["tools", "code"] = "tools"
     """Where clients of the MCP server find tools: by `tools` of ours, or in `code`, with `execute_code` alone."""
 
-    dense: str = "none"
+    dense: Literal["none", "minilm"] = "none"
     """Vectors in the search for tools: `none` or `minilm` (a network, 23 MB)."""
 
     registry: str = ""
@@ -162,25 +168,25 @@ class Settings:
     metrics_listen: str = ""
     """Where `moonpool mcp` serves `/metrics`: a loopback address and port, `127.0.0.1:9464`. Empty: nowhere."""
 
-    file_bytes_max: int = 256 * 1024**2
+    file_bytes_max: _Count = 256 * 1024**2
     """One file that is put into a sandbox or taken out of it."""
 
-    transfer_timeout_s: float = 300.0
+    transfer_timeout_s: _Amount = 300.0
     """How long one transfer may take in all."""
 
-    record: str = "on"
+    record: _OnOff = "on"
     """`on`: what a replay needs of each execution is kept, redacted, beside the journal. `off`: nothing is."""
 
-    recording_days: float = 7.0
+    recording_days: _Amount = 7.0
     """How long it is kept."""
 
-    recording_bytes_max: int = 512 * 1024**2
+    recording_bytes_max: _Count = 512 * 1024**2
     """What all recordings may take; the oldest make room."""
 
-    kept_bytes_max: int = 10 * 1024**3
+    kept_bytes_max: _Count = 10 * 1024**3
     """What artifacts, recordings, outcomes, plans and approvals of all tenants may take; those with most make room."""
 
-    redact_patterns: str = "on"
+    redact_patterns: _OnOff = "on"
     """`on`: secrets are also found by their shape. `off`: only values that the configuration names are."""
 
     redact_personal: str = ""
@@ -189,35 +195,29 @@ class Settings:
     @classmethod
     def load(cls, environ: Mapping[str, str], **overrides: Any) -> Self:
         """Read `MOONPOOL_*` from `environ`; `overrides` that are not None win. Raises ConfigError."""
-        known = {field.name for field in fields(cls)}
-        hints = get_type_hints(cls)
+        defaults = dict(zip(cls.__struct_fields__, cls.__struct_defaults__, strict=True))
         values: dict[str, Any] = {}
         for variable, text in environ.items():
             if not variable.startswith(_PREFIX) or variable in _NOT_SETTINGS:
                 continue
             name = variable.removeprefix(_PREFIX).lower()
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
+            if name not in defaults:
+                near = difflib.get_close_matches(name, defaults, n=1)
                 hint = f"; did you mean {_PREFIX}{near[0].upper()}?" if near else ""
                 raise ConfigError(f"{variable} is not a setting of Moonpool{hint}")
-            values[name] = _convert(variable, text, hints[name])
+            values[name] = _from_text(variable, text, defaults[name])
         values.update({name: value for name, value in overrides.items() if value is not None})
         if (data := values.get("data_dir")) is not None and not data.is_absolute():
             values["data_dir"] = Path.cwd() / data  # sandboxes and processes of sessions start elsewhere
-        settings = cls(**values)
-        settings.check()
-        return settings
+        try:
+            return msgspec.convert(values, cls)
+        except msgspec.ValidationError as error:
+            problem = problem_of(error, values, cls)
+            hint = _REMOVED.get((problem.key, str(values.get(problem.key))), "")
+            raise ConfigError(f"{problem.key} {problem.text}{hint}") from None
 
-    def check(self) -> None:
-        """Raise ConfigError for a value that cannot work."""
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if (isinstance(value, int | float) and value < 0) or (value == 0 and field.name not in _MAY_BE_0):
-                raise ConfigError(f"{field.name} must be positive, but is {value}")
-        for name, choices in _CHOICES.items():
-            if (value := getattr(self, name)) not in choices:
-                hint = _REMOVED.get((name, value), "")
-                raise ConfigError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, but is {value!r}{hint}")
+    def __post_init__(self) -> None:
+        """Raise ConfigError for values that do not work together."""
         if unknown := [kind for kind in self.personal_kinds if kind not in _PERSONAL_KINDS]:
             near = difflib.get_close_matches(unknown[0], _PERSONAL_KINDS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(_PERSONAL_KINDS)}"
@@ -241,21 +241,10 @@ class Settings:
         return tuple(kind for part in self.redact_personal.split(",") if (kind := part.strip()))
 
 
-_CHOICES = {
-    "backend": ("zygote", "bubblewrap"),
-    "limits": ("auto", "cgroup2", "cgroup1", "rlimits"),
-    "drift": ("pause", "report"),
-    "learn": ("on", "types", "off"),
-    "catalog": ("tools", "code"),
-    "dense": ("none", "minilm"),
-    "record": ("on", "off"),
-    "redact_patterns": ("on", "off"),
-}
 _REMOVED = {
     ("dense", "static"): ", which was removed: set MOONPOOL_DENSE=minilm and run `moonpool catalog build-model` once"
 }
 _PERSONAL_KINDS = ("email", "phone", "card", "iban")
-_MAY_BE_0 = frozenset({"artifact_free_bytes_min", "pool_low", "pool_high", "sandboxes_per_tenant_max", "refresh_s"})
 _NOT_SETTINGS = frozenset(
     {"MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS", "MOONPOOL_REQUIRE_LIMITS", "MOONPOOL_SECRETS_KEY"}
 )
@@ -263,12 +252,10 @@ _NOT_SETTINGS = frozenset(
 `store.secret_key` alone; the others are of the test suite."""
 
 
-def _convert(variable: str, text: str, hint: Any) -> Any:
+def _from_text(variable: str, text: str, default: Any) -> Any:
+    if default is None:
+        return Path(os.path.expanduser(text))  # noqa: PTH111
     try:
-        if hint is int:
-            return int(text.replace("_", ""))
-        if hint is float:
-            return float(text)
-        return Path(os.path.expanduser(text)) if hint == (Path | None) else text  # noqa: PTH111
+        return type(default)(text)
     except ValueError:
         raise ConfigError(f"{variable} must be a number, but is {text!r}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import get_args
 
@@ -25,7 +24,7 @@ _TALKS_ABOUT_IT = (
 
 @pytest.mark.req("H-002", "H-005")
 def test_no_setting_and_no_backend_runs_code_without_isolation() -> None:
-    names = {field.name for field in dataclasses.fields(Settings)}
+    names = Settings.__struct_fields__
     assert set(BACKENDS) == {"zygote", "bubblewrap"}
     assert not [name for name in names if re.search("unsafe|isolat|insecure|trust|host|no_", name)]
 
@@ -33,14 +32,14 @@ def test_no_setting_and_no_backend_runs_code_without_isolation() -> None:
 @pytest.mark.req("H-002", "H-005")
 @pytest.mark.parametrize("backend", ["none", "host", "fake", "process", ""])
 def test_other_backends_are_refused(backend: str) -> None:
-    with pytest.raises(ConfigError, match="zygote or bubblewrap"):
+    with pytest.raises(ConfigError, match="bubblewrap or zygote"):
         Settings.load({"MOONPOOL_BACKEND": backend})
 
 
 @pytest.mark.req("H-056")
 def test_there_is_one_network_mode_and_nothing_to_mix_it_with() -> None:
     """Mode A, brokered: sandboxes have no network, whatever is set (C-NET-1 attacks real ones)."""
-    names = {field.name for field in dataclasses.fields(Settings)}
+    names = Settings.__struct_fields__
     assert not [name for name in names if re.search("net|egress|proxy|dns|allow", name)]
     with pytest.raises(ConfigError, match="MOONPOOL_NETWORK"):
         Settings.load({"MOONPOOL_NETWORK": "direct"})

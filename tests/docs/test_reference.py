@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import pkgutil
 import re
@@ -17,8 +16,15 @@ import moonpool
 import moonpool_wire.messages as wire_messages
 from contract_rows.envelope_schema import ENVELOPE_SCHEMA, TOKENS_SCHEMA
 from docs.pages import read, rows, section
-from moonpool.configuration.policy_file import CONDITION_KEYS, EXAMPLE_KEYS, FILE_KEYS, RULE_KEYS
-from moonpool.configuration.policy_limits import BUDGET_KEYS, COST_KEYS, LABEL_KEYS
+from moonpool.configuration.condition_entry import ConditionEntry
+from moonpool.configuration.policy_file import (
+    BudgetEntry,
+    CostEntry,
+    ExampleEntry,
+    LabelEntry,
+    PolicyDocument,
+    RuleEntry,
+)
 from moonpool.configuration.server_entry import KNOWN_KEYS, Block
 from moonpool.core.calls import ApprovalState, CallErrorType
 from moonpool.core.errors import MoonpoolError
@@ -39,7 +45,7 @@ CONFIG_PAGE = read("docs/how-to/configure-servers.md")
 
 def test_every_setting_has_a_row_with_its_default() -> None:
     shown = {name: row[1] for name, row in SETTINGS.items()}
-    real = {field.name: field.default for field in dataclasses.fields(Settings)}
+    real = dict(zip(Settings.__struct_fields__, Settings.__struct_defaults__, strict=True))
     assert set(shown) == set(real)
     assert {name: value for name, value in shown.items() if name != "data_dir"} == {
         name: f"{value:g}" if isinstance(value, float) else str(value)
@@ -218,17 +224,17 @@ def test_the_three_tools_and_their_arguments_stand_on_the_page() -> None:
 
 
 @pytest.mark.parametrize(
-    ("title", "keys"),
+    ("title", "entry"),
     [
-        ("Keys of the file", FILE_KEYS),
-        ("Keys of a rule", RULE_KEYS),
-        ("Keys of a condition", CONDITION_KEYS),
-        ("Keys of a label", LABEL_KEYS),
-        ("Keys of a budget", BUDGET_KEYS),
-        ("Keys of a cost", COST_KEYS),
-        ("Keys of an example", EXAMPLE_KEYS),
+        ("Keys of the file", PolicyDocument),
+        ("Keys of a rule", RuleEntry),
+        ("Keys of a condition", ConditionEntry),
+        ("Keys of a label", LabelEntry),
+        ("Keys of a budget", BudgetEntry),
+        ("Keys of a cost", CostEntry),
+        ("Keys of an example", ExampleEntry),
     ],
 )
-def test_every_key_of_a_policy_file_has_a_row(title: str, keys: tuple[str, ...]) -> None:
+def test_every_key_of_a_policy_file_has_a_row(title: str, entry: Any) -> None:
     shown = [row[0] for row in rows(section(read("docs/reference/policy-file.md"), title))]
-    assert sorted(shown) == sorted(keys)
+    assert sorted(shown) == sorted(entry.__struct_encode_fields__)

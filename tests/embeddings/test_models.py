@@ -58,7 +58,7 @@ def test_words_alone_is_the_default(tmp_path: Path) -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"dense must be none or minilm, but is 'large'$"):
+    with pytest.raises(ConfigError, match=r"dense must be minilm or none, but is 'large'$"):
         Settings.load({"MOONPOOL_DENSE": "large"})
 
 

@@ -25,7 +25,9 @@ def test_every_kind_of_personal_data_can_be_chosen_and_none_is_by_default() -> N
             "'phones', which is no kind of personal data; did you mean phone?",
         ),
         ("MOONPOOL_REDACT_PERSONAL", "all", "choose from email, phone, card, iban"),
-        ("MOONPOOL_REDACT_PATTERNS", "no", "redact_patterns must be on or off, but is 'no'"),
+        ("MOONPOOL_REDACT_PATTERNS", "no", "redact_patterns must be off or on, but is 'no'"),
+        ("MOONPOOL_DRIFT", "puase", "drift must be pause or report, but is 'puase'; did you mean \"pause\"?"),
+        ("MOONPOOL_TIMEOUT_S", "nan", "timeout_s must be above 0, but is nan"),
     ],
 )
 def test_a_wrong_choice_is_refused_with_the_remedy(variable: str, value: str, problem: str) -> None:

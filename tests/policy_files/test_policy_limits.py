@@ -100,10 +100,10 @@ def test_examples_suppose_what_was_read_and_used() -> None:
 @every_row(
     ("text", "sentence"),
     [
-        pytest.param('preset = "no-exfiltrate"', '"preset": \'no-exfiltrate\' is not known; did you mean', id="preset"),
+        pytest.param('preset = "no-exfiltrate"', "must be no-exfiltration, but is 'no-exfiltrate'; did", id="preset"),
         pytest.param(
             '[[label]]\ntool = "x"\nreturns = "secret"',
-            "label number 1: \"returns\": 'secret' is not known; write private or untrusted", id="unknown label",
+            "label number 1: \"returns\": must be private or untrusted, but is 'secret'", id="unknown label",
         ),
         pytest.param('[[label]]\ntool = "x"\ndoes = "send_out"', 'did you mean "sends_out"?', id="misspelt label"),
         pytest.param('[[label]]\ntool = "x"', "label number 1: says nothing", id="a label without labels"),
@@ -115,7 +115,7 @@ def test_examples_suppose_what_was_read_and_used() -> None:
         pytest.param("[budget.session]\ncalls = -1", "calls must be from 0 to", id="negative"),
         pytest.param("[budget.session]\ncalls = 1.5", "calls must be a whole number, got 1.5", id="half a call"),
         pytest.param("[budget.session]\nwall_s = inf", "wall_s must be from 0 to", id="endless"),
-        pytest.param('[budget.session]\ncalls = 1\nthen = "allow"', "write ask or deny", id="then allow"),
+        pytest.param('[budget.session]\ncalls = 1\nthen = "allow"', "must be ask or deny", id="then allow"),
         pytest.param("budget = 5", '"budget": must be a table', id="no table of budgets"),
         pytest.param('[[cost]]\ntool = "x"', 'has no "units"', id="a cost without units"),
         pytest.param('[[cost]]\ntool = "x"\nunits = 0.0001', "at most 3 decimals", id="too fine a cost"),
@@ -133,7 +133,7 @@ def test_what_cannot_be_meant_is_refused_by_its_place(text: str, sentence: str) 
     with pytest.raises(ConfigError) as caught:
         parse(HEAD + text)
     assert str(caught.value).startswith("p.toml")
-    assert sentence in str(caught.value).replace('mean "no-exfiltration"', "mean")
+    assert sentence in str(caught.value)
 
 
 def config(**block: Any) -> Any:
@@ -150,6 +150,12 @@ def test_a_server_entry_labels_all_its_tools() -> None:
 def test_an_unknown_label_in_a_server_entry_is_refused() -> None:
     with pytest.raises(ConfigError, match="returns"):
         config(returns=["secret"])
+
+
+def test_a_rule_of_a_server_entry_has_the_bounds_of_a_policy_files() -> None:
+    rule = {"tool": "x", "verdict": "ask", "when": [{"at": "/a", "equals": None}] * 33}
+    with pytest.raises(ConfigError, match=r"^moonpool\.json: at most 32 conditions in one rule$"):
+        load_policy(None, config(rules=[rule]))
 
 
 def test_a_rule_that_can_never_apply_is_told_to_the_operator(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

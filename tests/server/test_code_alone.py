@@ -91,4 +91,4 @@ def test_the_catalog_is_offered_as_tools_unless_the_setting_says_otherwise() -> 
 
 def test_another_value_is_refused_before_anything_starts(tmp_path: Path) -> None:
     ended = moonpool(tmp_path, "mcp", "--catalog", "both")
-    assert ended.sentence == "catalog must be tools or code, but is 'both' [config_invalid]"
+    assert ended.sentence == "catalog must be code or tools, but is 'both' [config_invalid]"

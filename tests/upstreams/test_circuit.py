@@ -117,11 +117,11 @@ async def test_many_calls_that_die_together_are_one_failure() -> None:
 @pytest.mark.parametrize(
     ("block", "sentence"),
     [
-        ({"failures_max": 0}, '"failures_max" must be from 1 to 1000'),
-        ({"rest_s": 0}, '"rest_s" must be from 0.1 to 86400'),
-        ({"calls_per_minute": -1}, '"calls_per_minute" must be 0 (no limit) or from 0.01'),
-        ({"calls_burst": 3}, '"calls_burst" needs "calls_per_minute"'),
-        ({"calls_burst": -3, "calls_per_minute": 1}, '"calls_burst" must be from 1'),
+        ({"failures_max": 0}, '"failures_max": must be from 1 to 1000'),
+        ({"rest_s": 0}, '"rest_s": must be from 0.1 to 86400'),
+        ({"calls_per_minute": -1}, '"calls_per_minute": must be 0 (no limit) or from 0.01'),
+        ({"calls_burst": 3}, '"calls_burst": needs "calls_per_minute"'),
+        ({"calls_burst": -3, "calls_per_minute": 1}, '"calls_burst": must be from 0'),
         ({"log_level": "loud"}, "log_level"),
     ],
 )

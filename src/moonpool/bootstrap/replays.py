@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.folders import data_folder, sandbox_uid
@@ -24,6 +25,7 @@ from moonpool.replay.service import Replayer, ReplayImpossibleError, ReplayReque
 from moonpool.replay.source import load_source
 from moonpool.replay.stage import ReplayParts
 from moonpool.sandboxes.container_sockets import refuse_shown
+from moonpool.settings import Settings
 from moonpool.store.journal import open_journal
 from moonpool.store.paths import journal_path
 from moonpool.store.process_marks import own_mark
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from moonpool.features.recordings.model import RunHeader
     from moonpool.replay.report import ReplayReport
     from moonpool.replay.source import ReplaySource
-    from moonpool.settings import Settings
 
 
 async def replay_run(
@@ -98,13 +99,11 @@ def _settings_of_then(settings: Settings, header: RunHeader) -> Settings:
     }
     personal = [*settings.personal_kinds, *str(given.get("redact_personal", "")).split(",")]
     patterns = "on" if "on" in {settings.redact_patterns, given.get("redact_patterns")} else "off"
-    then = replace(
-        settings,
+    then: dict[str, Any] = {
         **limits,
-        backend=header.backend,
-        environment=header.environment,
-        redact_patterns=patterns,
-        redact_personal=",".join(dict.fromkeys(one.strip() for one in personal if one.strip())),
-    )
-    then.check()
-    return then
+        "backend": header.backend,
+        "environment": header.environment,
+        "redact_patterns": patterns,
+        "redact_personal": ",".join(dict.fromkeys(one.strip() for one in personal if one.strip())),
+    }
+    return Settings.load({}, **msgspec.structs.asdict(settings) | then)

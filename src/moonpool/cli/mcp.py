@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from moonpool.bootstrap import open_default_tenant, sandbox_uid
 from moonpool.cli.approvers import Approve, open_queue

@@ -60,52 +60,41 @@ class _Named:
     tools: tuple[ToolDefinition, ...]
 
 
-@command
-@click.argument(
+_tools = click.argument(
     "tools",
     metavar="TOOL...",
     nargs=-1,
     required=True,
     help="server.tool, or server.glob in quotes ('git.git_*'); several at once.",
 )
-@click.option(
+_when = click.option(
     "--when",
     multiple=True,
     metavar="CONDITION",
     help="Only with such arguments: POINTER=GLOB, e.g. /repo=acme/*, or a policy condition as JSON; all must hold.",
 )
-@click.option("--reads", is_flag=True, help="Give servers instead of tools: believe their read-only annotations.")
-@click.option(
+_config = click.option(
     "--config",
     type=Path,
     metavar="FILE",
     help="Change this configuration. Default: ./moonpool.json, else what `init` wrote.",
 )
+
+
+@command
+@_tools
+@_when
+@click.option("--reads", is_flag=True, help="Give servers instead of tools: believe their read-only annotations.")
+@_config
 def allow(tools: tuple[str, ...], *, when: tuple[str, ...], reads: bool, config: Path | None) -> int:
     """Let code call these tools without a question. Takes back what `deny` said about them."""
     return trust_reads(tools, config) if reads else change_permission("allow", tools, when, config)
 
 
 @command
-@click.argument(
-    "tools",
-    metavar="TOOL...",
-    nargs=-1,
-    required=True,
-    help="server.tool, or server.glob in quotes ('git.git_*'); several at once.",
-)
-@click.option(
-    "--when",
-    multiple=True,
-    metavar="CONDITION",
-    help="Only with such arguments: POINTER=GLOB, e.g. /repo=acme/*, or a policy condition as JSON; all must hold.",
-)
-@click.option(
-    "--config",
-    type=Path,
-    metavar="FILE",
-    help="Change this configuration. Default: ./moonpool.json, else what `init` wrote.",
-)
+@_tools
+@_when
+@_config
 def deny(tools: tuple[str, ...], *, when: tuple[str, ...], config: Path | None) -> int:
     """Let code never call these tools, whatever an approver would say. Takes back what `allow` said about them."""
     return change_permission("deny", tools, when, config)

@@ -108,7 +108,7 @@ def check_examples(path: Path | None, *, as_json: bool) -> int:
     if failed:
         print_table(("example", "call", "expected", "decided", "rule"), (_row(outcome) for outcome in failed))
     for outcome in failed:
-        click.echo(printable(f"{outcome.example.where}, {outcome.example.server}.{outcome.example.tool}:"))
+        click.echo(printable(f"{outcome.where}, {outcome.example.call.server}.{outcome.example.call.tool}:"))
         for line in _lines(outcome.explanation):
             click.echo(printable(f"  {line}"))
     good = len(outcomes) - len(failed)
@@ -167,8 +167,8 @@ def explain_one(
 def _row(outcome: ExampleOutcome) -> tuple[str, ...]:
     example, decision = outcome.example, outcome.explanation.decision
     expected = f"{example.verdict} by {example.rule}" if example.rule else str(example.verdict)
-    call = f"{example.server}.{example.tool} {json.dumps(example.arguments, ensure_ascii=False)}"
-    return (example.where, call[:80], expected, str(decision.verdict), decision.rule_id)
+    call = f"{example.call.server}.{example.call.tool} {json.dumps(example.call.arguments, ensure_ascii=False)}"
+    return (outcome.where, call[:80], expected, str(decision.verdict), decision.rule_id)
 
 
 def _lines(explanation: Explanation) -> Iterable[str]:

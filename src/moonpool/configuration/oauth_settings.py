@@ -12,7 +12,7 @@ PERSON_GRANT: Final = "authorization_code"
 MACHINE_GRANT: Final = "client_credentials"
 
 
-class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
+class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to log in to one server. SECURITY: `repr` shows no secret."""
 
     client_id: str = ""  # registered there beforehand

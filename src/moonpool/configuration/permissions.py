@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
+from moonpool.configuration.condition_entry import read_condition
 from moonpool.configuration.jsonc import JsonText, JsonTextError
 from moonpool.configuration.servers import CONFIG_BYTES_MAX, parse_config
 from moonpool.core.errors import ConfigError
@@ -136,8 +137,6 @@ def _items(text: JsonText, path: Sequence[str]) -> list[JsonValue]:
 
 def condition_of(text: str) -> JsonObject:
     """A condition from `/repo=acme/*`, or from JSON like `{"at": "/path", "below": "/srv"}`. Raises ConfigError."""
-    from moonpool.configuration.policy_file import read_condition  # noqa: PLC0415  with a reader of TOML
-
     at, equals, glob = text.partition("=")
     if text.startswith("{"):
         try:

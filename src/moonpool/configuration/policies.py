@@ -79,18 +79,18 @@ def file_digest(policy: Policy) -> str:
 def blocks_layer(config: McpConfig | None) -> Layer:
     """What the `moonpool` blocks say. Raises ConfigError."""
     servers = config.servers if config is not None else ()
-    rules = [
-        replace(made, when=rule.when)
-        for server in servers
-        for rule in server.rules
-        for made in server_rules(server.server_id, [(rule.tool, rule.verdict)])
-    ]
     labels = tuple(
         Label(server=literal_glob(server.server_id), returns=server.returns, does=server.does)
         for server in servers
         if server.returns or server.does
     )
     try:
-        return configuration_layer(tuple(rules), labels)
+        rules = tuple(
+            replace(made, when=rule.when)
+            for server in servers
+            for rule in server.rules
+            for made in server_rules(server.server_id, [(rule.tool, rule.verdict)])
+        )
+        return configuration_layer(rules, labels)
     except ValueError as exc:
         raise ConfigError(f"{config.source if config is not None else 'configuration'}: {exc}") from None

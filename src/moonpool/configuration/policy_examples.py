@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from moonpool.configuration.condition_entry import listed
 from moonpool.core.json import canonical_json
 from moonpool.core.manifest import ToolDefinition
 from moonpool.policy import CallFacts, Explanation, Policy, explain
@@ -12,7 +13,7 @@ from moonpool.policy import CallFacts, Explanation, Policy, explain
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from moonpool.configuration.policy_file import PolicyExample, PolicyFile
+    from moonpool.configuration.policy_file import ExampleEntry, PolicyFile
     from moonpool.core.json import JsonObject
 
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 class ExampleOutcome:
     """What one example came to."""
 
-    example: PolicyExample
+    where: str  # for messages
+    example: ExampleEntry
     explanation: Explanation
 
     @property
@@ -31,10 +33,10 @@ class ExampleOutcome:
     def to_json(self) -> JsonObject:
         example = self.example
         return {
-            "example": example.where,
+            "example": self.where,
             "ok": self.ok,
-            "server": example.server,
-            "tool": example.tool,
+            "server": example.call.server,
+            "tool": example.call.tool,
             "expected": str(example.verdict),
             "expected_rule": example.rule,
             "note": example.note,
@@ -45,20 +47,20 @@ class ExampleOutcome:
 def run_examples(file: PolicyFile) -> Iterator[ExampleOutcome]:
     """Decide every example of `file`, in its order."""
     policy = Policy(layers=(file.layer,))
-    for example in file.examples:
+    for place, example in enumerate(file.examples, start=1):
         tool = ToolDefinition(
-            server_id=example.server,
-            name=example.tool,
-            raw={"name": example.tool, "annotations": dict(example.annotations)},
+            server_id=example.call.server,
+            name=example.call.tool,
+            raw={"name": example.call.tool, "annotations": {**example.annotations.given()}},
         )
         facts = CallFacts(
             tool=tool,
-            arguments=example.arguments,
+            arguments=example.call.arguments,
             trusted=example.trusted,
             principal=example.principal,
             language=example.language,
-            taken_in=example.after,
-            usage=example.used,
-            argument_bytes=len(canonical_json(example.arguments)),
+            taken_in=frozenset(listed(example.after)),
+            usage=example.usage(),
+            argument_bytes=len(canonical_json(example.call.arguments)),
         )
-        yield ExampleOutcome(example=example, explanation=explain(policy, facts))
+        yield ExampleOutcome(where=f"example {place}", example=example, explanation=explain(policy, facts))

@@ -2,88 +2,273 @@
 
 SECURITY: a file that cannot be read, or that says something nobody knows, is an error before anything starts. No rule
 is ever left out, shortened or guessed at. Every key: docs/reference/policy-file.md.
+
+The models below are what may be written; each makes what it means while it is read, so that `moonpool.core.conversion`
+names the place of whatever cannot be meant.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, cast
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeVar
 
-from moonpool.configuration.policy_limits import (
-    glob_of,
-    read_budgets,
-    read_costs,
-    read_labels,
-    read_presets,
-    read_usage,
-)
-from moonpool.configuration.toml_tables import Table, parse_toml, read_bytes
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from moonpool.configuration.condition_entry import ConditionEntry, Words, json_value, listed
+from moonpool.configuration.toml_files import parse_toml, read_bytes
+from moonpool.core.conversion import convert
 from moonpool.core.errors import ConfigError
-from moonpool.core.languages import LANGUAGES, PYTHON
+from moonpool.core.languages import PYTHON, Language
 from moonpool.policy import (
     BUDGET_LAYER,
     DEFAULT_LAYER,
-    DOES,
-    HINT_NAMES,
     PRESET_PREFIX,
-    RETURNS,
+    PRESETS,
     RULE_ID,
-    Absent,
-    Below,
-    Condition,
-    Equals,
-    Glob,
-    HostIn,
+    Budget,
+    Cost,
+    Does,
+    Label,
     Layer,
     LayerName,
-    OneOf,
-    Range,
-    Regex,
+    Measure,
+    PresetName,
+    Returns,
     Rule,
+    Scope,
+    Usage,
     Verdict,
+    usage_from,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from moonpool.core.json import JsonObject
-    from moonpool.policy import ArgumentTest, Scope, Usage
-
-VERSION: Final = 1
-FILE_KEYS: Final = (
-    "version", "default", "allow_trusted_reads", "rule", "preset", "label", "budget", "cost", "example",
-)  # fmt: skip
-RULE_KEYS: Final = (
-    "id", "verdict", "server", "tool", "annotations", "trusted", "principal", "language", "when", "after", "does",
-    "note",
-)  # fmt: skip
-EXAMPLE_KEYS: Final = (
-    "call", "verdict", "rule", "trusted", "annotations", "principal", "language", "after", "used", "note",
-)  # fmt: skip
-CALL_KEYS: Final = ("server", "tool", "arguments")
+_T = TypeVar("_T")
 EXAMPLES_MAX: Final = 2000
 _OUR_IDS: Final = (DEFAULT_LAYER, f"{BUDGET_LAYER}:", PRESET_PREFIX)
-_VERDICTS: Final = tuple(str(verdict) for verdict in Verdict)
+_TABLES: Final = {"when": "condition"}
+
+_Glob = Annotated[str, Meta(min_length=1, extra={"must": 'is empty and would match nothing; write "*" for any'})]
+_Id = Annotated[
+    str,
+    Meta(
+        pattern=rf"^(?!{DEFAULT_LAYER}\Z){RULE_ID}\Z",
+        extra={
+            "need": "give it a short name that records and refusals can use",
+            "must": 'use 1 to 64 letters, digits and . _ - / and not "default"',
+        },
+    ),
+]
+_NEED_VERDICT: Final = Meta(extra={"need": f"write verdict = {' or '.join(Verdict)}"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyExample:
-    """A call written beside the rules, and what it must come to."""
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the file."""
 
-    where: str  # for messages
-    server: str
-    tool: str
-    verdict: Verdict
-    arguments: JsonObject = field(default_factory=dict)
+
+class AnnotationsEntry(_Entry, frozen=True, rename="camel"):
+    """The hints by which a rule chooses tools, and what they must be."""
+
+    read_only_hint: bool | UnsetType = UNSET
+    destructive_hint: bool | UnsetType = UNSET
+    idempotent_hint: bool | UnsetType = UNSET
+    open_world_hint: bool | UnsetType = UNSET
+
+    def given(self) -> Mapping[str, bool]:
+        return msgspec.to_builtins(self)
+
+
+class RuleEntry(_Entry, frozen=True):
+    """`[[rule]]`."""
+
+    id: _Id
+    verdict: Annotated[Verdict, _NEED_VERDICT]
+    server: _Glob = "*"
+    tool: _Glob = "*"
+    annotations: AnnotationsEntry = AnnotationsEntry()
+    trusted: bool | None = None
+    principal: _Glob = "*"
+    language: Words[Language] = ()
+    when: tuple[ConditionEntry, ...] = ()
+    after: Words[Returns] = ()
+    does: Words[Does] = ()
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        self.rule()
+
+    def rule(self) -> Rule:
+        return Rule(
+            rule_id=self.id,
+            verdict=self.verdict,
+            server=self.server,
+            tool=self.tool,
+            annotations=self.annotations.given(),
+            trusted=self.trusted,
+            principal=self.principal,
+            languages=listed(self.language),
+            when=tuple(entry.condition() for entry in self.when),
+            after=listed(self.after),
+            does=listed(self.does),
+            note=self.note,
+        )
+
+
+class _NamedTools(_Entry, frozen=True):
+    """Something about the tools that two globs name."""
+
+    server: _Glob | None = None
+    tool: _Glob | None = None
+
+    def globs(self) -> dict[str, str]:
+        if self.server is None and self.tool is None:
+            raise ValueError('names no "server" and no "tool"; write tool = "*" for all')
+        return {"server": self.server or "*", "tool": self.tool or "*"}
+
+
+class LabelEntry(_NamedTools, frozen=True):
+    """`[[label]]`."""
+
+    returns: Words[Returns] = ()
+    does: Words[Does] = ()
+
+    def __post_init__(self) -> None:
+        if not self.returns and not self.does:
+            raise ValueError('says nothing; give "returns" or "does"')
+        self.label()
+
+    def label(self) -> Label:
+        return Label(**self.globs(), returns=listed(self.returns), does=listed(self.does))
+
+
+class CostEntry(_NamedTools, frozen=True, kw_only=True):
+    """`[[cost]]`."""
+
+    units: Annotated[int | float, Meta(extra={"need": "say what one call costs, for example units = 5"})]
+
+    def __post_init__(self) -> None:
+        self.cost()
+
+    def cost(self) -> Cost:
+        return Cost(**self.globs(), units=self.units)
+
+
+class UsedEntry(_Entry, frozen=True):
+    """Amounts of one scope, by what is measured: of a budget, or used in an example."""
+
+    calls: int | float | UnsetType = UNSET
+    tools: int | float | UnsetType = UNSET
+    argument_bytes: int | float | UnsetType = UNSET
+    result_bytes: int | float | UnsetType = UNSET
+    cost: int | float | UnsetType = UNSET
+    wall_s: int | float | UnsetType = UNSET
+    calls_per_minute: int | float | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if not self.amounts():
+            raise ValueError(f"has no number; give one of {', '.join(Measure)}")
+
+    def amounts(self) -> dict[Measure, float]:
+        return {measure: amount for measure in Measure if (amount := getattr(self, measure)) is not UNSET}
+
+
+class BudgetEntry(UsedEntry, frozen=True):
+    """`[budget.session]` and its like."""
+
+    then: Literal["ask", "deny"] = "deny"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.budget(Scope.SESSION, "")
+
+    def budget(self, scope: Scope, layer: str) -> Budget:
+        return Budget(scope=scope, limits=self.amounts(), then=Verdict(self.then), layer=layer)
+
+
+class ScopesEntry(_Entry, Generic[_T], frozen=True):
+    """Something for each scope; none where it is left out."""
+
+    execution: _T | None = None
+    session: _T | None = None
+    key: _T | None = None
+
+    def given(self) -> dict[Scope, _T]:
+        return {scope: entry for scope in Scope if (entry := getattr(self, scope)) is not None}
+
+
+class CallEntry(_Entry, frozen=True):
+    server: Annotated[str, Meta(extra={"need": "name the server that is called"})]
+    tool: Annotated[str, Meta(extra={"need": "name the tool that is called"})]
+    arguments: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        try:
+            json_value(self.arguments)
+        except ValueError as exc:
+            raise ValueError(f'"arguments": {exc}') from None
+
+
+class ExampleEntry(_Entry, frozen=True):
+    """`[[example]]`: a call written beside the rules, and what it must come to."""
+
+    call: Annotated[CallEntry, Meta(extra={"need": 'write call = { server = "...", tool = "...", arguments = { } }'})]
+    verdict: Annotated[Verdict, _NEED_VERDICT]
     rule: str | None = None
     trusted: bool = False
-    annotations: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    annotations: AnnotationsEntry = AnnotationsEntry()
     principal: str = "local:example"
-    language: str = PYTHON
-    after: frozenset[str] = frozenset()  # labels that the session has taken in
-    used: Mapping[Scope, Usage] = field(default_factory=dict["Scope", "Usage"])
+    language: Language = PYTHON
+    after: Words[Returns] = ()  # labels that the session has taken in
+    used: ScopesEntry[UsedEntry] = ScopesEntry()
     note: str = ""
+
+    def usage(self) -> Mapping[Scope, Usage]:
+        """Scopes that it leaves out used nothing."""
+        return usage_from({scope: used.amounts() for scope, used in self.used.given().items()})
+
+
+class PolicyDocument(_Entry, frozen=True):
+    """The whole file."""
+
+    version: Annotated[
+        Literal[1],
+        Meta(extra={"need": "the first line of a policy is version = 1", "must": "this release reads version 1 only"}),
+    ]
+    default: Verdict | None = None
+    allow_trusted_reads: bool | None = None
+    rule: tuple[RuleEntry, ...] = ()
+    preset: Words[PresetName] = ()
+    label: tuple[LabelEntry, ...] = ()
+    budget: ScopesEntry[BudgetEntry] = ScopesEntry()
+    cost: tuple[CostEntry, ...] = ()
+    example: tuple[ExampleEntry, ...] = ()
+
+    def __post_init__(self) -> None:
+        ids = Counter(rule.id for rule in self.rule)
+        if twice := [rule_id for rule_id, count in ids.items() if count > 1]:
+            raise ValueError(f"two rules have the id {twice[0]!r}; give each its own")
+        if len(self.example) > EXAMPLES_MAX:
+            raise ValueError(f"{len(self.example)} examples: at most {EXAMPLES_MAX} are taken")
+        for place, example in enumerate(self.example, start=1):
+            if example.rule is not None and example.rule not in ids and not example.rule.startswith(_OUR_IDS):
+                raise ValueError(f'example number {place}: "rule": there is no rule {example.rule[:64]!r} in this file')
+
+    def layer(self, name: LayerName) -> Layer:
+        """Raises ValueError for more of something than is taken."""
+        presets = tuple(rule for preset in dict.fromkeys(listed(self.preset)) for rule in PRESETS[preset])
+        return Layer(
+            name=name,
+            rules=(*(entry.rule() for entry in self.rule), *presets),
+            labels=tuple(entry.label() for entry in self.label),
+            budgets=tuple(entry.budget(scope, name) for scope, entry in self.budget.given().items()),
+            costs=tuple(entry.cost() for entry in self.cost),
+            default=self.default,
+            allow_trusted_reads=self.allow_trusted_reads,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +277,7 @@ class PolicyFile:
 
     source: str
     layer: Layer
-    examples: tuple[PolicyExample, ...] = ()
+    examples: tuple[ExampleEntry, ...] = ()
 
 
 def load_policy_file(path: Path, layer: LayerName = LayerName.ORGANISATION) -> PolicyFile:
@@ -103,157 +288,9 @@ def load_policy_file(path: Path, layer: LayerName = LayerName.ORGANISATION) -> P
 
 
 def parse_policy(text: bytes, *, source: str, layer: LayerName = LayerName.ORGANISATION) -> PolicyFile:
-    """Parse the bytes of a policy file; `source` names it in messages."""
-    top = Table(parse_toml(text, source), source, FILE_KEYS)
-    top.need("version", f"the first line of a policy is version = {VERSION}")
-    if top.number("version") != VERSION:
-        raise top.problem("version", f"this release reads version {VERSION} only")
-    rules = [_rule(raw, source, place) for place, raw in enumerate(top.items("rule"), start=1)]
-    seen: set[str] = set()
-    for rule in rules:
-        if rule.rule_id in seen:
-            raise ConfigError(f"{source}: two rules have the id {rule.rule_id!r}; give each its own")
-        seen.add(rule.rule_id)
+    """Parse the bytes of a policy file; `source` names it in messages. Raises ConfigError."""
+    document = convert(parse_toml(text, source), PolicyDocument, source, _TABLES)
     try:
-        found = Layer(
-            name=layer,
-            rules=(*rules, *read_presets(top)),
-            labels=read_labels(top),
-            budgets=read_budgets(top, layer),
-            costs=read_costs(top),
-            default=Verdict(top.choice("default", _VERDICTS)) if "default" in top else None,
-            allow_trusted_reads=top.flag("allow_trusted_reads"),
-        )
+        return PolicyFile(source=source, layer=document.layer(layer), examples=document.example)
     except ValueError as exc:
         raise ConfigError(f"{source}: {exc}") from None
-    examples = top.items("example")
-    if len(examples) > EXAMPLES_MAX:
-        raise ConfigError(f"{source}: {len(examples)} examples: at most {EXAMPLES_MAX} are taken")
-    return PolicyFile(
-        source=source,
-        layer=found,
-        examples=tuple(_example(raw, source, place, seen) for place, raw in enumerate(examples, start=1)),
-    )
-
-
-def _rule(raw: object, source: str, place: int) -> Rule:
-    name = cast("dict[str, object]", raw).get("id") if isinstance(raw, dict) else None
-    named = f"rule {name!r}" if isinstance(name, str) and RULE_ID.fullmatch(name) else f"rule number {place}"
-    table = Table(cast("object", raw), f"{source}: {named}", RULE_KEYS)
-    table.need("id", "give it a short name that records and refusals can use")
-    table.need("verdict", f"write verdict = {' or '.join(_VERDICTS)}")
-    rule_id = table.text("id")
-    if not RULE_ID.fullmatch(rule_id) or rule_id == "default":
-        raise table.problem("id", 'use 1 to 64 letters, digits and . _ - / and not "default"')
-    conditions = tuple(
-        read_condition(one, f"{table.where}, condition {number}")
-        for number, one in enumerate(table.items("when", below="rule."), start=1)
-    )
-    annotations = _annotations(table)
-    try:
-        return Rule(
-            rule_id=rule_id,
-            verdict=Verdict(table.choice("verdict", _VERDICTS)),
-            server=glob_of(table, "server"),
-            tool=glob_of(table, "tool"),
-            annotations=annotations,
-            trusted=table.flag("trusted"),
-            principal=glob_of(table, "principal"),
-            languages=table.choices("language", LANGUAGES),
-            when=conditions,
-            after=table.choices("after", RETURNS),
-            does=table.choices("does", DOES),
-            note=table.text("note"),
-        )
-    except ValueError as exc:
-        raise ConfigError(f"{source}: {exc}") from None
-
-
-def read_condition(raw: object, where: str) -> Condition:
-    """One condition on an argument, as in `when`. Raises ConfigError."""
-    table = Table(raw, where, CONDITION_KEYS)
-    table.need("at", 'say where to look, for example at = "/repo"')
-    given = [op for op in _TESTS if op in table]
-    if not given and ("min" in table or "max" in table):
-        given = ["min"]
-    elif given and ("min" in table or "max" in table):
-        given.append("min" if "min" in table else "max")
-    if len(given) != 1:
-        have = f"has {' and '.join(given)}" if given else "asks for nothing"
-        ops = ", ".join([*_TESTS, "min", "max"])
-        raise ConfigError(f"{where}: {have}; a condition has one of {ops} (min and max may be combined)")
-    if "anywhere" in table and given != ["regex"]:
-        raise table.problem("anywhere", 'belongs to "regex" only')
-    try:
-        test = _range(table) if given == ["min"] else _TESTS[given[0]](table)
-    except ValueError as exc:
-        raise table.problem(given[0], str(exc)) from None
-    try:
-        return Condition(at=table.text("at"), test=test)
-    except ValueError as exc:
-        raise table.problem("at", str(exc)) from None
-
-
-def _absent(table: Table) -> Absent:
-    if table.flag("absent") is not True:
-        raise ValueError('may only be true; to ask for a value that is there, use glob = "*" or another operator')
-    return Absent()
-
-
-def _range(table: Table) -> Range:
-    return Range(table.number("min"), table.number("max"))
-
-
-def _regex(table: Table) -> Regex:
-    return Regex(table.text("regex"), anywhere=bool(table.flag("anywhere")))
-
-
-_TESTS: Final[Mapping[str, Callable[[Table], ArgumentTest]]] = {
-    "equals": lambda table: Equals(table.value("equals")),
-    "in": lambda table: OneOf(table.values("in")),
-    "glob": lambda table: Glob(table.texts("glob")),
-    "regex": _regex,
-    "below": lambda table: Below(table.texts("below")),
-    "host_in": lambda table: HostIn(table.texts("host_in")),
-    "absent": _absent,
-}
-"""The operators by name; `min` and `max` make one together."""
-CONDITION_KEYS: Final = ("at", *_TESTS, "anywhere", "min", "max")
-
-
-def _example(raw: object, source: str, place: int, rule_ids: set[str]) -> PolicyExample:
-    table = Table(raw, f"{source}: example number {place}", EXAMPLE_KEYS)
-    table.need("call", 'write call = { server = "...", tool = "...", arguments = { } }')
-    table.need("verdict", f"say what the call must come to: {' or '.join(_VERDICTS)}")
-    call = table.table("call", CALL_KEYS)
-    call.need("server", "name the server that is called")
-    call.need("tool", "name the tool that is called")
-    arguments = call.value("arguments") if "arguments" in call else {}
-    if not isinstance(arguments, dict):
-        raise call.problem("arguments", "must be a table")
-    rule = table.text("rule") if "rule" in table else None
-    if rule is not None and rule not in rule_ids and not rule.startswith(_OUR_IDS):
-        raise table.problem("rule", f"there is no rule {rule[:64]!r} in this file")
-    language = table.choice("language", LANGUAGES) if "language" in table else PYTHON
-    return PolicyExample(
-        where=f"example {place}",
-        server=call.text("server"),
-        tool=call.text("tool"),
-        arguments=arguments,
-        verdict=Verdict(table.choice("verdict", _VERDICTS)),
-        rule=rule,
-        trusted=bool(table.flag("trusted")),
-        annotations=_annotations(table),
-        principal=table.text("principal", "local:example"),
-        language=language,
-        after=frozenset(table.choices("after", RETURNS)),
-        used=read_usage(table),
-        note=table.text("note"),
-    )
-
-
-def _annotations(table: Table) -> dict[str, bool]:
-    found = table.flags("annotations")
-    if found:
-        Table(found, f'{table.where}, "annotations"', sorted(HINT_NAMES))
-    return found

@@ -9,20 +9,23 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from moonpool.configuration.expansion import conceal
 from moonpool.configuration.oauth_settings import OAuthSettings
 from moonpool.core.errors import ConfigError
 from moonpool.core.json import JsonValue, digest_json
+from moonpool.policy import Does, Returns  # noqa: TC001  read by msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from moonpool.policy import Condition
 
+_Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=86_400)]
 TransportKind: TypeAlias = Literal["stdio", "http", "sse", "auto"]
 """`auto` is a URL without a `type`: both HTTP transports are tried, the URL only orders the attempts (X-12)."""
 LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
@@ -41,13 +44,13 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What the `moonpool` block of an entry says, and is used as it is written. Times are seconds."""
 
     trusted: bool = False  # the server's annotations may be believed (D-010)
-    timeout_s: float = 60.0
-    connect_timeout_s: float = 30.0
-    concurrency_max: int = 16
+    timeout_s: _Seconds = 60.0
+    connect_timeout_s: _Seconds = 30.0
+    concurrency_max: Annotated[int, Meta(ge=1, le=1024)] = 16
     calls_per_minute: float = 0.0  # 0: as many as one likes
-    calls_burst: int = 0  # so many of them at once; 0: a tenth of a minute's
-    failures_max: int = 5  # in a row; then the circuit opens
-    rest_s: float = 30.0  # how long it stays open at first
+    calls_burst: Annotated[int, Meta(ge=0, le=100_000)] = 0  # so many of them at once; 0: a tenth of a minute's
+    failures_max: Annotated[int, Meta(ge=1, le=1000)] = 5  # in a row; then the circuit opens
+    rest_s: Annotated[float, Meta(ge=0.1, le=86_400)] = 30.0  # how long it stays open at first
     log_level: LogLevel | None = None  # what the server is asked to log; None: it is not asked
     idempotent: tuple[str, ...] = ()  # globs of tools that may be called again after a lost answer
     instructions: bool = True  # False: the server's own instructions are not shown to a model
@@ -56,8 +59,8 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     sampling: Literal["deny", "ask", "relay"] = "deny"  # for the client's model; `ask`: a person reviews it first
     ping_s: float = 0.0  # how often an idle server is asked for a sign of life; 0: never
     tasks: bool = False  # tools that require it are called as tasks (2025-11-25, experimental)
-    returns: tuple[Literal["private", "untrusted"], ...] = ()  # labels of all its tools: what they return
-    does: tuple[Literal["sends_out", "spends", "destroys"], ...] = ()  # and what calling them does
+    returns: tuple[Returns, ...] = ()  # labels of all its tools: what they return
+    does: tuple[Does, ...] = ()  # and what calling them does
 
 
 class ServerConfig(ServerOptions, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ something else. Keys that other clients document and that change nothing about h
 SECURITY: `autoApprove` and `alwaysAllow` of other clients are ignored on purpose; only the `moonpool` block gives
 leave.
 Expansion: `expansion`; what counts as secret: `secrets`.
-The `moonpool` block: what its keys may be is `Block`; what they mean stands in `ServerOptions`.
+What each key may be is said by the models, here and in `ServerOptions`; `moonpool.core.conversion` says what is wrong.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from moonpool.configuration.json_errors import convert, json_kind, refuse_unknown
+from moonpool.configuration.condition_entry import ConditionEntry  # noqa: TC001  read by msgspec
 from moonpool.configuration.oauth_settings import OAuthSettings
 from moonpool.configuration.roots import root_path
 from moonpool.configuration.secrets import secrets_in, secrets_in_arguments
 from moonpool.configuration.server_config import ServerConfig, ServerOptions, ToolRule, TransportKind, VerdictName
+from moonpool.core.conversion import convert, kind_of
 from moonpool.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from moonpool.configuration.expansion import Expansion
-    from moonpool.policy import Condition
 
 _KINDS: Final[dict[str, TransportKind]] = {
     "stdio": "stdio",
@@ -55,6 +55,31 @@ _REFUSED_KEYS: Final = {
 }
 
 
+class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tool: str
+    verdict: VerdictName
+    when: tuple[ConditionEntry, ...] = ()
+
+
+class Block(ServerOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `moonpool` block as JSON: what is used as it is written, and rules, in the two forms in which they are."""
+
+    rules: tuple[_Rule, ...] = ()
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.calls_burst and not self.calls_per_minute:
+            raise ValueError('"calls_burst": needs "calls_per_minute"')
+        if self.calls_per_minute and not 0.01 <= self.calls_per_minute <= 1_000_000:
+            raise ValueError(
+                f'"calls_per_minute": must be 0 (no limit) or from 0.01 to 1000000, but is {self.calls_per_minute:g}'
+            )
+        if self.ping_s and not 1 <= self.ping_s <= 86_400:
+            raise ValueError(f'"ping_s": must be 0 (never) or from 1 to 86400 seconds, but is {self.ping_s:g}')
+
+
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One server entry as it is written, before variables are expanded."""
 
@@ -66,9 +91,9 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     transport: str | None = None
     url: str | None = None
     headers: dict[str, Any] = {}
-    oauth: dict[str, Any] = {}
+    oauth: OAuthSettings = OAuthSettings()
     disabled: bool = False
-    moonpool: dict[str, Any] = {}
+    moonpool: Block = Block()
 
 
 KNOWN_KEYS: Final = Entry.__struct_fields__
@@ -76,7 +101,7 @@ KNOWN_KEYS: Final = Entry.__struct_fields__
 
 def read_entry(raw: object, where: str) -> Entry:
     if not isinstance(raw, dict):
-        raise ConfigError(f"{where}: must be an object, not {json_kind(raw)}")
+        raise ConfigError(f"{where}: must be an object, not {kind_of(raw)}")
     given = cast("dict[str, object]", raw)
     for key in given:
         if key in _REFUSED_KEYS:
@@ -86,7 +111,7 @@ def read_entry(raw: object, where: str) -> Entry:
 
 def resolve(server_id: str, entry: Entry, expansion: Expansion, where: str) -> ServerConfig:
     kind = _transport_kind(entry, where)
-    block = read_block(entry.moonpool, where)
+    block = entry.moonpool
     command = _clean(expansion.expand(entry.command or "", key="command"), where, "command")
     args = tuple(
         _clean(expansion.expand(arg, key=f"args[{i}]"), where, f"args[{i}]") for i, arg in enumerate(entry.args)
@@ -125,16 +150,26 @@ def resolve(server_id: str, entry: Entry, expansion: Expansion, where: str) -> S
         url=url,
         headers=headers,
         oauth=oauth,
-        rules=rules_of(block, where),
+        rules=_rules(block),
         secrets=frozenset(secrets),
     )
 
 
+def _rules(block: Block) -> tuple[ToolRule, ...]:
+    """`rules` first, then the short lists; the order has no meaning, because the strictest match wins."""
+    listed = [
+        ToolRule(tool=rule.tool, verdict=rule.verdict, when=tuple(one.condition() for one in rule.when))
+        for rule in block.rules
+    ]
+    shorts: dict[VerdictName, tuple[str, ...]] = {"allow": block.allow, "ask": block.ask, "deny": block.deny}
+    return (*listed, *(ToolRule(tool=glob, verdict=verdict) for verdict, globs in shorts.items() for glob in globs))
+
+
 def _oauth(entry: Entry, expansion: Expansion, where: str) -> OAuthSettings:
-    refuse_unknown(entry.oauth, OAuthSettings, f'{where}, "oauth"')
-    if entry.oauth and entry.url is None:
+    given = msgspec.structs.asdict(entry.oauth)
+    if any(given.values()) and entry.url is None:
         raise ConfigError(f'{where}: "oauth" is for servers with a "url"')
-    settings = OAuthSettings(**_expand_values(entry.oauth, expansion, where, "oauth"))
+    settings = OAuthSettings(**_expand_values(given, expansion, where, "oauth"))
     if problem := settings.problem():
         raise ConfigError(f'{where}, "oauth": {problem}')
     return settings
@@ -175,7 +210,7 @@ def _expand_values(values: dict[str, Any], expansion: Expansion, where: str, key
     for name, value in values.items():
         inner = f"{key}.{name}"
         if not isinstance(value, str):
-            raise ConfigError(f'{where}: "{inner}" must be a string, not {json_kind(value)}; put it in quotes')
+            raise ConfigError(f'{where}: "{inner}" must be a string, not {kind_of(value)}; put it in quotes')
         if not name or "=" in name or "\0" in name or not name.isascii():
             raise ConfigError(f'{where}: {name!r} cannot be a name in "{key}"')
         expanded[name] = _clean(
@@ -201,74 +236,3 @@ def _check_url(url: str, where: str) -> None:
         usable = False
     if not usable:
         raise ConfigError(f'{where}: "url" must be an http:// or https:// address with a host')
-
-
-class Block(ServerOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The `moonpool` block as JSON: what is used as it is written, and rules, in the two forms in which they are."""
-
-    rules: tuple[_Rule, ...] = ()
-    allow: tuple[str, ...] = ()
-    ask: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-
-
-class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    tool: str
-    verdict: VerdictName
-    when: tuple[dict[str, Any], ...] = ()
-
-
-def read_block(raw: dict[str, Any], where: str) -> Block:
-    inside = f'{where}, "moonpool"'
-    block = convert(raw, Block, inside)
-    _check_times(block, inside)
-    _check_counts(block, inside)
-    return block
-
-
-def rules_of(block: Block, where: str) -> tuple[ToolRule, ...]:
-    """`rules` first, then the short lists; the order has no meaning, because the strictest match wins.
-
-    Raises ConfigError for a condition that is none.
-    """
-    listed = [
-        ToolRule(
-            tool=rule.tool, verdict=rule.verdict, when=_conditions(rule.when, f'{where}, "moonpool", "rules[{i}]"')
-        )
-        for i, rule in enumerate(block.rules)
-    ]
-    shorts: dict[VerdictName, tuple[str, ...]] = {"allow": block.allow, "ask": block.ask, "deny": block.deny}
-    return (*listed, *(ToolRule(tool=glob, verdict=verdict) for verdict, globs in shorts.items() for glob in globs))
-
-
-def _conditions(raw: tuple[dict[str, Any], ...], where: str) -> tuple[Condition, ...]:
-    if not raw:
-        return ()
-    from moonpool.configuration.policy_file import read_condition  # noqa: PLC0415  with a reader of TOML; most have none
-
-    return tuple(read_condition(one, f"{where}, condition {number}") for number, one in enumerate(raw, start=1))
-
-
-def _check_times(block: Block, inside: str) -> None:
-    for key, value in (("timeout_s", block.timeout_s), ("connect_timeout_s", block.connect_timeout_s)):
-        if not 0 < value <= 86_400:
-            raise ConfigError(f'{inside}: "{key}" must be above 0 and at most 86400 seconds, got {value:g}')
-    if block.ping_s != 0 and not 1 <= block.ping_s <= 86_400:
-        raise ConfigError(f'{inside}: "ping_s" must be 0 (never) or from 1 to 86400 seconds, got {block.ping_s:g}')
-    if not 0.1 <= block.rest_s <= 86_400:
-        raise ConfigError(f'{inside}: "rest_s" must be from 0.1 to 86400 seconds, got {block.rest_s:g}')
-
-
-def _check_counts(block: Block, inside: str) -> None:
-    if not 1 <= block.concurrency_max <= 1024:
-        raise ConfigError(f'{inside}: "concurrency_max" must be from 1 to 1024, got {block.concurrency_max}')
-    if block.calls_per_minute != 0 and not 0.01 <= block.calls_per_minute <= 1_000_000:
-        raise ConfigError(
-            f'{inside}: "calls_per_minute" must be 0 (no limit) or from 0.01 to 1000000, got {block.calls_per_minute:g}'
-        )
-    if not 0 <= block.calls_burst <= 100_000:
-        raise ConfigError(f'{inside}: "calls_burst" must be from 1 to 100000, got {block.calls_burst}')
-    if block.calls_burst and not block.calls_per_minute:
-        raise ConfigError(f'{inside}: "calls_burst" needs "calls_per_minute"')
-    if not 1 <= block.failures_max <= 1000:
-        raise ConfigError(f'{inside}: "failures_max" must be from 1 to 1000, got {block.failures_max}')

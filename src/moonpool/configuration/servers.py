@@ -12,13 +12,14 @@ import json
 from typing import TYPE_CHECKING, Final, cast
 
 from moonpool.configuration.expansion import Expansion
-from moonpool.configuration.json_errors import did_you_mean, json_kind, json_remedy
 from moonpool.configuration.jsonc import without_comments
 from moonpool.configuration.server_config import McpConfig, ServerConfig, ServerLeftOutError, ToolRule, resolved_key
 from moonpool.configuration.server_entry import read_entry, resolve
 from moonpool.configuration.value_files import read_value_file
+from moonpool.core.conversion import kind_of
 from moonpool.core.errors import ConfigError, MoonpoolError
 from moonpool.core.lookalikes import looks_like
+from moonpool.core.phrases import clip, near_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -31,6 +32,17 @@ __all__ = ["McpConfig", "ServerConfig", "ToolRule", "load_config", "parse_config
 CONFIG_BYTES_MAX: Final = 1024 * 1024
 SERVER_COUNT_MAX: Final = 256
 SERVER_ID_LENGTH_MAX: Final = 128
+_REMEDIES: Final = {
+    "Expecting ',' delimiter": "put a comma before it, or close what is open before it",
+    "Expecting ':' delimiter": 'write "name": value',
+    "Expecting property name": 'write a name in double quotes there: "name": value',
+    "Expecting value": 'write a value there: "text" in double quotes, a number, true, false, null, [...] or {...}',
+    "Unterminated string": 'close the string that begins there with "',
+    "Extra data": "remove what follows the end of the object",
+    "Invalid control character": "write \\n for a line break and \\t for a tab in a string",
+    "Invalid \\": "write \\\\ for a backslash in a string",
+}
+"""What to write where `json` says so."""
 
 
 def load_config(path: Path, environ: Mapping[str, str], *, stored: SecretSource | None = None) -> McpConfig:
@@ -106,7 +118,8 @@ def _decode(text: bytes, source: str) -> object:
         return json.loads(without_comments(decoded), object_pairs_hook=_unique_pairs(source))
     except json.JSONDecodeError as exc:
         where = f"{exc.msg} at line {exc.lineno}, column {exc.colno}"
-        raise ConfigError(f"{source}: is not JSON: {where}; {json_remedy(exc.msg)}") from None
+        remedy = next((told for begin, told in _REMEDIES.items() if exc.msg.startswith(begin)), "write JSON there")
+        raise ConfigError(f"{source}: is not JSON: {where}; {remedy}") from None
     except RecursionError:
         raise ConfigError(f"{source}: is nested too deeply to be a server configuration") from None
     except ValueError as exc:  # a number of more digits than Python reads
@@ -127,16 +140,18 @@ def _unique_pairs(source: str) -> Callable[[list[tuple[str, object]]], dict[str,
 
 def _server_entries(document: object, source: str) -> dict[str, object]:
     if not isinstance(document, dict):
-        raise ConfigError(f'{source}: must hold a JSON object with "mcpServers", not {json_kind(document)}')
+        raise ConfigError(f'{source}: must hold a JSON object with "mcpServers", not {kind_of(document)}')
     top = cast("dict[str, object]", document)
     for key in ("mcpServers", "servers"):
         if key not in top:
             continue
         entries = top[key]
         if not isinstance(entries, dict):
-            raise ConfigError(f'{source}: "{key}" must be an object of servers by name, not {json_kind(entries)}')
+            raise ConfigError(f'{source}: "{key}" must be an object of servers by name, not {kind_of(entries)}')
         return cast("dict[str, object]", entries)
-    raise ConfigError(f'{source}: has no "mcpServers" object{did_you_mean(top, ["mcpServers", "servers"])}')
+    near = {key: found[0] for key in top if (found := near_names([key], ["mcpServers", "servers"]))}
+    hint = next((f'; "{clip(key, 60)}" should be "{meant}"' for key, meant in near.items()), "")
+    raise ConfigError(f'{source}: has no "mcpServers" object{hint}')
 
 
 def _check_server_id(server_id: str, source: str) -> None:

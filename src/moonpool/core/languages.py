@@ -7,14 +7,15 @@ stripped, not checked. Node before 22.13 needs tools for that, so whoever runs c
 from __future__ import annotations
 
 import difflib
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
 from moonpool.core.errors import InputError
 
+Language: TypeAlias = Literal["python", "node", "bash"]
+"""As the channel, the journal and the envelope name them (J-011)."""
+LANGUAGES: Final[tuple[Language, ...]] = get_args(Language)
 PYTHON: Final = "python"
 TYPESCRIPT: Final = "typescript"
-LANGUAGES: Final = (PYTHON, "node", "bash")
-"""As the channel, the journal and the envelope name them (J-011)."""
 
 _OTHER_NAMES: Final = {
     "py": PYTHON, "python3": PYTHON,

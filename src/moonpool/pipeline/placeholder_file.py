@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from moonpool.configuration.toml_tables import Table, parse_toml, read_bytes
+from moonpool.configuration.condition_entry import json_value
+from moonpool.configuration.toml_files import parse_toml, read_bytes
 from moonpool.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,11 +26,13 @@ def load_placeholders(path: Path) -> Mapping[str, JsonValue]:
     found = parse_toml(read_bytes(path, "give a file of placeholders"), str(path))
     if len(found) > PLACEHOLDERS_MAX:
         raise ConfigError(f"{path}: {len(found)} placeholders; at most {PLACEHOLDERS_MAX}")
-    table = Table(found, str(path), list(found))
-    values = {glob: table.value(glob) for glob in found}
-    for glob, value in values.items():
+    for glob, value in found.items():
+        try:
+            json_value(value)
+        except ValueError as exc:
+            raise ConfigError(f"{path}: {glob[:100]!r}: {exc}") from None
         if "." not in glob:
             raise ConfigError(f'{path}: {glob[:100]!r} names no tool; write "server.tool", in quotes')
         if not isinstance(value, dict | str):
             raise ConfigError(f"{path}: {glob[:100]!r} must be a table or a string, as the tool would answer")
-    return values
+    return found

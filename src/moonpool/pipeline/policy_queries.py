@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from moonpool.configuration.policy_limits import usage_from
 from moonpool.pipeline.validation import SchemaChecks, check_arguments
-from moonpool.policy import CallFacts, Explanation, explain
+from moonpool.policy import CallFacts, Explanation, explain, usage_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,7 +20,7 @@ Where more goes: a condition on the call or its session is a field of `Rule`, a 
 `Say` that joins in `decide`, as budgets do.
 """
 
-from moonpool.policy.budgets import Budget, BudgetReport, Cost, Measure
+from moonpool.policy.budgets import Budget, BudgetReport, Cost, Measure, usage_from
 from moonpool.policy.conditions import (
     Absent,
     ArgumentTest,
@@ -56,10 +56,10 @@ from moonpool.policy.explaining import Explanation, LayerReport, RuleReport, exp
 from moonpool.policy.findings import Finding, UnreadableError
 from moonpool.policy.globs import glob_matches, literal_glob
 from moonpool.policy.hints import HINT_NAMES, Hints, effective_hints
-from moonpool.policy.labels import DOES, RETURNS, Label
+from moonpool.policy.labels import DOES, RETURNS, Does, Label, Returns
 from moonpool.policy.layers import Layer, LayerName, Order, Policy, configuration_layer
 from moonpool.policy.members import look_alikes
-from moonpool.policy.presets import PRESET_PREFIX, PRESETS
+from moonpool.policy.presets import PRESET_PREFIX, PRESETS, PresetName
 from moonpool.policy.rules import RULE_ID, CallFacts, Mismatch, Rule, mismatch, server_rules
 from moonpool.policy.usage import Scope, Usage
 from moonpool.policy.verdicts import Verdict, strictest
@@ -85,6 +85,7 @@ __all__ = [
     "Condition",
     "Cost",
     "Decision",
+    "Does",
     "Equals",
     "Explanation",
     "Finding",
@@ -100,8 +101,10 @@ __all__ = [
     "OneOf",
     "Order",
     "Policy",
+    "PresetName",
     "Range",
     "Regex",
+    "Returns",
     "Rule",
     "RuleReport",
     "Say",
@@ -128,4 +131,5 @@ __all__ = [
     "server_rules",
     "settle",
     "strictest",
+    "usage_from",
 ]

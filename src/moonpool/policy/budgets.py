@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.policy.conditions import check_pattern_size
 from moonpool.policy.globs import glob_matches
+from moonpool.policy.usage import Scope, Usage
 from moonpool.policy.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import ToolDefinition
     from moonpool.policy.rules import CallFacts
-    from moonpool.policy.usage import Scope
 
 WARNED_FROM: Final = 0.8
 LIMIT_MAX: Final = 10**15
@@ -191,3 +191,8 @@ def budget_reports(budgets: Iterable[Budget], facts: CallFacts, cost: float) -> 
                 adds=adds.get(measure, 0),
                 room_in_s=math.ceil(usage.room_in_s) if measure is Measure.CALLS_PER_MINUTE else 0,
             )
+
+
+def usage_from(amounts: Mapping[Scope, Mapping[Measure, float]]) -> Mapping[Scope, Usage]:
+    """Usage as somebody imagines it."""
+    return {scope: Usage(**{str(name): amount for name, amount in used.items()}) for scope, used in amounts.items()}  # pyright: ignore[reportArgumentType]

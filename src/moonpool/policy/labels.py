@@ -8,7 +8,7 @@ layers add up, and such rules only tighten, so another label never loosens a dec
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from moonpool.policy.conditions import check_pattern_size
 from moonpool.policy.globs import glob_matches
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import ToolDefinition
 
-RETURNS: Final = ("private", "untrusted")
+Returns: TypeAlias = Literal["private", "untrusted"]
 """Data that must not be sent out; text that anybody may have written."""
-DOES: Final = ("sends_out", "spends", "destroys")
+Does: TypeAlias = Literal["sends_out", "spends", "destroys"]
 """Lets data out; costs money; cannot be taken back."""
+RETURNS: Final[tuple[Returns, ...]] = get_args(Returns)
+DOES: Final[tuple[Does, ...]] = get_args(Does)
 LABELS_PER_LAYER_MAX: Final = 1000
 
 

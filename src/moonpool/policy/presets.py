@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from moonpool.policy.rules import Rule
 from moonpool.policy.verdicts import Verdict
@@ -10,6 +10,7 @@ from moonpool.policy.verdicts import Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+PresetName: TypeAlias = Literal["no-exfiltration"]
 PRESET_PREFIX: Final = "preset:"
 PRESETS: Final[Mapping[str, tuple[Rule, ...]]] = {
     # Whoever wrote the untrusted text may be the one who speaks by now, so an automatic yes is none.

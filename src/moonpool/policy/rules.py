@@ -7,7 +7,6 @@ digest follow from that.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -81,17 +80,15 @@ class Rule:
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.annotations) - HINT_NAMES):
-            raise ValueError(f"policy rule {self.rule_id!r}: unknown annotation {unknown[0]!r}")
+            raise ValueError(f"unknown annotation {unknown[0]!r}")
         if unknown := sorted(set(self.languages) - set(LANGUAGES)):
-            raise ValueError(f"policy rule {self.rule_id!r}: unknown language {unknown[0]!r}")
+            raise ValueError(f"unknown language {unknown[0]!r}")
         if len(self.when) > CONDITIONS_PER_RULE_MAX:
-            raise ValueError(f"policy rule {self.rule_id!r}: at most {CONDITIONS_PER_RULE_MAX} conditions in one rule")
+            raise ValueError(f"at most {CONDITIONS_PER_RULE_MAX} conditions in one rule")
         if len(self.note) > NOTE_CHARS_MAX:
-            raise ValueError(f"policy rule {self.rule_id!r}: a note has at most {NOTE_CHARS_MAX} characters")
+            raise ValueError(f"a note has at most {NOTE_CHARS_MAX} characters")
         if self.is_flow and self.verdict is Verdict.ALLOW:
-            raise ValueError(
-                f"policy rule {self.rule_id!r}: labels only tighten; a rule with after or does asks or denies"
-            )
+            raise ValueError("labels only tighten; a rule with after or does asks or denies")
         check_labels(self.after, RETURNS)
         check_labels(self.does, DOES)
         for glob in (self.server, self.tool, self.principal):
@@ -203,5 +200,5 @@ _CHECKS: Final[tuple[Callable[[Rule, CallFacts], Mismatch | None], ...]] = (
 )
 """Cheap ones first."""
 
-RULE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]{0,63}", re.ASCII)
+RULE_ID: Final = r"[A-Za-z0-9][A-Za-z0-9_./-]{0,63}"
 """Ids that people may give; those with a colon and `default` are ours."""
