@@ -30,7 +30,7 @@ class Kind(IntEnum):
 
 
 _WORD = struct.Struct(">I")
-_KINDS = frozenset(Kind)
+_KINDS = {int(kind): kind for kind in Kind}
 _LENGTH_MASK = 0x00FF_FFFF
 
 
@@ -80,7 +80,7 @@ class FrameDecoder:
             if end - start - _WORD.size < length:
                 break
             start += _WORD.size
-            frames.append((Kind(kind), bytes(memoryview(self._buffer)[start : start + length])))
+            frames.append((_KINDS[kind], bytes(memoryview(self._buffer)[start : start + length])))
             start += length
         if start:
             del self._buffer[:start]

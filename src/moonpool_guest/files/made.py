@@ -33,7 +33,8 @@ def snapshot(folder: str = PLACES[0]) -> Snapshot:
     for below in waiting:  # grows meanwhile
         try:
             with scandir(f"{folder}/{below}") as scan:
-                entries = sorted((entry.name, entry.stat(follow_symlinks=False)) for entry in scan)
+                seen = (entry for entry in scan if not entry.is_symlink())
+                entries = sorted((entry.name, entry.stat(follow_symlinks=False)) for entry in seen)
         except OSError:
             continue  # removed, or not for reading
         for name, state in entries:

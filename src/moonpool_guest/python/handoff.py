@@ -19,6 +19,7 @@ from typing import Any, NoReturn, cast
 from moonpool_guest.python import pictures
 
 _Place = tuple[Any, object]  # the place around this one, and the key or index in it; outermost is the value's name
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _DEPTH_MAX = 60  # the host refuses JSON deeper than 64
 
 
@@ -68,7 +69,7 @@ def without_blobs(encoded: bytes) -> bytes:
 
 
 def _dump(plain: object) -> bytes:
-    return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    return _ENCODER.encode(plain).encode()
 
 
 def _plain(value: Any, place: "_Place | str", depth: int, walk: _Walk) -> object:
