@@ -1,7 +1,7 @@
-"""What one process shares between its tenants: sandboxes, their pool, environments, runtimes, models for the search.
+"""What a process shares between its tenants: sandboxes, their pool, environments, runtimes, search models.
 
-`open_engine` builds it and closes it in reverse on every way out. A machine that cannot isolate code gets an error
-before anything is started (fail closed). Tenants are opened on it at run time (`bootstrap.tenant`).
+`open_engine` builds it and always closes it in reverse order. On a machine that cannot isolate code it fails before
+anything is started (fail closed). Tenants are opened on it at run time (`bootstrap.tenant`).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """What every tenant of a process uses. It holds nothing of any tenant but which tools its sandboxes show."""
+    """What all tenants of a process use. Of a tenant it holds only the tools that its sandboxes show."""
 
     settings: Settings
     environ: Mapping[str, str]
     data: Path
     backend: SandboxBackend
     pool: SandboxPool
-    sandbox_spec: SandboxSpec  # of no tenant yet, see `spec_for`
+    sandbox_spec: SandboxSpec  # without a tenant, see `spec_for`
     languages: Languages
     vectors: VectorMaker | None
     serving: bool
@@ -51,19 +51,19 @@ class Engine:
     tool_registries: dict[str, ToolRegistry] = field(
         default_factory=dict[str, "ToolRegistry"]
     )  # by tenant, of those that are open
-    taken_ids: set[str] = field(default_factory=set[str])  # of tenants that open, are open or close
+    taken_ids: set[str] = field(default_factory=set[str])  # of tenants that are opening, open or closing
 
     def spec_for(self, tenant_id: str) -> SandboxSpec:
-        """The sandbox of one tenant.
+        """The sandbox spec of one tenant.
 
         SECURITY: the scope keeps tenants apart: no uid, zygote, slot or ready sandbox is shared between scopes.
         """
         return replace(self.sandbox_spec, scope=tenant_id)
 
     async def prove(self) -> None:
-        """Open one sandbox, before anybody hears "ready". Raises HostUnfitError, SandboxStartError.
+        """Open one sandbox before reporting "ready". Raises HostUnfitError, SandboxStartError.
 
-        SECURITY: flags of the machine lie; only an opening shows that code can be isolated here.
+        SECURITY: feature flags of a machine can be wrong; only opening a sandbox proves that code can be isolated here.
         """
         sandbox = await self.backend.open_sandbox(self.sandbox_spec)
         await sandbox.close()
@@ -78,10 +78,10 @@ async def open_engine(
     progress: ProgressSink | None = None,
     backend: SandboxBackend | None = None,
 ) -> AsyncGenerator[Engine]:
-    """Build the engine. Raises HostUnfitError, ConfigError and what the packages below raise at start.
+    """Build the engine. Raises HostUnfitError, ConfigError and start errors of the packages below.
 
-    `serving` keeps a pool of ready sandboxes; a single command does not. `progress` hears of environments being built.
-    A `backend` is one that several engines share; its owner closes it.
+    `serving` keeps a pool of ready sandboxes; a single command does not. `progress` is called while environments are
+    built. A `backend` that is passed in may be shared by several engines; its owner closes it.
     """
     data = data_folder(settings, environ)
     async with AsyncExitStack() as stack:
@@ -127,7 +127,7 @@ def _current_tree(tool_registry: ToolRegistry | None) -> TreeRef | None:
 
 
 async def _show_tools(sandbox: Sandbox, tool_registry: ToolRegistry | None) -> None:
-    """Publish the wrappers before anybody asks for the sandbox."""
+    """Publish the wrappers before the sandbox is requested."""
     if tool_registry is not None and (snapshot := tool_registry.current) is not None:
         await show(sandbox, snapshot)
 
@@ -135,6 +135,6 @@ async def _show_tools(sandbox: Sandbox, tool_registry: ToolRegistry | None) -> N
 def _vectors(settings: Settings, data: Path) -> VectorMaker | None:
     if settings.dense == "none":
         return None
-    from moonpool.bootstrap.models import vector_maker  # noqa: PLC0415  with all of `embeddings`; most search by words
+    from moonpool.bootstrap.models import vector_maker  # noqa: PLC0415  imports `embeddings`; most search by words
 
     return vector_maker(settings, data)

@@ -1,8 +1,8 @@
-"""A tenant: what one owner has: servers, credentials, policy, catalog, approvals, plans, library, budgets, journal.
+"""A tenant owns servers, credentials, policy, catalog, approvals, plans, library, budgets and journal.
 
-Opened and closed at run time on an `Engine`, hundreds in one process. The first tenant of an installation, the only one
-of the command line, has the data folder itself; every other has a folder below it. Nothing that one tenant owns is
-reachable through another's `Tenant`; what they share is the engine.
+Opened and closed at run time on an `Engine`, hundreds in one process. The default tenant, the only one of the command
+line, uses the data folder itself; every other tenant has a folder below it. Nothing that one tenant owns is reachable
+through another's `Tenant`; they share only the engine.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _TENANT_ID: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class Tenant:
-    """What faces and commands use."""
+    """An open tenant, as used by servers and commands."""
 
     tenant_id: str
     engine: Engine
@@ -68,7 +68,7 @@ class Tenant:
     tool_registry: ToolRegistry
     learned_types: LearnedTypes
     caller_grants: CallerGrants
-    caller_grant: CallerGrant  # of whoever started this process
+    caller_grant: CallerGrant  # of the user who started this process
     data: Path
     policy: Policy
     outcomes: OutcomeStore
@@ -76,15 +76,14 @@ class Tenant:
 
     @property
     def vectors(self) -> VectorMaker | None:
-        """The embedding model, where the search uses one."""
+        """The embedding model, if search uses one."""
         return self.engine.vectors
 
     async def keep_outcome(self, envelope: Envelope, /) -> None:
-        """Keep what came of an execution whose caller is gone. Raises StoreFolderError, OSError."""
+        """Keep the outcome of an execution whose caller has disconnected. Raises StoreFolderError, OSError."""
         await asyncio.to_thread(self.outcomes.keep, envelope.run_id, envelope.to_json())
 
     async def prove(self) -> None:
-        """See `Engine.prove`."""
         await self.engine.prove()
 
 
@@ -99,11 +98,11 @@ async def open_tenant(
     policy: Policy | None = None,
     eagerly: bool = False,
 ) -> AsyncGenerator[Tenant]:
-    """Open a tenant; on the way out its sessions end, its sandboxes are gone and its records are committed.
+    """Open a tenant; on exit its sessions end, its sandboxes are gone and its records are committed.
 
-    `settings` are its own limits and rules where they differ from the engine's; `policy` is one that was read already.
-    `eagerly` opens the journal now, so that a fault of its file is heard at once; else the first record opens it.
-    Raises InputError for an id that cannot be one or is open already, ConfigError, JournalError.
+    `settings` are its own limits and rules if they differ from the engine's; `policy` is a policy that was read
+    already. `eagerly` opens the journal now, so that an error in its file is raised at once; otherwise the first record
+    opens it. Raises InputError for an id that is invalid or open already, ConfigError, JournalError.
     """
     if not _TENANT_ID.fullmatch(tenant_id):
         wanted = "use up to 63 of a-z, 0-9, - and _, with a letter or digit first"
@@ -113,8 +112,8 @@ async def open_tenant(
     settings = settings or engine.settings
     environ, data = engine.environ, tenant_dir(engine.data, tenant_id)
     async with AsyncExitStack() as stack:
-        # SECURITY: nothing is awaited before, and it is given back last: two that share a scope would close each
-        # other's sandboxes.
+        # SECURITY: nothing is awaited before this, and the id is freed last: two tenants with one scope would close
+        # each other's sandboxes.
         engine.taken_ids.add(tenant_id)
         stack.callback(engine.taken_ids.discard, tenant_id)
         if policy is None:
@@ -203,8 +202,8 @@ async def open_default_tenant(
     progress: ProgressSink | None = None,
     backend: SandboxBackend | None = None,
 ) -> AsyncGenerator[Tenant]:
-    """An engine with the one tenant of the command line. Raises what `open_engine` and `open_tenant` raise."""
-    policy = await asyncio.to_thread(policy_in_force, settings, config)  # first: without it nothing may start
+    """An engine with the one tenant of the command line. Raises the errors of `open_engine` and `open_tenant`."""
+    policy = await asyncio.to_thread(policy_in_force, settings, config)  # first: nothing may start without a policy
     async with (
         open_engine(settings, environ=environ, serving=serving, progress=progress, backend=backend) as engine,
         open_tenant(engine, DEFAULT_TENANT, config=config, approver=approver, policy=policy, eagerly=True) as tenant,
