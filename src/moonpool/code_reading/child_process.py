@@ -78,7 +78,7 @@ class _Reader:
                 code, module = order["code"].encode(), order["module"]
                 return code_json(read_code(code, self._index, self._wire_names, module=module))
             case "interface":
-                from moonpool.features.library.model.actions import read_interface  # noqa: PLC0415  takes a third of the start; previews do not need it
+                from moonpool.features.library.model.actions import read_interface  # noqa: PLC0415  a third of the start; previews need none
 
                 shown = read_interface(order["code"].encode(), order["name"], order["description"])
                 return {
