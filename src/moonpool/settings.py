@@ -1,4 +1,4 @@
-"""Everything an operator may change, read once and frozen. Unknown names are refused; defaults are the safe ones.
+"""All settings, read once and frozen. Unknown names are refused; defaults are safe.
 
 Values come from the environment (`MOONPOOL_...`) and from the command line, which wins. `docs/reference/settings.md`
 lists them; a test compares.
@@ -26,19 +26,19 @@ class Settings:
     """Settings of one process. Units are in the names."""
 
     data_dir: Path | None = None
-    """Where environments, caches, the audit journal and run folders live. None: by uid, see `store.paths`."""
+    """Folder for environments, caches, the audit journal and run folders. None: by uid, see `store.paths`."""
 
     backend: str = "zygote"
     """`zygote` or `bubblewrap`."""
 
     environment: str = "base"
-    """The environment that code runs in unless the caller names one."""
+    """The environment for code unless the caller names one."""
 
     timeout_s: float = 60.0
     """Wall-clock limit of one execution unless the caller gives one. Waiting for an approval does not count."""
 
     timeout_s_max: float = 3600.0
-    """The most that a caller may ask for."""
+    """The highest time limit that a caller may set."""
 
     code_bytes_max: int = 1_000_000
     result_bytes_max: int = 60 * 1024
@@ -47,22 +47,22 @@ class Settings:
     stdout_bytes_max: int = 64 * 1024
     stderr_bytes_max: int = 256 * 1024
     artifact_bytes_max: int = 32 * 1024 * 1024
-    """What one stream may write in all; more ends the execution."""
+    """The output of one stream in total; more ends the execution."""
 
     artifact_session_bytes_max: int = 256 * 1024**2
-    """Output of one session that is kept in files; more is not kept."""
+    """Output of one session kept in files; more is dropped."""
 
     artifact_total_bytes_max: int = 2 * 1024**3
-    """The same of all executions; the oldest make room."""
+    """The same for all executions; the oldest are removed."""
 
     artifact_free_bytes_min: int = 512 * 1024**2
-    """The space they keep free on their disk, which the audit journal needs."""
+    """Free space to leave on their disk, which the audit journal needs."""
 
     policy: Path | None = None
-    """The organisation's rules for tool calls, beside those of the server configuration; the strictest wins."""
+    """The organisation's rules for tool calls, in addition to those of the server configuration; the strictest wins."""
 
     key_policy: Path | None = None
-    """The same for whoever runs code here. It only tightens: no layer takes back what another says."""
+    """The same for the user who runs code here. It only tightens: no layer loosens another."""
 
     session_policy: Path | None = None
     """The same for the sessions of this process."""
@@ -71,13 +71,13 @@ class Settings:
     """Tool calls of one execution."""
 
     approval_expiry_s: float = 600.0
-    """How long a question waits for its answer; then the call is refused."""
+    """How long a question waits for an answer; then the call is refused."""
 
     approval_wait_s: float = 20.0
-    """How long `moonpool mcp` holds back a request whose code waits in the queue of approvals, before it says so."""
+    """How long `moonpool mcp` delays the answer to a request whose code waits in the queue of approvals."""
 
     approval_command: str = ""
-    """A program that is started for each question in the queue, with the id and a sentence as last arguments."""
+    """A program to start for each question in the queue, with the id and a sentence as last arguments."""
 
     plan_expiry_s: float = 86_400.0
     """How long a plan of a dry run can be approved and used."""
@@ -95,7 +95,7 @@ class Settings:
     """Ready sandboxes kept at all times by processes that serve; `moonpool run` keeps none."""
 
     pool_high: int = 8
-    """The most that are kept ready of one kind when many come at once. 0 switches the pool off."""
+    """The maximum kept ready per sandbox key under load. 0 switches the pool off."""
 
     waiting_max: int = 512
     """Callers that may wait for a sandbox at the same time."""
@@ -107,22 +107,22 @@ class Settings:
     """Zygotes that serve at the same time; each is one tenant's, for one environment."""
 
     zygotes_per_environment: int = 2
-    """Zygotes of one tenant and environment; the second starts when forks wait for each other."""
+    """Zygotes of one tenant and environment; the second starts when forks have to wait."""
 
     zygote_forks_max: int = 1000
-    """A zygote is replaced after so many sandboxes, because they share its address layout and hash seed."""
+    """A zygote is replaced after this many sandboxes, because they share its address layout and hash seed."""
 
     zygote_age_s_max: float = 600.0
-    """And after so long, when it is used again."""
+    """A zygote is also replaced after this time, at its next use."""
 
     zygote_idle_s: float = 300.0
-    """A zygote without sandboxes ends after so long."""
+    """A zygote without sandboxes ends after this time."""
 
     session_idle_s: float = 1800.0
-    """A session that is not used for so long is closed."""
+    """A session that was not used for this time is closed."""
 
     limits: str = "auto"
-    """What bounds a sandbox as a whole: `cgroup2`, `cgroup1`, `rlimits` (nothing), or `auto`, the best that works."""
+    """What limits a sandbox as a whole: `cgroup2`, `cgroup1`, `rlimits` (nothing), or `auto`, the best available."""
 
     memory_bytes_max: int = 2 * 1024**3
     """Memory of a sandbox, besides its files; of each process in it where `limits` is `rlimits`."""
@@ -134,7 +134,7 @@ class Settings:
     """Cores that a sandbox may keep busy, where there are control groups."""
 
     disk_bytes_max: int = 256 * 1024**2
-    """What a sandbox may write in all."""
+    """How much a sandbox may write in total."""
 
     process_count_max: int = 64
 
@@ -142,46 +142,52 @@ class Settings:
     """How long a cached tool list is used without asking the server again."""
 
     refresh_s: float = 3600.0
-    """How often processes that serve ask every server for its tools again. 0: only when something calls for it."""
+    """How often serving processes list every server's tools again. 0: only when needed."""
 
     drift: str = "pause"
-    """`pause`: a tool that its server changed dangerously is held until accepted. `report`: it is only told."""
+    """`pause`: a tool that its server changed dangerously is held back until accepted. `report`: it is
+    only reported.
+    """
 
     learn: str = "on"
-    """What calls that worked teach about tools: `on` (result types and examples), `types`, or `off`."""
+    """What is learned from successful calls of tools: `on` (result types and examples), `types`, or `off`."""
 
     catalog: str = "tools"
-    """Where clients of the MCP server find tools: by `tools` of ours, or in `code`, with `execute_code` alone."""
+    """How clients of the MCP server find tools: with our `tools`, or in `code`, with `execute_code` alone."""
 
     dense: str = "none"
-    """Vectors in the search for tools: `none` or `minilm` (a network, 23 MB)."""
+    """Vector search for tools: `none` or `minilm` (a network, 23 MB)."""
 
     registry: str = ""
-    """Where `moonpool registry add` looks up names: the https address of an MCP Registry. Empty: nowhere."""
+    """Where `moonpool registry add` looks names up: the https address of an MCP Registry. Empty: nowhere."""
 
     metrics_listen: str = ""
-    """Where `moonpool mcp` serves `/metrics`: a loopback address and port, `127.0.0.1:9464`. Empty: nowhere."""
+    """Address at which `moonpool mcp` serves `/metrics`: a loopback address and port,
+    `127.0.0.1:9464`. Empty: nowhere.
+    """
 
     file_bytes_max: int = 256 * 1024**2
-    """One file that is put into a sandbox or taken out of it."""
+    """Size of one file that is put into a sandbox or fetched from it."""
 
     transfer_timeout_s: float = 300.0
-    """How long one transfer may take in all."""
+    """Time limit of one transfer."""
 
     record: str = "on"
-    """`on`: what a replay needs of each execution is kept, redacted, beside the journal. `off`: nothing is."""
+    """`on`: the data that a replay needs of each execution is kept, redacted, beside the journal.
+    `off`: none is kept.
+    """
 
     recording_days: float = 7.0
-    """How long it is kept."""
+    """How long recordings are kept."""
 
     recording_bytes_max: int = 512 * 1024**2
-    """What all recordings may take; the oldest make room."""
+    """Size of all recordings; the oldest are removed."""
 
     redact_patterns: str = "on"
-    """`on`: secrets are also found by their shape. `off`: only values that the configuration names are."""
+    """`on`: secrets are also found by their shape. `off`: only values named in the configuration are."""
 
     redact_personal: str = ""
-    """Kinds of personal data that are redacted as well, e.g. `email,card`: `email`, `phone`, `card`, `iban`."""
+    """Kinds of personal data to redact, too, e.g. `email,card`: `email`, `phone`, `card`, `iban`."""
 
     @classmethod
     def load(cls, environ: Mapping[str, str], **overrides: Any) -> Self:
@@ -200,13 +206,13 @@ class Settings:
             values[name] = _convert(variable, text, hints[name])
         values.update({name: value for name, value in overrides.items() if value is not None})
         if (data := values.get("data_dir")) is not None and not data.is_absolute():
-            values["data_dir"] = Path.cwd() / data  # sandboxes and processes of sessions start elsewhere
+            values["data_dir"] = Path.cwd() / data  # sandboxes and session processes have another working directory
         settings = cls(**values)
         settings.check()
         return settings
 
     def check(self) -> None:
-        """Raise ConfigError for a value that cannot work."""
+        """Raise ConfigError for an invalid value."""
         for field in fields(self):
             value = getattr(self, field.name)
             if (isinstance(value, int | float) and value < 0) or (value == 0 and field.name not in _MAY_BE_0):
@@ -224,7 +230,7 @@ class Settings:
         except ValueError:
             raise ConfigError("approval_command has a quote without an end; close it") from None
         if self.metrics_listen:
-            from moonpool.net.loopback_addresses import loopback_address  # noqa: PLC0415  most processes listen nowhere
+            from moonpool.net.loopback_addresses import loopback_address  # noqa: PLC0415  most processes do not listen
 
             loopback_address(self.metrics_listen, what="metrics_listen")
         if self.pool_low > self.pool_high > 0:
@@ -234,7 +240,7 @@ class Settings:
 
     @property
     def personal_kinds(self) -> tuple[str, ...]:
-        """`redact_personal`, one by one."""
+        """The kinds in `redact_personal`."""
         return tuple(kind for part in self.redact_personal.split(",") if (kind := part.strip()))
 
 
@@ -256,8 +262,9 @@ _MAY_BE_0 = frozenset({"artifact_free_bytes_min", "pool_low", "pool_high", "sand
 _NOT_SETTINGS = frozenset(
     {"MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS", "MOONPOOL_REQUIRE_LIMITS", "MOONPOOL_SECRETS_KEY"}
 )
-"""`MOONPOOL_DEBUG=1` shows tracebacks of ours (it changes nothing else); `MOONPOOL_SECRETS_KEY` is read by
-`store.secret_key` alone; the others are of the test suite."""
+"""`MOONPOOL_DEBUG=1` shows our tracebacks (it changes nothing else); `MOONPOOL_SECRETS_KEY` is read by
+`store.secret_key` alone; the others are of the test suite.
+"""
 
 
 def _convert(variable: str, text: str, hint: Any) -> Any:
