@@ -89,7 +89,7 @@ def _load(path: Path) -> JsonObject:
     except ValueError as error:
         raise ConfigError(f"{path}: is not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise ConfigError(f"{path}: holds no JSON object")
+        raise ConfigError(f"{path}: is not a JSON object")
     return document
 
 

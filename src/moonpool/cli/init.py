@@ -191,7 +191,7 @@ def _choice(path: Path, server_id: str, snapshot: ToolSnapshot, wanted: Choice |
     asks = on_one_line(f"{server_id} ({len(tools)} tools): code asks before {_names(_asked(path, tools))}")
     answer = ask_at(terminal, f"\n{asks}\nit declares read-only: {on_one_line(_names(reads))}\n{_QUESTION}").lower()
     while answer not in {"", "a", *_ANSWERS}:
-        answer = ask_at(terminal, f"{on_one_line(clip(answer, 20))!r} is none of them. {_QUESTION}").lower()
+        answer = ask_at(terminal, f"{on_one_line(clip(answer, 20))!r} is not one of them. {_QUESTION}").lower()
     return _ANSWERS.get(answer, "ask")
 
 

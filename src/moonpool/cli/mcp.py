@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @click.option(
     "--catalog",
     metavar="tools|code",
-    help="Where the client finds tools: by tools of ours, or in code (execute_code alone).",
+    help="How the client finds tools: with search tools, or in code (execute_code alone).",
 )
 @click.option(
     "--metrics-listen",

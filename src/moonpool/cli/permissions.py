@@ -153,7 +153,7 @@ def trust_reads(names: Sequence[str], config: Path | None) -> int:
 
     rewrite_configuration(path, change)
     for server_id in names:
-        say(f"trusted {server_id} in {path.absolute()}: what it declares read-only needs no question")
+        say(f"trusted {server_id} in {path.absolute()}: tools that it declares read-only need no question")
     return EXIT_OK
 
 

@@ -44,7 +44,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 )
 @click.option("--config", type=Path, metavar="FILE", help="Servers.")
 @json_object
-@click.option("--prometheus", is_flag=True, help="Prometheus' text, from records only.")
+@click.option("--prometheus", is_flag=True, help="Prometheus text format, from records only.")
 @click.option("--listen", metavar="ADDRESS:PORT", help="Serve /metrics there, on loopback, until a signal comes.")
 @click.option(
     "--tail",
@@ -57,7 +57,9 @@ def stats(what: str, *, config: Path | None, as_json: bool, prometheus: bool, li
     """Report tokens saved, the time to find changed tools, and the sandbox's overhead with its spans."""
     if listen is not None:
         if as_json or prometheus or what != "all":
-            raise InputError("--listen serves all figures as Prometheus' text; leave out WHAT, --json and --prometheus")
+            raise InputError(
+                "--listen serves all figures in Prometheus format; leave out WHAT, --json and --prometheus"
+            )
         serve_figures(listen, config, tail)
     elif prometheus:
         print_prometheus(tail)

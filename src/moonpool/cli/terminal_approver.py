@@ -110,7 +110,7 @@ class TerminalApprover:
         is not possible.
         """
         if not _may_stand(request):
-            return self._refuse_further("it is asked because of what was done before this call, or about a plan")
+            return self._refuse_further("the question is due to earlier calls, or is about a plan")
         if request.cut and not seen_whole:
             return self._refuse_further("not all of this one was shown")
         if word != "r":

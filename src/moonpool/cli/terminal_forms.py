@@ -196,7 +196,7 @@ def value_of(name: str, field: JsonObject, typed: str) -> JsonValue:
     value = _read(field, typed)
     alone: JsonObject = {"type": "object", "properties": {name: field}}
     if content_problem(alone, {name: value}):
-        raise UnfitError("that does not fit what the field wants")
+        raise UnfitError("that is not a valid value of the field")
     return value
 
 

@@ -181,7 +181,7 @@ class _Reader:
         if isinstance(meaning, Miss) and isinstance(node, ast.Attribute):
             self._read.misses.append(MissRead(node.lineno, meaning))
         elif isinstance(meaning, Target) and meaning.is_called and id(node) not in self._found.used:
-            text = f"{meaning.path} is passed on here; the calls that are made of it cannot be read"
+            text = f"{meaning.path} is passed on here; calls through it cannot be read"
             self._read.uncertain.append(Uncertainty(node.lineno, text))
 
     # --- calls

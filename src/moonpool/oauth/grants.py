@@ -144,7 +144,7 @@ def _secret_parts(form: Mapping[str, str]) -> list[str]:
 def _tokens(body: JsonObject) -> TokenSet:
     access, refresh_token, kind = body.get("access_token"), body.get("refresh_token"), body.get("token_type")
     if not isinstance(access, str) or not _TOKEN.fullmatch(access):
-        raise OAuthError("the authorization server's answer holds no usable access token")
+        raise OAuthError("the authorization server's answer has no usable access token")
     if not isinstance(kind, str) or kind.lower() != "bearer":
         raise OAuthError(f"the authorization server gave a token of type {said(str(kind), 40)!r}; only bearer is known")
     usable = isinstance(refresh_token, str) and _TOKEN.fullmatch(refresh_token) is not None

@@ -149,7 +149,7 @@ def read_answer(address: str, *, state: str, issuer: IssuerMetadata) -> str:
         why = said(f"{given['error']} {given.get('error_description', '')}", 300)
         raise OAuthError(f"the authorization server refused: {why}")
     if not given.get("code"):
-        raise OAuthError("the answer of the authorization server holds no code")
+        raise OAuthError("the answer of the authorization server has no code")
     return given["code"]
 
 

@@ -41,7 +41,7 @@ def host_problem(text: str) -> str:
     if not text.isascii():
         return "write a name with letters beyond ASCII as xn--..."
     if "*" in text.removeprefix("*."):
-        return '"*" may only stand for everything before a domain: "*.example.org"'
+        return '"*" is only allowed for everything before a domain: "*.example.org"'
     return "" if _pattern(text) is not None else "this is neither a host name nor an IP address"
 
 
@@ -69,7 +69,7 @@ def _host_of(url: str) -> tuple[str, int]:
     split = _AUTHORITY.fullmatch(found[2])
     host = _spelled(split[1]) if split else None
     if split is None or host is None:
-        raise UnreadableError("between :// and its path stands more or less than a plain host and a port")
+        raise UnreadableError("between :// and its path there is not just a plain host and a port")
     port = int(split[2]) if split[2] else default
     if not 0 < port < 65536:
         raise UnreadableError("its port is not valid")

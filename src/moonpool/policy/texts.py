@@ -139,7 +139,7 @@ def _without_forms(text: str) -> str:
         return text
     plain = unicodedata.normalize("NFKC", text)
     if len(plain) > 2 * TEXT_CHARS_MAX:  # one letter may expand to eighteen
-        raise UnreadableError("its letters stand for too many others")
+        raise UnreadableError("its letters expand to too many others")
     if all_seen("".join(plain.split())):
         return plain
     return "".join(char for char in plain if is_seen(char) or char.isspace())

@@ -28,6 +28,6 @@ def without_secrets(listing: ServerListing, known: Redactor) -> ServerListing:
     kept = [tool for tool, before in zip(tools, listing.tools, strict=True) if tool.get("name") == before.name]
     warnings = cast("list[JsonValue]", cleaned["warnings"])
     if len(kept) < len(tools):
-        warnings = [*warnings, f"{len(tools) - len(kept)} tools were left out: their names hold a secret of yours"]
+        warnings = [*warnings, f"{len(tools) - len(kept)} tools were left out: their names contain one of your secrets"]
     fixed: JsonObject = {"serverId": listing.server_id, "protocolVersion": listing.protocol_version}
     return ServerListing.from_json({**cleaned, **fixed, "tools": [*kept], "warnings": warnings})

@@ -229,7 +229,7 @@ class JournalFile:
                     raise
                 time.sleep(0.02)
         if mode != "wal":
-            problem = "lies on a file system that cannot share memory between processes"
+            problem = "is on a file system that cannot share memory between processes"
             raise JournalError(f"audit journal {self.path} {problem}; choose another data folder: MOONPOOL_DATA_DIR")
         self._connection.executescript(f"BEGIN IMMEDIATE;\n{_SCHEMA}\nCOMMIT;")
         version = self._connection.execute("PRAGMA user_version").fetchone()[0]

@@ -141,7 +141,7 @@ def _replace_if_same(path: Path, state: os.stat_result, content: bytes) -> None:
             file.write(content)
             sync_file(file)
         if not _is_same(path, state):
-            raise ValueError("was changed meanwhile by somebody else; try again")
+            raise ValueError("was changed by another program meanwhile; try again")
         temporary.replace(path)
         sync_folder(path.parent)
     except BaseException:

@@ -56,7 +56,7 @@ def load_or_make_key(path: Path) -> bytes:
         if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o077:
             raise SecretStoreError(
                 f"{path} is not a file that only its owner, who runs this, may read; somebody else may know the key. "
-                "Change the secrets where they came from, remove the file and the store beside it, and set them anew"
+                "Change the secrets where they came from, remove the file and the store beside it, and set them again"
             )
         return parse_key(path.read_text(encoding="ascii", errors="replace")[:_FILE_BYTES_MAX], where=str(path))
     except OSError as error:

@@ -122,7 +122,7 @@ class SecretStore:
                     f"if nobody else wrote to it, close it: chmod 600 {self._path}"
                 )
             if state.st_size > _FILE_BYTES_MAX:
-                raise SecretStoreError(f"{self._path} is too large to be a secret store; remove it and set them anew")
+                raise SecretStoreError(f"{self._path} is too large to be a secret store; remove it and set them again")
             stored: Any = json.loads(self._path.read_bytes())
         except OSError as error:
             raise SecretStoreError(f"{self._path} cannot be read: {error.strerror or error}") from None
@@ -132,7 +132,7 @@ class SecretStore:
             store = msgspec.convert(stored, _Store)
         except msgspec.ValidationError:
             raise SecretStoreError(
-                f"{self._path} is damaged; remove it, then set the secrets and log in anew"
+                f"{self._path} is damaged; remove it, then set the secrets and log in again"
             ) from None
         return store.entries
 
@@ -148,8 +148,8 @@ class SecretStore:
             return
         source = f"the variable {VARIABLE}" if self._key_text else f"the file {self._key_path}"
         raise WrongSecretsKeyError(
-            f"{self._path} was sealed with another key than that of {source}; give the right key, or remove the store "
-            "and set the secrets anew"
+            f"{self._path} was encrypted with another key than that of {source}; give the right key, or remove the "
+            "store and set the secrets again"
         )
 
     def _open(self, entries: Mapping[str, Mapping[str, str]], kind: str, name: str, sealed: str) -> str:
@@ -161,7 +161,7 @@ class SecretStore:
         self._check(entries, cipher)
         value = _unseal(cipher, kind, name, sealed)
         if value is None:
-            raise SecretStoreError(f"the {kind} {name!r} in {self._path} was tampered with; remove it and set it anew")
+            raise SecretStoreError(f"the {kind} {name!r} in {self._path} was tampered with; remove it and set it again")
         return value
 
 
