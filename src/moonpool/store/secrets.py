@@ -148,7 +148,7 @@ class SecretStore:
             return
         source = f"the variable {VARIABLE}" if self._key_text else f"the file {self._key_path}"
         raise WrongSecretsKeyError(
-            f"{self._path} was encrypted with another key than that of {source}; give the right key, or remove the "
+            f"{self._path} was sealed with another key than that of {source}; give the right key, or remove the "
             "store and set the secrets again"
         )
 
