@@ -4,7 +4,9 @@
 read-only tools of trusted servers are allowed, everything else is asked about (X-06). Rules about labels (`flow_says`)
 and exhausted budgets (`budget_says`) add verdicts, and `settle` takes the strictest.
 
-INVARIANT: adding a layer never loosens another's verdict, by a rule or by its default. INVARIANT: an added verdict
+INVARIANT: adding a layer never loosens another's verdict, by a rule or by its default.
+
+INVARIANT: an added verdict
 never replaces the default. One that only asks must not let through a call that nothing allows.
 
 SECURITY: a tool that its server declares destructive is allowed only if one of the rules that allow it names it;
