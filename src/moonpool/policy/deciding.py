@@ -6,8 +6,8 @@ and exhausted budgets (`budget_says`) add verdicts, and `settle` takes the stric
 
 INVARIANT: adding a layer never loosens another's verdict, by a rule or by its default.
 
-INVARIANT: an added verdict
-never replaces the default. One that only asks must not let through a call that nothing allows.
+INVARIANT: an added verdict never replaces the default. One that only asks must not let through a call that nothing
+allows.
 
 SECURITY: a tool that its server declares destructive is allowed only if one of the rules that allow it names it;
 otherwise the verdict is "ask", whether the server is trusted or not (X-22).
