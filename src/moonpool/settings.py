@@ -1,4 +1,4 @@
-"""Everything an operator may change, read once and frozen. Unknown names are refused; defaults are the safe ones.
+"""All settings, read once and frozen. Unknown names are refused; defaults are safe.
 
 Values come from the environment (`MOONPOOL_...`) and from the command line, which wins. `docs/reference/settings.md`
 lists them; a test compares.
@@ -32,13 +32,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Settings of one process. Units are in the names."""
 
     data_dir: Path | None = None
-    """Where environments, caches, the audit journal and run folders live. None: by uid, see `store.paths`."""
+    """Folder for environments, caches, the audit journal and run folders. None: by uid, see `store.paths`."""
 
     backend: Literal["zygote", "bubblewrap"] = "zygote"
     """`zygote` or `bubblewrap`."""
 
     environment: str = "base"
-    """The environment that code runs in unless the caller names one."""
+    """The environment for code unless the caller names one."""
 
     timeout_s: _Amount = 60.0
     """Wall-clock limit of one execution unless the caller gives one. Waiting for an approval does not count."""
@@ -65,10 +65,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The space they keep free on their disk, which the audit journal needs."""
 
     policy: Path | None = None
-    """The organisation's rules for tool calls, beside those of the server configuration; the strictest wins."""
+    """The organisation's rules for tool calls, in addition to those of the server configuration; the strictest wins."""
 
     key_policy: Path | None = None
-    """The same for whoever runs code here. It only tightens: no layer takes back what another says."""
+    """The same for the user who runs code here. It only tightens: no layer loosens another."""
 
     session_policy: Path | None = None
     """The same for the sessions of this process."""
@@ -83,7 +83,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How long `moonpool mcp` holds back a request whose code waits in the queue of approvals, before it says so."""
 
     approval_command: str = ""
-    """A program that is started for each question in the queue, with the id and a sentence as last arguments."""
+    """A program to start for each question in the queue, with the id and a sentence as last arguments."""
 
     plan_expiry_s: _Amount = 86_400.0
     """How long a plan of a dry run can be approved and used."""
@@ -163,10 +163,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Vectors in the search for tools: `none` or `minilm` (a network, 23 MB)."""
 
     registry: str = ""
-    """Where `moonpool registry add` looks up names: the https address of an MCP Registry. Empty: nowhere."""
+    """Where `moonpool registry add` looks names up: the https address of an MCP Registry. Empty: nowhere."""
 
     metrics_listen: str = ""
-    """Where `moonpool mcp` serves `/metrics`: a loopback address and port, `127.0.0.1:9464`. Empty: nowhere."""
+    """Address at which `moonpool mcp` serves `/metrics`: a loopback address and port,
+    `127.0.0.1:9464`. Empty: nowhere.
+    """
 
     file_bytes_max: _Count = 256 * 1024**2
     """One file that is put into a sandbox or taken out of it."""
@@ -190,7 +192,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """`on`: secrets are also found by their shape. `off`: only values that the configuration names are."""
 
     redact_personal: str = ""
-    """Kinds of personal data that are redacted as well, e.g. `email,card`: `email`, `phone`, `card`, `iban`."""
+    """Kinds of personal data to redact, too, e.g. `email,card`: `email`, `phone`, `card`, `iban`."""
 
     @classmethod
     def load(cls, environ: Mapping[str, str], **overrides: Any) -> Self:
@@ -227,7 +229,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         except ValueError:
             raise ConfigError("approval_command has a quote without an end; close it") from None
         if self.metrics_listen:
-            from moonpool.net.loopback_addresses import loopback_address  # noqa: PLC0415  most processes listen nowhere
+            from moonpool.net.loopback_addresses import loopback_address  # noqa: PLC0415  most processes do not listen
 
             loopback_address(self.metrics_listen, what="metrics_listen")
         if self.pool_low > self.pool_high > 0:
@@ -237,7 +239,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def personal_kinds(self) -> tuple[str, ...]:
-        """`redact_personal`, one by one."""
+        """The kinds in `redact_personal`."""
         return tuple(kind for part in self.redact_personal.split(",") if (kind := part.strip()))
 
 
@@ -248,8 +250,9 @@ _PERSONAL_KINDS = ("email", "phone", "card", "iban")
 _NOT_SETTINGS = frozenset(
     {"MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS", "MOONPOOL_REQUIRE_LIMITS", "MOONPOOL_SECRETS_KEY"}
 )
-"""`MOONPOOL_DEBUG=1` shows tracebacks of ours (it changes nothing else); `MOONPOOL_SECRETS_KEY` is read by
-`store.secret_key` alone; the others are of the test suite."""
+"""`MOONPOOL_DEBUG=1` shows our tracebacks (it changes nothing else); `MOONPOOL_SECRETS_KEY` is read by
+`store.secret_key` alone; the others are of the test suite.
+"""
 
 
 def _from_text(variable: str, text: str, default: Any) -> Any:

@@ -32,12 +32,12 @@ def made() -> Iterator[Any]:
     """A module with an outer function that waits and an inner one that it calls."""
     module: Any = types.ModuleType("made_for_the_stopwatch")
 
-    class Road:
+    class Pipeline:
         async def outer(self) -> str:
             await anyio.lowlevel.checkpoint()
             return module.inner()
 
-    module.Road, module.inner = Road, lambda: "answer"
+    module.Pipeline, module.inner = Pipeline, lambda: "answer"
     sys.modules[module.__name__] = module
     yield module
     del sys.modules[module.__name__]
@@ -47,10 +47,10 @@ def made() -> Iterator[Any]:
 async def test_what_was_called_inside_is_not_counted_twice(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 1.0, 4.0, 10.0])  # outer begins, inner begins, inner ends, outer ends
     monkeypatch.setattr("bench.breakdowns.stopwatch.time.perf_counter", lambda: next(clock))
-    steps = {"outer": (Spot(f"{made.__name__}:Road.outer"),), "inner": (Spot(f"{made.__name__}:inner"),)}
+    steps = {"outer": (Spot(f"{made.__name__}:Pipeline.outer"),), "inner": (Spot(f"{made.__name__}:inner"),)}
 
     with own_times(steps) as times:
-        assert await made.Road().outer() == "answer"
+        assert await made.Pipeline().outer() == "answer"
 
     assert times.take() == {"inner": 3.0, "outer": 7.0}
     assert times.take() == {}
@@ -58,21 +58,21 @@ async def test_what_was_called_inside_is_not_counted_twice(made: Any, monkeypatc
 
 @pytest.mark.anyio
 async def test_moments_are_noted_and_functions_put_back(made: Any) -> None:
-    before = made.Road.outer, made.inner
-    spots = {"in": (Spot(f"{made.__name__}:inner"), "enter"), "out": (Spot(f"{made.__name__}:Road.outer"), "leave")}
+    before = made.Pipeline.outer, made.inner
+    spots = {"in": (Spot(f"{made.__name__}:inner"), "enter"), "out": (Spot(f"{made.__name__}:Pipeline.outer"), "leave")}
 
     with moments(spots) as seen:
-        await made.Road().outer()
+        await made.Pipeline().outer()
 
     assert list(seen) == ["in", "out"]
     assert seen["in"] <= seen["out"]
-    assert (made.Road.outer, made.inner) == before
+    assert (made.Pipeline.outer, made.inner) == before
 
 
 def test_a_step_that_is_gone_is_an_error_that_names_it(made: Any) -> None:
     with (
-        pytest.raises(LookupError, match=r"Road\.gone is not there any more"),
-        own_times({"gone": (Spot(f"{made.__name__}:Road.gone"),)}),
+        pytest.raises(LookupError, match=r"Pipeline\.gone is not there any more"),
+        own_times({"gone": (Spot(f"{made.__name__}:Pipeline.gone"),)}),
     ):
         pytest.fail("it was timed")
 

@@ -186,7 +186,7 @@ def test_the_program_of_the_page_on_embedding_runs(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("MOONPOOL_DATA_DIR", str(DATA))
     head, _, body = program.partition("approver = EventApprover()\n")
     around = f"{head}\nasync def main(code, show_to_alice, seen):\n    approver = EventApprover()\n"
-    body = body.replace("...  # what the code prints", "seen.append(data)  # what the code prints")
+    body = body.replace("...  # output of the code", "seen.append(data)  # output of the code")
     body = body.replace("...  # always the last", "seen.append(envelope.data)  # always the last")
     names: dict[str, Any] = {}
     exec(around + textwrap.indent(body, "    "), names)  # noqa: S102  our own page

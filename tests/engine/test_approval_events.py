@@ -20,7 +20,7 @@ from moonpool.features.approvals.service import Approvals, grant_terms
 from moonpool.features.approvals.table import ApprovalStore
 from moonpool.pipeline.approval import ApprovalRequest, DenyApprover, LiveApprovals
 from moonpool.policy import Layer, LayerName, Policy, Rule, Verdict
-from pipeline.test_road import Bench, type_of
+from pipeline.test_pipeline import Bench, type_of
 from waiting import until
 
 if TYPE_CHECKING:

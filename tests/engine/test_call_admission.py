@@ -87,7 +87,7 @@ async def settled() -> None:
         await anyio.lowlevel.checkpoint()
 
 
-async def test_no_call_enters_the_road_once_the_end_is_known() -> None:
+async def test_no_call_enters_the_pipeline_once_the_end_is_known() -> None:
     guest, calls = Guest(), Calls()
     execution = Execution(guest, ExecutionSpec(run_id="r", code=b""), calls, {})  # pyright: ignore[reportArgumentType]
     with anyio.fail_after(30):
@@ -140,7 +140,7 @@ async def test_arguments_that_wait_are_bounded_in_all() -> None:
     assert guest.replies[5]["ok"] is True
 
 
-async def test_every_call_that_does_not_enter_the_road_is_counted_there_and_at_its_sandbox() -> None:
+async def test_every_call_that_does_not_enter_the_pipeline_is_counted_there_and_at_its_sandbox() -> None:
     guest, calls = Guest(), Calls()
     execution = Execution(guest, ExecutionSpec(run_id="r", code=b""), calls, {})  # pyright: ignore[reportArgumentType]
     with anyio.fail_after(30):

@@ -93,7 +93,7 @@ async def test_failed_calls_are_told_where_code_looked_away(app: Tenant, languag
 
 
 @pytest.mark.slow
-async def test_walls_of_their_own_tell_them_too() -> None:
+async def test_outer_sandboxes_of_their_own_tell_them_too() -> None:
     servers = {"echo": fixture_server("echo.py", allow=["*"], deny=["text"])}
     async with open_app(servers, backend="bubblewrap") as app:
         for language, code in LOOKS_AWAY.items():

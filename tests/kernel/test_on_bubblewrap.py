@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def walled(request: pytest.FixtureRequest, image: ImageSpec) -> AsyncGenerator[Probe]:
+async def probe(request: pytest.FixtureRequest, image: ImageSpec) -> AsyncGenerator[Probe]:
     async with working(BubblewrapBackend) as backend:
         request.node.user_properties.append(("sandbox backend", backend.name))
         with anyio.fail_after(20):
@@ -53,31 +53,33 @@ TOOLS = "import asyncio\nfrom moonpool_guest.toolcalls import invoke, invoke_syn
         ),
     ],
 )
-async def test_code_runs_in_a_wall_of_its_own(walled: Probe, code: str, expected: object) -> None:
-    assert (await walled.run(code)).result == expected
+async def test_code_runs_in_an_outer_sandbox_of_its_own(probe: Probe, code: str, expected: object) -> None:
+    assert (await probe.run(code)).result == expected
 
 
-async def test_stderr_is_short_and_names_what_was_not_awaited_in_a_wall_of_its_own(walled: Probe) -> None:
-    run = await walled.run("async def call(): ...\ncall()\nimport json\njson.loads('{')")
+async def test_stderr_is_short_and_names_what_was_not_awaited_in_an_outer_sandbox_of_its_own(
+    probe: Probe,
+) -> None:
+    run = await probe.run("async def call(): ...\ncall()\nimport json\njson.loads('{')")
     assert "coroutine 'call' was never awaited, so nothing of it was done" in run.stderr
     assert run.stderr.count("  File ") == 1
 
 
 @pytest.mark.parametrize("code", ["while True: pass", "import asyncio\nawait asyncio.sleep(100)"])
-async def test_it_is_interrupted_and_keeps_its_state(walled: Probe, code: str) -> None:
-    await walled.run("kept = 'kept'")
-    walled.start(f"print('in')\n{code}")
-    await walled.said("in")
-    walled.sandbox.interrupt()
-    assert (await walled.finish()).error[0] == "KeyboardInterrupt"
-    assert (await walled.run("result = kept")).result == "kept"
+async def test_it_is_interrupted_and_keeps_its_state(probe: Probe, code: str) -> None:
+    await probe.run("kept = 'kept'")
+    probe.start(f"print('in')\n{code}")
+    await probe.said("in")
+    probe.sandbox.interrupt()
+    assert (await probe.finish()).error[0] == "KeyboardInterrupt"
+    assert (await probe.run("result = kept")).result == "kept"
 
 
-async def test_errors_and_exits_are_the_same(walled: Probe) -> None:
-    assert (await walled.run("1/0")).error == ("ZeroDivisionError", "division by zero")
-    run = await walled.run("import sys\nsys.exit(3)")
+async def test_errors_and_exits_are_the_same(probe: Probe) -> None:
+    assert (await probe.run("1/0")).error == ("ZeroDivisionError", "division by zero")
+    run = await probe.run("import sys\nsys.exit(3)")
     assert run.done is not None
     assert (run.done.status, run.done.exit_code) == ("exit", 3)
-    exit_outcome = (await walled.run_to_exit("import os\nos._exit(4)")).exit
+    exit_outcome = (await probe.run_to_exit("import os\nos._exit(4)")).exit
     assert exit_outcome is not None
     assert exit_outcome.exit_code == 4

@@ -50,7 +50,7 @@ def data() -> Iterator[Path]:
         yield fresh_data(folder)
 
 
-class ApprovalService:
+class Installation:
     """A person's terminal, with a configuration of these servers: `srv0`, `srv1`."""
 
     def __init__(self, folder: Path, data: Path, issuers: list[Issuer]) -> None:
@@ -106,28 +106,28 @@ class ApprovalService:
 @pytest.mark.slow
 @pytest.mark.req("E-020", "E-022", "E-043")
 async def test_log_in_run_renew_and_be_asked_for_more(issuers: list[Issuer], tmp_path: Path, data: Path) -> None:
-    issuer, desk = issuers[0], ApprovalService(tmp_path, data, issuers[:1])
-    status, said = await desk.log_in("srv0")
+    issuer, installation = issuers[0], Installation(tmp_path, data, issuers[:1])
+    status, said = await installation.log_in("srv0")
     assert status == 0, said
-    assert await desk.run("srv0.plain") == ["done"]
+    assert await installation.run("srv0.plain") == ["done"]
 
     issuer.expire_all()  # as time does
     issuer.forms.clear()
-    assert await desk.run("srv0.plain") == ["done"]
+    assert await installation.run("srv0.plain") == ["done"]
     assert [form["grant_type"] for form in issuer.forms] == ["refresh_token"]
 
-    [refused] = await desk.run("srv0.admin")
+    [refused] = await installation.run("srv0.admin")
     assert "moonpool login srv0 --scope 'admin'" in refused["message"]
-    status, said = await desk.log_in("srv0", "--headless", "--scope", "admin")
+    status, said = await installation.log_in("srv0", "--headless", "--scope", "admin")
     assert status == 0, said
-    assert await desk.run("srv0.admin") == ["done"]
+    assert await installation.run("srv0.admin") == ["done"]
     assert [value for value in issuer.issued if value in said and not value.startswith("code-")] == []
 
 
 async def test_a_headless_login_without_an_address_is_one_sentence(
     issuers: list[Issuer], tmp_path: Path, data: Path
 ) -> None:
-    with ApprovalService(tmp_path, data, issuers[:1]).started("login", "srv0", "--headless") as process:
+    with Installation(tmp_path, data, issuers[:1]).started("login", "srv0", "--headless") as process:
         output, errors = await in_thread(process.communicate, b"")
     said = errors.decode().rpartition("address it ended at: ")[2]
 
@@ -149,8 +149,8 @@ async def test_a_headless_login_without_an_address_is_one_sentence(
 async def test_an_answer_that_is_not_ours_logs_nobody_in(
     issuers: list[Issuer], tmp_path: Path, data: Path, change: dict[str, str], sentence: str
 ) -> None:
-    desk = ApprovalService(tmp_path, data, issuers[:1])
-    status, said = await desk.log_in("srv0", "--headless", change=change)
+    installation = Installation(tmp_path, data, issuers[:1])
+    status, said = await installation.log_in("srv0", "--headless", change=change)
     assert status != 0
     assert sentence in said
     assert issuers[0].access == {}
@@ -158,12 +158,12 @@ async def test_an_answer_that_is_not_ours_logs_nobody_in(
 
 @pytest.mark.req("E-037")
 async def test_two_servers_never_see_each_others_tokens(issuers: list[Issuer], tmp_path: Path, data: Path) -> None:
-    desk = ApprovalService(tmp_path, data, issuers)
-    (first, _), (second, _) = await asyncio.gather(desk.log_in("srv0"), desk.log_in("srv1"))
+    installation = Installation(tmp_path, data, issuers)
+    (first, _), (second, _) = await asyncio.gather(installation.log_in("srv0"), installation.log_in("srv1"))
     assert (first, second) == (0, 0)
     for issuer in issuers:
         issuer.seen.clear()
-    assert await desk.run("srv0.plain", "srv1.plain") == ["done", "done"]
+    assert await installation.run("srv0.plain", "srv1.plain") == ["done", "done"]
     for issuer, other in (issuers, issuers[::-1]):
         given = {header for _, _, header in issuer.seen}
         assert given == {f"Bearer {token}" for token in issuer.access}

@@ -22,7 +22,7 @@ from moonpool.pipeline.pipeline import CallPipeline
 from moonpool.redaction.redactor import Redactor
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_file import read_rows, verify_file
-from pipeline.test_road import Bench, type_of
+from pipeline.test_pipeline import Bench, type_of
 
 _CALLS_MAX = 2000
 

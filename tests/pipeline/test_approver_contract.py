@@ -34,7 +34,7 @@ from moonpool.policy import Layer, LayerName, Policy, Rule, Verdict
 from moonpool.server.mcp.approver import ElicitingApprover
 from moonpool.server.named_sessions import wire
 from moonpool.server.named_sessions.connection import Client, ClientApprover
-from pipeline.test_road import CANARY, Bench, type_of
+from pipeline.test_pipeline import CANARY, Bench, type_of
 from waiting import until
 
 if TYPE_CHECKING:

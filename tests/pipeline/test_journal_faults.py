@@ -21,7 +21,7 @@ from moonpool.pipeline.pipeline import CallPipeline
 from moonpool.redaction.redactor import Redactor
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_file import JournalFile, read_rows, verify_file
-from pipeline.test_road import Bench, type_of
+from pipeline.test_pipeline import Bench, type_of
 
 TESTS = Path(__file__).parents[1]
 PROGRAM = Path(__file__).with_name("faulty_journal.py")

@@ -18,7 +18,7 @@ from moonpool.features.approvals.table import ApprovalStore
 from moonpool.pipeline.approval import ApprovalBounds, AutoApprover, DenyApprover, LiveApprovals, ScriptedApprover
 from moonpool.pipeline.execution_grant import CallLimits
 from moonpool.policy import Budget, Layer, LayerName, Measure, Policy, Rule, Scope, Verdict
-from pipeline.test_road import ALLOW_ALL, WRITE, Bench, type_of
+from pipeline.test_pipeline import ALLOW_ALL, WRITE, Bench, type_of
 from waiting import until
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ async def test_a_queue_that_cannot_be_used_is_a_no(store: ApprovalStore, tmp_pat
     assert told == [f"{tmp_path} is full"]
 
 
-async def test_standing_answers_are_not_looked_for_where_nobody_ever_kept_one(tmp_path: Path) -> None:
+async def test_approval_grants_are_not_looked_for_where_nobody_ever_kept_one(tmp_path: Path) -> None:
     class Unread(ApprovalStore):
         def grants_for(self, *_: str) -> list[Any]:
             raise AssertionError("nothing can stand there")
@@ -143,7 +143,7 @@ async def test_standing_answers_are_not_looked_for_where_nobody_ever_kept_one(tm
     assert not (tmp_path / "x").exists()
 
 
-async def test_a_standing_answer_is_found_before_anybody_is_asked(
+async def test_an_approval_grant_is_found_before_anybody_is_asked(
     store: ApprovalStore, approver: QueueApprover
 ) -> None:
     bench = bench_with(approver, store)
@@ -166,7 +166,7 @@ async def test_a_standing_answer_is_found_before_anybody_is_asked(
     ("verdict", "kind"),
     [(Verdict.ASK, ""), (Verdict.HUMAN_ONLY, "ApprovalRejected"), (Verdict.DENY, "PolicyDenied")],
 )
-async def test_a_standing_answer_loosens_no_verdict(
+async def test_an_approval_grant_loosens_no_verdict(
     store: ApprovalStore, approver: QueueApprover, verdict: Verdict, kind: str
 ) -> None:
     call = asyncio.ensure_future(bench_with(approver, store).call("write"))

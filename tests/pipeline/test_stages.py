@@ -16,7 +16,7 @@ from moonpool.pipeline.call_result import CallResult
 from moonpool.pipeline.call_state import CallContext, Refusal, StageTools
 from moonpool.pipeline.pipeline import CallPipeline
 from moonpool.policy import Policy, Verdict, configuration_layer, server_rules
-from pipeline.test_road import CANARY, Bench, tool, type_of
+from pipeline.test_pipeline import CANARY, Bench, tool, type_of
 
 if TYPE_CHECKING:
     import asyncio

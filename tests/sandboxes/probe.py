@@ -150,12 +150,12 @@ class Probe:
         return await self.finish()
 
     async def record(self, code: str) -> Run:
-        """Run code to its end and record a tape."""
+        """Run code to its end and record a nondeterminism log."""
         self.start(code, record=True)
         return await self.finish()
 
     async def replay(self, code: str, tape: bytes) -> Run:
-        """Run code to its end with a tape that is played."""
+        """Run code to its end with a nondeterminism log that is replayed."""
         self.start(code, tape=tape)
         return await self.finish()
 

@@ -96,7 +96,7 @@ class Graveyard:
                     os.waitpid(pid, os.WNOHANG)
 
 
-def walls_in_start(reaper: int) -> set[int]:
+def outer_sandboxes_in_start(reaper: int) -> set[int]:
     """Processes of bubblewrap that have made their child, which still is bubblewrap: the middle of a start."""
     walls = {pid for pid in children_of(reaper) if _program(pid) == "bwrap"}
     return {pid for pid in walls if any(_program(child) == "bwrap" for child in children_of(pid))}

@@ -209,13 +209,13 @@ print(random.random(), {"a", "b", "c", "d", "e"}, hash("a"))
 )
 
 
-async def _sends_a_huge_tape(guest: FakeGuest) -> None:
+async def _sends_a_huge_log(guest: FakeGuest) -> None:
     order = await _order(guest)
     guest.send(RecordedNondeterminism(run=order.run), bytes(NONDETERMINISM_BYTES_MAX + 1))
     await guest.pause()
 
 
-SENDS_A_HUGE_TAPE = Program(
+SENDS_A_HUGE_LOG = Program(
     f"""
 from moonpool_guest import toolcalls
 channel = toolcalls._state["channel"]
@@ -223,5 +223,5 @@ channel.send({{"t": "tape", "run": "1"}}, bytes({NONDETERMINISM_BYTES_MAX + 1}))
 channel.wait_sent()
 import time; time.sleep(60)
 """,
-    _sends_a_huge_tape,
+    _sends_a_huge_log,
 )

@@ -22,7 +22,7 @@ from sandboxes.scripts import (
     FLOODS,
     IS_BUSY,
     READS_CLOCK_AND_CHANCE,
-    SENDS_A_HUGE_TAPE,
+    SENDS_A_HUGE_LOG,
     TALKS_BETWEEN_CALLS,
     echoes,
     ends,
@@ -153,7 +153,7 @@ async def test_what_comes_while_nobody_is_attached_is_kept_for_the_next(subject:
     assert isinstance(waiting.heard[0][0], Done)
 
 
-# --- tapes
+# --- nondeterminism logs
 
 
 async def test_what_was_recorded_can_be_played_in_a_sandbox_of_the_same_hash_seed(subject: Subject) -> None:
@@ -167,7 +167,7 @@ async def test_what_was_recorded_can_be_played_in_a_sandbox_of_the_same_hash_see
     assert (played.stdout, played.stderr, played.divergence) == (recorded.stdout, "", "")
 
 
-async def test_every_execution_of_a_session_has_a_tape_of_its_own(subject: Subject) -> None:
+async def test_every_execution_of_a_session_has_a_log_of_its_own(subject: Subject) -> None:
     program = READS_CLOCK_AND_CHANCE
     first = await subject.open(program)
     runs = [await first.record(program.code) for _ in range(2)]
@@ -177,21 +177,21 @@ async def test_every_execution_of_a_session_has_a_tape_of_its_own(subject: Subje
     assert runs[0].stdout != runs[1].stdout
 
 
-async def test_without_being_asked_for_there_is_no_tape(subject: Subject) -> None:
+async def test_without_being_asked_for_there_is_no_log(subject: Subject) -> None:
     _, run = await subject.run(READS_CLOCK_AND_CHANCE)
     assert run.tapes == []
 
 
-async def test_a_tape_comes_before_done(subject: Subject) -> None:
+async def test_a_log_comes_before_done(subject: Subject) -> None:
     probe = await subject.open(READS_CLOCK_AND_CHANCE)
     await probe.record(READS_CLOCK_AND_CHANCE.code)
     told = [type(item) for item, _ in probe.heard if isinstance(item, RecordedNondeterminism | Done)]
     assert told == [RecordedNondeterminism, Done]
 
 
-async def test_a_tape_that_is_too_long_discards_the_sandbox(subject: Subject) -> None:
-    probe = await subject.open(SENDS_A_HUGE_TAPE)
-    run = await probe.run_to_exit(SENDS_A_HUGE_TAPE.code)
+async def test_a_log_that_is_too_long_discards_the_sandbox(subject: Subject) -> None:
+    probe = await subject.open(SENDS_A_HUGE_LOG)
+    run = await probe.run_to_exit(SENDS_A_HUGE_LOG.code)
     assert run.exit is not None
     assert "a nondeterminism log of 1,048,577 bytes" in (run.exit.violation or "")
 

@@ -25,7 +25,7 @@ from process_tree import alive, children_of
 from sandboxes.conftest import REAL
 from sandboxes.ending_host import ENDURING, command_of
 from sandboxes.probe import Probe
-from sandboxes.remains import Graveyard, caught, reapers, started_here, walls_in_start
+from sandboxes.remains import Graveyard, caught, outer_sandboxes_in_start, reapers, started_here
 from waiting import until
 
 if TYPE_CHECKING:
@@ -101,12 +101,12 @@ async def test_a_killed_host_leaves_nothing(moment: str, name: str, state_dir: P
     await graveyard.is_empty_soon()
 
 
-async def test_a_host_that_is_killed_while_a_wall_starts_leaves_nothing(
+async def test_a_host_that_is_killed_while_an_outer_sandbox_starts_leaves_nothing(
     name: str, state_dir: Path, graveyard: Graveyard
 ) -> None:
     for _ in range(TIMES):
         host = await host_at("opening", name, state_dir / "run")
-        await caught(lambda: {wall for one in reapers(host.pid) for wall in walls_in_start(one)})  # noqa: B023
+        await caught(lambda: {wall for one in reapers(host.pid) for wall in outer_sandboxes_in_start(one)})  # noqa: B023
         host.kill()
         await gone(host)
         await graveyard.is_empty_soon()
@@ -115,7 +115,7 @@ async def test_a_host_that_is_killed_while_a_wall_starts_leaves_nothing(
 # --- parts of it are killed
 
 
-async def test_an_open_that_is_cancelled_while_the_wall_starts_leaves_nothing(
+async def test_an_open_that_is_cancelled_while_the_outer_sandbox_starts_leaves_nothing(
     name: str, image: ImageSpec, graveyard: Graveyard, state_dir: Path
 ) -> None:
     for _ in range(TIMES):
@@ -130,7 +130,7 @@ async def test_an_open_that_is_cancelled_while_the_wall_starts_leaves_nothing(
         await graveyard.is_empty_soon()
 
 
-async def test_a_wall_that_is_killed_while_it_starts_leaves_no_process_and_an_error(
+async def test_an_outer_sandbox_that_is_killed_while_it_starts_leaves_no_process_and_an_error(
     name: str, image: ImageSpec, graveyard: Graveyard, state_dir: Path
 ) -> None:
     refused = 0
@@ -149,7 +149,7 @@ async def test_a_wall_that_is_killed_while_it_starts_leaves_no_process_and_an_er
     pytest.fail(f"the kill came in the middle of a start {refused} times only")
 
 
-async def test_when_every_wall_is_killed_nothing_of_their_sandboxes_remains(
+async def test_when_every_outer_sandbox_is_killed_nothing_of_their_sandboxes_remains(
     real_backend: Backend, image: ImageSpec, graveyard: Graveyard
 ) -> None:
     reaper = started_here((await real_backend._starter.begin())._process.pid)
@@ -170,7 +170,7 @@ async def test_when_a_zygote_is_killed_nothing_of_its_sandboxes_remains(
     probe = Probe(await backend.open_sandbox(SandboxSpec(image=image)))
     wall = min(children_of(reaper))
     first_inside = min(children_of(wall))
-    os.kill(min(children_of(first_inside)), signal.SIGKILL)  # PID 1 of the wall is bubblewrap, the zygote its child
+    os.kill(min(children_of(first_inside)), signal.SIGKILL)  # PID 1 there is bubblewrap, the zygote its child
     await probe.exited()
     await graveyard_holds_only(graveyard, {reaper})
     await backend.close()
@@ -180,7 +180,7 @@ async def test_when_a_zygote_is_killed_nothing_of_its_sandboxes_remains(
 # --- even the reaper is killed
 
 
-async def test_when_the_reaper_is_killed_its_walls_die_and_the_next_start_works(
+async def test_when_the_reaper_is_killed_its_outer_sandboxes_die_and_the_next_start_works(
     real_backend: Backend, image: ImageSpec, graveyard: Graveyard
 ) -> None:
     reaper = started_here((await real_backend._starter.begin())._process.pid)
@@ -224,7 +224,7 @@ async def test_what_outlived_host_and_reaper_is_ended_by_the_next_start(
     await graveyard.is_empty_soon()
 
 
-async def test_an_reaper_that_is_killed_while_a_wall_starts_leaves_no_process(
+async def test_a_reaper_that_is_killed_while_an_outer_sandbox_starts_leaves_no_process(
     name: str, image: ImageSpec, graveyard: Graveyard, state_dir: Path
 ) -> None:
     refused = 0
@@ -266,7 +266,7 @@ async def test_when_host_and_reaper_are_killed_at_once_the_next_start_removes_th
 
 
 def both_in_start(host: int) -> set[int]:
-    return {one for one in reapers(host) if walls_in_start(one)}
+    return {one for one in reapers(host) if outer_sandboxes_in_start(one)}
 
 
 async def wall_in_start(name: str, folder: Path, image: ImageSpec) -> tuple[Backend, asyncio.Future[Sandbox], int, int]:
@@ -275,7 +275,7 @@ async def wall_in_start(name: str, folder: Path, image: ImageSpec) -> tuple[Back
         backend = REAL[name](folder)
         reaper = started_here((await backend._starter.begin())._process.pid)
         opening: asyncio.Future[Sandbox] = asyncio.ensure_future(backend.open_sandbox(SandboxSpec(image=image)))
-        wall = await caught(partial(walls_in_start, reaper), unless=opening.done)
+        wall = await caught(partial(outer_sandboxes_in_start, reaper), unless=opening.done)
         if wall is not None:
             return backend, opening, reaper, wall
         await opening

@@ -82,7 +82,7 @@ async def test_a_run_that_is_killed_in_the_middle_of_a_tool_call_leaves_nothing(
     servers = config(tmp_path, called)
     process = start(tmp_path, "run", "--backend", backend, "--config", servers, "-c", CODE)
     await until(called.exists, within_s=90)
-    assert len(graveyard.remains().processes) >= 5  # host, server, reaper, wall, kernel
+    assert len(graveyard.remains().processes) >= 5  # host, server, reaper, outer sandbox, kernel
     folders = await kill(process.pid, process)
     called.unlink()
     servers.unlink()

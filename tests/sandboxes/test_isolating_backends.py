@@ -430,7 +430,7 @@ async def test_when_a_zygote_is_killed_its_sandboxes_are_lost_and_the_next_open_
     await backend.close()
 
 
-async def test_when_a_wall_is_killed_its_sandbox_is_lost(image: ImageSpec, state_dir: Path) -> None:
+async def test_when_an_outer_sandbox_is_killed_its_sandbox_is_lost(image: ImageSpec, state_dir: Path) -> None:
     backend = BubblewrapBackend(state_dir)
     probe = await opened(backend, image)
     assert isinstance(probe.sandbox.host_pid, int)

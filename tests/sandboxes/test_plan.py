@@ -46,7 +46,7 @@ PARTS = OuterSandboxParts(
 )
 
 
-def test_the_wall_of_a_zygote() -> None:
+def test_the_outer_sandbox_of_a_zygote() -> None:
     assert zygote_outer_sandbox(PARTS, ["python", "-c", "pass"]) == snapshot(
         [
             "/usr/bin/bwrap",
@@ -227,7 +227,7 @@ def test_the_wall_of_a_zygote() -> None:
     )
 
 
-def test_the_wall_of_one_execution_differs_in_this_alone() -> None:
+def test_the_outer_sandbox_of_one_execution_differs_in_this_alone() -> None:
     zygote, execution = (
         set(plan) for plan in (zygote_outer_sandbox(PARTS, []), execution_outer_sandbox(PARTS, [], info_fd=7))
     )
@@ -258,7 +258,7 @@ def options(plan: list[str], name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("plan", [zygote_outer_sandbox(PARTS, ["x"]), execution_outer_sandbox(PARTS, ["x"], info_fd=7)])
-def test_every_wall_is_sealed_last_and_binds_nothing_to_write(plan: list[str]) -> None:
+def test_every_outer_sandbox_is_sealed_last_and_binds_nothing_to_write(plan: list[str]) -> None:
     sealed = plan[plan.index("--seccomp") - 4 :]
     assert sealed == ["--remount-ro", "/dev", "--remount-ro", "/", "--seccomp", "9", "--", "x"]
     assert "--bind" not in plan
@@ -277,7 +277,7 @@ def test_an_interpreter_below_usr_local_keeps_it() -> None:
     assert "/usr/local" in options(zygote_outer_sandbox(PARTS, []), "--tmpfs")
 
 
-def test_a_wall_never_starts_as_kernel_uid_0() -> None:
+def test_an_outer_sandbox_never_starts_as_kernel_uid_0() -> None:
     async def start() -> None:
         with pytest.raises(AssertionError, match="kernel uid 0"):
             await OuterSandboxStarter().start(["/bin/true"], Identity(0), pass_fds=(), stdout=None, stderr=None)
@@ -462,7 +462,7 @@ async def test_only_so_many_slots_wait_for_a_sandbox(tmp_path: Path) -> None:
 # --- identities
 
 
-def test_no_two_walls_of_root_have_a_uid_in_common_in_one_process_or_in_two(tmp_path: Path) -> None:
+def test_no_two_outer_sandboxes_of_root_have_a_uid_in_common_in_one_process_or_in_two(tmp_path: Path) -> None:
     hosts = [SingleUids(Identities(own_uid=0, locks=tmp_path / "uids")) for _ in range(2)]
     taken = [(host, host.take(scope)) for host in hosts for scope in ("a", "b") for _ in range(SLICE)]
     assert len({who.uid for _, who in taken}) == 4 * SLICE
@@ -511,7 +511,7 @@ def test_uids_that_cannot_be_reserved_are_one_sentence_with_the_folder(tmp_path:
 
 
 def mounted_over(command: list[str]) -> set[Path]:
-    """Where a wall puts something of its own, other than what it is given of the host, and folders above that."""
+    """Where an outer sandbox mounts something of its own, not of the host, and the folders above."""
     above = {
         target
         for perms, _, word, target in zip(*(command[at:] for at in range(4)), strict=False)
@@ -521,7 +521,7 @@ def mounted_over(command: list[str]) -> set[Path]:
     return {Path(target) for word, target in pairwise(command) if word in words and target not in above}
 
 
-def test_a_sandbox_with_another_uid_than_its_wall_can_pass_every_folder_of_its_root() -> None:
+def test_a_sandbox_with_another_uid_than_its_outer_sandbox_can_pass_every_folder_of_its_root() -> None:
     command = zygote_outer_sandbox(PARTS, ["x"])
     made = {command[at + 3] for at, word in enumerate(command) if command[at : at + 3] == ["--perms", "0755", "--dir"]}
     binds = [command[at + 2] for at, word in enumerate(command) if word.startswith("--ro-bind")]

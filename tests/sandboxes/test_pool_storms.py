@@ -75,7 +75,7 @@ async def served(pool: SandboxPool, spec: SandboxSpec, number: int) -> int:
 async def test_200_callers_at_once_all_get_their_own_answer(real_backend: Any, image: ImageSpec) -> None:
     """None is lost, none is swapped, and only a few sandboxes open at the same time."""
     backend, spec = Watched(real_backend), SandboxSpec(image=image)
-    count = 200 if isinstance(real_backend, ZygoteBackend) else 40  # a wall each takes longer and shows the same
+    count = 200 if isinstance(real_backend, ZygoteBackend) else 40  # an outer sandbox each takes longer
     async with pool_on(backend, alive_max=16, ready_low=2, ready_high=8, wait_s_max=600.0) as pool:
         pool.fill(spec)
         with anyio.fail_after(110):

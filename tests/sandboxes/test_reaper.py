@@ -51,7 +51,7 @@ class Served:
         os.close(host_fd)
 
     def start(self, *command: str) -> list[bytes]:
-        """Ask for a wall; what is said first."""
+        """Ask for an outer sandbox; return the first message."""
         with Path(os.devnull).open("wb") as null:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [null.fileno()] * 2))]
             self.control.sendmsg(["\0".join(("start", "1", UID, "", *command)).encode()], rights)
@@ -131,10 +131,10 @@ def test_after_a_farewell_nothing_is_removed(serve: Callable[..., Served], folde
     assert (folder / "slots").exists()
 
 
-# --- walls
+# --- outer sandboxes
 
 
-def test_a_wall_is_killed_by_its_id(serve: Callable[..., Served]) -> None:
+def test_an_outer_sandbox_is_killed_by_its_id(serve: Callable[..., Served]) -> None:
     served = serve()
     assert served.start("/bin/sleep", "600")[:2] == [b"started", b"1"]
     served.control.send(b"end\x002")

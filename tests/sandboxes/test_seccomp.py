@@ -85,7 +85,7 @@ def test_every_call_on_the_lists_is_refused(kind: str, machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_what_builds_sandboxes_is_for_the_wall_only(machine: str) -> None:
+def test_what_builds_sandboxes_is_for_the_outer_sandbox_only(machine: str) -> None:
     assert {answer("wall", machine, name) for name in BUILDING} == {ALLOW}
     assert {answer("sandbox", machine, name) for name in BUILDING} <= {ERRNO | errno.EPERM, ERRNO | errno.ENOSYS}
     assert answer("sandbox", machine, "clone3") == ERRNO | errno.ENOSYS  # glibc falls back to clone

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Process:
-    """Remembers that it was killed; the wall's end closes its side of the control socket."""
+    """Remembers that it was killed; the end of the outer sandbox closes its side of the control socket."""
 
     def __init__(self, side: socket.socket) -> None:
         self.killed = anyio.Event()

@@ -64,7 +64,7 @@ async def test_the_old_zygote_is_gone_when_its_last_sandbox_is(image: ImageSpec,
     for sandbox in held:
         await sandbox.close()
     await until(lambda: len(backend.zygote_totals().live) == 1)
-    await until(lambda: len(descendants()) < with_both - len(held))  # the wall and its zygote, too
+    await until(lambda: len(descendants()) < with_both - len(held))  # the outer sandbox and its zygote, too
     await until(lambda: len(list(state_dir.glob("*/slots"))) == 1)
     await backend.close()
 

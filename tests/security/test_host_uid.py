@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.anyio
 @pytest.mark.claim("C-ID-1")
-async def test_wall_does_not_start_as_kernel_uid_0() -> None:
+async def test_outer_sandbox_does_not_start_as_kernel_uid_0() -> None:
     starter = OuterSandboxStarter()
     with pytest.raises(AssertionError, match="kernel uid 0"):
         await starter.start(["/bin/true"], Identity(0), pass_fds=(), stdout=None, stderr=None)
@@ -24,7 +24,7 @@ async def test_wall_does_not_start_as_kernel_uid_0() -> None:
 
 
 @pytest.mark.claim("C-ID-1")
-def test_root_gives_each_wall_a_uid_of_its_own(tmp_path: Path) -> None:
+def test_root_gives_each_outer_sandbox_a_uid_of_its_own(tmp_path: Path) -> None:
     uids = SingleUids(Identities(own_uid=0, locks=tmp_path / "uids"))
     taken = [uids.take(scope) for scope in ("a", "b", "a")]
     assert (len({*taken}), Identity(0) in taken) == (3, False)

@@ -17,7 +17,7 @@ from moonpool.doctor.service import run_doctor
 from moonpool.sandboxes import link, seccomp
 from security.backends import BACKENDS, opened
 from security.claims import read_layers
-from security.weakening import ALLOW_ALL, LAYERS, Weakening, change_walls, got_through, lenient, probes_named
+from security.weakening import ALLOW_ALL, LAYERS, Weakening, change_outer_sandboxes, got_through, lenient, probes_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,31 +130,31 @@ async def test_doctor_notices_a_filter_without_the_socket_rule(name: str, monkey
     assert await _noticed(name, ["net-families"]) == {"net-families"}
 
 
-async def test_doctor_notices_a_host_file_in_the_wall(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    change_walls(monkeypatch, ["--dir", "/srv", "--ro-bind", "/proc/version", "/etc/shadow"])
+async def test_doctor_notices_a_host_file_in_the_outer_sandbox(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    change_outer_sandboxes(monkeypatch, ["--dir", "/srv", "--ro-bind", "/proc/version", "/etc/shadow"])
     probes = ["fs-host-files", "fs-root-listing"]
     assert await _noticed(name, probes) == set(probes)
 
 
 async def test_doctor_notices_a_host_file_in_place_of_ours(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    change_walls(monkeypatch, ["--ro-bind", "/etc/passwd", "/etc/passwd"])
+    change_outer_sandboxes(monkeypatch, ["--ro-bind", "/etc/passwd", "/etc/passwd"])
     assert await _noticed(name, ["fs-accounts"]) == {"fs-accounts"}
 
 
 async def test_doctor_notices_a_root_that_can_be_written(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    change_walls(monkeypatch, [], drop=("--remount-ro", "/"))
+    change_outer_sandboxes(monkeypatch, [], drop=("--remount-ro", "/"))
     # Where root gives each sandbox a uid of its own, a zygote's root folder belongs to another one.
     writable = set() if name == "zygote" and os.geteuid() == 0 else {"fs-write"}
     assert await _noticed(name, ["fs-write", "fs-mount-options"]) == {"fs-mount-options"} | writable
 
 
 async def test_doctor_notices_a_device_of_the_host(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    change_walls(monkeypatch, ["--dev-bind", "/dev/zero", "/dev/kvm"])
+    change_outer_sandboxes(monkeypatch, ["--dev-bind", "/dev/zero", "/dev/kvm"])
     assert await _noticed(name, ["fs-devices"]) == {"fs-devices"}
 
 
 async def test_doctor_notices_a_variable_of_the_host(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    change_walls(monkeypatch, ["--setenv", "API_TOKEN", "x"])
+    change_outer_sandboxes(monkeypatch, ["--setenv", "API_TOKEN", "x"])
     assert await _noticed(name, ["res-environment"]) == {"res-environment"}
 
 

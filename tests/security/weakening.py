@@ -37,7 +37,7 @@ class Weakening:
         for name in self.filters:
             monkeypatch.setattr(seccomp, name, lambda: ALLOW_ALL)
         if self.wall_without:
-            change_walls(monkeypatch, [], drop=self.wall_without)
+            change_outer_sandboxes(monkeypatch, [], drop=self.wall_without)
 
 
 LAYERS = (
@@ -54,7 +54,7 @@ LAYERS = (
 )
 
 
-def change_walls(monkeypatch: pytest.MonkeyPatch, before_seal: list[str], drop: tuple[str, ...] = ()) -> None:
+def change_outer_sandboxes(monkeypatch: pytest.MonkeyPatch, before_seal: list[str], drop: tuple[str, ...] = ()) -> None:
     """Add arguments to both walls before they are sealed, and leave out the words `drop` where they stand together."""
     for module, function in ((zygote, "zygote_outer_sandbox"), (bubblewrap, "execution_outer_sandbox")):
         plan = getattr(module, function)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from moonpool.pipeline.caller_grant import CallerGrant
 
 pytestmark = pytest.mark.anyio
-TICKET = cast("CallerGrant", None)
+GRANT = cast("CallerGrant", None)
 
 
 class FakeSession:
@@ -61,7 +61,7 @@ class World:
         self.face = McpSessions(cast("Runtime", self.runtime), idle_s=idle_s)
 
     async def run(self, code: bytes, name: str | None = None) -> object:
-        return await self.face.execute(CodeRequest(code=code), TICKET, name)
+        return await self.face.execute(CodeRequest(code=code), GRANT, name)
 
 
 async def test_a_name_finds_its_session_again_and_no_name_is_a_fresh_one() -> None:

@@ -289,7 +289,7 @@ def test_nobody_else_can_read_the_file(store: ApprovalStore, path: Path) -> None
     assert {one.stat().st_mode & 0o077 for one in (path, path.parent)} == {0}
 
 
-def test_looking_for_standing_answers_makes_no_file(store: ApprovalStore, path: Path) -> None:
+def test_looking_for_approval_grants_makes_no_file(store: ApprovalStore, path: Path) -> None:
     assert store.grants_for("p", "s", "t") == []
     assert not path.exists()
 
@@ -329,7 +329,7 @@ def test_a_file_of_a_newer_release_is_left_alone(store: ApprovalStore, path: Pat
                      id="the tool described anew"),
     ],
 )  # fmt: skip
-def test_a_standing_answer_covers_what_it_says(
+def test_an_approval_grant_covers_what_it_says(
     store: ApprovalStore, clock: Clock, changes: dict[str, object], covered: bool
 ) -> None:
     store.put(asked())
@@ -346,7 +346,7 @@ def test_a_standing_answer_covers_what_it_says(
         pytest.param(grant_terms("7d", ["/repo=*"]), True, id="those that meet a condition"),
     ],
 )
-def test_a_standing_answer_covers_other_arguments_only_where_it_says_so(
+def test_an_approval_grant_covers_other_arguments_only_where_it_says_so(
     store: ApprovalStore, clock: Clock, terms: GrantTerms, others: bool
 ) -> None:
     store.put(asked())
@@ -369,7 +369,7 @@ def test_answers_of_before_cover_what_they_covered(path: Path, clock: Clock) -> 
     store.close()
 
 
-def test_a_standing_answer_belongs_to_a_server_not_to_its_name(store: ApprovalStore, clock: Clock) -> None:
+def test_an_approval_grant_belongs_to_a_server_not_to_its_name(store: ApprovalStore, clock: Clock) -> None:
     store.put(asked())
     Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=grant_terms("7d", []))
     assert covering(store, facts())
@@ -416,7 +416,7 @@ def test_a_call_reserved_for_a_person_needs_an_answer_given_to_one(
     assert bool(covering(store, facts(), human_only=wanted)) is covered
 
 
-def test_a_standing_answer_ends_by_itself_and_by_hand(store: ApprovalStore, clock: Clock) -> None:
+def test_an_approval_grant_ends_by_itself_and_by_hand(store: ApprovalStore, clock: Clock) -> None:
     approvals = Approvals(store, RECORDS.append, clock=clock)
     for letter, duration in (("a", "30m"), ("b", "7d")):
         store.put(asked(letter * 32))
@@ -431,7 +431,7 @@ def test_a_standing_answer_ends_by_itself_and_by_hand(store: ApprovalStore, cloc
         approvals.remove_grant(left.answer_id, PERSON)
 
 
-def test_an_answer_that_came_too_late_leaves_no_standing_one(store: ApprovalStore, clock: Clock) -> None:
+def test_an_answer_that_came_too_late_leaves_no_grant(store: ApprovalStore, clock: Clock) -> None:
     store.put(asked())
     clock.now += 600
     with pytest.raises(ApprovalAnswerError):

@@ -22,7 +22,7 @@ from moonpool.pipeline.pipeline import CallPipeline
 from moonpool.redaction.redactor import Redactor
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_file import Entry, JournalFile, read_rows, verify_file
-from pipeline.test_road import Bench, type_of
+from pipeline.test_pipeline import Bench, type_of
 from store.audit_records import intent, outcome
 from tables import check_rows, every_row
 
@@ -223,7 +223,7 @@ def test_processes_that_append_open_close_and_checkpoint_at_once_lose_nothing(tm
 
 @pytest.mark.anyio
 @every_row("ending", ["", "-wal", "-shm"], ids=["database", "log", "index"])
-def test_both_roads_of_the_writer_fail_once_a_file_is_gone(tmp_path: Path, ending: str) -> None:
+def test_both_paths_of_the_writer_fail_once_a_file_is_gone(tmp_path: Path, ending: str) -> None:
     async def write() -> None:
         path = tmp_path / f"of{ending}" / NAME
         async with open_journal(path) as journal:

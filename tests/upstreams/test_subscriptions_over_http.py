@@ -166,7 +166,7 @@ REPLAYED = {"last-event-id": "7"}
         pytest.param([("GET", 200, {}), ("GET", 503, {})], 0, True, id="the server is gone"),
     ],
 )
-async def test_what_the_requests_for_a_standing_stream_say(
+async def test_what_the_requests_for_an_open_stream_say(
     requests: list[tuple[str, int, dict[str, str]]], gaps: int, lost: bool
 ) -> None:
     missed: list[None] = []

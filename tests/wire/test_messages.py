@@ -94,7 +94,7 @@ def test_structs_are_frozen() -> None:
         assert kind.__struct_config__.frozen
 
 
-def test_a_tape_is_bounded() -> None:
+def test_a_log_is_bounded() -> None:
     tape = host.decode_guest(b'{"t":"tape","run":"r"}')
     host.check_body(tape, bytes(NONDETERMINISM_BYTES_MAX))
     with pytest.raises(host.InvalidMessage, match="a nondeterminism log of 1,048,577 bytes"):
@@ -105,7 +105,7 @@ _VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=60
 
 
 @given(st.dictionaries(st.sampled_from(["run", "divergence", "x"]), _VALUES))
-def test_junk_about_a_tape_is_a_tape_or_invalid(fields: dict[str, object]) -> None:
+def test_junk_about_a_log_is_a_log_or_invalid(fields: dict[str, object]) -> None:
     try:
         message = host.decode_guest(json.dumps({**fields, "t": "tape"}).encode())
     except host.InvalidMessage:

@@ -1,9 +1,9 @@
-"""Composition root: from settings and a server configuration to a running application. Nothing else names adapters.
+"""Composition root: builds the application from settings and a server configuration. Only this package names adapters.
 
-`engine` is what a process shares, `tenant` what one tenant owns; `tools` the upstream side, `sandboxes` the other
-side, `programs` what the host has of other languages, `models` what vector search needs, `token_counts` what showing
-tools costs, `caller_grants` what a caller of this process may do, `recordings` and `replays` what is kept of
-executions and done with it, `folders` where things lie.
+`engine` is what a process shares, `tenant` what one tenant owns. `tools` builds upstreams and the tool registry,
+`sandboxes` the backend and pool, `programs` runtimes of other languages, `models` vector search, `token_counts` the
+token accounting, `caller_grants` the grants of callers, `recordings` and `replays` what their names say; `folders`
+knows the paths.
 """
 
 from moonpool.bootstrap.caller_grants import local_principal

@@ -1,4 +1,4 @@
-"""What a caller of this process may do: who it is, the rules, who is asked, the limits of its calls."""
+"""What a caller may do: its principal, its rules, who is asked, the limits of its calls."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 _ADDRESS_CHARS_MAX: Final = 400
 PRINCIPAL_CHARS_MAX: Final = 200
 PRINCIPALS_MAX: Final = 10_000
-"""Whose budgets one tenant counts at most."""
+"""How many principals' budgets one tenant counts."""
 
 
 class CallerGrants:
-    """What callers of one tenant may do: by its rules, its approvals, and budgets of each principal."""
+    """Grants for one tenant's callers, by its rules, its approvals and each principal's budgets."""
 
     def __init__(  # noqa: PLR0913  parts of the composition
         self,
@@ -54,8 +54,8 @@ class CallerGrants:
         tenant_id: str,
         bounds: ApprovalBounds,
     ) -> None:
-        """`trust` is what the host says about each server. `queue` has the approval grants, whoever is asked otherwise;
-        `tool_registry` looks again for tools that are held or could not be listed. `bounds` are the process's.
+        """`trust` is what the host says about each server. `queue` has the approval grants, also for other approvers;
+        `tool_registry` rechecks tools that are held back or could not be listed. `bounds` are those of the process.
         """
         self._settings, self._trust, self._policy, self._tool_registry = settings, trust, policy, tool_registry
         self._asking = LiveApprovals(approver, expiry_s=settings.approval_expiry_s, tenant_id=tenant_id, bounds=bounds)
@@ -63,7 +63,7 @@ class CallerGrants:
         self._ledgers: dict[str, Ledger] = {}
 
     def grant(self, principal: str, *, roles: tuple[str, ...] = (), layers: tuple[Layer, ...] = ()) -> CallerGrant:
-        """The grant of one request: who asks, in which roles, under which rules beside the tenant's.
+        """The grant of one request: principal, roles, and rules in addition to the tenant's.
 
         Budgets of a principal are counted over all its requests, whatever rules they bring. Raises InputError for a
         name that is empty, longer than `PRINCIPAL_CHARS_MAX` or not visible as it is, and above `PRINCIPALS_MAX`.
@@ -120,7 +120,7 @@ class CallerGrants:
 
 
 def server_trust(config: McpConfig | None, redactor: Redactor) -> dict[str, ServerTrust]:
-    """What the host says about each configured server. No code has a word in it, so all of `redactor` applies."""
+    """What the host says about each configured server. No code contributes to it, so all of `redactor` applies."""
     if config is None:
         return {}
     from moonpool.configuration.servers import resolved_key  # noqa: PLC0415  reads configurations
@@ -140,7 +140,7 @@ def server_trust(config: McpConfig | None, redactor: Redactor) -> dict[str, Serv
 
 @dataclass(frozen=True, slots=True)
 class ParkingApprovals:
-    """An approval service that stops the execution's clock while somebody is asked."""
+    """An approval service that stops the execution's clock while a person is asked."""
 
     approvals: ApprovalService
     deadline: Deadline
@@ -151,7 +151,7 @@ class ParkingApprovals:
 
 
 def local_principal() -> str:
-    """Who started this process."""
+    """The principal of the user who started this process."""
     try:
         return f"local:{getpass.getuser()}"
     except (KeyError, OSError):

@@ -1,7 +1,7 @@
-"""What one process shares between its tenants: sandboxes, their pool, environments, runtimes, models for the search.
+"""What a process shares between its tenants: sandboxes, their pool, environments, runtimes, search models.
 
-`open_engine` builds it and closes it in reverse on every way out. A machine that cannot isolate code gets an error
-before anything is started (fail closed). Tenants are opened on it at run time (`bootstrap.tenant`).
+`open_engine` builds it and always closes it in reverse order. On a machine that cannot isolate code it fails before
+anything is started (fail closed). Tenants are opened on it at run time (`bootstrap.tenant`).
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """What every tenant of a process uses. It holds nothing of any tenant but which tools its sandboxes show."""
+    """What all tenants of a process use. Of a tenant it holds only the tools that its sandboxes show."""
 
     settings: Settings
     environ: Mapping[str, str]
     data: Path
     backend: SandboxBackend
     pool: SandboxPool
-    sandbox_spec: SandboxSpec  # of no tenant yet, see `spec_for`
+    sandbox_spec: SandboxSpec  # without a tenant, see `spec_for`
     languages: Languages
     vectors: VectorMaker | None
     serving: bool
@@ -59,7 +59,7 @@ class Engine:
     tenants: OwnerTasks[Any] = field(default_factory=OwnerTasks[Any])  # that open, are open or close, by id
 
     def spec_for(self, tenant_id: str) -> SandboxSpec:
-        """The sandbox of one tenant.
+        """The sandbox spec of one tenant.
 
         SECURITY: the scope keeps tenants apart: no uid, zygote, slot or ready sandbox is shared between scopes.
         """
@@ -73,9 +73,9 @@ class Engine:
         await self.tenants.close(tenant_id)
 
     async def prove(self) -> None:
-        """Open one sandbox, before anybody hears "ready". Raises HostUnfitError, SandboxStartError.
+        """Open one sandbox before reporting "ready". Raises HostUnfitError, SandboxStartError.
 
-        SECURITY: flags of the machine lie; only an opening shows that code can be isolated here.
+        SECURITY: feature flags of a machine can be wrong; only opening a sandbox proves that code can be isolated here.
         """
         sandbox = await self.backend.open_sandbox(self.sandbox_spec)
         await sandbox.close()
@@ -90,7 +90,7 @@ async def open_engine(
     progress: ProgressSink | None = None,
     backend: SandboxBackend | None = None,
 ) -> AsyncGenerator[Engine]:
-    """Build the engine. Raises HostUnfitError, ConfigError and what the packages below raise at start.
+    """Build the engine. Raises HostUnfitError, ConfigError and start errors of the packages below.
 
     On the way out tenants that are still open are closed first.
     `serving` keeps a pool of ready sandboxes; a single command does not. `progress` hears of environments being built.
@@ -150,7 +150,7 @@ def _current_tree(tool_registry: ToolRegistry | None) -> TreeRef | None:
 
 
 async def _show_tools(sandbox: Sandbox, tool_registry: ToolRegistry | None) -> None:
-    """Publish the wrappers before anybody asks for the sandbox."""
+    """Publish the wrappers before the sandbox is requested."""
     if tool_registry is not None and (snapshot := tool_registry.current) is not None:
         await show(sandbox, snapshot)
 
@@ -158,6 +158,6 @@ async def _show_tools(sandbox: Sandbox, tool_registry: ToolRegistry | None) -> N
 def _vectors(settings: Settings, data: Path) -> VectorMaker | None:
     if settings.dense == "none":
         return None
-    from moonpool.bootstrap.models import vector_maker  # noqa: PLC0415  with all of `embeddings`; most search by words
+    from moonpool.bootstrap.models import vector_maker  # noqa: PLC0415  imports `embeddings`; most search by words
 
     return vector_maker(settings, data)

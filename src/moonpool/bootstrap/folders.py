@@ -1,4 +1,4 @@
-"""Where things lie, and who must be able to read them."""
+"""Paths of the installation, and the uid that must be able to read them."""
 
 from __future__ import annotations
 

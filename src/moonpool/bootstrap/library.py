@@ -1,4 +1,4 @@
-"""The library of this installation: where it is kept, and who may change it."""
+"""The library of this installation: its store, and changes to it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _log = logging.getLogger(__name__)
 
 
 def library_store(settings: Settings, environ: Mapping[str, str]) -> LibraryStore:
-    """What is kept of saved actions and skills."""
+    """The store of saved actions and skills."""
     return LibraryStore(library_dir(data_folder(settings, environ)))
 
 
 async def settle_library(journal: Journal, data: Path) -> None:
-    """Put on record what came of a change whose process died. What prevents that is told; the next one tries again."""
+    """Record the outcome of a change whose process died. A failure is logged; the next call tries again."""
     changes = _changes(journal, data)
     try:
         await changes.settle()
@@ -47,7 +47,7 @@ async def settle_library(journal: Journal, data: Path) -> None:
 async def open_library_changes(
     settings: Settings, config: McpConfig | None, environ: Mapping[str, str]
 ) -> AsyncGenerator[LibraryChanges]:
-    """Change the library, on record; what holds a secret is refused. Raises JournalError."""
+    """Changes to the library, which are recorded; content with a secret is refused. Raises JournalError."""
     redactor = make_redactor(settings, config)
     data = data_folder(settings, environ)
     async with open_journal(journal_path(data)) as journal:

@@ -1,4 +1,4 @@
-"""Credentials of servers that are logged in to, over the sealed store."""
+"""Credentials of servers with a login, from the secret store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KIND = "login"
 
 
 class SealedLoginStore:
-    """The shelf of `oauth.stored_logins` in the secret store."""
+    """The login store of `oauth.stored_logins` in the secret store."""
 
     def __init__(self, store: SecretStore) -> None:
         self._store = store
@@ -50,7 +50,7 @@ def make_credentials(
     agent: UserAgent | None = None,
     on_secrets: Callable[[str, frozenset[str]], None] | None = None,
 ) -> dict[str, Credentials]:
-    """For every server with a URL; nothing is read or sent before one of them is used."""
+    """Credentials for every server with a URL; nothing is read or sent before their first use."""
     return {
         server.server_id: Credentials(
             server.server_id,

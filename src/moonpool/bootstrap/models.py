@@ -1,4 +1,4 @@
-"""Vector search: where its model lies, how it is made, and what turns a manifest into similarities."""
+"""Vector search: where its model is, how it is built, and how a manifest becomes similarities."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class VectorMaker:
-    """Embeds the tools of manifests; everything blocks and belongs into a thread."""
+    """Embeds the tools of manifests; all methods block and belong in a thread."""
 
     folder: Path
     _model: EmbeddingModel | None = None
@@ -43,7 +43,7 @@ class VectorMaker:
                 self._model, self._digest = open_model(self.folder)
 
     def similarity(self, manifest: Manifest, stop: Event | None = None) -> Similarity | None:
-        """Embed what is not cached. None: `stop` was set meanwhile. Raises DenseUnavailableError."""
+        """Embed tools that are not cached. None: `stop` was set meanwhile. Raises DenseUnavailableError."""
         self.open()
         assert self._model is not None
         with self._turn:
@@ -53,20 +53,22 @@ class VectorMaker:
         return None if rows is None else ToolVectors(self._model, rows)
 
     def cached(self, manifest: Manifest) -> Similarity | None:
-        """What is cached; None where a tool's vector is missing. Raises DenseUnavailableError."""
+        """Similarity from the cache; None if a tool's vector is missing. Raises DenseUnavailableError."""
         nothing_new = Event()
         nothing_new.set()
         return self.similarity(manifest, nothing_new)
 
 
 def vector_maker(settings: Settings, data: Path) -> VectorMaker | None:
-    """What `dense` asks for; None for words alone. The model is not loaded yet."""
+    """The vector maker for the setting `dense`; None for search by words alone. The model is not loaded yet."""
     return VectorMaker(models_dir(data)) if settings.dense == "minilm" else None
 
 
 def make_model(data: Path, environ: Mapping[str, str]) -> int:
-    """Fetch the weights, make the model; return its size in bytes. Raises DenseUnavailableError, StoreFolderError."""
-    need_extra()  # before anything is fetched
+    """Download the weights and build the model; returns its size in bytes. Raises DenseUnavailableError,
+    StoreFolderError.
+    """
+    need_extra()  # before anything is downloaded
     private_folder(data / "private")
     folder = private_folder(models_dir(data))
     with tempfile.TemporaryDirectory(dir=folder, prefix=".weights-") as place:
@@ -82,4 +84,4 @@ def _keep(path: Path, content: bytes) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    replace_private_file(path, content, durable=False)  # made anew from the published weights
+    replace_private_file(path, content, durable=False)  # can be rebuilt from the published weights

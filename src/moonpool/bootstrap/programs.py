@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def find_runtimes(data: Path, environ: Mapping[str, str]) -> tuple[RuntimeProgram | Absence, ...]:
-    """Node.js and Bash on this host, or why they cannot be used."""
+    """Node.js and Bash on this host, or why they are unusable."""
 
     def find() -> tuple[RuntimeProgram | Absence, ...]:
         root, uid = data / "environments", sandbox_uid()
@@ -34,7 +34,7 @@ async def find_runtimes(data: Path, environ: Mapping[str, str]) -> tuple[Runtime
 async def make_languages(
     found: Sequence[RuntimeProgram | Absence], data: Path, environ: Mapping[str, str]
 ) -> Languages:
-    """What the runtime knows of languages beside Python."""
+    """The languages besides Python that the engine supports."""
     absent = {one.language: one.reason for one in found if isinstance(one, Absence)}
     node = next((one for one in found if isinstance(one, RuntimeProgram) and one.language == "node"), None)
     root = data / "environments"
@@ -49,7 +49,7 @@ async def make_languages(
 
 
 def _npm_that_must_install(root: Path, environ: Mapping[str, str]) -> str | None:
-    """Where npm is (empty: nowhere), or None where the tools are installed. Searches folders: in a thread only."""
+    """The path of npm (empty if missing), or None if the tools are installed. Searches folders, so only in a thread."""
     if node_tools.tools_place(root).is_dir():
         return None
     return shutil.which("npm", path=environ.get("PATH")) or ""

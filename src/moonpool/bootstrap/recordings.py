@@ -1,4 +1,4 @@
-"""Recordings: where they are kept, and who writes them."""
+"""Recordings: their file, and the recorder that writes them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def make_sealer(data: Path, environ: Mapping[str, str]) -> Sealer:
-    """Seals recordings, where there is a key."""
+    """The sealer that encrypts recordings, if there is a key."""
     return Sealer(secrets_dir(data), environ, "recordings")
 
 
@@ -43,7 +43,7 @@ def open_recorder(
     environ: Mapping[str, str],
     room: DiskRoom,
 ) -> Recorder | None:
-    """Records executions, if `settings` say so. Nothing is opened before the first one."""
+    """A recorder of executions, if enabled in `settings`. Nothing is opened before the first execution."""
     if settings.record == "off":
         return None
     writer = RecordingWriter(

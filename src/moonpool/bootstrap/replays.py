@@ -1,4 +1,4 @@
-"""A replay, put together: a backend and a journal. No configuration is read; no server or approver is made for it."""
+"""Assembles a replay from a backend and a journal. No configuration is read, and there is no server or approver."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 async def replay_run(
     settings: Settings, request: ReplayRequest, *, environ: Mapping[str, str], progress: ProgressSink | None = None
 ) -> ReplayReport:
-    """Replay one execution. Raises RecordingError, ReplayImpossibleError, and what any execution raises at start."""
+    """Replay one execution. Raises RecordingError, ReplayImpossibleError, and start errors of executions."""
     data = data_folder(settings, environ)
 
     def load() -> ReplaySource:
@@ -90,7 +90,7 @@ async def replay_run(
 
 
 def _settings_of_then(settings: Settings, header: RunHeader) -> Settings:
-    """SECURITY: a recording never raises a limit above the operator's, and never takes redaction back."""
+    """SECURITY: a recording never raises a limit above the operator's and never disables redaction."""
     if header.backend not in BACKENDS:
         raise RecordingError(f"the recording of {header.run_id} is damaged: it names no backend")
     given = {name: value for name, value in header.settings.items() if name in RECORDED_SETTINGS}

@@ -1,4 +1,4 @@
-"""The sandboxes: which backend, made of what, how many."""
+"""Sandboxes: their backend, image, limits and number."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ BACKENDS: dict[str, Callable[[Path, LimitGroups], SandboxBackend]] = {
 async def assemble_backend(
     settings: Settings, *, environ: Mapping[str, str], progress: ProgressSink | None = None
 ) -> AsyncGenerator[tuple[SandboxBackend, SandboxSpec, Sequence[str]]]:
-    """The sandboxes alone, not asked what they lack: `moonpool doctor` tells that itself.
+    """Only the backend, without a check of missing features: `moonpool doctor` reports those itself.
 
-    Last: why there are no control groups, if `limits=auto` found none.
+    The last item says why there are no control groups, if `limits=auto` found none.
     """
     data = data_folder(settings, environ)
     async with AsyncExitStack() as stack:
@@ -58,7 +58,7 @@ async def assemble_backend(
 
 
 async def limit_groups(stack: AsyncExitStack, settings: Settings) -> LimitGroups:
-    """The best control groups that `settings` allow; their folders go once every sandbox is gone."""
+    """The best control groups that `settings` allow; their folders are removed when all sandboxes are gone."""
     groups = await asyncio.to_thread(open_groups, settings.limits)
     stack.push_async_callback(groups.close)
     return groups
@@ -72,7 +72,7 @@ def make_backend(settings: Settings, folder: Path, groups: LimitGroups) -> Sandb
 
 
 def _zygote_policy(settings: Settings) -> ZygotePolicy:
-    """How many zygotes there may be, and for how long."""
+    """Limits on the number and lifetime of zygotes."""
     return ZygotePolicy(
         forks_max=settings.zygote_forks_max,
         age_s_max=settings.zygote_age_s_max,
@@ -83,7 +83,7 @@ def _zygote_policy(settings: Settings) -> ZygotePolicy:
 
 
 def pool_limits(settings: Settings, *, serving: bool) -> PoolLimits:
-    """How many sandboxes there may be and how long callers wait; only who serves keeps some ready."""
+    """Limits on the number of sandboxes and the waiting time; only a serving process keeps some ready."""
     return PoolLimits(
         alive_max=settings.sandboxes_max,
         alive_per_scope_max=settings.sandboxes_per_tenant_max,
@@ -97,7 +97,7 @@ def pool_limits(settings: Settings, *, serving: bool) -> PoolLimits:
 def sandbox_spec(
     settings: Settings, environment: Environment, data: Path, found: Sequence[RuntimeProgram | Absence] = ()
 ) -> SandboxSpec:
-    """The sandbox that `settings` ask for, on `environment`, with the runtimes that were `found`."""
+    """The sandbox spec for `settings`, with `environment` and the `found` runtimes."""
     limits = SandboxLimits(
         memory_bytes_max=settings.memory_bytes_max,
         process_count_max=settings.process_count_max,
@@ -110,7 +110,7 @@ def sandbox_spec(
 
 
 def image_spec(environment: Environment, root: Path, found: Sequence[RuntimeProgram | Absence] = ()) -> ImageSpec:
-    """What sandboxes of `environment` are made of. `root` is the folder of environments."""
+    """The image of sandboxes with `environment`. `root` is the folder of environments."""
     programs = [one for one in found if isinstance(one, RuntimeProgram)]
     libraries = {"LD_LIBRARY_PATH": ":".join(map(str, environment.libs))} if environment.libs else {}
     binds = [path for path in environment.binds if str(path) != "/usr"]

@@ -1,8 +1,8 @@
-"""A tenant: what one owner has: servers, credentials, policy, catalog, approvals, plans, library, budgets, journal.
+"""A tenant owns servers, credentials, policy, catalog, approvals, plans, library, budgets and journal.
 
-Opened and closed at run time on an `Engine`, hundreds in one process. The first tenant of an installation, the only one
-of the command line, has the data folder itself; every other has a folder below it. Nothing that one tenant owns is
-reachable through another's `Tenant`; what they share is the engine.
+Opened and closed at run time on an `Engine`, hundreds in one process. The default tenant, the only one of the command
+line, uses the data folder itself; every other tenant has a folder below it. Nothing that one tenant owns is reachable
+through another's `Tenant`; they share only the engine.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _TENANT_ID: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class Tenant:
-    """What faces and commands use."""
+    """An open tenant, as used by servers and commands."""
 
     tenant_id: str
     engine: Engine
@@ -78,7 +78,7 @@ class Tenant:
     tool_registry: ToolRegistry
     learned_types: LearnedTypes
     caller_grants: CallerGrants
-    caller_grant: CallerGrant  # of whoever started this process
+    caller_grant: CallerGrant  # of the user who started this process
     data: Path
     policy: Policy
     outcomes: OutcomeStore
@@ -86,15 +86,14 @@ class Tenant:
 
     @property
     def vectors(self) -> VectorMaker | None:
-        """The embedding model, where the search uses one."""
+        """The embedding model, if search uses one."""
         return self.engine.vectors
 
     async def keep_outcome(self, envelope: Envelope, /) -> None:
-        """Keep what came of an execution whose caller is gone. Raises StoreFolderError, OSError."""
+        """Keep the outcome of an execution whose caller has disconnected. Raises StoreFolderError, OSError."""
         await asyncio.to_thread(self.outcomes.keep, envelope.run_id, envelope.to_json())
 
     async def prove(self) -> None:
-        """See `Engine.prove`."""
         await self.engine.prove()
 
 
@@ -109,7 +108,7 @@ async def open_tenant(
     policy: Policy | None = None,
     eagerly: bool = False,
 ) -> AsyncGenerator[Tenant]:
-    """Open a tenant; on the way out its sessions end, its sandboxes are gone and its records are committed.
+    """Open a tenant; on exit its sessions end, its sandboxes are gone and its records are committed.
 
     Any task may leave it; `Engine.close_tenant` closes it earlier. `settings` are its own limits and rules where they
     differ from the engine's; `policy` is one that was read already. `eagerly` opens the journal now, so that a fault
@@ -233,8 +232,8 @@ async def open_default_tenant(
     progress: ProgressSink | None = None,
     backend: SandboxBackend | None = None,
 ) -> AsyncGenerator[Tenant]:
-    """An engine with the one tenant of the command line. Raises what `open_engine` and `open_tenant` raise."""
-    policy = await asyncio.to_thread(policy_in_force, settings, config)  # first: without it nothing may start
+    """An engine with the one tenant of the command line. Raises the errors of `open_engine` and `open_tenant`."""
+    policy = await asyncio.to_thread(policy_in_force, settings, config)  # first: nothing may start without a policy
     async with (
         open_engine(settings, environ=environ, serving=serving, progress=progress, backend=backend) as engine,
         open_tenant(engine, DEFAULT_TENANT, config=config, approver=approver, policy=policy, eagerly=True) as tenant,

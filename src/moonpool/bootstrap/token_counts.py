@@ -1,4 +1,4 @@
-"""The book of token counts over this data folder."""
+"""Token accounting for this data folder."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def make_token_accounting(settings: Settings, data: Path) -> TokenAccounting:
-    """Counts what clients of `moonpool mcp` are given with these settings."""
+    """Token accounting of what clients of `moonpool mcp` get with these settings."""
 
     def unasked(snapshot: ToolSnapshot) -> Unasked:
-        from moonpool.server.mcp.context_usage import unasked_texts  # noqa: PLC0415  only when something is new
+        from moonpool.server.mcp.context_usage import unasked_texts  # noqa: PLC0415  only if something is new
 
         return unasked_texts(snapshot, settings.catalog, settings.environment)
 

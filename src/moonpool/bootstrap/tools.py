@@ -1,4 +1,4 @@
-"""The tools: upstream servers, what is remembered of them, and the box that shows them to code."""
+"""Tools: upstream servers, their caches, and the tool registry."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ async def assemble_tools(
     handlers: ServerRequestHandlers | None = None,
     agent: UserAgent | None = None,
 ) -> AsyncGenerator[ToolRegistry]:
-    """The tools alone, for commands that run no code: no sandbox, no journal, no environment.
+    """Only the tools, for commands that run no code: no sandbox, no journal, no environment.
 
-    `agent` can show a person where to log in; without one a server that needs a login says so.
+    `agent` can show a person where to log in; without one, a server that needs a login is reported as such.
     """
     async with AsyncExitStack() as stack:
         data = data_folder(settings, environ)
@@ -56,7 +56,7 @@ async def assemble_tools(
 
 
 def make_redactor(settings: Settings, config: McpConfig | None, growing: GrowingValues | None = None) -> Redactor:
-    """Takes out what the configuration names as secret, what `growing` learns, and what looks like a secret."""
+    """A redactor for the configuration's secrets, values in `growing`, and strings that look like secrets."""
     return Redactor.of(
         _named_secrets(config),
         patterns=settings.redact_patterns == "on",
@@ -66,17 +66,17 @@ def make_redactor(settings: Settings, config: McpConfig | None, growing: Growing
 
 
 def make_known_values(config: McpConfig | None, growing: GrowingValues) -> Redactor:
-    """The same for texts in which a pattern must not change a word."""
+    """A redactor without patterns, for text that patterns must not change."""
     return Redactor.of(_named_secrets(config), patterns=False, growing=growing)
 
 
 def _named_secrets(config: McpConfig | None) -> dict[str, str]:
-    values = sorted(config.secrets) if config is not None else []  # an order that does not depend on the set's
+    values = sorted(config.secrets) if config is not None else []  # deterministic, unlike the set's order
     return {f"SECRET_{index}": value for index, value in enumerate(values, start=1)}
 
 
 def make_learned_types(settings: Settings, config: McpConfig | None, data: Path, redactor: Redactor) -> LearnedTypes:
-    """What calls to these servers taught, and will teach."""
+    """The types learned, now and later, from calls to these servers."""
     from moonpool.configuration.servers import McpConfig, resolved_key  # noqa: PLC0415
 
     servers = (config or McpConfig(source="")).servers
@@ -90,7 +90,7 @@ def make_learned_types(settings: Settings, config: McpConfig | None, data: Path,
 
 
 class DriftRecords:
-    """Writes records on changed tools; opens the journal for them where none is open."""
+    """Writes records about changed tools; opens the journal unless it is open."""
 
     def __init__(self, data: Path, redactor: Redactor, journal: Journal | None = None) -> None:
         self.data, self._redactor, self._journal = data, redactor, journal
@@ -100,7 +100,7 @@ class DriftRecords:
         if self._journal is not None:
             await _commit(self._journal, records)
             return
-        from moonpool.store.journal import open_journal  # noqa: PLC0415  commands that find nothing need none
+        from moonpool.store.journal import open_journal  # noqa: PLC0415  most commands need none
 
         async with open_journal(journal_path(self.data)) as journal:
             await _commit(journal, records)
@@ -125,7 +125,7 @@ async def open_tool_registry(  # noqa: PLR0913  parts of the composition
     agent: UserAgent | None = None,
     on_secrets: Callable[[str, frozenset[str]], None] | None = None,
 ) -> ToolRegistry:
-    """`on_secrets` hears a server id and its tokens before they are sent anywhere."""
+    """`on_secrets` gets a server id and its tokens before they are sent anywhere."""
     from moonpool.configuration.servers import McpConfig, resolved_key  # noqa: PLC0415
 
     data = drift.data
@@ -192,7 +192,7 @@ async def open_tool_registry(  # noqa: PLR0913  parts of the composition
 
 
 def _known_versions(keys: Mapping[str, str], cache: _Cache) -> dict[str, str]:
-    """The protocol revision that each server spoke last; saves the probe."""
+    """The protocol revision that each server last used; saves a probe."""
     found = {server_id: cache.load(key) for server_id, key in keys.items()}
     return {server_id: cached.era for server_id, cached in found.items() if cached is not None and cached.era}
 
@@ -206,7 +206,7 @@ class _NoUpstreams:
 
 
 class _Cache:
-    """The disk cache as the tool registry uses it."""
+    """The disk cache behind the tool registry's interface."""
 
     def __init__(self, cache: ManifestCache) -> None:
         self._cache = cache

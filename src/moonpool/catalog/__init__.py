@@ -1,5 +1,5 @@
-"""The catalog: which tools there are, which of them fit a question, and what one of them looks like in full.
+"""The catalog: lists tools, finds those that fit a question, and shows full definitions.
 
-Models see a handful of lines instead of every schema (guide: progressive disclosure). Start at `catalog.Catalog`.
-Everything in here is a pure function of a manifest: no I/O, no clock, no model, the same answer every time.
+Models see a few lines instead of every schema (guide: progressive disclosure). Start at `catalog.Catalog`. Everything
+here is a pure function of a manifest: no I/O, no clock, no model, deterministic.
 """

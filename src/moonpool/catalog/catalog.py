@@ -1,6 +1,6 @@
 """The catalog of one manifest: list, search and read tools. Host utilities, not MCP tools (H-049, H-051).
 
-Faces and the CLI ask here and print with `moonpool.catalog.render`. Ranking is in `moonpool.catalog.search`, the
+Servers and commands query it and print with `moonpool.catalog.render`. Ranking is in `moonpool.catalog.search`, the
 names that code uses are in `moonpool.catalog.names`, stubs are made by `moonpool.wrappers`.
 """
 
@@ -56,11 +56,11 @@ Form: TypeAlias = Literal["stub", "typescript", "json"]
 
 @dataclass(slots=True)
 class Catalog:
-    """All tools of one manifest, and its library. `update` follows a new one and re-reads only what changed."""
+    """All tools of one manifest, and its library. `update` takes a new manifest and reads only what changed."""
 
     manifest: Manifest
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Configured servers that have no tools here, and a sentence about each for whoever asks."""
+    """Configured servers without tools in the manifest, with a sentence that says why."""
     _index: Index = field(init=False, default_factory=Index)
     _servers: dict[str, ServerListing] = field(init=False, default_factory=dict[str, "ServerListing"])
     _names: GuestNames = field(init=False)
@@ -75,7 +75,7 @@ class Catalog:
         self.update(self.manifest)
 
     def use_similarity(self, similarity: Similarity) -> None:
-        """From now on let vectors speak too. `similarity` is of this manifest's `dense_texts`; a change drops it."""
+        """Rank by vectors, too, from now on. `similarity` is for this manifest's `dense_texts`; a change drops it."""
         slots = self._index.slots_by_key()
         self._similarity_slots = [slots[tool.key] for tool in self.manifest.tools()]
         self._similarity = similarity
@@ -85,7 +85,7 @@ class Catalog:
         return self._similarity is not None
 
     def update(self, manifest: Manifest) -> tuple[str, ...]:
-        """Follow `manifest`; return the servers that were indexed anew or removed, in alphabetical order."""
+        """Switch to `manifest`; return the servers that were reindexed or removed, in alphabetical order."""
         servers = {server.server_id: server for server in manifest.servers}
         changed = {
             name for name in self._servers.keys() | servers.keys() if self._servers.get(name) != servers.get(name)
@@ -100,7 +100,9 @@ class Catalog:
         return tuple(sorted(changed))
 
     def followed(self, manifest: Manifest) -> Catalog:
-        """A catalog of `manifest` that read only what changed; this one stays as it is. It begins without vectors."""
+        """A new catalog of `manifest` that reads only what changed; this one is not modified. It starts without
+        vectors.
+        """
         other = Catalog(Manifest())
         other._index, other._servers = self._index.copied(), dict(self._servers)
         other._library, other._kept = self._library, self._kept
@@ -136,9 +138,9 @@ class Catalog:
     ) -> tuple[Hit, ...]:
         """Answer each question with at most `limit` tools, in turn; no more than `LIMIT_MAX` in all.
 
-        `server`, `pattern` (a regular expression over names and texts) and `only` (`moonpool.catalog.filters`) only
-        narrow; ranking decides the order. Saved actions and skills are answers too, of the servers `actions` and
-        `skills`, so to speak.
+        `server`, `pattern` (a regular expression over names and descriptions) and `only` (`moonpool.catalog.filters`)
+        filter; ranking decides the order. Saved actions and skills are answers, too, as if of servers `actions` and
+        `skills`.
         """
         asked = checked_queries(queries)
         check_limit(limit)
@@ -179,9 +181,9 @@ class Catalog:
     def definition(
         self, server: str, name: str, as_: Form = "stub", *, learned_type: LearnedType | None = None
     ) -> str | JsonObject:
-        """The whole definition of one tool: as a stub, or the upstream's own JSON member by member (H-047).
+        """The full definition of one tool: as a stub, or the upstream's unchanged JSON (H-047).
 
-        A stub also says what `lesson` holds, which is of the caller's own calls.
+        A stub includes `learned_type`, which comes from the caller's own calls.
         """
         tool = self.find(server, name)
         if as_ == "json":
@@ -190,7 +192,7 @@ class Catalog:
         return render(tool, names=self._names.tree, learned_type=learned_type)
 
     def find(self, server: str, name: str) -> ToolDefinition:
-        """One tool by its server and its own name, or by the names that code uses. Raises NotInCatalogError."""
+        """One tool by its server's id and its name, or by the names that code uses. Raises NotInCatalogError."""
         server_id = self._server_id(server, name)
         tool = self._names.tool(server_id, name)
         if tool is None:
@@ -198,19 +200,19 @@ class Catalog:
         return tool
 
     def find_kept(self, path: str) -> LibraryEntry | None:
-        """The saved action or skill that `path` names, as a hit's line shows it; None when it names none."""
+        """The saved action or skill that `path` names, in the form of a hit's line, or None."""
         return find_by_path(self._library, path[:PATH_CHARS_MAX])
 
     def kept_definition(self, entry: LibraryEntry, as_: Form = "stub") -> str | JsonObject:
-        """How an action is called, or what a skill says. INVARIANT: no code of an action's body (I-103)."""
+        """The signature of an action, or the description of a skill. INVARIANT: no code of an action's body (I-103)."""
         return entry_json(entry) if as_ == "json" else entry.definition
 
     def library_line(self) -> str:
-        """How many saved actions and skills there are, for whoever reads the list of servers; empty without any."""
+        """A line with the number of saved actions and skills, for the list of servers; empty without any."""
         return library_line(self._library)
 
     def find_path(self, path: str) -> ToolDefinition:
-        """One tool by what a hit's line shows, by `server.tool`, or by its name alone if no other has that.
+        """One tool by the path in a hit's line, by `server.tool`, or by its name alone if unique.
 
         Raises NotInCatalogError, CatalogQueryError.
         """
@@ -238,17 +240,17 @@ class Catalog:
         raise bare_name(name, self._paths(), [self.path(tool) for tool in found])
 
     def _paths(self) -> dict[str, str]:
-        """Of all tools, by name; for messages."""
+        """Paths of all tools, by name; for messages."""
         return {tool.name: self.path(tool) for tool in self.manifest.tools()}
 
     def path(self, tool: ToolDefinition) -> str:
-        """How code in a sandbox names `tool`: `servers.time.get_current_time`."""
+        """The path of `tool` in sandbox code: `servers.time.get_current_time`."""
         if kind_of(tool.server_id) is not None:
             return f"{tool.server_id.removeprefix(KEPT_MARK)}.{tool.name}"
         return self._names.path(tool.server_id, tool.name)
 
     def _mix(self) -> Callable[[str, list[float]], list[float]]:
-        """Scores with vectors mixed in. Read once per search: all questions of one search are ranked alike."""
+        """A function that mixes vectors into scores. Called once per search, so that all questions are ranked alike."""
         similarity, slots = self._similarity, self._similarity_slots
         assert similarity is not None
 
@@ -263,7 +265,9 @@ class Catalog:
         return mix
 
     def _kept_scores(self, words: list[float], *, best: float) -> list[float]:
-        """Entries have no vectors: what their words earn, on the scale of mixed scores, where the best tool has 1."""
+        """Scores of library entries, which have no vectors: their word scores on the scale of mixed scores, where the
+        best tool has 1.
+        """
         scores = [0.0] * len(words)
         slots = self._index.slots_of(GROUPS.values())
         top = best or max((words[slot] for slot in slots), default=0.0)
@@ -289,7 +293,9 @@ class Catalog:
         return SlotFilter(index=self._index, find=self._tool, path=self.path, slots=slots, matches=matches, only=only)
 
     def _groups(self, name: str) -> list[str]:
-        """What a filter by `name` lets in: a server, or all of a kind; both where a server is called so."""
+        """The groups that a filter by `name` admits: a server, all entries of a kind, or both if a server has that
+        name.
+        """
         kept = [GROUPS[kind] for kind in KINDS if ROOTS[kind] == name and self._library.of(kind)]
         server = self._names.server_id(name) if kept else self._server_id(name)
         return [*kept, *([server] if server is not None else [])]
@@ -301,7 +307,7 @@ class Catalog:
                 raise unknown_entry(kind, name, names)
 
     def _refuse_missing(self, path: str) -> None:
-        """Raises NotInCatalogError when `path` is a configured server without a listing, or a tool of it."""
+        """Raises NotInCatalogError if `path` is a configured server that could not be listed, or a tool of it."""
         bare = f"{path.removeprefix(PACKAGE)}."
         modules = name_server_modules([*self._servers, *self.missing]) if self.missing else {}
         for server_id, why in self.missing.items():

@@ -1,11 +1,11 @@
-"""Vectors beside words: what the catalog asks of them, and how both scores become one.
+"""Vector scores: the interface that the catalog needs, and how they are combined with word scores.
 
-The catalog holds no model and no numbers of one: somebody else embeds `dense_texts` and hands a `Similarity` to
-`Catalog.use_similarity`. Until then, and after every change of the tools, search goes by words alone.
+The catalog holds no model and no vectors: a caller embeds `dense_texts` and passes a `Similarity` to
+`Catalog.use_similarity`. Until then, and after every change of the tools, search uses words alone.
 
-The two scores are each stretched to 0..1 over the whole catalog (0 stays 0) and added at fixed shares (min-max convex
-combination, decision 0030). What is filtered out stays in the stretch, so a filter
-never changes the order of what it lets through.
+Each score is scaled to 0..1 over the whole catalog (0 stays 0); both are added with fixed weights (min-max convex
+combination, decision 0030). Scaling includes tools that are filtered out, so a filter never changes the order of the
+others.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ _BREAKS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\-./]+")
 
 
 class Similarity(Protocol):
-    """Vectors of every tool of one manifest. Deterministic: the same question gives the same numbers."""
+    """Vectors of all tools of one manifest. Deterministic."""
 
     @property
     def word_share(self) -> float:
-        """What the words' score is worth beside this model's, from 0 to 1."""
+        """The weight of the word score against this model's score, from 0 to 1."""
         ...
 
     @property
     def floor(self) -> float:
-        """A tool that shares no word with the question counts only when it is at least so similar."""
+        """Minimum similarity for a tool that shares no word with the question."""
         ...
 
     @property
     def bonus_share(self) -> float:
-        """How much of the bonuses for names and servers stays: vectors may say the same already."""
+        """The share of the bonuses for names and servers that is kept; vectors may cover the same."""
         ...
 
     def to_tools(self, query: str, /) -> Sequence[float]:
-        """How similar the question is to each tool, in the order of `dense_texts`."""
+        """The similarity of the question to each tool, in the order of `dense_texts`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DenseText:
-    """What stands for one tool: `server: name in words`, and the same with the description."""
+    """The text embedded for one tool: `server: name in words`, and the same with the description."""
 
     name: str
     text: str
@@ -65,7 +65,7 @@ def _dense_text(server: ServerListing, tool: ToolDefinition) -> DenseText:
 
 
 def mixed(words: Sequence[float], similar: Sequence[float], by: Similarity) -> list[float]:
-    """One score per tool, 0 where neither words nor meaning speak for it."""
+    """One combined score per tool; 0 if neither words nor vectors match."""
     if not words:
         return []
     best, low, high = max(words), min(0.0, *similar), max(similar)

@@ -1,10 +1,10 @@
-"""What the index knows about one tool: a few weighted fields of text, taken from its definition and its server.
+"""The indexed document of one tool: weighted text fields from its definition and its server.
 
-Everything read here is a server's own text. SECURITY: sizes, counts and depths are capped, types are checked; a
-definition with nonsense in it is indexed by what is left.
+SECURITY: everything read here comes from a server. Sizes, counts and depths are limited, types are checked; invalid
+parts of a definition are skipped.
 
-The index itself (`moonpool.catalog.index`) takes documents, not tools: saved actions and skills stand in it beside
-tools (`moonpool.catalog.library_entries`).
+The index itself (`moonpool.catalog.index`) takes documents, not tools: saved actions and skills are indexed, too
+(`moonpool.catalog.library_entries`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FIELD_CHARS_MAX: Final = 8_000
 PARAMETERS_MAX: Final = 400
 KEPT_MARK: Final = "\0"
-"""How the groups begin that hold what a person kept (actions, skills). No server's id does."""
+"""Prefix of the groups of library entries (actions, skills); no server id has it."""
 SCHEMA_DEPTH_MAX: Final = 5
 
 
@@ -42,7 +42,7 @@ class Fields(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One thing that can be found: where it is and what may be asked about it."""
+    """One search result: its place and its searchable text."""
 
     server_id: str
     name: str
@@ -54,7 +54,7 @@ class Document:
 
 
 def tool_document(tool: ToolDefinition, server: ServerListing) -> Document:
-    """Collect the searchable text of `tool`, its server's included."""
+    """Collect the searchable text of `tool`, including its server's."""
     names, descriptions = parameter_texts(tool.raw.get("inputSchema"))
     about = (server.name if server.name != server.server_id else "", server.title)
     texts = Fields(
@@ -87,7 +87,7 @@ def _annotated_title(tool: ToolDefinition) -> str:
 
 
 def _parameters(schema: JsonValue, *, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield name and description of every parameter, nested ones after the one that holds them."""
+    """Yield name and description of every parameter, nested ones after their parent."""
     if not isinstance(schema, dict) or depth >= SCHEMA_DEPTH_MAX:
         return
     properties = schema.get("properties")

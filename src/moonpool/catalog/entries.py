@@ -1,7 +1,7 @@
-"""What leaves the catalog before anybody asks for a definition: entries, hits and one summary per server.
+"""Results of the catalog short of full definitions: entries, hits and server summaries.
 
-A manifest entry is `{serverId, toolName, title?, description?}` and nothing more (H-046): no schema, no annotation.
-Texts are the servers' own, unchanged; `moonpool.catalog.render` makes them safe to show.
+A manifest entry is `{serverId, toolName, title?, description?}` only (H-046): no schema, no annotations. Text is the
+servers' own, unchanged; `moonpool.catalog.render` makes it safe to show.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Detail: TypeAlias = Literal["name", "name+description"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogEntry:
-    """One tool as a list shows it, or what stands beside tools."""
+    """One tool or library entry in a list."""
 
     server_id: str
     tool_name: str
     title: str = ""
     description: str = ""
-    kind: Kind | None = None  # of what a person kept; None: a tool
+    kind: Kind | None = None  # the kind of a library entry; None: a tool
 
     @classmethod
     def of(cls, tool: ToolDefinition, *, detail: Detail = "name+description") -> CatalogEntry:
@@ -50,13 +50,13 @@ class CatalogEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """One answer to a search."""
+    """One result of a search."""
 
     entry: CatalogEntry
-    path: str  # how code in a sandbox names the tool
+    path: str  # the tool's path in sandbox code
     score: float  # comparable within one question only
-    query_index: int  # the question that brought it up
-    also: tuple[str, ...] = ()  # paths of its namesakes on other servers, best first
+    query_index: int  # the question that found it
+    also: tuple[str, ...] = ()  # paths of tools of the same name on other servers, best first
 
     def to_json(self) -> JsonObject:
         hit: JsonObject = {**self.entry.to_json(), "path": self.path}
@@ -67,10 +67,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSummary:
-    """One server as the compact manifest shows it."""
+    """One server in the compact manifest."""
 
     server_id: str
-    module: str  # what code in a sandbox imports
+    module: str  # the module that sandbox code imports
     tool_count: int
     about: str = ""
 

@@ -1,4 +1,4 @@
-"""Errors of the catalog. Each message is one sentence that says what to ask instead."""
+"""Errors of the catalog. Each message is one sentence that says how to ask instead."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from moonpool.core.errors import Fault, InputError, MoonpoolError
 
 
 class CatalogQueryError(InputError):
-    """A search cannot be answered as it was asked: empty, too long, a bad limit or a bad pattern."""
+    """An invalid search: empty, too long, a bad limit or a bad pattern."""
 
     code = "catalog_query_invalid"
 
 
 class NotInCatalogError(MoonpoolError):
-    """No such server or tool in this session's manifest. The message offers the nearest names."""
+    """No such server or tool in this session's manifest. The message lists similar names."""
 
     code = "not_in_catalog"
     fault = Fault.CALLER

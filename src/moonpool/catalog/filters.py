@@ -1,7 +1,7 @@
-"""Which tools a search may answer with, beside the question: what servers say of them, and what the host says.
+"""Filters of a search, by annotations of servers and labels of the host.
 
-Annotations are a server's own word. SECURITY: they narrow a search and nothing else; whether a call is allowed is
-decided by `policy`, which believes them of trusted servers only. Labels are the host's word.
+Annotations come from servers, labels from the host. SECURITY: annotations only filter a search; `policy` decides
+whether a call is allowed and trusts annotations only of trusted servers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LABELS: Final = (*RETURNS, *DOES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotFilter:
-    """Which slots of an index a search may answer with. `slots` None: all."""
+    """The slots of an index that a search may return. `slots` None: all."""
 
     index: Index
     find: Callable[[tuple[str, str]], ToolDefinition]
@@ -49,7 +49,7 @@ class SlotFilter:
         return any(map(self.matches, self._texts(tool)))
 
     def _texts(self, tool: ToolDefinition) -> tuple[str, ...]:
-        """What a pattern may find, each by itself, so that `^` and `$` mean the ends of a name."""
+        """The strings that a pattern is matched against, one by one, so that `^` and `$` match the ends of a name."""
         name = f"{tool.server_id.removeprefix(KEPT_MARK)}.{tool.name}"
         return (tool.name, name, self.path(tool), tool.title, tool.description)
 
@@ -60,7 +60,7 @@ def only_tools(
     labels: Sequence[str] = (),
     labels_of: Callable[[ToolDefinition], Collection[str]] | None = None,
 ) -> ToolFilter | None:
-    """A filter, or None where nothing is asked. `labels` must all be on a tool. Raises CatalogQueryError."""
+    """A filter, or None if there are no conditions. A tool must have all of `labels`. Raises CatalogQueryError."""
     for label in labels:
         if label not in LABELS:
             near = get_close_matches(label[:80], LABELS, n=1)
@@ -72,7 +72,7 @@ def only_tools(
 
     def admits(tool: ToolDefinition) -> bool:
         if wanted and kind_of(tool.server_id) is not None:
-            return False  # the policy labels tools only
+            return False  # only tools have labels
         if read_only and tool.annotations.get("readOnlyHint") is not True:
             return False
         return not wanted or (labels_of is not None and wanted <= frozenset(labels_of(tool)))

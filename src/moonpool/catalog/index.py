@@ -1,13 +1,13 @@
 """BM25F index over documents, kept per server.
 
-How well a term fits a document depends on that document alone: a field's length is compared with a fixed typical
-length and not with the average of the collection. So adding, replacing or removing one server touches the postings
-of that server only, and the result does not depend on the order in which servers came. Only a term's rarity depends
-on the collection, and that is read off the length of its postings when somebody asks.
+How well a term fits a document depends only on that document: a field's length is compared with a fixed typical length,
+not with the collection's average. So adding, replacing or removing one server touches only its own postings, and the
+result does not depend on the order of servers. Only a term's rarity depends on the collection; it is computed from the
+length of its postings on demand.
 
-INVARIANT: an index that went through any sequence of changes answers like a new one over the same documents.
+INVARIANT: after any sequence of changes an index answers like a new one over the same documents.
 
-`moonpool.catalog.documents` says what a document is, `moonpool.catalog.search` ranks.
+`moonpool.catalog.documents` defines documents, `moonpool.catalog.search` ranks.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Indexed:
-    """What stays of a document once it is indexed."""
+    """What is kept of an indexed document."""
 
     server_id: str
     name: str
     name_terms: frozenset[str]
-    bare_name: str  # letters and digits alone: what namesakes share
+    bare_name: str  # letters and digits only: equal for tools of the same name
 
     @property
     def key(self) -> tuple[str, str]:
@@ -53,7 +53,7 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True)
 class _Postings:
-    """Slots of the documents that hold one term, and how well it fits each: two columns of equal length."""
+    """Slots of the documents that contain one term, and how well it fits each: two columns of equal length."""
 
     slots: array[int] = field(default_factory=lambda: array("I"))
     fits: array[float] = field(default_factory=lambda: array("f"))
@@ -61,7 +61,7 @@ class _Postings:
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """All that one server put into the index."""
+    """One server's part of the index."""
 
     slots: frozenset[int]
     terms: frozenset[str]
@@ -76,10 +76,10 @@ class Index:
         self._indexed: list[Indexed | None] = []
         self._free: list[int] = []
         self._shares: dict[str, _Share] = {}
-        self._rarities: dict[str, float] = {}  # of this moment's documents
+        self._rarities: dict[str, float] = {}  # for the current documents
 
     def copied(self) -> Index:
-        """One of its own that holds the same; changing either does not change the other."""
+        """An independent copy."""
         copy = Index(self._tuning)
         copy._postings = {term: _Postings(one.slots[:], one.fits[:]) for term, one in self._postings.items()}
         copy._indexed, copy._free, copy._shares = list(self._indexed), list(self._free), dict(self._shares)
@@ -108,10 +108,10 @@ class Index:
         return {indexed.key: slot for slot, indexed in enumerate(self._indexed) if indexed is not None}
 
     def replace(self, server_id: str, documents: Iterable[Document]) -> None:
-        """Let `documents` be all there is of `server_id`. No documents: the server is removed."""
+        """Replace the documents of `server_id`. No documents: the server is removed."""
         self._rarities.clear()
         self._remove(server_id)
-        read = cache(terms)  # the texts about the server come back with each of its tools
+        read = cache(terms)  # text about the server repeats for each of its tools
         slots, server_terms = set[int](), set[str]()
         for document in documents:
             slot = self._take_slot()
@@ -127,7 +127,7 @@ class Index:
             self._shares[server_id] = _Share(frozenset(slots), frozenset(server_terms))
 
     def scores(self, questions: Sequence[Mapping[str, float]]) -> list[list[float]]:
-        """For each question, which is terms with weights, what every slot earns. Shared terms are read once."""
+        """For each question (terms with weights) the score of every slot. Shared terms are read once."""
         found = [[0.0] * self.slot_count for _ in questions]
         wanted: dict[str, list[tuple[list[float], float]]] = {}
         for weighted, earned in zip(questions, found, strict=True):
@@ -145,7 +145,7 @@ class Index:
             postings = self._postings.get(term)
             holders = len(postings.slots) if postings else 0
             rarity = math.log((len(self) - holders + 0.5) / (holders + 0.5) + 1)
-            if postings:  # words that nothing holds are without end
+            if postings:  # do not cache unknown words: there is no limit on them
                 self._rarities[term] = rarity
         return rarity
 
@@ -178,14 +178,14 @@ class Index:
 
 
 def _bare_name(document: Document) -> str:
-    """What a person kept has no namesakes: it is not the same as a tool of that name."""
+    """Empty for library entries: they are not the same as a tool of that name."""
     if document.server_id.startswith(KEPT_MARK):
         return f"{document.server_id}.{document.name}"
     return "".join(filter(str.isalnum, document.name.casefold())) or document.name
 
 
 def _add(postings: _Postings, places: list[tuple[list[float], float]]) -> None:
-    """Add a term's worth to each of `places`, by twos: a long question shares most terms with one sentence."""
+    """Add a term's scores to each of `places`, two at a time: a long question shares most terms with one sentence."""
     for (one, worth), *rest in (places[at : at + 2] for at in range(0, len(places), 2)):
         if rest:
             ((other, other_worth),) = rest

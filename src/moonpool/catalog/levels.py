@@ -1,12 +1,12 @@
-"""How much of a catalog is shown before anybody asks: three levels, chosen by size.
+"""How much of a catalog is shown unasked: three levels, chosen by size.
 
-`NAMES`: servers and how many tools each has. `LINES`: one line on each server besides. `FULL`: every definition, which
-only pays while there are few. Definitions are never part of what a client reads unasked (H-052); a face gives them with
-the answer to the first search, where they cost at most about what asking for some and a turn cost
+`NAMES`: servers with their number of tools. `LINES`: also one line about each server. `FULL`: all definitions, which
+only pays while there are few. Definitions are never part of what a client reads unasked (H-052); the MCP server adds
+them to the answer to the first search, where they cost at most about as much as requesting some in another turn
 (docs/decisions/0047-what-a-task-costs.md).
 
-INVARIANT: every level is bounded, in characters where text is unasked and in tokens where definitions are given; the
-same catalog gives the same text.
+INVARIANT: every level is bounded, in characters for unasked text and in tokens for definitions; the same catalog gives
+the same text.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 FEW_TOOLS: Final = 20
 FEW_TOKENS: Final = 3_000
 GIVEN_TOKENS: Final = 1_000
-"""Of all definitions together, as they are written: a task reads 230 to 450 tokens of those that it asks for."""
-_CHARS_MAX: Final = 12 * FEW_TOKENS  # more is not worth counting
+"""Limit for all definitions together: a task typically requests definitions of 230 to 450 tokens."""
+_CHARS_MAX: Final = 12 * FEW_TOKENS  # longer text need not be counted
 
 
 class Level(StrEnum):
-    """What of a catalog is shown."""
+    """How much of a catalog is shown."""
 
     NAMES = "names"
     LINES = "lines"
@@ -49,7 +49,7 @@ class Shown:
 
 
 def manifest_of(servers: Sequence[ServerSummary], chars_max: int) -> Shown:
-    """One line per server, with what it is about if that fits; as many whole lines as fit otherwise."""
+    """One line per server, with its description if that fits; otherwise as many whole lines as fit."""
     for level in (Level.LINES, Level.NAMES):
         text = manifest_lines(servers, about=level is Level.LINES)
         if len(text) <= chars_max:
@@ -76,7 +76,7 @@ def definitions_if_few(
     *,
     count: Callable[[str], int] = count_tokens,
 ) -> str:
-    """Every definition as `define` writes it, when the catalog is so small that this is the cheaper way; else nothing.
+    """All definitions as written by `define` if the catalog is so small that this is cheaper; otherwise empty.
 
     Counting takes milliseconds, the first time a tenth of a second: call from a worker thread.
     """

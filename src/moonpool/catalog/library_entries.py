@@ -1,8 +1,8 @@
-"""Saved actions and skills as the catalog sees them: things to be found beside tools.
+"""Saved actions and skills as entries of the catalog.
 
-Inside the catalog an entry has a key like a tool, under a group that no server's id can be. What leaves the catalog
-says `actions.github.top_commits` or `skills.pdf-forms`: servers are below `servers.`, so a server that is called
-`actions` is told apart by its path.
+Inside the catalog an entry has a key like a tool, in a group whose name no server can have. Results show
+`actions.github.top_commits` or `skills.pdf-forms`: servers are below `servers.`, so the path of a server called
+`actions` differs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def group_document(entry: LibraryEntry) -> Document:
 
 
 def as_tool(entry: LibraryEntry) -> ToolDefinition:
-    """What filters and lists read of an entry. An action's effect is that of its calls, so it is not read-only."""
+    """An entry in the form of a tool, for filters and lists. An action may make changing calls, so it
+    is not read-only.
+    """
     raw: JsonObject = {"name": entry.name, "description": entry.description, "inputSchema": entry.parameters}
     if entry.title:
         raw["title"] = entry.title
@@ -51,12 +53,14 @@ def as_tool(entry: LibraryEntry) -> ToolDefinition:
 
 
 def kind_of(group: str) -> Kind | None:
-    """The kind whose group it is; None for a server."""
+    """The kind of a group; None for a server."""
     return next((kind for kind in KINDS if GROUPS[kind] == group), None)
 
 
 def find_by_path(library: Library, path: str) -> LibraryEntry | None:
-    """What `actions.github.top_commits` or `skills.pdf-forms` names; a skill also by its module, `skills.pdf_forms`."""
+    """The entry at `actions.github.top_commits` or `skills.pdf-forms`; a skill also by its module,
+    `skills.pdf_forms`.
+    """
     root, _, name = path.partition(".")
     if root == ROOTS["skill"]:
         return library.find("skill", name) or next(
@@ -78,6 +82,6 @@ def entry_json(entry: LibraryEntry) -> JsonObject:
 
 
 def library_line(library: Library) -> str:
-    """How many there are, in one line for whoever reads the compact manifest; empty without any."""
+    """The number of entries, as a line for the compact manifest; empty without any."""
     counts = [f"{ROOTS[kind]} ({len(library.of(kind))})" for kind in KINDS if library.of(kind)]
     return f"{', '.join(counts)}: saved code and guides; a search finds them too" if counts else ""

@@ -1,7 +1,7 @@
-"""How code in a sandbox names servers and tools, and the way back.
+"""The names of servers and tools in sandbox code, and lookup by them.
 
-Hits show `servers.google_drive.get_document`, because that is what code imports. So every question to the catalog may
-use these names as well as the protocol's own (`google-drive`, `get-document`); the protocol's own win.
+Hits show `servers.google_drive.get_document`, because code imports that. So every query may use these names or the
+protocol's (`google-drive`, `get-document`); the protocol's take precedence.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ class GuestNames:
         return f"{PACKAGE}{server.module}.{tool.function}"
 
     def server_id(self, name: str) -> str | None:
-        """The server that `name` means: its id, or its module with or without the package."""
+        """The server with this id, or with this module, with or without the package."""
         if name in self.tree.servers:
             return name
         return self._server_ids.get(name.removeprefix(PACKAGE))
 
     def tool(self, server_id: str, name: str) -> ToolDefinition | None:
-        """The tool of one server that `name` means: its own name, or its function's."""
+        """The tool of one server with this name or function name."""
         exact = self._manifest.find(server_id, name)
         return exact or self._manifest.find(server_id, self._tool_names.get((server_id, name), ""))
 
     def splits(self, path: str) -> Iterator[tuple[str, str]]:
-        """Every way to read `path` as a known server's id and a name; ids and names may hold dots themselves."""
+        """Every way to read `path` as a known server's id and a name; ids and names may contain dots."""
         bare = path.removeprefix(PACKAGE)
         for place, character in enumerate(bare):
             server_id = self.server_id(bare[:place]) if character == "." else None

@@ -1,4 +1,4 @@
-"""How much may be asked in one search. What is too much is refused with a sentence that says how to ask.
+"""Limits of one search. A search beyond them is refused with a sentence that says how to ask.
 
 A pattern is a filter. RE2 runs in linear time, so no pattern can hang a search.
 """
@@ -19,7 +19,7 @@ LIMIT_MAX: Final = 50
 
 
 def checked_queries(queries: str | Sequence[str]) -> Sequence[str]:
-    """The questions of one search, as several. Raises CatalogQueryError."""
+    """The questions of one search as a sequence. Raises CatalogQueryError."""
     asked = [queries] if isinstance(queries, str) else list(queries)
     if not asked or not all(query.strip() for query in asked):
         raise CatalogQueryError("a search needs words: say in 3 to 6 of them what the tool should do")
@@ -31,7 +31,7 @@ def checked_queries(queries: str | Sequence[str]) -> Sequence[str]:
 
 
 def check_limit(limit: int) -> None:
-    """Raise CatalogQueryError unless so many tools may be asked for."""
+    """Raise CatalogQueryError unless `limit` is valid."""
     if not 1 <= limit <= LIMIT_MAX:
         raise CatalogQueryError(f"limit {limit} is out of range: ask for 1 to {LIMIT_MAX} tools")
 
@@ -40,10 +40,10 @@ PATTERN_CHARS_MAX: Final = 500
 
 
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
-    """Return a test that finds `pattern` anywhere in a text, whatever the case. Raises CatalogQueryError."""
+    """Return a function that searches for `pattern` anywhere in a string, ignoring case. Raises CatalogQueryError."""
     if len(pattern) > PATTERN_CHARS_MAX:
         raise CatalogQueryError(f"a pattern of {len(pattern)} characters: use at most {PATTERN_CHARS_MAX}")
-    re2: Any = import_module("re2")  # untyped; only searches with a pattern pay for it
+    re2: Any = import_module("re2")  # untyped; imported only for searches with a pattern
     options = re2.Options()
     options.case_sensitive = False
     options.log_errors = False

@@ -1,8 +1,8 @@
-"""The catalog as a model and a person read it: one line per tool, one line per server.
+"""The catalog as text for models and people: one line per tool, one line per server.
 
-A hit's line starts with the path that code can use as it stands: `servers.time.get_current_time — Get current time`.
-SECURITY: names and descriptions are a server's own text. Whatever they hold, one tool stays one line of bounded
-length, without control, escape or invisible characters.
+A hit's line starts with the path that code can use directly: `servers.time.get_current_time — Get current time`.
+SECURITY: names and descriptions come from servers. Each tool stays one line of bounded length, without control, escape
+or invisible characters.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from moonpool.catalog.entries import CatalogEntry, Hit, ServerSummary
 
 LINE_CHARS_MAX: Final = 160
-HIT_CHARS_MAX: Final = 64  # of what a hit's line says about its tool: enough to choose by, most sentences fit
+HIT_CHARS_MAX: Final = 64  # for the text about a tool in a hit's line: enough to choose by; most sentences fit
 NAME_CHARS_MAX: Final = 200
 ALSO_MAX: Final = 4
 NO_HITS: Final = "No tool fits. Try other words: 3 to 6 that say what the tool should do."
 NO_HITS_NARROWED: Final = "No tool fits the words and what narrows them. Try other words, or omit a filter."
-_READ_CHARS_MAX: Final = 4_000  # a first sentence that starts later than this is none
+_READ_CHARS_MAX: Final = 4_000  # how far the first sentence is searched for
 
 _ESCAPE: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?", re.DOTALL)
 _SENTENCE_END: Final = re.compile(r"(?<![A-Z])(?<!\be\.g)(?<!\bi\.e)(?<!\betc)(?<!\bvs)(?<=[^.])[.!?](?=\s)|[。！？]")
@@ -49,7 +49,7 @@ def first_sentence(text: str, chars_max: int = LINE_CHARS_MAX) -> str:
 
 
 def about_tool(entry: CatalogEntry) -> str:
-    """What an entry says of itself. Without a description the title stands in, or a name that no path can show."""
+    """The text about an entry: its description, else its title, or a name that its path cannot show."""
     return first_sentence(entry.description) or one_line(entry.title) or one_line(lost_name(entry.tool_name))
 
 
@@ -68,12 +68,12 @@ def hit_line(hit: Hit) -> str:
 
 
 def hit_lines(hits: Iterable[Hit], *, narrowed: bool = False) -> str:
-    """One line per hit, or what to try; `narrowed` when there was a filter."""
+    """One line per hit, or advice if there is none; `narrowed` if there was a filter."""
     return "\n".join(hit_line(hit) for hit in hits) or (NO_HITS_NARROWED if narrowed else NO_HITS)
 
 
 def manifest_lines(servers: Sequence[ServerSummary], *, about: bool = True) -> str:
-    """The compact manifest: name and number of tools of every server, and one line on it where `about` asks."""
+    """The compact manifest: name and number of tools of every server, and with `about` one line on it."""
     lines: list[str] = []
     for server in servers:
         line = f"{one_line(server.module)} ({server.tool_count} {_tools(server.tool_count)})"
@@ -83,7 +83,9 @@ def manifest_lines(servers: Sequence[ServerSummary], *, about: bool = True) -> s
 
 
 def _printable(character: str) -> str:
-    """Line breaks and odd spaces become spaces; control, format, private, unassigned and hidden characters go."""
+    """Line breaks and unusual spaces become spaces; control, format, private, unassigned and invisible characters are
+    removed.
+    """
     if character in HIDDEN:
         return ""
     category = unicodedata.category(character)
@@ -93,7 +95,7 @@ def _printable(character: str) -> str:
 
 
 def _first_words(line: str) -> str:
-    """As many words as fit into `HIT_CHARS_MAX`; one that alone is longer is cut."""
+    """As many words as fit into `HIT_CHARS_MAX`; a single longer word is cut."""
     if len(line) <= HIT_CHARS_MAX:
         return line
     start = line[:HIT_CHARS_MAX]
@@ -102,7 +104,7 @@ def _first_words(line: str) -> str:
 
 
 def _server(path: str) -> str:
-    """`servers.box.get_docs` -> `box`: the line's first path shows how it goes on."""
+    """`servers.box.get_docs` -> `box`: the first path of the line shows the full form."""
     module = path.rpartition(".")[0] or path
     return module.removeprefix(PACKAGE)
 

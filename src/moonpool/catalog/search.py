@@ -1,13 +1,13 @@
 """From questions to ranked tools.
 
-One question is ranked in five steps: BM25F with synonyms and near words, over the question and over its sentences;
-similarity of vectors mixed in, where there are any (`moonpool.catalog.dense`); a bonus for tools whose whole name the
-question says; a bonus for the servers that answer best over several tools; same names on several servers folded into
-one. Several questions are ranked apart and answered in turn, so that each gets its best tools among the first.
-A short question that even the best tool hardly answers gets no tool: five unrelated ones would be read as an offer.
+One question is ranked in five steps: BM25F with synonyms and neighbour words, over the question and over its sentences;
+vector similarity mixed in, if available (`moonpool.catalog.dense`); a bonus for tools whose whole name is in the
+question; a bonus for servers with several good tools; tools of the same name on several servers folded into one.
+Several questions are ranked separately and answered in turn, so that each has its best tools among the first. A short
+question that even the best tool hardly matches gets no tool: a model would take unrelated ones for an answer.
 
-INVARIANT: equal scores are ordered by server and tool name, never by the order in which servers came; what a person
-kept (actions, then skills) comes before tools (I-099).
+INVARIANT: equal scores are ordered by server and tool name, never by the order in which servers were added; library
+entries (actions, then skills) come before tools (I-099).
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str]
 
-CANDIDATES: Final = 300  # the bonuses reorder the best of these; beyond, nothing reaches the top
+CANDIDATES: Final = 300  # the bonuses reorder these; lower ranks cannot reach the top
 SENTENCE_SHARE: Final = 0.5
 _ROUNDING: Final = 1 - 1e-9
 NAME_BONUS: Final = 0.35
 SERVER_BONUS: Final = 0.25
-SERVER_BEST: Final = 3  # so many of a server's best tools speak for it
-FIT_MIN: Final = 0.1  # of what a question's own words are worth; below, nothing fits it (decision 0044)
-FIT_TERMS_MAX: Final = 5  # longer questions say more than any one tool does
-FIT_TOOLS_MIN: Final = 20  # of fewer tools a model reads all definitions anyway, and no word of theirs is rare
+SERVER_BEST: Final = 3  # how many of a server's best tools count for its bonus
+FIT_MIN: Final = 0.1  # share of the score of a question's own words; below it nothing fits (decision 0044)
+FIT_TERMS_MAX: Final = 5  # longer questions describe more than one tool
+FIT_TOOLS_MIN: Final = 20  # of fewer tools a model reads all definitions anyway, and no word is rare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
-    """One tool and its namesakes on other servers, best first."""
+    """One tool and tools of the same name on other servers, best first."""
 
     key: Key
     score: float
@@ -57,7 +57,7 @@ class Ranked:
 
 
 class Answer(NamedTuple):
-    """One ranked tool and the question that brought it up."""
+    """One ranked tool and the question that found it."""
 
     query_index: int
     ranked: Ranked
@@ -88,9 +88,9 @@ def rank(
     mix: Callable[[str, list[float]], list[float]] | None = None,
     bonus_share: float = 1.0,
 ) -> list[Ranked]:
-    """Return the `limit` best tools for one question, among the slots that `admit` lets in.
+    """Return the `limit` best tools for one question, among the slots that `admit` accepts.
 
-    `mix` may change the scores by slot that the words earned; `bonus_share` of the bonuses is given.
+    `mix` may change the word scores by slot; `bonus_share` is the share of the bonuses that is added.
     """
     weighted, words = weigh(query), _WordScores.of(index, query)
     earned = words.whole if mix is None else mix(query, words.at(range(index.slot_count)))
@@ -104,14 +104,14 @@ def rank(
     near = found if mix is not None else words.contenders(found)
     best = _order(index, _with_bonuses(index, weighted, _best(near, score(near), CANDIDATES), bonus_share))
     ranking = _fold_namesakes(index, best, limit)
-    if len(ranking) < limit and len(found) > len(best):  # so many namesakes that the pool held too few names
+    if len(ranking) < limit and len(found) > len(best):  # too many tools of the same name among the candidates
         everything = _best(found, score(found), len(found))
         ranking = _fold_namesakes(index, _order(index, _with_bonuses(index, weighted, everything, bonus_share)), limit)
     return ranking
 
 
 def _nothing_fits(index: Index, weighted: dict[str, float], earned: list[float]) -> bool:
-    """Whether the best tool meets too little of a short question. Words that no tool has count as the rarest."""
+    """Whether the best tool matches too little of a short question. Words that no tool has count as the rarest."""
     own = {term: weight for term, weight in weighted.items() if weight >= 1}
     if len(own) > FIT_TERMS_MAX or len(index) <= FIT_TOOLS_MIN:
         return False
@@ -121,7 +121,7 @@ def _nothing_fits(index: Index, weighted: dict[str, float], earned: list[float])
 
 @dataclass(frozen=True, slots=True)
 class _WordScores:
-    """What the words of a question earn each slot: as a whole, and sentence by sentence where there are several."""
+    """The word score of each slot: for the whole question, and by sentence if there are several."""
 
     whole: list[float]
     parts: list[list[float]]
@@ -135,7 +135,7 @@ class _WordScores:
         return cls(whole, parts)
 
     def at(self, slots: Sequence[int]) -> list[float]:
-        """Of each slot, as `by_sentence` mixes them."""
+        """The score of each slot, mixed as in `by_sentence`."""
         whole = [self.whole[slot] for slot in slots]
         if not self.parts:
             return whole
@@ -143,12 +143,12 @@ class _WordScores:
         return [(1 - SENTENCE_SHARE) * one + SENTENCE_SHARE * other for one, other in zip(whole, best, strict=True)]
 
     def contenders(self, slots: list[int]) -> list[int]:
-        """Those of `slots` that can be among the best `CANDIDATES`; the others' sentences need no look.
+        """Those of `slots` that can be among the best `CANDIDATES`; the sentences of others need no scoring.
 
-        INVARIANT: a sentence earns no slot more than the whole question does, since it has no other terms and none
-        with a higher weight; near words are given to all of them or to none. So what a slot earns as a whole bounds
-        its mixed score from above, and the worst mixed score of any `CANDIDATES` slots bounds the last of the best
-        from below.
+        INVARIANT: a sentence scores no slot higher than the whole question does, since it has no other terms and none
+        with a higher weight; neighbour words are added to all sentences or to none. So a slot's score for the whole
+        question is an upper bound of its mixed score, and the worst mixed score of any `CANDIDATES` slots is a lower
+        bound for the last of the best.
         """
         if not self.parts or len(slots) <= CANDIDATES:
             return slots
@@ -158,10 +158,10 @@ class _WordScores:
 
 
 def by_sentence(query: str, score: Callable[[str], list[float]]) -> list[float]:
-    """Score a question as a whole and by the sentence that fits each tool best, half and half.
+    """Average the score of the whole question and that of the sentence that fits each tool best.
 
-    A long question asks for several tools, each in a sentence of its own: as a whole it favours tools that fit a bit of
-    everything. Short questions, as agents write them, are one sentence and scored once.
+    A long question asks for several tools, one per sentence; as a whole it favours tools that fit a bit of everything.
+    Short questions, typical of agents, are one sentence and scored once.
     """
     whole, parts = score(query), [score(sentence) for sentence in sentences(query)]
     if not parts:
@@ -181,7 +181,7 @@ def weigh(query: str) -> dict[str, float]:
 
 
 def with_neighbours(weighted: dict[str, float], index: Index) -> dict[str, float]:
-    """The same terms and, for each of the question's own, those near it that the index holds."""
+    """The same terms plus, for each of the question's own terms, its neighbours in the index."""
     widened = dict(weighted)
     for term in (term for term, weight in weighted.items() if weight >= 1):
         held = (near for near in neighbours(term) if index.holds(near))
@@ -191,10 +191,10 @@ def with_neighbours(weighted: dict[str, float], index: Index) -> dict[str, float
 
 
 def _best(slots: list[int], values: list[float], count: int) -> list[_Scored]:
-    """The `count` best and all that score the same as the last of them.
+    """The `count` best and all with the same score as the last of them.
 
-    Thousands of slots are weighed as plain numbers: an object for each would wake the garbage collector, which takes
-    a tenth of a second beside a large manifest.
+    Thousands of slots are compared as plain numbers: one object for each would trigger the garbage collector, which
+    takes a tenth of a second with a large manifest.
     """
     least = sorted(values, reverse=True)[count - 1] if len(values) > count else 0.0
     return [_Scored(slot, value) for slot, value in zip(slots, values, strict=True) if value >= least]
@@ -208,7 +208,7 @@ def _with_bonuses(index: Index, weighted: dict[str, float], found: list[_Scored]
         for slot, score in found
     ]
     by_server: dict[str, list[float]] = {}
-    kept: list[_Scored] = []  # an action or skill speaks for itself, as a server would whose tools are all as good
+    kept: list[_Scored] = []  # an entry gets the bonus of a server whose tools are all as good
     for slot, score in named:
         if (server_id := index.at(slot).server_id).startswith(KEPT_MARK):
             kept.append(_Scored(slot, score * (1 + bonus_share * SERVER_BONUS)))
@@ -223,7 +223,7 @@ def _with_bonuses(index: Index, weighted: dict[str, float], found: list[_Scored]
 
 
 def _spoken_share(name_terms: frozenset[str], weighted: dict[str, float], index: Index) -> float:
-    """How much of a tool's name the question speaks, from 0 to 1; rare words count more."""
+    """The share of a tool's name that is in the question, from 0 to 1; rare words count more."""
     if name_terms.isdisjoint(weighted):
         return 0.0
     whole = math.fsum(index.rarity(term) for term in name_terms)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def server_summaries(manifest: Manifest, names: GuestNames | None = None) -> tuple[ServerSummary, ...]:
-    """In the manifest's order; `names` where the caller has them already."""
+    """Summaries in the manifest's order; `names` if the caller has them already."""
     known = names or GuestNames(manifest)
     return tuple(
         ServerSummary(

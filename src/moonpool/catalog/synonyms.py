@@ -1,15 +1,14 @@
 """Words that tool authors and models use for the same thing.
 
-A word of the question also finds its neighbours here, at `SYNONYM_WEIGHT` of its own worth. Keep the groups few and
-general: words for what tools do and act on, and common abbreviations; no words of one product.
+A word of the question also matches its synonyms, with `SYNONYM_WEIGHT`. Keep the groups few and general: words for
+actions and objects of tools, and common abbreviations; no words of one product.
 
-Beside the hand-written groups stand words that are near each other. `neighbours.txt` has a line per word: the word,
-then up to eight words that a small language model puts nearest, best first. It is text that ships with us, not a model:
-nothing is computed at a search but a look-up. The words are those that one-line summaries of published packages use;
-`bench.retrieval.neighbours` makes the lines and says how.
+In addition `neighbours.txt` has a line per word: the word, then up to eight words that are nearest in a small language
+model, best first. The file is text, not a model: a search only looks words up. The words come from one-line summaries
+of published packages; `bench.retrieval.neighbours` generates the file and documents how.
 
-A neighbour counts only where the catalog holds it, so a question that says "film" finds what is written about movies,
-and a word that no tool uses costs nothing.
+A neighbour counts only if the catalog contains it, so a question about a "film" finds tools about movies, and a word
+that no tool uses costs nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 SYNONYM_WEIGHT: Final = 0.4
 
 _GROUPS: Final = (
-    # what tools do
+    # actions
     "create add new make",
     "get fetch retrieve read obtain",
     "list show enumerate",
@@ -42,7 +41,7 @@ _GROUPS: Final = (
     "summary summarize",
     "merge pull pr",
     "buy purchase",
-    # what they act on
+    # objects
     "repository repo",
     "directory folder dir",
     "document doc",
@@ -97,11 +96,11 @@ def synonyms(term: str) -> tuple[str, ...]:
     return _NEIGHBOURS.get(term, ())
 
 
-NEIGHBOUR_WEIGHT: Final = 0.2  # half of what a hand-written synonym is worth
-NEIGHBOURS_MAX: Final = 4  # of one word, so many that the catalog holds
+NEIGHBOUR_WEIGHT: Final = 0.2  # half of a hand-written synonym's
+NEIGHBOURS_MAX: Final = 4  # per word, of those in the catalog
 QUESTION_TERMS_MAX: Final = 12  # longer questions say enough in their own words (decision 0035)
 
-# Read when the module is: a search on an event loop must not wait for a file.
+# Read at import: a search on an event loop must not wait for a file.
 _LINES: Final = resources.files(__package__ or "").joinpath("neighbours.txt").read_text(encoding="utf-8")
 
 
@@ -112,5 +111,5 @@ def neighbours(term: str) -> tuple[str, ...]:
 
 @cache
 def _by_term() -> dict[str, str]:
-    """Lines by the term of their word; cut into words where somebody asks."""
+    """Lines by the term of their word; split into words on demand."""
     return {stem(word): rest for word, _, rest in (line.partition(" ") for line in _LINES.splitlines()) if rest}

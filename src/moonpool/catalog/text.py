@@ -1,7 +1,7 @@
 """From text to search terms: split identifiers, drop stop words, cut endings.
 
-Both sides of a search pass through `terms`, so the rules need not be linguistically right, only the same for tools
-and questions. What each rule is worth is measured in docs/decisions/0005-catalog.md: stop words most (tool texts are
+Both sides of a search pass through `terms`, so the rules need not be linguistically correct, only the same for tools
+and questions. The gain of each rule is measured in docs/decisions/0005-catalog.md: stop words most (tool texts are
 short, so "to" and "my" would count as rare words), then the stemmer.
 """
 
@@ -23,11 +23,11 @@ _WORD: Final = re.compile("[^\\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[\u30
 _HUMP: Final = re.compile(
     r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])"
 )
-_FIRST_UNSPACED: Final = "\u3040"  # from here on scripts are written without spaces between words
+_FIRST_UNSPACED: Final = "\u3040"  # scripts from here on are written without spaces
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?;])\s+|\n+")
 _SENTENCE_WORDS_MIN: Final = 3
 SENTENCES_MAX: Final = 12
-_WORD_CHARS_MAX: Final = 64  # longer runs are keys, hashes or base64: nobody asks for them
+_WORD_CHARS_MAX: Final = 64  # longer runs are keys, hashes or base64: nobody searches for them
 
 
 def terms(text: str) -> list[str]:
@@ -54,13 +54,13 @@ def _word_terms(word: str) -> tuple[str, ...]:
 
 
 def sentences(text: str) -> list[str]:
-    """The first sentences of a text that has several; empty for a text of one. Scraps of two words are left out."""
+    """The first sentences of a text with several; empty for one sentence. Fragments of up to two words are left out."""
     found = [part for part in _SENTENCE_END.split(text) if len(part.split()) >= _SENTENCE_WORDS_MIN]
     return found[:SENTENCES_MAX] if len(found) > 1 else []
 
 
 def stem(word: str) -> str:
-    """Cut English endings so that "repositories", "listing" and "stored" meet "repository", "list" and "store"."""
+    """Cut English endings so that "repositories", "listing" and "stored" match "repository", "list" and "store"."""
     word = _without_plural(word)
     if word.endswith("ing") and len(word) > 5:
         word = word[:-3]

@@ -1,7 +1,7 @@
-"""What disclosure costs, counted in o200k tokens and not guessed (H-077, H-083).
+"""Context usage of tool definitions, counted in o200k tokens (H-077, H-083).
 
 `upfront` is what a client would send without a catalog: every definition as the Messages API takes it (`name`,
-`description`, `input_schema`). `spent` is what the catalog really handed out. The tokenizer is loaded on first use.
+`description`, `input_schema`). `spent` is what the catalog really returned. The tokenizer is loaded on first use.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def count_tokens(text: str) -> int:
 
 
 def definition_text(tool: ToolDefinition) -> str:
-    """The tool as a client without a catalog puts it before the model."""
+    """The definition that a client without a catalog sends to the model."""
     shown = {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 
 
 class DefinitionCosts:
-    """Tokens of whole definitions, each counted once for as long as it does not change."""
+    """Tokens of full definitions, each counted once until it changes."""
 
     def __init__(self, count: Callable[[str], int] = count_tokens) -> None:
         self._count = count
@@ -65,7 +65,7 @@ class DefinitionCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenReport:
-    """Disclosure of one session so far."""
+    """Context usage of one session so far."""
 
     upfront: int  # all definitions, sent once
     spent: int  # what the model was shown instead
@@ -73,12 +73,12 @@ class TokenReport:
 
     @property
     def saved(self) -> int:
-        """Never flattered: negative when the catalog cost more than it saved."""
+        """Negative if the catalog cost more than it saved."""
         return self.upfront - self.spent
 
     @property
     def reduction(self) -> float:
-        """Share of the upfront tokens that was not spent; 0 where there is nothing to save."""
+        """Share of the upfront tokens that was not spent; 0 if there is nothing to save."""
         return self.saved / self.upfront if self.upfront else 0.0
 
     def to_json(self) -> JsonObject:
@@ -93,7 +93,7 @@ class TokenReport:
 
 @dataclass(slots=True)
 class TokenMeter:
-    """Adds up what one session's model was shown."""
+    """Sums up what one session's model was shown."""
 
     manifest: Manifest
     costs: DefinitionCosts = field(default_factory=DefinitionCosts)

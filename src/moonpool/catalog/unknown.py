@@ -1,6 +1,6 @@
-"""What the catalog does not hold, as errors that name what is near it.
+"""Errors for unknown names, with similar names.
 
-SECURITY: the asked name and the servers' own names are untrusted text: they are cut short and put on one line.
+SECURITY: the asked name and the servers' own names are untrusted text: they are truncated to one line.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from moonpool.core.manifest import ServerListing
     from moonpool.features.library.model.bounds import Kind
 
-_COMPARED_MAX = 2000  # names of tools; comparing takes some 20 us each
-_SHOWN_MAX = 10  # of all that there are, where nothing is near
+_COMPARED_MAX = 2000  # names of tools; a comparison takes some 20 us
+_SHOWN_MAX = 10  # names shown if none is similar
 
 
 def unknown_server(
     name: str, server_ids: Collection[str], tool: str = "", paths: Mapping[str, str] | None = None
 ) -> NotInCatalogError:
-    """For a server that is not in the session's manifest, asked for by itself or for its `tool`."""
+    """For an unknown server, or a `tool` of it."""
     near = _near(name, server_ids)
     if tool and not near and paths and (elsewhere := _near(tool, islice(paths, _COMPARED_MAX))):
         return _elsewhere(f"no server {one_line(name)!r} in this session", elsewhere[0], paths)
@@ -35,7 +35,7 @@ def unknown_server(
 
 
 def unknown_tool(server: ServerListing, name: str, paths: Mapping[str, str]) -> NotInCatalogError:
-    """For a tool that its server does not have; `paths` are those of all tools, by name."""
+    """For an unknown tool of a known server; `paths` are those of all tools, by name."""
     near = _near(name, [tool.name for tool in server.tools])
     problem = f"server {one_line(server.server_id)!r} has no tool {one_line(name)!r}"
     if near:
@@ -44,7 +44,7 @@ def unknown_tool(server: ServerListing, name: str, paths: Mapping[str, str]) -> 
 
 
 def bare_name(name: str, paths: Mapping[str, str], same: Sequence[str]) -> NotInCatalogError:
-    """For a path that is no `server.tool`; `same` are the tools of just this name, if there are several."""
+    """For a path that is no `server.tool`; `same` are the tools with exactly this name, if there are several."""
     if same:
         return NotInCatalogError(f"several tools are called {one_line(name)!r}: {_listed(same)}", near=tuple(same))
     return _elsewhere(f"no tool is called {one_line(name)!r}", name, paths)
@@ -61,7 +61,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def unknown_entry(kind: Kind, name: str, names: Sequence[str]) -> NotInCatalogError:
-    """For a saved action or skill that is not kept, while others of its kind are."""
+    """For an unknown saved action or skill, if there are others of its kind."""
     near = _near(name, names)
     shown = ", ".join(near or names[:_SHOWN_MAX])
     word = "near names" if near else "there are"

@@ -1,6 +1,6 @@
-"""`moonpool actions save|list|show|remove`: code that worked, kept under a name for later code to import.
+"""`moonpool actions save|list|show|remove`: code saved under a name for later code to import.
 
-SECURITY: what is printed may be a model's text; it is made printable first.
+SECURITY: printed text may come from a model; it is made printable first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from moonpool.features.library.model.entries import LibraryEntry
 
 
-app = command_group("Saved actions: code that worked, which later code imports.")
+app = command_group("Saved actions: code saved under a name for later code to import.")
 
 
 @app.command("save")
@@ -104,7 +104,7 @@ def show(name: str, *, code: bool, as_json: bool) -> None:
 @app.command("remove")
 @click.argument("name", help="As code imports it below `actions`.")
 def remove(name: str) -> None:
-    """Remove an action. Code that imports it fails from its next execution on."""
+    """Remove an action. Code that imports it fails from the next execution on."""
     change(None, lambda changes: changes.remove("action", name), keeps_something=False)
     click.echo(f"actions.{name} is removed")
 

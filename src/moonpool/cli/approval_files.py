@@ -1,4 +1,4 @@
-"""The files of a data folder that hold approvals, opened for one command. Blocking."""
+"""The approval files of a data folder, opened for one command. Blocking."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GrantFiles:
-    """The answers that stand for a while, in the file of a data folder, which is made by the first one. Blocking."""
+    """The approval grants in a data folder's file, which the first grant creates. Blocking."""
 
     data: Path
 
@@ -30,14 +30,14 @@ class GrantFiles:
             return approvals.give(request, answerer, terms, saw_whole=saw_whole)
 
     def remove(self, given: ApprovalGrant, answerer: Answerer) -> None:
-        """It came too late, so it does not stand."""
+        """Remove a grant that was given too late."""
         with opened_approvals(self.data) as approvals:
             approvals.remove_grant(given.answer_id, answerer)
 
 
 @contextmanager
 def opened_approvals(data: Path) -> Generator[Approvals]:
-    """Yield the queue of a data folder and the answers kept there. Blocking."""
+    """Yield the queue and the approval grants of a data folder. Blocking."""
     from moonpool.features.approvals.service import Approvals
     from moonpool.features.approvals.table import ApprovalStore
     from moonpool.store.paths import approvals_path, journal_path

@@ -1,7 +1,7 @@
-"""How requests for approval, and answers that stand for a while, are shown to people and programs.
+"""How requests for approval and approval grants are shown to people and programs.
 
-SECURITY: names, arguments and reasons come from code, servers and models. In tables and frames nothing of them reaches
-a terminal as a control character, and no line of theirs can be taken for one of ours; JSON is ASCII.
+SECURITY: names, arguments and reasons come from code, servers and models. In tables and frames they reach a terminal
+without control characters, and none of their lines can pass for one of ours; JSON is ASCII.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _YES: Final = frozenset({"y", "yes"})
 
 
 def confirmed(shown: str, question: str, by: Answerer, *, as_json: bool) -> bool:
-    """Show what is about to be approved; a person has to say yes to that, at the terminal.
+    """Show what is about to be approved and ask for confirmation at the terminal.
 
-    A program has said yes already; for whoever reads its output it is printed, unless that is JSON.
+    A program is not asked; the text is printed with its output, unless that is JSON.
     """
     if not by.person:
         if not as_json:
             click.echo(shown)
         return True
     terminal = open_terminal()
-    if terminal is None:  # in the background by now
+    if terminal is None:  # moved to the background meanwhile
         return False
     try:
         return ask_at(terminal, f"{shown}\n{question}").lower() in _YES
@@ -56,7 +56,7 @@ def confirmed(shown: str, question: str, by: Answerer, *, as_json: bool) -> bool
 
 
 def answerer() -> Answerer:
-    """You; a person only where a terminal is there to have shown the question on."""
+    """The current user; counts as a person only if there is a terminal that showed the question."""
     terminal = open_terminal()
     if terminal is None:
         return Answerer(name=f"command:{user_name()}", person=False)
@@ -65,7 +65,7 @@ def answerer() -> Answerer:
 
 
 def shown_left(expires_at: float) -> str:
-    """How long it is until then, in the largest unit of which there are two."""
+    """The remaining time, in the largest unit of which at least two remain."""
     left_s = max(0.0, expires_at - time.time())
     for seconds, unit in ((86_400, "days"), (3600, "h"), (60, "min")):
         if left_s >= 2 * seconds:
@@ -88,7 +88,7 @@ def rule_cells(grant: ApprovalGrant) -> tuple[str, ...]:
 
 
 def request_frame(request: QueuedRequest, *, full: bool) -> str:
-    """SECURITY: what is of hostile origin stands behind `│ `, like at the terminal prompt."""
+    """SECURITY: untrusted text is indented by `│ `, as at the terminal prompt."""
     width = max(20, shutil.get_terminal_size().columns)
     arguments = request.whole if full and request.whole else request.arguments
     place = server_place(request.server_id, request.server_address, request.config_file)
@@ -118,7 +118,7 @@ def request_frame(request: QueuedRequest, *, full: bool) -> str:
 
 
 def _for_good(request: QueuedRequest) -> str:
-    """The command, where the server's entry decides and no policy file does."""
+    """The command for a permanent permission, if the server's entry decides and not a policy file."""
     if request.is_plan or not entry_decides(request.rule_id, request.server_id):
         return ""
     return operators_remedy("", request.server_id, request.tool_name, request.config_file)
@@ -175,7 +175,7 @@ def further_calls(grant: ApprovalGrant) -> str:
 
 
 def covered(where: Sequence[Condition], *, same: bool) -> str:
-    """Which further calls an answer covers."""
+    """Which further calls a grant covers."""
     if not where:
         return "with the same arguments" if same else "with any arguments"
     told = (f"{one.at} is {', '.join(str(glob) for glob in _globs(one.to_json()))}" for one in where)

@@ -1,7 +1,7 @@
-"""`moonpool approvals list|show|approve|deny|outcome|rules`: answer what runs with `--approve queue` ask.
+"""`moonpool approvals list|show|approve|deny|outcome|rules`: answer questions of runs with `--approve queue`.
 
-SECURITY: names, arguments and reasons come from code, servers and models. In tables and frames nothing of them reaches
-a terminal as a control character, and no line of theirs can be taken for one of ours; JSON is ASCII.
+SECURITY: names, arguments and reasons come from code, servers and models. In tables and frames they reach a terminal
+without control characters, and none of their lines can pass for one of ours; JSON is ASCII.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _COLUMNS: Final = ("id", "state", "tool", "arguments", "asked by", "left")
 _RULE_COLUMNS: Final = ("id", "tool", "server", "where", "for", "until", "given by")
 
 
-app = command_group("The queue of approvals: what runs with `--approve queue` ask, and approval grants.")
+app = command_group("The queue of approvals: questions of runs with `--approve queue`, and approval grants.")
 
 
 @app.command("list")
@@ -112,9 +112,9 @@ def approve(
     full: bool,
     as_json: bool,
 ) -> int:
-    """Show a request again and allow the one call that it asks about; with --for also further ones like it.
+    """Show a request again and allow the one call that it asks about; with --for also further calls like it.
 
-    At a terminal it is asked once more whether you mean it.
+    At a terminal you are asked to confirm.
     """
     terms = _terms(for_, where, any_arguments=any_arguments)
     with _opened() as approvals:
@@ -162,7 +162,7 @@ def deny(request_id: str, *, note: str, as_json: bool) -> int:
 @app.command("outcome")
 @click.argument("name", metavar="ID", help="The request, or the run (run_..., or last).")
 def outcome(name: str) -> None:
-    """Print what came of a run whose caller had left when it ended."""
+    """Print the outcome of a run whose caller had disconnected when it ended."""
     data = data_folder(Settings.load(os.environ))
     run_id = run_named(name, data)
     if not run_id.startswith("run_"):
@@ -181,7 +181,7 @@ def outcome(name: str) -> None:
 @click.option("--remove", metavar="ID", help="End this one: its calls are asked about again.")
 @json_lines
 def rules(*, remove: str | None, as_json: bool) -> None:
-    """List answers that stand for a while, or end one."""
+    """List approval grants, or end one."""
     with _opened() as approvals:
         if remove is not None:
             click.echo(f"removed {approvals.remove_grant(remove, answerer())}")
@@ -211,7 +211,7 @@ def _not_kept(request: QueuedRequest) -> str:
 
 
 def _terms(duration: str | None, where: Sequence[str], *, any_arguments: bool) -> GrantTerms | None:
-    """What `--for`, `--where` and `--any-arguments` say. Raises InputError."""
+    """The terms in `--for`, `--where` and `--any-arguments`. Raises InputError."""
     if duration is not None:
         return grant_terms(duration, where, any_arguments=any_arguments)
     if where or any_arguments:

@@ -1,4 +1,4 @@
-"""Who answers when policy says ask: `--approve ask|auto|deny|queue`."""
+"""The approvers that answer when policy says ask: `--approve ask|auto|deny|queue`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Approve(StrEnum):
-    """Choices of `--approve`."""
+    """The choices of `--approve`."""
 
     ASK = "ask"
     AUTO = "auto"
@@ -28,7 +28,7 @@ class Approve(StrEnum):
 
 @asynccontextmanager
 async def open_approver(choice: Approve, output: ProgramOutput, settings: Settings) -> AsyncGenerator[Approver]:
-    """Yield the approver; `ask` without a terminal denies and says what would allow the call."""
+    """Yield the approver; `ask` without a terminal denies and says how to allow the call."""
     from moonpool.pipeline.approval import AutoApprover, DenyApprover
 
     if choice is Approve.AUTO:
@@ -57,7 +57,7 @@ async def open_approver(choice: Approve, output: ProgramOutput, settings: Settin
 
 
 def responder_beside(approver: Approver) -> RequestResponder | None:
-    """Who fills in servers' forms: the person who approves at a terminal, and nobody else."""
+    """The responder that fills in servers' forms: only the person who approves at a terminal."""
     from moonpool.cli.terminal_approver import TerminalApprover
     from moonpool.cli.terminal_forms import TerminalForms
 
@@ -86,7 +86,7 @@ async def open_queue(settings: Settings, say: Callable[[str], None]) -> AsyncGen
 
 
 def user_name() -> str:
-    """The person's login name, or the uid where there is none."""
+    """The person's login name, or the uid if there is none."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -1,4 +1,4 @@
-"""`moonpool audit show|verify`: who ran what, which tools were called, and whether the record is whole."""
+"""`moonpool audit show|verify`: who ran what, which tools were called, and whether the journal is intact."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def show(*, run: str | None, tail: int, as_json: bool) -> int:
 @app.command("verify")
 @click.option("--anchor", metavar="SEQ:HASH", help="A head that `verify` printed earlier; finds a cut-off end.")
 def verify(*, anchor: str | None) -> int:
-    """Walk the hash chain. Exit code 1 when it is broken."""
+    """Verify the hash chain. Exit code 1 if it is broken."""
     path = _journal()
     outcome = verify_file(path, anchor=_anchor(anchor))
     if outcome.ok:
@@ -87,7 +87,7 @@ def _journal() -> Path:
 
 
 def _remedies(records: Iterable[JsonObject]) -> list[str]:
-    """What would allow the refused calls, where their server's entry decided about them and no policy file."""
+    """Commands that would allow the refused calls that the server's entry decided, not a policy file."""
     found: dict[str, None] = {}
     for record in records:
         server_id, tool, rule_id = (str(record.get(name, "")) for name in ("server_id", "tool_name", "rule_id"))

@@ -1,4 +1,4 @@
-"""`moonpool catalog build-model`: what the search for tools needs beside words."""
+"""`moonpool catalog build-model`: prepare vector search for tools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moonpool.cli.printer import remark
 from moonpool.embeddings.arrays import need_extra
 from moonpool.settings import Settings
 
-app = command_group("The search for tools.")
+app = command_group("Search for tools.")
 
 
 @app.command("build-model")
@@ -21,7 +21,7 @@ app = command_group("The search for tools.")
     "model", type=click.Choice(["minilm"]), metavar="[MODEL]", default="minilm", help="minilm (default): 23 MB."
 )
 def build_model(model: str) -> None:
-    """Fetch the published weights (84 MB) and make the model for vector search."""
+    """Download the published weights (84 MB) and build the model for vector search."""
     need_extra()
     remark("fetching the weights and making the model; this takes a few minutes")
     size = make_model(data_folder(Settings.load(os.environ)), os.environ)

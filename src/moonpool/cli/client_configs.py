@@ -1,9 +1,9 @@
-"""Where MCP clients keep their servers, and how to read them: Claude Desktop, Claude Code, VS Code and Cursor.
+"""Reads the servers in the configurations of Claude Desktop, Claude Code, VS Code and Cursor.
 
-Entries come out as they stand in the file. What cannot be used is named, with the reason, never repaired.
+Entries are returned as they are in the file. Unusable ones are named with the reason, never repaired.
 
-SECURITY: a file may lie in somebody else's project. What an entry says in its `moonpool` block to be given (leave,
-trust, folders, questions to people) is not taken over, and no project takes the name of a server of the person's own.
+SECURITY: a file may belong to somebody else's project. What an entry's `moonpool` block grants itself (permissions,
+trust, folders, questions to people) is not imported, and no project's server takes the name of one of the user's own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KEPT_IN_BLOCK: Final = frozenset({
     "ask", "deny", "timeout_s", "connect_timeout_s", "concurrency_max", "calls_per_minute", "calls_burst",
     "failures_max", "rest_s", "ping_s", "log_level", "returns", "does",
 })  # fmt: skip
-"""What only takes or bounds. Of `rules` those that do not allow are kept, too."""
+"""Members that only restrict. Of `rules`, those that do not allow are kept, too."""
 _PLACEHOLDER: Final = "https://placeholder.invalid"
 _INPUT: Final = "${input:"
 
@@ -40,11 +40,11 @@ class FoundServer:
     entry: Entry
     source: str
     problem: str = ""
-    not_taken: tuple[str, ...] = ()  # keys of its `moonpool` block
+    not_taken: tuple[str, ...] = ()  # dropped keys of its `moonpool` block
 
 
 def client_paths(environ: Mapping[str, str], here: Path) -> list[Path]:
-    """Where the clients keep their configurations on Linux and macOS: the person's own, then those of this folder."""
+    """The clients' configuration files on Linux and macOS: the user's own, then those of this folder."""
     home = Path(environ.get("HOME") or "/")
     xdg = environ.get("XDG_CONFIG_HOME", "")
     config = Path(xdg) if xdg.startswith("/") else home / ".config"
@@ -63,7 +63,7 @@ def client_paths(environ: Mapping[str, str], here: Path) -> list[Path]:
 
 
 def read_servers(path: Path, environ: Mapping[str, str]) -> list[FoundServer]:
-    """Every server in a client's file, those of projects included. Raises ConfigError for a file that is none."""
+    """Every server in a client's file, including those of projects. Raises ConfigError for an invalid file."""
     document = _load(path)
     found: list[FoundServer] = []
     for source, entries in _sections(document, str(path)):
@@ -75,7 +75,7 @@ def read_servers(path: Path, environ: Mapping[str, str]) -> list[FoundServer]:
 def _load(path: Path) -> JsonObject:
     try:
         with path.open("rb") as file:
-            text = file.read(64 * CONFIG_BYTES_MAX + 1).decode("utf-8-sig")  # ~/.claude.json also holds histories
+            text = file.read(64 * CONFIG_BYTES_MAX + 1).decode("utf-8-sig")  # ~/.claude.json also has histories
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such file") from None
     except OSError as error:
@@ -89,7 +89,7 @@ def _load(path: Path) -> JsonObject:
     except ValueError as error:
         raise ConfigError(f"{path}: is not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise ConfigError(f"{path}: holds no JSON object")
+        raise ConfigError(f"{path}: is not a JSON object")
     return document
 
 
@@ -127,7 +127,7 @@ def _judged(server_id: str, entry: JsonValue, source: str, environ: Mapping[str,
 
 
 def _without_permissions(entry: Entry) -> tuple[Entry, tuple[str, ...]]:
-    """An entry that can be used, without what its block wants to be given; the names of that."""
+    """An entry without the grants in its block, and their names."""
     block = cast("Entry", entry.get("moonpool") or {})
     kept = {key: value for key, value in block.items() if key in _KEPT_IN_BLOCK or value is False}
     rules = cast("list[Entry]", block.get("rules") or [])
@@ -139,7 +139,7 @@ def _without_permissions(entry: Entry) -> tuple[Entry, tuple[str, ...]]:
 
 
 def is_moonpool(entry: Entry) -> bool:
-    """Whether an entry starts Moonpool's own MCP face, which must not become a server behind itself."""
+    """Whether an entry starts Moonpool's own MCP server, which must not become its own upstream."""
     command, args = entry.get("command"), entry.get("args")
     words = [command, *(cast("list[object]", args) if isinstance(args, list) else [])]
     names = [Path(word).name.partition("==")[0] for word in words if isinstance(word, str)]
@@ -147,7 +147,7 @@ def is_moonpool(entry: Entry) -> bool:
 
 
 class _Defaulting(Mapping[str, str]):
-    """An environment in which every variable is set: an entry is judged by its form, not by today's variables."""
+    """An environment in which every variable is set, so that an entry is checked regardless of current variables."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ

@@ -1,4 +1,4 @@
-"""Where the code of `moonpool run` comes from: a file, `-c`, or standard input. Bytes as they are, bounded."""
+"""Reads the code of `moonpool run` from a file, `-c` or standard input: unchanged bytes, bounded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STDIN = 0
 
 
 class SourceCode(NamedTuple):
-    """Code, what tracebacks call it, and what it is written in."""
+    """Code, its name in tracebacks, and its language."""
 
     code: bytes
     name: str
@@ -22,7 +22,7 @@ class SourceCode(NamedTuple):
 
 
 def read_code(file: str | None, inline: str | None, language: str | None = None, *, bytes_max: int) -> SourceCode:
-    """Read the code. Without `language` a file's name tells it. Raises InputError in one sentence."""
+    """Read the code. Without `language` the file's name decides. Raises InputError."""
     named = language_of(language) if language is not None else None
     if inline is not None:
         if file is not None:
@@ -37,7 +37,7 @@ def read_code(file: str | None, inline: str | None, language: str | None = None,
         raise InputError("there is no code to run; give a file, -c CODE, or code on standard input")
     code = _checked(_read_file(file, bytes_max), file, bytes_max)
     written_in = named or language_of_file(file)
-    shown = os.fsencode(file).decode(errors="replace")  # a file's name need not be text, what tracebacks say must be
+    shown = os.fsencode(file).decode(errors="replace")  # a file name may be invalid UTF-8, a name in tracebacks may not
     return SourceCode(code, shown, written_in, written_in == "node" and is_typescript(language, file))
 
 

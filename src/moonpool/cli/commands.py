@@ -1,6 +1,6 @@
-"""How commands are made: with click, each in a module that is imported when the command is used.
+"""Commands with click, each in a module that is imported when the command is used.
 
-What a command's function returns is its exit code; None is 0. Errors: `main`.
+A command's function returns its exit code; None is 0. `main` handles errors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 class _Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
-        """See click."""
         ctx.exit(super().invoke(ctx) or 0)
 
 
@@ -27,21 +26,21 @@ class _Group(click.Group):
     command_class = _Command
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's
-        """In the order of their definition."""
+        """The names in the order of their definition."""
         return list(self.commands)
 
 
 class CommandIndex(_Group):
-    """Commands by name, of which only the summaries are known before one of them is used."""
+    """Commands by name; a command's module is imported on first use, its summary is known before."""
 
     def __init__(self, places: Mapping[str, tuple[str, str]], **options: Any) -> None:
-        """`places`: by name the module below `moonpool.cli`, and the summary."""
+        """`places` maps a name to the module below `moonpool.cli` and the summary."""
         summaries = {name: click.Command(name, help=summary) for name, (_, summary) in places.items()}
         super().__init__(commands=summaries, **options)
         self._modules = {name: module for name, (module, _) in places.items()}
 
     def load(self, name: str) -> click.Command:
-        """Import the command `name`: what its module calls so, or the module's group `app`."""
+        """Import the command `name`: its module's member of that name, or the module's group `app`."""
         with no_collection():
             module = import_module(f"moonpool.cli.{self._modules[name]}")
         found = getattr(module, "app", None) or getattr(module, name)
@@ -49,18 +48,16 @@ class CommandIndex(_Group):
         return found
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """See click."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, None if name is None or command is None else self.load(name), rest
 
 
 def command_group(help_: str) -> click.Group:
-    """An empty group."""
     return _Group(help=help_)
 
 
 def command(function: Callable[..., int | None]) -> click.Command:
-    """A command of its own, called as the function is."""
+    """A command with the function's name."""
     return click.command(cls=_Command)(function)
 
 

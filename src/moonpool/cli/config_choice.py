@@ -1,4 +1,4 @@
-"""Where a command finds things: its server configuration and its data folder.
+"""Finds a command's server configuration and data folder.
 
 The configuration is `--config`, else `./moonpool.json`, else the file that `moonpool init` writes, else none.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from moonpool.store.secrets import SecretStore
 
 LOCAL_NAME: Final = "moonpool.json"
-LAST: Final = "last"  # in place of a run id: the newest execution on record that is no replay
+LAST: Final = "last"  # instead of a run id: the newest execution on record, replays excepted
 
 
 def user_config_path(environ: Mapping[str, str]) -> Path:
@@ -52,7 +52,7 @@ def load_servers(path: Path, environ: Mapping[str, str]) -> McpConfig:
 
 
 def secret_store(environ: Mapping[str, str]) -> SecretStore:
-    """The secret store in force; nothing is touched before it is used."""
+    """The secret store in force; it is not opened before its first use."""
     from moonpool.settings import Settings
     from moonpool.store.paths import secrets_dir
     from moonpool.store.secrets import SecretStore
@@ -66,7 +66,7 @@ def data_folder(settings: Settings) -> Path:
 
 
 def run_named(name: str, data: Path) -> str:
-    """The run id that `name` is or stands for. Raises InputError, JournalError."""
+    """The run id for `name`, which may be `last`. Raises InputError, JournalError."""
     from moonpool.core.errors import InputError
     from moonpool.store.journal_file import newest_run
     from moonpool.store.paths import journal_path

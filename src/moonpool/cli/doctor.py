@@ -1,4 +1,4 @@
-"""`moonpool doctor`: attack sandboxes on this machine and say what held."""
+"""`moonpool doctor`: attack sandboxes on this machine and report what was blocked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DETAIL_CHARS_MAX = 60
 @click.option("--full", is_flag=True, help="Every attack, against every backend unless one is named.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per backend and line.")
 def doctor(*, backend: str | None, env: str | None, full: bool, as_json: bool) -> int:
-    """Open real sandboxes on this machine and attack them: quickly, or by everything with --full.
+    """Open real sandboxes on this machine and attack them: quickly, or with every attack with --full.
 
     Exit code 0 when every attack was blocked, 1 when one got through or this machine cannot isolate code.
     """
@@ -41,7 +41,7 @@ def doctor(*, backend: str | None, env: str | None, full: bool, as_json: bool) -
 
 
 def examine(backend: str | None, environment: str | None, *, full: bool) -> list[DoctorReport]:
-    """Examine one backend: quickly, or by every attack. `full` without a name: every backend that there is."""
+    """Examine one backend: quickly, or with every attack. `full` without a name examines every backend."""
     names = sorted(BACKENDS, reverse=True) if full and backend is None else [backend]
     return [asyncio.run(_examine(name, environment, full=full)) for name in names]
 
@@ -63,7 +63,7 @@ async def _examine(backend: str | None, environment: str | None, *, full: bool) 
 
 
 def print_report(report: DoctorReport, *, as_json: bool) -> None:
-    """Print to stdout: what is missing and what got through, then every attack, then what would make it better."""
+    """Print to stdout: what is missing and what got through, then every attack, then advice."""
     if as_json:
         print_json(report.to_json())
         return

@@ -1,4 +1,4 @@
-"""`moonpool environments list|build`: what sandboxes start from."""
+"""`moonpool environments list|build`: the packages that sandboxes start with."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def list_() -> None:
 @app.command("build")
 @click.argument("name", help="base or data.")
 def build(name: str) -> None:
-    """Build an environment unless it is there already; shows its progress on stderr."""
+    """Build an environment unless it exists; progress goes to stderr."""
     build_environment(name)
 
 
@@ -53,7 +53,7 @@ def _state(recipe: EnvironmentRecipe, root: Path) -> str:
 
 
 def offer_data(*, wanted: bool | None) -> None:
-    """Build the environment `data` if that is wanted and not done; None: ask at a terminal, else say how."""
+    """Build the environment `data` if wanted and not built yet; None: ask at a terminal, otherwise say how."""
     root = data_folder(Settings.load(os.environ)) / "environments"
     if asyncio.run(is_built("data", root=root, uid=sandbox_uid())):
         return

@@ -1,11 +1,11 @@
-"""`moonpool init`: take over the servers that a client's own configuration already has.
+"""`moonpool init`: import the servers in MCP clients' configurations.
 
-Without a terminal, and without a choice by option, no server is started and nothing is allowed.
+Without a terminal or an option that chooses, no server is started and nothing is allowed.
 
-SECURITY: entries come from files that may lie in somebody else's project, so a server is started to hear its tools only
-after the person has seen its command and said yes, or where an option names it.
-SECURITY: "all of it" is written as the names of the tools that were shown, not as a glob: a tool that comes later is
-asked about. Names are the servers' words; on the screen they are quoted, so that none passes for a line of ours.
+SECURITY: entries come from files that may belong to somebody else's project, so a server is started to list its tools
+only after the person has seen its command and agreed, or if an option names it. SECURITY: "all" is written as the names
+of the tools that were shown, not as a glob: tools that appear later need approval. Names come from servers; they are
+quoted on the screen, so that none can pass for a line of ours.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ _LATER: Final = "moonpool allow SERVER --reads, moonpool allow SERVER.TOOL"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the options say: servers by name, or `*`."""
+    """The choices in the options: servers by name, or `*`."""
 
     trust: Sequence[str] = ()
     allow: Sequence[str] = ()
 
     def check(self, server_ids: Sequence[str]) -> None:
-        """Raise InputError for a server that is not imported, or chosen twice over."""
+        """Raise InputError for a server that is not imported or was chosen twice."""
         for name in (*self.trust, *self.allow):
             if name != ALL and name not in server_ids:
                 raise InputError(f"no server {name[:80]!r} is imported; there are {', '.join(server_ids) or 'none'}")
@@ -108,9 +108,9 @@ def init(
 ) -> int:
     """Import servers from the configurations of Claude Desktop, Claude Code, VS Code and Cursor.
 
-    Entries are copied without what they give themselves (leave, trust); ${VAR} stays ${VAR}. An existing file is never
-    overwritten. At a terminal you are shown what each server's tools are and asked which of them code may call without
-    a question.
+    Entries are copied without permissions and trust that they give themselves; ${VAR} stays ${VAR}. An existing file is
+    never overwritten. At a terminal you see each server's tools and are asked which of them code may call without a
+    question.
     """
     wanted = Wanted(trust=trust, allow=allow)
     written = import_servers(from_ or None, to, add=add, dry_run=dry_run, check=wanted.check)
@@ -125,7 +125,7 @@ def init(
 
 
 def write_permissions(path: Path, server_ids: Sequence[str], wanted: Wanted) -> None:
-    """Show per server what is asked about, take choices, write them. Raises MoonpoolError."""
+    """Show per server which tools need approval, read the choices and write them. Raises MoonpoolError."""
     terminal = open_terminal()
     try:
         if terminal is None and not (wanted.trust or wanted.allow):
@@ -152,7 +152,7 @@ def write_permissions(path: Path, server_ids: Sequence[str], wanted: Wanted) -> 
 
 
 def _may_start(path: Path, server_ids: Sequence[str], terminal: int) -> bool:
-    """Whether the person wants these servers started, each shown by what would be started or reached."""
+    """Ask whether these servers may be started, showing the command or address of each."""
     config = load_servers(path, os.environ)
     found = [server for server in config.servers if server.server_id in server_ids]
     shown = [on_one_line(f"  {server.server_id}: {clip(_reached(server), _COMMAND_CHARS_MAX)}") for server in found]
@@ -161,7 +161,9 @@ def _may_start(path: Path, server_ids: Sequence[str], terminal: int) -> bool:
 
 
 def _reached(server: ServerConfig) -> str:
-    """SECURITY: variables like LD_PRELOAD, and the folder, decide what a harmless command does."""
+    """SECURITY: shown with variables and folder, because LD_PRELOAD or a folder changes what a
+    harmless command does.
+    """
     folder = f" in {server.cwd}" if server.cwd else ""
     return f"{server.reached_by}{folder}" + (f" with {', '.join(server.env)}" if server.env else "")
 
@@ -177,7 +179,7 @@ def _listed(path: Path, server_ids: Sequence[str]) -> ToolSnapshot:
 
 def _choice(path: Path, server_id: str, snapshot: ToolSnapshot, wanted: Choice | None, terminal: int | None) -> Choice:
     tools = _tools(snapshot, server_id)
-    if wanted == "trust":  # whatever its tools are
+    if wanted == "trust":  # regardless of its tools
         return wanted
     if not tools:
         why = snapshot.problems.get(server_id, "it has no tools")
@@ -189,7 +191,7 @@ def _choice(path: Path, server_id: str, snapshot: ToolSnapshot, wanted: Choice |
     asks = on_one_line(f"{server_id} ({len(tools)} tools): code asks before {_names(_asked(path, tools))}")
     answer = ask_at(terminal, f"\n{asks}\nit declares read-only: {on_one_line(_names(reads))}\n{_QUESTION}").lower()
     while answer not in {"", "a", *_ANSWERS}:
-        answer = ask_at(terminal, f"{on_one_line(clip(answer, 20))!r} is none of them. {_QUESTION}").lower()
+        answer = ask_at(terminal, f"{on_one_line(clip(answer, 20))!r} is not one of them. {_QUESTION}").lower()
     return _ANSWERS.get(answer, "ask")
 
 

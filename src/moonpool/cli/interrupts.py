@@ -1,7 +1,7 @@
-"""Ctrl-C and friends: the first interrupts the code, the second kills its sandbox, the third ends this process.
+"""Ctrl-C and termination signals: the first interrupts the code, the second kills its sandbox, the third ends us.
 
-The envelope is printed after the first two as after any other ending. SIGTERM and SIGHUP count like Ctrl-C, so that
-whoever stops us gets a clean end as well. Before there is code to interrupt the command itself is cancelled.
+After the first two the envelope is printed as usual. SIGTERM and SIGHUP count like Ctrl-C, so that they end the process
+cleanly, too. Before any code runs, the command itself is cancelled.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruptible(Protocol):
-    """What runs code: a session here, or one in its own process."""
+    """A session that runs code, here or in its own process."""
 
     def interrupt(self, *, at_once: bool = False) -> None: ...
 
 
 class Interrupts:
-    """Counts the signals of one command. Made inside its event loop, by the task that is to be cancelled."""
+    """Counts the signals of one command. Create it inside the event loop, in the task to cancel."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -41,7 +41,7 @@ class Interrupts:
     def _on_signal(self, number: signal.Signals) -> None:
         self._count += 1
         if self._count >= 3:
-            os._exit(128 + number)  # somebody insists
+            os._exit(128 + number)  # the third signal
         if self._target is None:
             self._task.cancel()
         else:

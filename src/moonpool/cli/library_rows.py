@@ -1,4 +1,4 @@
-"""What the commands for saved actions and for skills share."""
+"""Shared by the commands for saved actions and for skills."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 
 def change(config: Path | None, work: Callable[[LibraryChanges], Awaitable[_T]], *, keeps_something: bool = True) -> _T:
-    """Change the library, on record. The configuration's secrets matter only where something is kept."""
+    """Change the library, on record. The configuration's secrets are needed only if something is saved."""
 
     async def changed() -> _T:
         servers = read_config(config) if keeps_something else None
@@ -32,5 +32,5 @@ def change(config: Path | None, work: Callable[[LibraryChanges], Awaitable[_T]],
 
 
 def problem_on_stderr(problem: str) -> None:
-    """Say that an entry cannot be used."""
+    """Report an unusable entry."""
     remark(f"{problem}")

@@ -1,4 +1,4 @@
-"""`moonpool login SERVER`: give Moonpool leave to use a server in your name."""
+"""`moonpool login SERVER`: allow Moonpool to use a server in your name."""
 
 from __future__ import annotations
 
@@ -42,14 +42,16 @@ if TYPE_CHECKING:
 )
 @click.option("--forget", is_flag=True, help="Forget the login instead.")
 def login(server: str, *, config: Path | None, headless: bool, scope: str, timeout: float, forget: bool) -> int:
-    """Log in to a server by OAuth: opens an address in a browser and stores the tokens, sealed."""
+    """Log in to a server by OAuth: open an address in a browser and store the tokens, encrypted."""
     if forget:
         return forget_login(server, config)
     return log_in(server, config, scope=scope, timeout_s=None if headless else timeout)
 
 
 def log_in(server_id: str, config: Path | None, *, scope: str, timeout_s: float | None) -> int:
-    """Log in; without a time limit by pasting. Raises ConfigError, InputError, OAuthError, SecretStoreError."""
+    """Log in; without a time limit the person pastes the address. Raises ConfigError, InputError, OAuthError,
+    SecretStoreError.
+    """
     server = _server(server_id, config)
     agent: UserAgent
     agent = PastingAgent(_print_address, _pasted) if timeout_s is None else LoopbackAgent(_show, timeout_s=timeout_s)
@@ -61,7 +63,7 @@ def log_in(server_id: str, config: Path | None, *, scope: str, timeout_s: float 
 
 
 def forget_login(server_id: str, config: Path | None) -> int:
-    """Raises ConfigError, InputError, SecretStoreError."""
+    """Forget the logins to a server. Raises ConfigError, InputError, SecretStoreError."""
     server = _server(server_id, config)
     count, problem = asyncio.run(leave(server, _logins()))
     if problem:

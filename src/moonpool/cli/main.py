@@ -1,7 +1,7 @@
-"""Entry point of `moonpool`: the commands by name, and what becomes of errors.
+"""Entry point of `moonpool`: the commands by name, and error handling.
 
-An error is one sentence on stderr that ends in its code (`docs/reference/errors.md`); `exit_codes` says what exit codes
-mean. Tracebacks of ours are shown with `MOONPOOL_DEBUG=1` only.
+An error is one sentence on stderr that ends in its code (`docs/reference/errors.md`); exit codes are in `exit_codes`.
+Our own tracebacks are shown only with `MOONPOOL_DEBUG=1`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ app = CommandIndex(
         "run": ("run", "Run Python, Node or Bash in a sealed sandbox."),
         "preview": (
             "preview",
-            "List the wrappers that code imports and the tools it calls, and what is certain to be refused.",
+            "List the wrappers that code imports, the tools it calls, and calls that are certain to be refused.",
         ),
         "mcp": (
             "mcp",
@@ -31,15 +31,17 @@ app = CommandIndex(
         "init": ("init", "Import servers from the configurations of Claude Desktop, Claude Code, VS Code and Cursor."),
         "doctor": (
             "doctor",
-            "Open real sandboxes on this machine and attack them: quickly, or by everything with --full.",
+            "Open real sandboxes on this machine and attack them: quickly, or with every attack with --full.",
         ),
-        "login": ("login", "Log in to a server by OAuth: opens an address in a browser and stores the tokens, sealed."),
+        "login": (
+            "login",
+            "Log in to a server by OAuth: open an address in a browser and store the tokens, encrypted.",
+        ),
         "allow": ("permissions", "Let code call these tools without a question."),
-        "deny": ("permissions", "Let code never call these tools, whatever an approver would say."),
+        "deny": ("permissions", "Never let code call these tools, whatever an approver would say."),
         "replay": (
             "replay",
-            "Run an execution again from its recording: same environment, clock and randomness, tool results from the"
-            " record.",
+            "Run an execution again from its recording: same environment, clock and randomness, recorded tool results.",
         ),
         "stats": (
             "stats",
@@ -47,19 +49,19 @@ app = CommandIndex(
         ),
         "version": ("version", "Print the version."),
         "tools": ("tools", "The tools of the configured servers."),
-        "catalog": ("catalog", "The search for tools."),
-        "actions": ("actions", "Saved actions: code that worked, which later code imports."),
+        "catalog": ("catalog", "Search for tools."),
+        "actions": ("actions", "Saved actions: code saved under a name for later code to import."),
         "registry": ("registry", "Servers of MCP Registries."),
         "secrets": ("secrets", "Stored secrets, for ${secret:NAME} in server configurations."),
         "policy": ("policy", "The rules that decide about tool calls."),
         "approvals": (
             "approvals",
-            "The queue of approvals: what runs with `--approve queue` ask, and approval grants.",
+            "The queue of approvals: questions of runs with `--approve queue`, and approval grants.",
         ),
-        "plans": ("plans", "Plans of dry runs: the calls that code wants to make, approved once and as a whole."),
+        "plans": ("plans", "Plans of dry runs: the calls that code wants to make, approved as a whole and used once."),
         "audit": ("audit", "The audit journal: every execution and tool call, hash-chained."),
         "receipt": ("receipt", "Receipts: the record of one execution, signed with this installation's key."),
-        "recordings": ("recordings", "Recordings: what is kept of executions so that they can be replayed."),
+        "recordings": ("recordings", "Recordings: code, arguments and results of executions, kept for replays."),
         "session": ("session", "Sessions that `moonpool run --session NAME` keeps alive."),
         "skills": ("skills", "Skills: folders of instructions, scripts and files beside the tools."),
         "environments": ("environments", "Environments: interpreter and packages that sandboxes start from."),

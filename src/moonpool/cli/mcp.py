@@ -1,4 +1,4 @@
-"""`moonpool mcp`: the stdio MCP server. Nothing but MCP goes to stdout."""
+"""`moonpool mcp`: the stdio MCP server. Only MCP goes to stdout."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @click.option(
     "--catalog",
     metavar="tools|code",
-    help="Where the client finds tools: by tools of ours, or in code (execute_code alone).",
+    help="How the client finds tools: with search tools, or in code (execute_code alone).",
 )
 @click.option(
     "--metrics-listen",
@@ -83,7 +83,7 @@ def mcp(
 
 
 async def serve_stdio(config_path: Path | None, choice: Approve, **overrides: Path | str | None) -> None:
-    """Serve one client until it leaves; `overrides` are settings. Raises MoonpoolError before anything was written."""
+    """Serve one client until it disconnects. Raises MoonpoolError before anything was written."""
     wire = claim_stdio()  # first, so that no upstream and no sandbox ever holds the client's descriptors
     settings = await settings_of_service(overrides)
     config = read_config(config_path)
@@ -114,7 +114,7 @@ async def serve_stdio(config_path: Path | None, choice: Approve, **overrides: Pa
 
 
 async def settings_of_service(overrides: Mapping[str, Path | str | None]) -> Settings:
-    """With the environment `data` where it has been built, unless somebody chose one: models write pandas unasked."""
+    """Settings with the environment `data` if it is built and none was chosen: models often use pandas."""
     settings = Settings.load(os.environ, **overrides)
     chosen = overrides.get("environment") is not None or "MOONPOOL_ENVIRONMENT" in os.environ
     if chosen or not await is_built("data", root=data_folder(settings) / "environments", uid=sandbox_uid()):
@@ -124,7 +124,7 @@ async def settings_of_service(overrides: Mapping[str, Path | str | None]) -> Set
 
 @asynccontextmanager
 async def _answering(choice: Approve, settings: Settings) -> AsyncGenerator[Approver]:
-    """Who answers: the client's user, or the queue where the client cannot ask its user."""
+    """The approver: the client's user, or the queue if the client cannot ask its user."""
     if choice in {Approve.ASK, Approve.QUEUE}:
         async with open_queue(settings, _report) as queue:
             yield ElicitingApprover(queue) if choice is Approve.ASK else queue

@@ -1,4 +1,4 @@
-"""Serving `/metrics` beside a command: the address first, so that one that is taken stops the start."""
+"""Serves `/metrics` beside a command. The address is bound first, so that one in use stops the start."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def bound_listener(address: str, *, what: str) -> Generator[Listener]:
 
 @asynccontextmanager
 async def metrics_served(listener: Listener, metrics: Metrics, say: Callable[[str], None]) -> AsyncGenerator[None]:
-    """Serve inside the block, and say where."""
+    """Serve inside the block and print the address."""
     from moonpool.server.http.loopback import serving
     from moonpool.server.http.metrics import PATH, MetricsApp
 

@@ -1,8 +1,8 @@
-"""`moonpool allow` and `moonpool deny`: what code may call without a question, written into the server's entry.
+"""`moonpool allow` and `moonpool deny`: which tools code may call without a question, written into the server's entry.
 
-SECURITY: tool names are the servers' words. They are written as escaped JSON, matched exactly (a `*` in a name is no
-glob) and shown without control characters. What is written and what may be written to: `configuration.permissions`,
-`store.private_files.rewrite_own_file`.
+SECURITY: tool names come from servers. They are written as escaped JSON, matched exactly (a `*` in a name is no glob)
+and shown without control characters. `configuration.permissions` defines what is written,
+`store.private_files.rewrite_own_file` where.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _MAY_NAME_MORE: Final = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "one
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What one argument names: a server, globs, and the tools it is about, as far as they are known."""
+    """What one argument names: a server, globs, and the matching tools as far as they are known."""
 
     server_id: str
     globs: tuple[str, ...]
@@ -87,7 +87,7 @@ _config = click.option(
 @click.option("--reads", is_flag=True, help="Give servers instead of tools: believe their read-only annotations.")
 @_config
 def allow(tools: tuple[str, ...], *, when: tuple[str, ...], reads: bool, config: Path | None) -> int:
-    """Let code call these tools without a question. Takes back what `deny` said about them."""
+    """Let code call these tools without a question. Replaces what `deny` wrote about them."""
     return trust_reads(tools, config) if reads else change_permission("allow", tools, when, config)
 
 
@@ -96,14 +96,14 @@ def allow(tools: tuple[str, ...], *, when: tuple[str, ...], reads: bool, config:
 @_when
 @_config
 def deny(tools: tuple[str, ...], *, when: tuple[str, ...], config: Path | None) -> int:
-    """Let code never call these tools, whatever an approver would say. Takes back what `allow` said about them."""
+    """Never let code call these tools, whatever an approver would say. Replaces what `allow` wrote about them."""
     return change_permission("deny", tools, when, config)
 
 
 def change_permission(permission: Permission, names: Sequence[str], when: Sequence[str], config: Path | None) -> int:
-    """Write it, say so; 1 when a tool that was named is decided otherwise all the same, or without the conditions, too.
+    """Write it and say so; returns 1 if another rule still decides about a named tool, or regardless of the conditions.
 
-    Raises ConfigError, InputError; then nothing was written.
+    Raises ConfigError or InputError before anything was written.
     """
     from moonpool.cli.tool_catalog import open_catalog
 
@@ -132,7 +132,7 @@ def change_permission(permission: Permission, names: Sequence[str], when: Sequen
 
 
 def trust_reads(names: Sequence[str], config: Path | None) -> int:
-    """Believe these servers' annotations. Raises ConfigError; then nothing was written."""
+    """Trust these servers' annotations. Raises ConfigError before anything was written."""
     path = _path(config)
 
     def change(content: bytes) -> bytes:
@@ -142,12 +142,12 @@ def trust_reads(names: Sequence[str], config: Path | None) -> int:
 
     rewrite_configuration(path, change)
     for server_id in names:
-        say(f"trusted {server_id} in {path.absolute()}: what it declares read-only needs no question")
+        say(f"trusted {server_id} in {path.absolute()}: tools that it declares read-only need no question")
     return EXIT_OK
 
 
 def decided(path: Path, tools: Iterable[ToolDefinition]) -> Iterable[tuple[ToolDefinition, Decision]]:
-    """What the configuration at `path` and the policies in force say about calls without arguments."""
+    """The decisions of the configuration at `path` and the policies in force about calls without arguments."""
     from moonpool.bootstrap import local_principal
 
     config = load_servers(path, os.environ)
@@ -159,7 +159,7 @@ def decided(path: Path, tools: Iterable[ToolDefinition]) -> Iterable[tuple[ToolD
 
 
 def _anyhow(permission: Permission, named: Sequence[_Named], path: Path) -> Iterable[str]:
-    """Tools of which the same is said whatever the arguments, so that conditions change nothing."""
+    """Tools with the same decision for all arguments, so that conditions change nothing."""
     for tool, decision in decided(path, [tool for one in named for tool in one.tools]):
         if decision.verdict is _WANTED[permission]:
             yield f"but {tool.server_id}.{tool.name} is {_WORDS[permission]} with any arguments: {decision.reason}"
@@ -173,7 +173,7 @@ def _otherwise(permission: Permission, named: Sequence[_Named], path: Path) -> I
 
 
 def _matched(named: _Named) -> str:
-    """What a pattern stands for now, the tools that destroy first; or that the server's tools are not known."""
+    """The tools that match a pattern now, destructive ones first; or a note that the server's tools are not known."""
     if not named.tools:
         return f"; the tools of {named.server_id} are not known now, so whether it has such a tool was not checked"
     if not _GLOB.search(named.globs[0]) or named.globs[0] == literal_glob(named.tools[0].name):
@@ -189,7 +189,7 @@ def _destroys(tool: ToolDefinition) -> bool:
 
 
 def _check_parameters(tools: Sequence[ToolDefinition], conditions: Sequence[JsonObject]) -> None:
-    """SECURITY: a condition on a parameter that none of the tools has would never hold, so a denial would deny nothing.
+    """SECURITY: a condition on a parameter that no tool has would never hold, so a denial would deny nothing.
 
     Raises InputError.
     """
@@ -201,7 +201,7 @@ def _check_parameters(tools: Sequence[ToolDefinition], conditions: Sequence[Json
 
 
 def _lacks(tool: ToolDefinition, name: str) -> bool:
-    """Whether the tool has parameters, all of which its schema names, and none of this name."""
+    """Whether the tool's schema lists all of its parameters and has none of this name."""
     schema = tool.input_schema
     named = isinstance(schema, dict) and not schema.get("additionalProperties") and not (_MAY_NAME_MORE & schema.keys())
     return named and bool(known := properties_of(schema, ())) and name not in known
@@ -215,9 +215,9 @@ def _path(config: Path | None) -> Path:
 
 
 def _named(permission: Permission, name: str, server_ids: Iterable[str], catalog: Catalog) -> _Named:
-    """Raises InputError, and NotInCatalogError with near names.
+    """Raises InputError, and NotInCatalogError with similar names.
 
-    SECURITY: a server may call a tool `*`. What is typed so allows that tool, and denies whatever it can mean.
+    SECURITY: a server may name a tool `*`. Typed so, it allows only that tool, but denies everything that it can mean.
     """
     server_id = max((one for one in server_ids if name.startswith(f"{one}.")), key=len, default="")
     wanted = name[len(server_id) + 1 :]
@@ -227,7 +227,7 @@ def _named(permission: Permission, name: str, server_ids: Iterable[str], catalog
     matching = tuple(tool for tool in known if glob_matches(wanted, tool.name))
     if exact and is_glob and permission == "deny":
         return _Named(server_id, (wanted, literal_glob(wanted)), (*matching, *exact))
-    if exact or (server_id and wanted and not known):  # a server that cannot be listed now: as it was typed
+    if exact or (server_id and wanted and not known):  # a server that cannot be listed now: keep what was typed
         return _Named(server_id, (wanted if is_glob and not exact else literal_glob(wanted),), exact)
     if is_glob:
         if matching:

@@ -1,7 +1,7 @@
-"""`moonpool plans list|show|approve|deny`: answer what dry runs found.
+"""`moonpool plans list|show|approve|deny`: approve or deny what dry runs listed.
 
-SECURITY: names, arguments and reasons come from code, servers and models. Nothing of them reaches a terminal as a
-control character, and no line of theirs can be taken for one of ours; JSON is ASCII.
+SECURITY: names, arguments and reasons come from code, servers and models. They reach a terminal without control
+characters, and none of their lines can pass for one of ours; JSON is ASCII.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _COLUMNS: Final = ("id", "state", "calls", "language", "whose", "left")
 
 _OPEN: Final = frozenset({PlanState.WAITING, PlanState.APPROVED})
 
-app = command_group("Plans of dry runs: the calls that code wants to make, approved once and as a whole.")
+app = command_group("Plans of dry runs: the calls that code wants to make, approved as a whole and used once.")
 
 
 @app.command("list")
@@ -82,7 +82,7 @@ def show(plan_id: str, *, full: bool, as_json: bool) -> None:
 def approve(plan_id: str, *, full: bool, as_json: bool) -> int:
     """Show a plan again and allow all of its calls, once: `moonpool run FILE --plan ID`.
 
-    At a terminal it is asked once more whether you mean it.
+    At a terminal you are asked to confirm.
     """
     with _opened() as plans:
         by = answerer()
@@ -98,7 +98,7 @@ def approve(plan_id: str, *, full: bool, as_json: bool) -> int:
 @click.argument("plan_id", metavar="ID", help="The plan; the first 8 characters after `plan_` are enough.")
 @json_lines
 def deny(plan_id: str, *, as_json: bool) -> int:
-    """Refuse a plan, or take an approval back that was not used yet."""
+    """Refuse a plan, or withdraw an approval that was not used yet."""
     with _opened() as plans:
         answered = plans.deny(plan_id, answerer())
     return _report(answered, as_json=as_json)
@@ -152,7 +152,7 @@ def _json(one: StoredPlan) -> JsonObject:
     plan = one.plan
     return {
         **plan.to_json(),
-        # SECURITY: without digests of configurations, from which a short secret in one could be guessed.
+        # SECURITY: without digests of configurations, from which a short secret could be guessed.
         "servers": [
             {"server": one.server_id, "address": one.address, "config_file": one.config_file} for one in plan.servers
         ],

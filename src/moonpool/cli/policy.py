@@ -1,6 +1,6 @@
-"""`moonpool policy explain|test`: what the rules say about a call, and whether they say what they should.
+"""`moonpool policy explain|test`: what the rules decide about a call, and whether a policy file's examples hold.
 
-SECURITY: names and arguments may come from a server or from code: control characters never reach the terminal.
+SECURITY: names and arguments may come from a server or from code: they are printed without control characters.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ARGUMENTS_EXAMPLE: Final = """give one object, in quotes for the shell: --argum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What a call is supposed to be made by, in and after, as it was typed."""
+    """The assumed circumstances of a call, as typed: caller, language, earlier calls, budgets."""
 
     principal: str | None
     language: str | None
@@ -75,7 +75,7 @@ def explain(  # noqa: PLR0913  one parameter per option
     used: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Say what policy decides about a call, by which rule, and why the others do not apply. Nothing is called."""
+    """Print what policy decides about a call, by which rule, and why the others do not apply. Nothing is called."""
     explain_one(
         call,
         arguments,
@@ -90,7 +90,7 @@ def explain(  # noqa: PLR0913  one parameter per option
 @click.argument("path", type=Path, metavar="[FILE]", required=False, help="Policy file. Default: MOONPOOL_POLICY.")
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
 def check_examples(path: Path | None, *, as_json: bool) -> int:
-    """Run the examples of a policy file. Exit code 1 when one comes to something else than it says."""
+    """Run the examples of a policy file. Exit code 1 if the result of one differs from what it says."""
     from moonpool.configuration.policy_examples import run_examples
     from moonpool.configuration.policy_file import load_policy_file
 
@@ -125,7 +125,7 @@ def explain_one(
     given: Circumstances,
     as_json: bool,
 ) -> None:
-    """Print what is decided about one call. Raises MoonpoolError."""
+    """Print the decision about one call. Raises MoonpoolError."""
     from moonpool.bootstrap import local_principal
     from moonpool.cli.config_choice import read_config
     from moonpool.cli.tool_catalog import open_catalog
@@ -199,7 +199,7 @@ def _labels(given: Sequence[str]) -> frozenset[str]:
 
 
 def _used(given: Sequence[str]) -> dict[Scope, dict[Measure, float]]:
-    """`session.calls=20` and its like. A scope that is not named is not looked at."""
+    """Parse `session.calls=20` and similar. Scopes that are not named are not checked."""
     found: dict[Scope, dict[Measure, float]] = {}
     for text in given:
         name, _, number = text.partition("=")

@@ -1,4 +1,4 @@
-"""`moonpool preview`: what code would call, read off its text. Nothing is run.
+"""`moonpool preview`: what code would call, by static analysis. Nothing is run.
 
 SECURITY: names and values come from the code and from servers: everything printed is made printable first.
 """
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 def preview(
     file: str | None, inline: str | None, language: str | None, config: Path | None, as_json: bool, refresh: bool
 ) -> int:
-    """List the wrappers that code imports and the tools it calls, and what is certain to be refused. Runs nothing.
+    """List the wrappers that code imports, the tools it calls, and calls that are certain to be refused. Runs nothing.
 
-    Exit code 0 without errors, 1 with some, 2 when the code cannot be previewed. The run decides all the same.
+    Exit code 0 without errors, 1 with errors, 2 if the code cannot be previewed. Policy decides again at the run.
     """
     settings = Settings.load(os.environ)
     source = read_code(file, inline, language, bytes_max=min(settings.code_bytes_max, SOURCE_BYTES_MAX))

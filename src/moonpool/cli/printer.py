@@ -1,7 +1,7 @@
-"""What commands print: answers on stdout as JSON, lines or tables, remarks of ours on stderr.
+"""Prints answers to stdout as JSON, lines or tables, and our remarks to stderr.
 
-SECURITY: names and texts come from code, servers and models. A remark and a cell of a table stay on one line, and what
-a terminal would act on or hide is shown, not obeyed; JSON is ASCII.
+SECURITY: strings may come from code, servers and models. A remark and a table cell stay on one line, and characters
+that a terminal would act on or hide are made visible; JSON is ASCII.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def print_json(members: Mapping[str, object], *, indent: int | None = None) -> N
 
 
 def remark(text: str) -> None:
-    """A remark on stderr, on a line of its own."""
+    """Print a remark to stderr, on its own line."""
     from moonpool.core.phrases import on_one_line
 
     click.echo(f"moonpool: {on_one_line(text)}", err=True)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
-    """Rows of plain text, by rich: as wide as the terminal; a pipe gets them wide, so that nothing is cut."""
+    """Print rows of plain text with rich: as wide as the terminal; a pipe gets wide rows, so that nothing is cut."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -54,19 +54,19 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same for text of several lines."""
+    """`printable` for text of several lines."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 @dataclass(frozen=True, slots=True)
 class Colour:
-    """Colours texts of ours on a terminal that shows it, unless NO_COLOR is set (https://no-color.org)."""
+    """Colours our own text on a terminal that supports it, unless NO_COLOR is set (https://no-color.org)."""
 
     shown: bool
 
     @classmethod
     def on(cls, fd: int) -> Self:
-        """As whatever `fd` leads to shows it: no colour where that is no terminal, or TERM is `dumb`."""
+        """Colours for `fd`: none if it is no terminal or TERM is `dumb`."""
         return cls(os.isatty(fd) and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb")
 
     def of(self, tone: str, text: str) -> str:

@@ -1,9 +1,9 @@
-"""Keeps the memory of a command that holds credentials from being written to disk or read by its neighbours.
+"""Prevents the memory of a command with credentials from being written to disk or read by other processes.
 
-SECURITY: a crash would write every secret and token in clear into a core file, or hand it to the host's crash helper.
-The process is not dumpable, so the Linux kernel writes nothing and lets no other program of the account read or trace
-it. That ends with `exec`; the servers that are started here inherit the core limit instead. It is 1 because 0 does not
-stop a piped core_pattern from starting its helper, and below one page no file is written either.
+SECURITY: a crash would write every secret and token in clear into a core file, or pass it to the host's crash handler.
+The process is not dumpable, so the Linux kernel writes nothing and lets no other program of the user read or trace it.
+`exec` resets that; servers started here inherit the core limit instead. The limit is 1 because 0 does not stop a piped
+core_pattern from starting its handler, and below one page no file is written either.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CORE_BYTES: Final = 1
 
 
 def keep_memory_private() -> None:
-    """For this process and, as to core files, what it starts. Raises OSError."""
+    """Protect this process and, against core files, its children. Raises OSError."""
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     soft = _CORE_BYTES if hard == resource.RLIM_INFINITY else min(_CORE_BYTES, hard)
     resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))

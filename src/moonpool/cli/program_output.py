@@ -1,11 +1,10 @@
-"""What the sandboxed program prints, on our stderr while it prints it (H-019); our own remarks go the same way.
+"""Writes the sandboxed program's output to our stderr as it arrives (H-019), and our own remarks.
 
-A thread writes, so that a reader that is slow, or stuck, never stops the event loop with its time limits. What waits
-is bounded by what an execution may print in all.
+A thread writes, so that a slow or stuck reader never blocks the event loop and its time limits. The buffer is bounded
+by the total output limit of an execution.
 
-SECURITY: on a terminal every control character except tab and line ends is shown as a visible sign, because escape
-sequences of a program could redraw the screen, an approval question included. While a question is open nothing of the
-program is shown.
+SECURITY: on a terminal every control character except tab and line ends is made visible, because escape sequences of a
+program could redraw the screen, including an approval question. While a question is open, no program output is shown.
 """
 
 from __future__ import annotations
@@ -43,14 +42,14 @@ class ProgramOutput:
         self._fd = fd
         self._decoders: dict[int, codecs.IncrementalDecoder] | None = {} if os.isatty(fd) else None
         self._queue: queue.SimpleQueue[bytes | threading.Event | None] = queue.SimpleQueue()
-        self._within_line = False  # the program's last byte ended no line
+        self._within_line = False  # the program's last byte was no line end
         self._may_write, self._writing = threading.Event(), threading.Lock()
         self._may_write.set()
         self._thread = threading.Thread(target=self._write, name="moonpool-stderr", daemon=True)
         self._thread.start()
 
     def show(self, stream: IntEnum, data: bytes) -> None:
-        """A piece of what the program wrote."""
+        """Write a piece of the program's output."""
         if self._decoders is not None:
             decoder = self._decoders.setdefault(stream, codecs.getincrementaldecoder("utf-8")("replace"))
             data = decoder.decode(data).translate(_VISIBLE).encode()
@@ -58,24 +57,24 @@ class ProgramOutput:
         self._queue.put(data)
 
     def say(self, text: str) -> None:
-        """A remark of ours, on a line of its own. SECURITY: names of servers' tools may stand in it."""
+        """Write a remark of ours on its own line. SECURITY: it may contain names of servers' tools."""
         self.end_line()
         self._queue.put(f"moonpool: {on_one_line(text)}\n".encode("utf-8", "replace"))
 
     def end_line(self) -> None:
-        """On a terminal, what comes next begins a line, whatever the program printed last."""
+        """On a terminal, start a new line unless the program's output ended with one."""
         if self._within_line and self._decoders is not None:
             self._queue.put(b"\n")
         self._within_line = False
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Show nothing for the length of a `with` block; what comes meanwhile is shown afterwards.
+        """Hold output back inside the block; it is shown afterwards.
 
-        SECURITY: nor what was about to be written: it would stand below the question.
+        SECURITY: pending output is held, too; otherwise it would appear below the question.
         """
         self._may_write.clear()
-        if self._decoders is not None:  # a terminal; nothing else may keep us waiting
+        if self._decoders is not None:  # only a terminal may make us wait
             with self._writing:
                 pass
         try:
@@ -84,15 +83,15 @@ class ProgramOutput:
             self._may_write.set()
 
     async def drain(self) -> None:
-        """Wait until all is written, but not for long: whoever reads stdout first must not wait for us for ever."""
+        """Wait until everything is written, with a time limit: a reader may read stdout before stderr."""
         self._may_write.set()
         written = threading.Event()
         self._queue.put(written)
-        with suppress(RuntimeError):  # no thread is started any more: nobody waits
+        with suppress(RuntimeError):  # no more threads can start: do not wait
             await asyncio.to_thread(written.wait, _DRAIN_S)
 
     def close(self) -> None:
-        """Write what is left. Idempotent."""
+        """Write the rest. Idempotent."""
         self._may_write.set()
         self._queue.put(None)
         self._thread.join()
@@ -107,7 +106,7 @@ class ProgramOutput:
                 if not gone:
                     self._write_all(data)
             except OSError:
-                gone = True  # nobody reads any more; the envelope is still owed
+                gone = True  # the reader is gone; the envelope must still be printed
 
     def _write_all(self, data: bytes) -> None:
         while True:
@@ -126,17 +125,17 @@ class _LogLines(logging.Handler):
         kind = record.exc_info[0] if record.exc_info else None
         try:
             text = record.getMessage()
-        except Exception:  # noqa: BLE001  a slip in a line of the log must not end what is logged
+        except Exception:  # noqa: BLE001  an error in logging must not end the work that is logged
             text = f"a line of {record.name} cannot be shown"
         self._say(text + (f" ({kind.__name__})" if kind is not None else ""))
 
 
 @contextmanager
 def log_among(say: Callable[[str], None]) -> Generator[None]:
-    """What is logged within a `with` block is said by `say`, a line each.
+    """Pass log records inside the block to `say`, one line each.
 
-    SECURITY: a warning may quote a server, which chooses when it is written. Straight to the terminal it could stand
-    below an open question, in lines that look like one. A traceback may hold values; only its kind is told.
+    SECURITY: a warning may quote a server at a time that the server chooses. Written directly to the terminal it could
+    imitate a question below an open one. A traceback may hold values, so only the exception's type is shown.
     """
     lines = _LogLines(say)
     logging.getLogger().addHandler(lines)

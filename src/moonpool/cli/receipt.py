@@ -1,7 +1,6 @@
-"""`moonpool receipt show|verify|key`: what an execution did, signed, for people who were not there.
+"""`moonpool receipt show|verify|key`: a signed report of what an execution did.
 
-SECURITY: a receipt may be a stranger's, whose key somebody gave: its texts reach the terminal with what does not print
-written out.
+SECURITY: a receipt may come from an untrusted person: its strings are printed with unprintable characters escaped.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ app = command_group("Receipts: the record of one execution, signed with this ins
 @click.argument("run_id", help="The execution; `last`: the newest.")
 @click.option("--out", type=Path, metavar="FILE", help="Write to this new file instead of stdout.")
 def show(run_id: str, *, out: Path | None) -> int:
-    """Make the receipt of an execution from the audit journal, and sign it. The key is made at first use."""
+    """Create the receipt of an execution from the audit journal and sign it. The key is created at first use."""
     data = data_folder(Settings.load(os.environ))
     named = run_named(run_id, data)
     line = canonical_json(make_receipt(journal_path(data), SigningKeys(keys_dir(data)), named)).decode() + "\n"
@@ -76,9 +75,9 @@ def show(run_id: str, *, out: Path | None) -> int:
 @click.option("--envelope", type=Path, metavar="FILE", help="The line that `moonpool run` printed: was it given out?")
 @json_object
 def verify(file: str, *, key: str | None, journal: Path | None, envelope: Path | None, as_json: bool) -> int:
-    """Check a receipt: signature, hashes, and its place in the journal where there is one. Needs no network.
+    """Check a receipt: signature, hashes, and its place in the journal if there is one. Needs no network.
 
-    Exit code 0 when it is good, 1 when it is not, 2 when that cannot be said.
+    Exit code 0 if it is valid, 1 if not, 2 if that cannot be determined.
     """
     data = data_folder(Settings.load(os.environ))
     own = SigningKeys(keys_dir(data)).known()
@@ -100,7 +99,7 @@ def verify(file: str, *, key: str | None, journal: Path | None, envelope: Path |
 @app.command("key")
 @click.option("--rotate", is_flag=True, help="Put a new key in its place first; receipts of the old one still verify.")
 def key(*, rotate: bool) -> int:
-    """Print the public key, for whoever verifies receipts elsewhere."""
+    """Print the public key, with which others verify receipts."""
     keys = SigningKeys(keys_dir(data_folder(Settings.load(os.environ))))
     public = keys.rotate() if rotate else keys.current()
     click.echo(public.text)
@@ -116,7 +115,7 @@ def _sentence(verdict: Verdict) -> str:
 
 
 def _names_one_of(text: bytes, own: Mapping[str, PublicKey]) -> bool:
-    """Whether the receipt says that one of our keys signed it. Whether that is true is checked later."""
+    """Whether the receipt claims a signature by one of our keys. The claim is checked later."""
     try:
         key_id = parse_receipt(text).get("key_id")
     except ReceiptError:

@@ -1,4 +1,4 @@
-"""`moonpool recordings list|remove`: what is kept for replays."""
+"""`moonpool recordings list|remove`: the recordings kept for replays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moonpool.cli.printer import print_json, print_table
 from moonpool.core.errors import InputError
 from moonpool.settings import Settings
 
-app = command_group("Recordings: what is kept of executions so that they can be replayed.")
+app = command_group("Recordings: code, arguments and results of executions, kept for replays.")
 
 
 @app.command("list")

@@ -1,6 +1,6 @@
-"""`moonpool registry add`: a server of an MCP Registry as configuration.
+"""`moonpool registry add`: add a server from an MCP Registry to the configuration.
 
-SECURITY: what the publisher wrote is shown as escaped JSON, whole; nothing of it is run, fetched or expanded here.
+SECURITY: what the publisher wrote is shown completely, as escaped JSON; nothing in it is run, fetched or expanded here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ app = command_group("Servers of MCP Registries.")
 @click.option("--runtime-arguments", is_flag=True, help="Take over arguments to npx, uvx or docker themselves.")
 @click.option("--yes", is_flag=True, help="Write without asking.")
 def add(source: str, *, name: str | None, use: str | None, to: Path | None, runtime_arguments: bool, yes: bool) -> int:
-    """Show a registry's server as configuration and, after a yes, write it. Nothing is started or downloaded."""
+    """Show a registry's server as configuration and, after confirmation, write it. Nothing is started or downloaded."""
     found = read_registry_server(_document(source), source=source, kind=use, runtime_arguments=runtime_arguments)
     server_id = name or found.server_id
     target = to or user_config_path(os.environ)
@@ -79,7 +79,7 @@ def _document(source: str) -> JsonValue:
 
 
 def _check(server_id: str, found: RegistryServer) -> None:
-    """The entry must be one that our own reader takes, with every variable set."""
+    """Check that our configuration reader accepts the entry with every variable set."""
     document = json.dumps({"mcpServers": {server_id: found.entry}}).encode()
     parse_config(document, source=found.name, environ={one.name: "set" for one in found.needs})
 

@@ -1,6 +1,6 @@
-"""`moonpool replay`: an execution again, from the record.
+"""`moonpool replay`: repeat an execution from its recording.
 
-SECURITY: names, arguments and output come from servers and code: control characters never reach the terminal.
+SECURITY: names, arguments and output come from servers and code: they are printed without control characters.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _DECISIONS_SHOWN_MAX = 200
 @click.option("--code", type=Path, metavar="FILE", help="Run this code instead, against the recorded results.")
 @json_object
 def replay(run_id: str, *, policy: Path | None, code: Path | None, as_json: bool) -> int:
-    """Run an execution again from its recording: same environment, clock and randomness, tool results from the record.
+    """Run an execution again from its recording: same environment, clock and randomness, recorded tool results.
 
-    No server is called and nobody is asked. Exit code 0 when it came out the same, 1 when it did not, 2 when it cannot
-    be replayed.
+    No server is called and nobody is asked. Exit code 0 if the result is the same, 1 if it differs, 2 if it cannot be
+    replayed.
     """
     from moonpool.configuration.policy_file import load_policy_file
     from moonpool.replay.service import ReplayRequest

@@ -1,8 +1,8 @@
-"""`moonpool run`: one piece of code, one JSON line; on a terminal a few lines for a person.
+"""`moonpool run`: runs one piece of code and prints one JSON line, or a few lines for a person on a terminal.
 
 INVARIANT: either exactly one line goes to stdout, or (exit code 2) nothing does. On a terminal, without `--json`, a few
-lines for a person stand for it (`run_view`).
-The code runs here (`run_here`) or in the process of a session (`run_in_session`); both give a line and an outcome.
+lines for a person replace it (`run_view`). The code runs here (`run_here`) or in the process of a session
+(`run_in_session`); both return a line and an outcome.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class _Answer:
-    """Writes the line, or what `view` makes of it, as soon as there is one; what is closed later cannot spoil it."""
+    """Writes the line, or its `view`, as soon as it is available, so that errors while closing cannot prevent it."""
 
     def __init__(self, fd: int, output: ProgramOutput, view: Callable[[bytes], bytes] | None) -> None:
         self._fd, self._output, self._view = fd, output, view
@@ -95,10 +95,10 @@ class _Answer:
 def run(**given: Any) -> int:
     """Run Python, Node or Bash in a sealed sandbox. Prints exactly one JSON line; everything else goes to stderr.
 
-    On a terminal, without --json, a few lines for a person stand for it.
+    On a terminal, without --json, a few lines for a person replace it.
 
-    Exit code 0 when the code succeeded, 1 when it did not, 2 when it could not be run at all,
-    130 when it was interrupted before it started.
+    Exit code 0 if the code succeeded, 1 if it failed, 2 if it could not be run, 130 if it was interrupted before it
+    started.
     """
     given["approve"] = Approve(given["approve"])
     return answer_in_one_line(RunOrder(**given))
@@ -154,7 +154,9 @@ def _transfers(order: RunOrder) -> RunFiles:
 
 
 def _placeholders(order: RunOrder) -> Mapping[str, JsonValue]:
-    """Declared placeholders; and whether the options about plans go together. Raises InputError, ConfigError."""
+    """The declared placeholders; also checks that the options about plans fit together. Raises
+    InputError, ConfigError.
+    """
     given = [name for name in ("dry_run", "plan_first", "plan") if getattr(order, name)]
     named = ["--" + name.replace("_", "-") for name in given]
     if len(named) > 1:

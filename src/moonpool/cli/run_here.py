@@ -1,4 +1,4 @@
-"""`moonpool run` without `--session`: assemble, run in a sandbox of its own, print, close."""
+"""`moonpool run` without `--session`: assemble, run in a new sandbox, print, close."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`moonpool run --session NAME`: find or start the session's process, run there, print here.
 
-The session keeps what it was started with: configuration, policy, environment and backend. A later run may leave them
-out; one that names others is refused. Who approves is up to each run.
+The session keeps what it was started with: configuration, policy, environment and backend. A later run may omit them; a
+run with different ones is refused. Each run chooses its approver.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ def _connection(folder: SessionFolder, name: str) -> socket.socket:
 
 
 async def _start(folder: SessionFolder, parts: RunParts, name: str) -> socket.socket:
-    """Start the session's process unless another client was faster; return a connection to it."""
+    """Start the session's process unless another client has; return a connection to it."""
     async with folder.starting(name):
         if (connection := folder.connect(name)) is not None:
             return connection
         if folder.has_socket(name):
             parts.output.say(f"the process of session {name!r} had been killed; the session starts afresh")
         if warning := lost_journal_warning(journal_path(data_folder(parts.settings))):
-            parts.output.say(warning)  # the process that begins it has a log of its own
+            parts.output.say(warning)  # the session's process logs to its own file
         path = chosen_path(parts.order.config, os.environ)
         reading, writing = os.pipe()
         start = SessionStart(
@@ -110,7 +110,7 @@ async def _start(folder: SessionFolder, parts: RunParts, name: str) -> socket.so
 
 
 def _spawn(start: SessionStart, log: Path, ready_fd: int) -> None:
-    """Start the process in a session of its own, with the log as its output. It outlives us."""
+    """Start the process in its own process session, with the log as its output. It outlives us."""
     try:
         encoded = msgspec.json.encode(start).decode()
     except UnicodeEncodeError:
@@ -132,7 +132,7 @@ def _spawn(start: SessionStart, log: Path, ready_fd: int) -> None:
 
 
 async def _wait_ready(reading: int, log: Path, name: str, say: Callable[[str], None]) -> None:
-    """Hear the process out until it is ready. Raises SessionError with its own words when it cannot start."""
+    """Wait until the process is ready. Raises SessionError with its message if it cannot start."""
     pipe = os.fdopen(reading, "rb", buffering=0)
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
@@ -151,7 +151,7 @@ async def _wait_ready(reading: int, log: Path, name: str, say: Callable[[str], N
 
 
 def _policy_digest(settings: Settings) -> str | None:
-    """Names the rules of the policy files, as they are now."""
+    """Digest of the rules in the policy files as they are now."""
     if not any((settings.policy, settings.key_policy, settings.session_policy)):
         return None
     from moonpool.configuration.policies import files_digest
@@ -160,7 +160,7 @@ def _policy_digest(settings: Settings) -> str | None:
 
 
 def _config_digest(path: Path | None) -> str:
-    """Names the servers and rules of a configuration, with variables as they are now."""
+    """Digest of a configuration's servers and rules, with variables as they are now."""
     if path is None:
         return ""
     from moonpool.configuration.servers import resolved_key

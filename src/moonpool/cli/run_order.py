@@ -1,4 +1,4 @@
-"""What `moonpool run` was asked to do: its options, its files, and how its line is handed over."""
+"""The request of one `moonpool run`: its options, its files, and how its line is printed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOrder:
-    """What the command line asks for."""
+    """The parsed command line."""
 
     file: str | None
     inline: str | None
@@ -41,15 +41,15 @@ class RunOrder:
     plan_first: bool = False
     plan: str | None = None
     placeholders: Path | None = None
-    as_json: bool = False  # the line on a terminal, too
+    as_json: bool = False  # print JSON on a terminal, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFiles:
-    """What to send before the code runs, and to fetch after it.
+    """Files to send before the code runs and to fetch after it.
 
-    What cannot be sent stops the run before it begins. What cannot be fetched is said on stderr and makes the exit code
-    1; the envelope is printed all the same, after the files, so whoever reads it finds them.
+    A file that cannot be sent stops the run before it begins. A file that cannot be fetched is reported on stderr and
+    makes the exit code 1; the envelope is still printed, after the files have arrived.
     """
 
     puts: tuple[Transfer, ...] = ()
@@ -57,24 +57,24 @@ class RunFiles:
     force: bool = False
 
     async def send(self, files: Files) -> None:
-        """Send everything. Raises MoonpoolError; nothing is run then."""
+        """Send everything. Raises MoonpoolError; then nothing is run."""
         if self.puts:
             from moonpool.cli.transfers import put_all
 
             await put_all(files, self.puts)
 
     async def fetch(self, files: Files, say: Callable[[str], None]) -> bool:
-        """Fetch what is there; say what is not. Whether everything was."""
+        """Fetch files and report missing ones; returns whether all were fetched."""
         complete = True
         for transfer in self.gets:
             from moonpool.cli.transfers import get_file
 
             try:
                 await get_file(files, transfer.path, transfer.local, force=self.force)
-            except Exception as error:  # noqa: BLE001  whatever it is: the code has run, so its line is owed
+            except Exception as error:  # noqa: BLE001  the code has run, so its line must be printed
                 say(sentence_and_code(error))
                 complete = False
-            except asyncio.CancelledError:  # a signal; the code has run, so its line is owed
+            except asyncio.CancelledError:  # a signal; the code has run, so its line must be printed
                 say(f"interrupted while {transfer.path!r} was fetched; nothing of it was kept")
                 if (task := asyncio.current_task()) is not None:
                     task.uncancel()
@@ -84,7 +84,7 @@ class RunFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunParts:
-    """What both ways of running need."""
+    """Shared by both ways of running."""
 
     order: RunOrder
     settings: Settings
@@ -95,9 +95,9 @@ class RunParts:
     answer: Callable[[bytes, bool], None]  # the line, and whether all succeeded; called at most once
 
     async def hand_over(self, line: bytes, ok: bool, files: Files) -> None:
-        """Fetch files, let what the code printed come out, print the line.
+        """Fetch files, flush the code's output, print the line.
 
-        INVARIANT: the line is printed whatever goes wrong before it: there is an envelope, and it is on record.
+        INVARIANT: the line is printed even if an earlier step fails: the envelope exists and is on record.
         """
         fetched = False
         try:

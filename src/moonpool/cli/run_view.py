@@ -1,11 +1,11 @@
-"""What `moonpool run` prints on a terminal in place of its JSON line (docs/decisions/0046): a few lines for a person.
+"""What `moonpool run` prints on a terminal instead of its JSON line (docs/decisions/0046): a few lines for a person.
 
-Above them stands what the code printed, on stderr while it ran. Every line of ours begins with a label; what code or
-servers wrote stands behind it, also where it is continued on further lines.
+The code's output is above them: it went to stderr while the code ran. Every line of ours begins with a label; text of
+code or servers is indented behind it, also on continuation lines.
 
-SECURITY: texts come from code and servers. Control, bidirectional and unseen characters are written as escapes, no line
-is longer than the terminal is wide, and how many there are is bounded: nothing redraws the screen or begins like a line
-of ours.
+SECURITY: text comes from code and servers. Control, bidirectional and invisible characters are escaped, no line is
+longer than the terminal is wide, and their number is bounded: nothing can redraw the screen or begin like a line of
+ours.
 """
 
 from __future__ import annotations
@@ -32,18 +32,20 @@ _TEXT_LINES_MAX: Final = 8
 _NAMES_MAX: Final = 6
 _LISTED_MAX: Final = 10
 _RECORDS_MAX: Final = 2000
-_CHARS_MAX: Final = 20_000  # of one text; a terminal shows less
+_CHARS_MAX: Final = 20_000  # of one string; a terminal shows less
 
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """The view at the terminal `fd`; names of the tools that were called are in the audit journal."""
+    """The view at the terminal `fd`; names of called tools come from the audit journal."""
 
     fd: int
     journal: Path
 
     def __call__(self, line: bytes) -> bytes:
-        """The lines for `line`, an envelope. A view that fails must not cost the envelope: then it is `line` itself."""
+        """The lines for `line`, an envelope. If the view fails, `line` itself is returned, so that the envelope is not
+        lost.
+        """
         try:
             envelope = json.loads(line)
             lines = _Lines(_width(self.fd), Colour.on(self.fd))
@@ -85,7 +87,9 @@ class _Lines:
     def _list(
         self, label: str, given: Any, told: Callable[[dict[str, Any]], str], *, more: Any = None, tone: str = "bold"
     ) -> None:
-        """The first of a list that may be there, with how many `more` it has, or of an object with list and `count`."""
+        """The first items of an optional list and how many `more` it has; also takes an object with
+        list and `count`.
+        """
         members = cast("dict[str, Any]", given) if isinstance(given, dict) else {"first": given}
         lists = [cast("list[dict[str, Any]]", one) for one in members.values() if isinstance(one, list)]
         listed = lists[0] if lists else []
@@ -101,7 +105,7 @@ class _Lines:
         return max(WIDTH_MIN, self.width) - _LABEL
 
     def _put(self, label: str, texts: Sequence[str], *, tone: str = "bold", lines_max: int = _TEXT_LINES_MAX) -> None:
-        """A label, and texts behind it. SECURITY: the only way into `done`."""
+        """Add a label with its lines. SECURITY: the only function that adds to `done`."""
         pieces = [piece for text in texts for piece in framed(visible(text, _CHARS_MAX), self._room + 3)]
         left_out = len(pieces) - lines_max
         if left_out > 0:
@@ -112,7 +116,7 @@ class _Lines:
 
 
 def _json(data: Any, room: int) -> list[str]:
-    """On one line where it has room, else a line for each member or item."""
+    """On one line if it fits, else one line per member or item."""
     if len(whole := json.dumps(data, ensure_ascii=False)) <= room or not isinstance(data, dict | list):
         return [whole]
     if isinstance(data, dict):
@@ -141,12 +145,12 @@ def _file(file: dict[str, Any]) -> str:
 
 
 def _called(journal: Path, envelope: dict[str, Any]) -> Counter[str]:
-    """Tools by name, with how often they were called. A journal that cannot be read has no names."""
+    """Called tools with their number of calls; empty if the journal cannot be read."""
     if not envelope["result"]["metrics"].get("tool_calls"):
         return Counter()
     try:
         rows = list(read_rows(journal, run_id=envelope["run_id"], tail=_RECORDS_MAX))
-    except Exception:  # noqa: BLE001  the counts are there without it
+    except Exception:  # noqa: BLE001  the total counts do not need it
         return Counter()
     calls = (row.to_json() for row in rows if row.kind == "call_outcome")
     return Counter(f"{call['server_id']}.{shown_name(str(call['tool_name']))}" for call in calls)

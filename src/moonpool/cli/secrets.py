@@ -1,6 +1,6 @@
 """`moonpool secrets set|list|remove`: values for `${secret:NAME}` in server configurations.
 
-SECURITY: a value comes from a prompt or from standard input, never from an argument, which every process can read.
+SECURITY: a value comes from a prompt or from standard input, never from an argument, which all processes can read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Writing the servers that clients have into a file of ours.
+"""Writes the servers of clients' configurations into our configuration.
 
-INVARIANT: an existing file keeps every byte of meaning it has: without `--add` it is not touched, with it only names
-that are not there yet are added. A new file is made with O_EXCL and mode 0600, because entries may hold credentials.
+INVARIANT: an existing file loses nothing: without `--add` it is not changed, with it only new names are added. A new
+file is created with O_EXCL and mode 0600, because entries may hold credentials.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What came of it; `path` is None where nothing was written."""
+    """The result of an import; `path` is None if nothing was written."""
 
     exit_code: int
     path: Path | None = None
     server_ids: tuple[str, ...] = ()
 
     def say_next(self) -> None:
-        """What is still wrong with the file, and what to write into the client."""
+        """Print what is still wrong with the file, and the entry for the client."""
         if self.path is not None:
             _say_next(self.path)
 
@@ -55,7 +55,7 @@ def import_servers(
     dry_run: bool,
     check: Callable[[Sequence[str]], None],
 ) -> Imported:
-    """Import and say what was done. `check` hears the new servers' names before anything is written, and may raise."""
+    """Import and report. `check` gets the new servers' names before anything is written, and may raise."""
     target = to or user_config_path(os.environ)
     chosen = _choose(_found(sources))
     existing = existing_servers(target)
@@ -81,7 +81,7 @@ def import_servers(
 
 
 def _found(sources: Sequence[Path] | None) -> list[FoundServer]:
-    """Servers of all sources. A file that was named must be there; of the usual places those that are."""
+    """Servers of all sources. A named file must exist; of the default places the existing ones are read."""
     found: list[FoundServer] = []
     for path in sources or client_paths(os.environ, Path()):
         if sources is None and not path.is_file():
@@ -96,9 +96,9 @@ def _found(sources: Sequence[Path] | None) -> list[FoundServer]:
 
 
 def _choose(found: Sequence[FoundServer]) -> list[FoundServer]:
-    """Usable servers, the first of each name; says of every other one why not.
+    """The usable servers, the first of each name; reports why others are skipped.
 
-    SECURITY: of names that look the same, too: a file with both is refused, so one of them would stop all servers.
+    SECURITY: of names that look alike only the first: a file with both is refused, which would stop all servers.
     """
     chosen: dict[str, FoundServer] = {}
     for server in found:
@@ -116,12 +116,12 @@ def _choose(found: Sequence[FoundServer]) -> list[FoundServer]:
 
 
 def say(text: str) -> None:
-    """One line. SECURITY: names and problems are the files' words, a terminal acts on none of them."""
+    """Print one line. SECURITY: names and problems come from the files, so they are made printable."""
     click.echo(on_one_line(text))
 
 
 def existing_servers(target: Path) -> tuple[JsonObject, JsonObject] | None:
-    """The document in `target` and its map of servers; None when there is no such file."""
+    """The document in `target` and its map of servers; None if there is no such file."""
     if not os.path.lexists(target):
         return None
     try:
@@ -154,7 +154,7 @@ def write_servers(target: Path, existing: tuple[JsonObject, JsonObject] | None, 
 
 
 def rewrite_configuration(path: Path, change: Callable[[bytes], bytes]) -> None:
-    """Change a configuration where it stands. Raises ConfigError; then it is as it was."""
+    """Change a configuration in place. Raises ConfigError; then it is unchanged."""
     try:
         rewrite_own_file(path, change, bytes_max=CONFIG_BYTES_MAX)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`moonpool session list|close|put|get|files|archive`: the sessions that `moonpool run --session` keeps."""
+"""`moonpool session list|close|put|get|files|archive`: manage the sessions of `moonpool run --session`."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def session_folder() -> SessionFolder:
 
 
 async def print_sessions(*, as_json: bool) -> None:
-    """Print every session that answers; name those whose process was killed on stderr."""
+    """Print every session that answers; report sessions whose process was killed on stderr."""
     folder = session_folder()
     states: list[State] = []
     for name in folder.names():
@@ -170,7 +170,7 @@ async def _close(folder: SessionFolder, name: str) -> str:
         folder.remove_socket(name)
         folder.tidy(name)
         return "was dead; its files are removed"
-    process = os.pidfd_open(peer_of(connection)[0])  # while we are connected the pid cannot be another's
+    process = os.pidfd_open(peer_of(connection)[0])  # while we are connected, the pid cannot be reused
     try:
         await ask_host(connection, Close())
         if await _ended(process, _CLOSE_S):
@@ -184,7 +184,7 @@ async def _close(folder: SessionFolder, name: str) -> str:
 
 
 async def _ended(process: int, within_s: float) -> bool:
-    """Whether the process behind a pidfd ends in time."""
+    """Whether the process of a pidfd ends in time."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
     loop.add_reader(process, lambda: None if ended.done() else ended.set_result(None))
@@ -213,7 +213,7 @@ def _files(session: str) -> RemoteFiles:
 
 
 def _finish(transfer: Coroutine[object, object, FileReceipt], target: str) -> int:
-    """Carry it out; a signal gives it up and leaves nothing behind."""
+    """Run the transfer; a signal cancels it without a trace."""
 
     async def carry_out() -> FileReceipt:
         Interrupts()

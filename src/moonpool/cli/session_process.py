@@ -1,8 +1,8 @@
-"""The process that holds a session: `python -P -m moonpool.cli.session_process START`. Not for people.
+"""The process of a session: `python -P -m moonpool.cli.session_process START`. Internal.
 
-It is started by the first `moonpool run --session NAME`, detached from its terminal, and tells it over a pipe what it
-is doing (`note`), that it is `ready`, or why it cannot be (`error`). Nobody there to hear `ready`: it ends.
-Its stdout and stderr are the session's log.
+The first `moonpool run --session NAME` starts it, detached from its terminal. It reports over a pipe what it is doing
+(`note`), that it is `ready`, or why it failed (`error`). If nobody reads `ready`, it ends. Its stdout and stderr go to
+the session's log.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class SessionStart(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session is started with."""
+    """The parameters of a new session."""
 
     name: str
     config: str | None
@@ -40,7 +40,7 @@ class SessionStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One line on the pipe to whoever started us."""
+    """One line on the pipe to the process that started us."""
 
     kind: str  # note, ready or error
     text: str = ""
@@ -90,7 +90,7 @@ async def _hold(start: SessionStart, starter: _Starter) -> None:
 
 
 class _Starter:
-    """Whoever started us, until it heard `ready`; after that the descriptor is somebody else's."""
+    """The process that started us, until `ready` was sent; after that the descriptor may be reused."""
 
     def __init__(self, fd: int) -> None:
         self._fd: int | None = fd
@@ -114,7 +114,7 @@ class _Starter:
 
 
 def main() -> None:
-    """Hold the session described by the one argument."""
+    """Run the session described by the only argument."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     start = msgspec.json.decode(sys.argv[1], type=SessionStart)
     starter = _Starter(start.ready_fd)
@@ -122,7 +122,7 @@ def main() -> None:
         keep_memory_private()
         asyncio.run(_hold(start, starter))
     except BrokenPipeError:
-        sys.exit(1)  # whoever wanted this session is gone
+        sys.exit(1)  # the process that wanted this session is gone
     except Exception as error:
         if os.environ.get("MOONPOOL_DEBUG") == "1":
             raise

@@ -1,7 +1,6 @@
 """`moonpool skills add|list|show|remove`: folders with a SKILL.md that models find and code reads.
 
-SECURITY: what a skill's author wrote reaches the terminal with everything that does not print written out, or as ASCII
-JSON.
+SECURITY: what a skill's author wrote is printed with unprintable characters escaped, or as ASCII JSON.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def add(folder: Path, *, replace: bool, config: Path | None, as_json: bool) -> i
 @app.command("list")
 @json_lines
 def list_(*, as_json: bool) -> None:
-    """List the skills that are kept."""
+    """List all skills."""
     kept = _store().load()
     skills = [source for source in kept.sources if source.kind == "skill"]
     problems = [str(problem) for problem in kept.problems if problem.kind == "skill"]
@@ -100,7 +99,7 @@ def list_(*, as_json: bool) -> None:
 @click.argument("name", help="As `list` shows it.")
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
 def show(name: str, *, as_json: bool) -> None:
-    """Show what a skill says of itself, its files, and the text that a model reads on demand."""
+    """Show a skill's description, its files, and the text that a model reads on demand."""
     source = _store().find("skill", name)
     if source is None:
         raise InputError(f"there is no skill {name!r}; `moonpool skills list` shows all")

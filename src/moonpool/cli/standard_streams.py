@@ -1,7 +1,7 @@
-"""The three standard streams: who may write what, and what happens when one of them is gone.
+"""The three standard streams: what goes where, and what happens if one is closed.
 
-RULE: stdout carries a command's answer and nothing else. `claim_stdout` moves the real one out of everybody's reach, so
-that a stray print of a library, or of a child process, ends up on stderr.
+RULE: stdout has only a command's answer. `claim_stdout` moves the real one to a private descriptor, so that stray
+output of a library or child process goes to stderr.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MESSAGE_CHARS_MAX = 4000
 
 
 def fill_closed_streams() -> None:
-    """Open /dev/null where a standard stream is closed, so that no file of ours ever gets its number."""
+    """Open /dev/null for a closed standard stream, so that none of our files gets its number."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
@@ -24,7 +24,7 @@ def fill_closed_streams() -> None:
                 os.dup2(null, fd)
                 os.close(null)
             os.set_inheritable(fd, True)
-    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  None when it was closed
+    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  None if it was closed
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
@@ -39,17 +39,17 @@ def claim_stdout() -> int:
 
 
 def write_all(fd: int, content: bytes) -> None:
-    """Write everything, however small the pieces that the other end takes. Raises OSError."""
+    """Write everything, in as many pieces as needed. Raises OSError."""
     rest = memoryview(content)
     while rest:
         try:
             rest = rest[os.write(fd, rest) :]
-        except BlockingIOError:  # somebody else made the shared description non-blocking
+        except BlockingIOError:  # another process made the shared description non-blocking
             wait_writable(fd)
 
 
 def wait_writable(fd: int) -> None:
-    """Wait until `fd` takes more."""
+    """Wait until `fd` is writable."""
     import select
 
     poll = select.poll()
@@ -58,13 +58,13 @@ def wait_writable(fd: int) -> None:
 
 
 def sentence_and_code(error: BaseException) -> str:
-    """What went wrong, for a person, and the code under which `docs/reference/errors.md` tells more."""
+    """The error's sentence, and its code in `docs/reference/errors.md`."""
     code = code_of(error)
     return f"{one_sentence(error)} [{code}]" if code else one_sentence(error)
 
 
 def code_of(error: BaseException) -> str:
-    """The stable code of an error that was raised on purpose; else nothing."""
+    """The stable code of a MoonpoolError; empty for other errors."""
     from moonpool.core.errors import HostUnfitError, MoonpoolError, is_starved
 
     if is_starved(error):
@@ -73,7 +73,7 @@ def code_of(error: BaseException) -> str:
 
 
 def one_sentence(error: BaseException) -> str:
-    """What went wrong, for a person. A bug says how to see where it is."""
+    """The error's sentence for a person. For a bug it says how to get a traceback."""
     from moonpool.core.errors import STARVED, MoonpoolError, is_starved
 
     if isinstance(error, MoonpoolError):

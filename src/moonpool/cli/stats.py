@@ -1,4 +1,4 @@
-"""`moonpool stats [tokens]`: what Moonpool saves and what it costs, measured."""
+"""`moonpool stats [tokens]`: measured savings and costs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 )
 @click.option("--config", type=Path, metavar="FILE", help="Servers.")
 @json_object
-@click.option("--prometheus", is_flag=True, help="Prometheus' text, from records only.")
+@click.option("--prometheus", is_flag=True, help="Prometheus text format, from records only.")
 @click.option("--listen", metavar="ADDRESS:PORT", help="Serve /metrics there, on loopback, until a signal comes.")
 @click.option(
     "--tail",
@@ -57,7 +57,9 @@ def stats(what: str, *, config: Path | None, as_json: bool, prometheus: bool, li
     """Report tokens saved, the time to find changed tools, and the sandbox's overhead with its spans."""
     if listen is not None:
         if as_json or prometheus or what != "all":
-            raise InputError("--listen serves all figures as Prometheus' text; leave out WHAT, --json and --prometheus")
+            raise InputError(
+                "--listen serves all figures in Prometheus format; leave out WHAT, --json and --prometheus"
+            )
         serve_figures(listen, config, tail)
     elif prometheus:
         print_prometheus(tail)
@@ -68,7 +70,7 @@ def stats(what: str, *, config: Path | None, as_json: bool, prometheus: bool, li
 
 
 def print_tokens(config: Path | None, tail: int, *, as_json: bool) -> None:
-    """The token figures."""
+    """Print the token counts."""
     baseline, measures = configured_tokens(config), _measures(tail)
     if as_json:
         now = baseline.to_json() if baseline else None
@@ -78,7 +80,7 @@ def print_tokens(config: Path | None, tail: int, *, as_json: bool) -> None:
 
 
 def print_all(config: Path | None, tail: int, *, as_json: bool) -> None:
-    """Every figure."""
+    """Print all figures."""
     baseline, measures = configured_tokens(config), _measures(tail)
     if as_json:
         whole = measures.to_json()
@@ -98,7 +100,7 @@ def print_all(config: Path | None, tail: int, *, as_json: bool) -> None:
 
 
 def print_prometheus(tail: int) -> None:
-    """For a collector of text files."""
+    """Print metrics in Prometheus text format, for a textfile collector."""
     click.echo(prometheus_text(Exposed(version=moonpool.__version__, recorded=_measures(tail))), nl=False)
 
 
@@ -107,7 +109,7 @@ def _measures(tail: int) -> Measures:
 
 
 def configured_tokens(path: Path | None) -> ToolTokens | None:
-    """What the configured tools cost to show; None where nothing is configured."""
+    """Token counts of the configured tools; None if nothing is configured."""
     config = read_config(path)
     if config is None:
         return None
@@ -160,7 +162,7 @@ def _cells(name: str, times: Times) -> tuple[str, ...]:
 
 
 def serve_figures(address: str, config: Path | None, tail: int) -> None:
-    """Serve until a signal comes. Raises ConfigError, ListenError. The configured tools are counted once, now."""
+    """Serve until a signal arrives; the configured tools are counted once. Raises ConfigError, ListenError."""
     with bound_listener(address, what="--listen") as listener:
         journal = journal_path(data_folder(Settings.load(os.environ)))
         asyncio.run(_serve(listener, metrics_of_records(journal, configured_tokens(config), records=tail)))

@@ -1,8 +1,8 @@
-"""The controlling terminal: one question after the other, each line read to its end.
+"""The controlling terminal: one question at a time, each answer one line.
 
-Questions go to /dev/tty and answers come from there, never from stdin or stdout: those carry code and the envelope. A
-process without a terminal, or in its background, has none. While a question is open nothing of the program is shown,
-and what was typed before it is thrown away.
+Questions go to /dev/tty and answers come from there, never from stdin or stdout: those are for code and the envelope. A
+process without a controlling terminal, or in its background, cannot ask. While a question is open no program output is
+shown; input typed before the question is discarded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WIDTH_MIN: Final = 20
 
 
 def open_terminal() -> int | None:
-    """A descriptor of the controlling terminal, if there is one and we are in its foreground."""
+    """A descriptor of the controlling terminal, or None if there is none or we are in its background."""
     try:
         fd = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
@@ -36,9 +36,9 @@ def open_terminal() -> int | None:
 
 
 def ask_at(fd: int, text: str) -> str:
-    """Write `text` and wait for one line, without its end and the space around it; empty at the terminal's end.
+    """Write `text` and wait for one line, stripped; empty at end of input.
 
-    For commands that do nothing else meanwhile. What was typed before does not count.
+    Blocks. Input typed earlier is discarded.
     """
     with suppress(termios.error):
         termios.tcflush(fd, termios.TCIFLUSH)
@@ -57,7 +57,7 @@ class Terminal:
 
     @asynccontextmanager
     async def question(self) -> AsyncGenerator[None]:
-        """The terminal is this question's for the length of a `with` block."""
+        """Reserve the terminal for one question inside the block."""
         async with self._turn:
             with self._hold_output():
                 with suppress(termios.error):
@@ -79,7 +79,7 @@ class Terminal:
             os.write(self._fd, text.encode("utf-8", "replace"))
 
     async def read_line(self) -> str | None:
-        """One line without its end and the space around it; None at the end of the terminal."""
+        """One line, stripped; None at end of input."""
         loop = asyncio.get_running_loop()
         line: asyncio.Future[str | None] = loop.create_future()
         typed = bytearray()

@@ -1,14 +1,14 @@
-"""Approval on the terminal: shows one call and takes one answer (`--approve ask`), for it alone or for further ones.
+"""Approval on the terminal: shows one call and reads one answer (`--approve ask`), for this call or also for further
+ones.
 
-Where it is asked, and by whom else, is `terminal`. A process without a terminal, or in its background, asks nobody.
-What was answered for further calls of the run is kept here, for longer in `book`, as `moonpool approvals` keeps it.
+`terminal` reserves the terminal. A process without a terminal, or in its background, asks nobody. Answers for further
+calls of the run are kept here; those for longer in `grants`, as by `moonpool approvals`.
 
-SECURITY: everything that code, server or model had a hand in is shown inside a frame: each line begins with `│ `, no
-line is longer than the terminal is wide, and characters that a terminal would act on, or not show, are written as
-escapes. So arguments cannot imitate the question, and of the texts below each other only the first lines begin at the
-frame, so none can imitate another one.
-SECURITY: nothing is approved for further calls by who has not seen all of this one, nor where it is asked because of
-what was done before; and what policy reserves for a person only by an answer to such a question.
+SECURITY: all text from code, servers or models is shown inside a frame: each line begins with `│ `, no line is longer
+than the terminal is wide, and characters that a terminal would act on or hide are escaped. So arguments cannot imitate
+the question; continuation lines are indented, so no entry can imitate another. SECURITY: further calls can be approved
+only by somebody who has seen all of this one, never if the question is due to earlier calls, and, for what policy
+reserves for a person, only by an answer to such a question.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _NAME_CHARS_MAX: Final = 300
 _REASON_CHARS_MAX: Final = 1000  # a rule's note has up to 500
-PLAN_CHARS_MAX: Final = 100_000  # of one effect with its remarks
+PLAN_CHARS_MAX: Final = 100_000  # of one call in a plan with its remarks
 _TOO_LATE: Final = "\nToo late: the question has expired, or its execution has ended. Nothing was answered.\n"
 _ASK: Final = "Allow this call? y = once, n = no, n WHY = no and tell the code why"
 _ASK_PLAN: Final = "Allow the whole plan, once? y = yes, n = no, n WHY = no and tell the code why"
@@ -57,9 +57,10 @@ class TerminalApprover:
     together: ClassVar[bool] = False
 
     def __init__(self, terminal: Terminal, *, name: str, grants: GrantFiles) -> None:
-        """`book` keeps answers that stand for a while."""
+        """`grants` keeps approval grants."""
         self.terminal, self.name, self._grants = terminal, name, grants
-        self._in_run: dict[tuple[str, ...], bool] = {}  # calls that need no further question -> also human-only ones
+        # calls that need no further question -> whether human-only ones, too
+        self._in_run: dict[tuple[str, ...], bool] = {}
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         if _may_stand(request) and any(
@@ -105,9 +106,11 @@ class TerminalApprover:
         return (_ASK_PLAN if request.listing else _ASK) + (_MORE if request.whole else "") + further + ": "
 
     async def _allow_further(self, request: ApprovalRequest, word: str, *, seen_whole: bool) -> bool:
-        """Let further calls pass, of this run (`r`) or also of later ones; False, and why is said, where it cannot."""
+        """Allow further calls, of this run (`r`) or also of later ones; False with a message if that
+        is not possible.
+        """
         if not _may_stand(request):
-            return self._refuse_further("it is asked because of what was done before this call, or about a plan")
+            return self._refuse_further("the question is due to earlier calls, or is about a plan")
         if request.cut and not seen_whole:
             return self._refuse_further("not all of this one was shown")
         if word != "r":
@@ -123,7 +126,7 @@ class TerminalApprover:
         return True
 
     async def _give(self, request: ApprovalRequest, terms: GrantTerms, *, saw_whole: bool) -> ApprovalGrant:
-        """INVARIANT: nothing stands by an answer that came too late."""
+        """INVARIANT: an answer that came too late gives no grant."""
         by, given = Answerer(name=self.name, person=True), list["ApprovalGrant"]()
         try:
             await in_thread(lambda: given.append(self._grants.give(request, by, terms, saw_whole=saw_whole)))
@@ -139,19 +142,19 @@ class TerminalApprover:
 
 
 def _may_stand(request: ApprovalRequest) -> bool:
-    """Whether an answer may cover further calls at all (`moonpool.features.approvals.queue_approver`)."""
+    """Whether an answer may cover further calls (`moonpool.features.approvals.queue_approver`)."""
     return bool(request.tool_digest) and not request.listing and not request.of_the_moment
 
 
 def _keys(request: ApprovalRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What tells calls of one tool in one run apart from others, and these from those with other arguments."""
+    """Keys for all calls of one tool in one run, and for those with the same arguments."""
     server = (request.server_id, request.server_digest)
     tool = (request.run_id, request.principal, *server, request.tool_name, request.tool_digest)
     return tool, (*tool, request.arguments_digest)
 
 
 def question(request: ApprovalRequest, width: int, *, whole: bool = False) -> str:
-    """The frame around one call, with all of its arguments if `whole`. Pure."""
+    """The framed text of one call, with all of its arguments if `whole`. Pure."""
     if request.listing:
         effects = request.whole.split("\n") if whole else request.listing
         listed = [line for effect in effects for line in hanging(visible(effect, PLAN_CHARS_MAX), width)]
@@ -171,20 +174,20 @@ def question(request: ApprovalRequest, width: int, *, whole: bool = False) -> st
 
 
 def visible(text: str, chars_max: int) -> str:
-    """`text` on one line, with what a terminal acts on or hides written as escapes."""
+    """`text` on one line, with characters that a terminal acts on or hides escaped."""
     cut = text[:chars_max]
     shown = "".join(char if is_seen(char) else char.encode("unicode_escape").decode() for char in cut)
     return f"{shown} … ({len(text) - chars_max:,} more characters)" if len(text) > chars_max else shown
 
 
 def hanging(text: str, width: int) -> list[str]:
-    """SECURITY: of several texts below each other only their first lines begin at the frame, so none looks like two."""
+    """SECURITY: continuation lines are indented, so one entry cannot look like two."""
     first, *rest = framed(text, max(WIDTH_MIN, width - len(_HANG)))
     return [first, *(f"{_HANG}{line}" for line in rest)]
 
 
 def framed(text: str, width: int) -> list[str]:
-    """Cut `text` into lines that fit behind the frame, between words where they are not too long for that."""
+    """Wrap `text` to the width of the frame, between words if possible."""
     room = width - 3
     lines, line, used = list[str](), "", 0
     for char in text:

@@ -1,11 +1,11 @@
-"""What servers ask, at the terminal: forms field by field, addresses to open. A `RequestResponder` of
+"""Servers' questions at the terminal: forms field by field, addresses to open. A `RequestResponder` of
 `pipeline.server_requests`.
 
 Only where the person at the terminal approves calls too (`--approve ask`), and only for servers whose configuration
 says `"elicitation": "relay"`. Sampling is not offered: there is no model here.
 
-SECURITY: all that a server wrote stands inside a frame, made visible, bounded in lines and width (`terminal_approver`);
-what stands outside is ours. Nothing is sent before the person has seen all of it and said so.
+SECURITY: all text of a server is inside a frame, made visible, bounded in lines and width (`terminal_approver`); text
+outside the frame is ours. Nothing is sent before the person has seen and confirmed all of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _ELICIT: Final = "elicitation/create"
 _LINES_MAX: Final = 40
-_LINE_CHARS_MAX: Final = 2_000  # an address has to be seen whole
+_LINE_CHARS_MAX: Final = 2_000  # an address must be shown completely
 _TRIES_MAX: Final = 3
 _DECLINE: Final[JsonObject] = {"action": "decline"}
 _CANCEL: Final[JsonObject] = {"action": "cancel"}
@@ -36,7 +36,7 @@ _OPEN: Final = "Do you agree, and open this address yourself? y = yes, n = no (d
 
 
 class _EndedError(Exception):
-    """The person wants no more of it."""
+    """The person ended the form."""
 
     def __init__(self, answer: JsonObject) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class TerminalForms:
         return method == _ELICIT and mode in {"form", "url"}
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
-        """The answer as the protocol wants it. Raises AnswererGoneError."""
+        """The answer in the protocol's form. Raises AnswererGoneError."""
         assert method == _ELICIT
         async with self._terminal.question():
             try:
@@ -83,13 +83,13 @@ class TerminalForms:
                 value = await self._field(name, field, _FIELD.format(number, len(fields)), needed=name in required)
                 if value is not None:
                     content[name] = value
-            sent = with_defaults(form, content).items()  # what was left open goes out as its default
+            sent = with_defaults(form, content).items()  # empty fields are sent with their defaults
             self._show("your answer", [f"{name}: {value!s}" for name, value in sent] or ["(nothing)"])
             if await self._choose(_SEND, "ye") == "y":
                 return {"action": "accept", "content": content}
 
     async def _field(self, name: str, field: JsonObject, prompt: str, *, needed: bool) -> JsonValue:
-        """What was written; None when the field is left out."""
+        """The value entered; None if the field was left empty."""
         for _ in range(_TRIES_MAX):
             typed = await self._line(prompt)
             if typed in {":n", ":c"}:
@@ -106,7 +106,7 @@ class TerminalForms:
         raise _EndedError(_CANCEL)
 
     async def _choose(self, prompt: str, wanted: str) -> str:
-        """One of the letters `wanted`. Raises _EndedError for the others."""
+        """Ask for one of the letters `wanted`. Raises _EndedError for any other."""
         for _ in range(_TRIES_MAX):
             typed = (await self._line(prompt)).lower()[:3]
             letter = {"yes": "y", "no": "n"}.get(typed, typed)
@@ -130,21 +130,21 @@ class TerminalForms:
 
 
 def framed_texts(title: str, texts: Iterable[str], width: int) -> str:
-    """A frame around texts below each other. Pure."""
+    """A frame around several entries. Pure."""
     lines = [line for text in texts for line in hanging(visible(text, _LINE_CHARS_MAX), width)]
     return f"\n┌─ {title}\n" + "".join(f"│ {line}\n" for line in lines) + "└─\n"
 
 
 def _lines(params: JsonObject) -> list[str]:
-    """The message, whose first line is ours and says who asks."""
+    """The message; its first line is ours and names the server."""
     lines = str(params.get("message", "")).split("\n")
     left_out = len(lines) - _LINES_MAX
     return [*lines[:_LINES_MAX], f"({left_out} more lines)"] if left_out > 0 else lines
 
 
-# Fields: how one is described, and what a typed line means for it. Pure.
+# Fields: their description, and parsing of a typed line. Pure.
 
-_DIGITS_MAX: Final = 18  # of a number: what every JSON reader takes
+_DIGITS_MAX: Final = 18  # of a number: accepted by every JSON reader
 _LISTED_MAX: Final = 60
 _BOOLEANS: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 _KINDS: Final = {"string": "text", "number": "a number", "integer": "a whole number", "boolean": "y or n"}
@@ -155,11 +155,11 @@ _LIMITS: Final = {
 
 
 class UnfitError(Exception):
-    """What was typed is no value of the field; the message says what is."""
+    """The input is no valid value for the field; the message says what is."""
 
 
 def choices(field: JsonObject) -> list[tuple[JsonValue, str]]:
-    """What may be chosen: values with what they are called."""
+    """The choices: values with their titles."""
     items = field.get("items")
     source: JsonObject = items if isinstance(items, dict) else field
     listed, names = source.get("enum"), source.get("enumNames")
@@ -176,7 +176,7 @@ def choices(field: JsonObject) -> list[tuple[JsonValue, str]]:
 
 
 def description(name: str, field: JsonObject, *, required: bool) -> list[str]:
-    """What a field wants, in lines that are still to be made visible."""
+    """Lines that describe a field; the caller makes them visible."""
     offered = choices(field)
     several = field.get("type") == "array"
     kind = ("some of these" if several else "one of these") if offered else _KINDS.get(str(field.get("type")), "text")
@@ -192,11 +192,11 @@ def description(name: str, field: JsonObject, *, required: bool) -> list[str]:
 
 
 def value_of(name: str, field: JsonObject, typed: str) -> JsonValue:
-    """The value that was typed. Raises UnfitError."""
+    """Parse the typed value. Raises UnfitError."""
     value = _read(field, typed)
     alone: JsonObject = {"type": "object", "properties": {name: field}}
     if content_problem(alone, {name: value}):
-        raise UnfitError("that does not fit what the field wants")
+        raise UnfitError("that is not a valid value of the field")
     return value
 
 

@@ -1,6 +1,6 @@
 """The catalog of a configuration, as `moonpool tools` prints it. No sandbox is opened.
 
-SECURITY: what servers wrote is printed by `moonpool.catalog.render` or as escaped JSON: no control characters reach the
+SECURITY: text of servers is printed by `moonpool.catalog.render` or as escaped JSON: no control characters reach the
 terminal.
 """
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundTools:
-    """The catalog, and the exit code that goes with it: 1 when no server could be reached."""
+    """The catalog, and the command's exit code: 1 if no server could be reached."""
 
     catalog: Catalog
     exit_code: int
     config: McpConfig
 
     def only(self, *, read_only: bool, labels: Sequence[str]) -> ToolFilter | None:
-        """What a search may answer with; the labels are those of the policy. Raises what reading it raises."""
+        """The filter of a search; the labels are those of the policy. Raises what reading the policy raises."""
         if not labels:
             return only_tools(read_only=read_only)
         policy = policy_in_force(Settings.load(os.environ), self.config)
@@ -54,7 +54,7 @@ class FoundTools:
         )
 
     def use_vectors(self) -> None:
-        """Rank as the settings ask where every vector is cached; say on stderr why not otherwise. Embeds nothing."""
+        """Rank as configured if every vector is cached; otherwise say why not on stderr. Embeds nothing."""
         settings = Settings.load(os.environ)
         maker = vector_maker(settings, data_folder(settings, os.environ))
         if maker is None:
@@ -70,7 +70,7 @@ class FoundTools:
             self.catalog.use_similarity(similarity)
 
     def learned_type(self, tool: ToolDefinition) -> LearnedType | None:
-        """What this user's earlier calls taught about `tool`."""
+        """The type learned from this user's earlier calls of `tool`."""
         settings = Settings.load(os.environ)
         redactor = make_redactor(settings, self.config)
         learned_types = make_learned_types(settings, self.config, data_folder(settings, os.environ), redactor)
@@ -79,9 +79,9 @@ class FoundTools:
 
 @contextmanager
 def open_catalog(path: Path | None, *, refresh: bool, say_all: bool = False) -> Generator[FoundTools]:
-    """Yield the catalog; name servers that are missing on stderr. Raises ConfigError.
+    """Yield the catalog; report missing servers on stderr. Raises ConfigError.
 
-    Why they are missing, and each broken tool of a server that has many, only `say_all` tells.
+    Only `say_all` reports why they are missing and every broken tool of a server with many.
     """
     config = read_config(path)
     if config is None:
@@ -108,7 +108,7 @@ def _all_remarks(snapshot: ToolSnapshot) -> Generator[str]:
 
 
 def load_snapshot(config: McpConfig, *, refresh: bool) -> ToolSnapshot:
-    """The tools of `config`: from the cache while it is fresh, else asked for."""
+    """The tools of `config`: from the cache while it is fresh, else from the servers."""
     return asyncio.run(_snapshot(config, refresh=refresh))
 
 

@@ -1,7 +1,7 @@
-"""`moonpool tools list|search|show|drift|accept`: what the configured servers offer, without running any code.
+"""`moonpool tools list|search|show|drift|accept`: the tools of the configured servers, without running code.
 
-SECURITY: an acceptance refers to what was shown, by digest: printed by `drift`, or shown here to a person who answers.
-What servers wrote is printed without control characters.
+SECURITY: an acceptance refers by digest to what was shown: printed by `drift`, or shown here to a person who answers.
+Text of servers is printed without control characters.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def search(  # noqa: PLR0913  options of a command
 @click.option("--json", "as_json", is_flag=True, help="The same as --as json.")
 @click.option("--refresh", is_flag=True, help="Ask the servers again, whatever is cached.")
 def show(paths: tuple[str, ...], *, config: Path | None, as_: Form, as_json: bool, refresh: bool) -> int:
-    """Show tools: how code calls them and what they give."""
+    """Show tools: how code calls them and what they return."""
     with open_catalog(config, refresh=refresh) as found:
         _print_definitions(found, paths, "json" if as_json else as_)
     return found.exit_code
@@ -219,7 +219,7 @@ def _members(diff: ToolDiff, *, held: bool) -> JsonObject:
 
 
 def accept_command(name: str, diffs: Sequence[ToolDiff]) -> str:
-    """SECURITY: the server chose the name, and somebody will put the command into a shell."""
+    """SECURITY: the server chose the name, and a person may paste the command into a shell."""
     return f"moonpool tools accept {shlex.quote(name)} --digest {_short(diffs)}"
 
 
@@ -237,7 +237,7 @@ def _say(lines: Iterable[str]) -> None:
 
 
 def _print_tools(catalog: Catalog, servers: Sequence[str], *, as_json: bool) -> None:
-    """Servers with their tool counts, or tools when some servers or JSON are wanted."""
+    """Print servers with their tool counts, or tools if servers were named or JSON is wanted."""
     entries = [entry for server in servers or [None] for entry in catalog.list(server)]
     if as_json:
         for entry in entries:
@@ -253,7 +253,7 @@ def _print_tools(catalog: Catalog, servers: Sequence[str], *, as_json: bool) -> 
 
 
 def _print_hits(hits: Sequence[Hit], *, as_json: bool, narrowed: bool) -> None:
-    """One line per hit; `narrowed` when there was a filter."""
+    """Print one line per hit; `narrowed` if there was a filter."""
     if not as_json:
         _print(hit_lines(hits, narrowed=narrowed))
         return
@@ -262,13 +262,13 @@ def _print_hits(hits: Sequence[Hit], *, as_json: bool, narrowed: bool) -> None:
 
 
 def _print_definitions(found: FoundTools, paths: Sequence[str], form: Form) -> None:
-    """Stubs with a line between them, or raw definitions one after the other. Raises before anything is printed."""
+    """Print stubs with a line between them, or raw definitions. Raises before anything is printed."""
     between = "\n" if form == "json" else "\n\n"
     _print(between.join([_definition(found, path, form) for path in paths]))
 
 
 def _definition(found: FoundTools, path: str, form: Form) -> str:
-    """The stub, or the raw definition."""
+    """The stub or the raw definition."""
     if (entry := found.catalog.find_kept(path)) is not None:
         definition = found.catalog.kept_definition(entry, form)
     else:

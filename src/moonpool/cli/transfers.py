@@ -38,14 +38,14 @@ class Files(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """One file of a `moonpool run`: where it lies here and there."""
+    """One file of a `moonpool run`: its local path and its path in the session."""
 
     local: Path
     path: str
 
 
 def puts_of(texts: Sequence[str]) -> tuple[Transfer, ...]:
-    """`LOCAL[:PATH]`; the last colon divides. Raises InputError."""
+    """`LOCAL[:PATH]`; the last colon separates them. Raises InputError."""
     found: list[Transfer] = []
     for text in texts:
         local, _, path = text.rpartition(":") if ":" in text else (text, "", "")
@@ -56,7 +56,7 @@ def puts_of(texts: Sequence[str]) -> tuple[Transfer, ...]:
 
 
 def gets_of(texts: Sequence[str], *, force: bool) -> tuple[Transfer, ...]:
-    """`PATH[:LOCAL]`; the last colon divides. Raises InputError, LocalFileError."""
+    """`PATH[:LOCAL]`; the last colon separates them. Raises InputError, LocalFileError."""
     found: list[Transfer] = []
     for text in texts:
         path, _, local = text.rpartition(":") if ":" in text else (text, "", "")
@@ -70,7 +70,7 @@ def gets_of(texts: Sequence[str], *, force: bool) -> tuple[Transfer, ...]:
 
 
 async def put_all(files: Files, transfers: Sequence[Transfer]) -> None:
-    """Send files before code runs; what is there is replaced. Raises MoonpoolError."""
+    """Send files before code runs; existing files are replaced. Raises MoonpoolError."""
     for transfer in transfers:
         await put_file(files, transfer.local, transfer.path, replace=True)
 
@@ -82,14 +82,14 @@ async def put_file(files: Files, local: Path, path: str, *, replace: bool) -> Fi
 
 
 async def put_archive(files: Files, local: Path, path: str, *, replace: bool) -> FileReceipt:
-    """Send a tar, tar.gz or zip and have it unpacked there."""
+    """Send a tar, tar.gz or zip to be unpacked in the session."""
     form: ArchiveForm = "zip" if local.suffix.lower() == ".zip" else "tar"
     async with local_source(local) as source:
         return await files.unpack(path, source.chunks(), form=form, replace=replace)
 
 
 async def get_file(files: Files, path: str, local: Path, *, force: bool) -> FileReceipt:
-    """Fetch one file; it is there when all of it has arrived."""
+    """Fetch one file; it appears only when it is complete."""
     async with landing(local, force=force) as file:
         return await files.get(path, file.write)
 
@@ -101,7 +101,7 @@ async def get_archive(files: Files, path: str, local: Path, *, force: bool) -> F
 
 
 async def get_tree(files: Files, path: str, local: Path) -> FileReceipt:
-    """Fetch a folder as a new folder here."""
+    """Fetch a folder as a new local folder."""
     from moonpool.engine.files.extraction import landing_tree
 
     async with landing_tree(local) as file:
@@ -109,7 +109,7 @@ async def get_tree(files: Files, path: str, local: Path) -> FileReceipt:
 
 
 def print_listing(listing: FileListing, *, as_json: bool) -> None:
-    """Print entries for people or programs. SECURITY: names are the sandbox's; the table shows, never obeys."""
+    """Print entries for people or programs. SECURITY: names come from the sandbox; the table makes them printable."""
     import msgspec
 
     if as_json:

@@ -1,1 +1,1 @@
-"""Python code read without running it: imports, tool calls, saved actions."""
+"""Static analysis of Python code: imports, tool calls, saved actions. The code is never run."""

@@ -1,7 +1,7 @@
-"""The arguments of a call as far as they can be read off Python code: literals, names of keywords, places left open.
+"""The arguments of a call as far as the code shows them: literals, keyword names, unknown values.
 
-What is not a literal becomes `None` at a path that is remembered as unread, so that names can be checked while values
-are not. An object that more members may be put into (`**more`) is remembered as open.
+A value that is not a literal becomes `None` at a path recorded as unread, so that names can be checked and values not.
+An object that may get more members (`**more`) is recorded as open.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _WHOLE_MAX: Final = 2**63 - 1
 
 @dataclass(slots=True)
 class Arguments:
-    """What is known of one call's arguments."""
+    """The known part of one call's arguments."""
 
     values: JsonObject = field(default_factory=dict[str, "JsonValue"])
     unread: set[Path] = field(default_factory=set[Path])
     open: set[Path] = field(default_factory=set[Path])
-    problems: list[str] = field(default_factory=list[str])  # what the wrapper itself would refuse
+    problems: list[str] = field(default_factory=list[str])  # problems that the wrapper itself would refuse
 
     def put(self, name: str, node: ast.expr) -> None:
-        """One argument, by the name that goes on the wire."""
+        """Add one argument, by its wire name."""
         if name in self.values:
             self.problems.append(f"argument {name!r} is given twice")
         self.values[name] = self._read(node, (name,))
 
     def put_object(self, node: ast.expr, wire_names: Mapping[str, str] | None = None) -> None:
-        """All members of a dict literal, or none that are known."""
+        """Add all members of a dict literal, or record that they are unknown."""
         if isinstance(node, ast.Constant) and node.value is None and wire_names is None:
             return
         if not isinstance(node, ast.Dict):
@@ -48,7 +48,7 @@ class Arguments:
                 self.put_object(value, wire_names or {})
             elif isinstance(key, ast.Constant) and isinstance(key.value, str) and _storable(key.value):
                 name = (wire_names or {}).get(key.value, key.value)
-                self.values.pop(name, None)  # the last one of a dict display counts
+                self.values.pop(name, None)  # the last duplicate in a dict display counts
                 self.put(name, value)
             else:
                 self.open.add(())

@@ -1,10 +1,10 @@
-"""The process that parses Python code for the host: one order after the other, each a line of JSON, until end of file.
+"""The process that parses Python code for the host: one request after another, each a line of JSON, until end of file.
 
-Started by `moonpool.code_reading.reader`, with nothing but the standard library and the pure rooms in it, no
-environment and no descriptor but the socket.
+Started by `moonpool.code_reading.reader`, with only the standard library and pure packages, no environment variables
+and no descriptor but the socket.
 
-SECURITY: it sets its own limits before it reads the first byte, and cannot raise them again. What is beyond them ends
-this process or becomes a refusal.
+SECURITY: it sets its own limits before it reads the first byte and cannot raise them again. Exceeding them ends this
+process or is reported as a refusal.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Reader:
 
     def _carry_out(self, order: Mapping[str, Any]) -> JsonObject:
         match order["do"]:
-            case "know":  # what names mean, for the code to come
+            case "know":  # the names for later code
                 self._index = read_index(order["index"])
                 return {}
             case "read":
@@ -93,7 +93,7 @@ class _Reader:
                 return {"code": trimmed.decode(), "left_out": [*left_out]}
 
     def _wire_names(self, server_id: str, tool: str) -> Mapping[str, str]:
-        """Only the host knows schemas: it is asked, once for each tool."""
+        """Ask the host, which has the schemas, once for each tool."""
         if (server_id, tool) not in self._names:
             self._send(json.dumps({"wire_names": [server_id, tool]}))
             self._names[server_id, tool] = self.receive()

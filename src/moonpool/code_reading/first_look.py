@@ -1,4 +1,4 @@
-"""A look at Python code before it is parsed. Pure, linear in the text."""
+"""Checks of Python code before it is parsed. Pure, in linear time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _OF_NAMES: Final = bytes(byte for byte in range(256) if byte > 127 or chr(byte).
 
 
 def refuse_endless_names(code: bytes) -> None:
-    """Raise InputError for a dotted name that nobody writes.
+    """Raise InputError for an unreasonably long dotted name.
 
-    SECURITY: CPython's parser writes out every beginning of the name in `import a.a.a`: 400 KB of it took 23 GB.
+    SECURITY: CPython's parser stores every prefix of the name in `import a.a.a`: 400 KB of it took 23 GB.
     """
     lines = code.replace(b"\\\r\n", b"").replace(b"\\\n", b"").translate(None, _OF_NAMES)
     before, dots, _ = lines.partition(b"." * NAME_PARTS_MAX)
@@ -33,9 +33,9 @@ _UTF_8: Final = re.compile(r"utf[-_]?8(?:[-_].*)?|u8", re.ASCII)
 
 
 def refuse_other_encoding(code: bytes, *, of: str) -> None:
-    """Raise InputError for a module that Python would read otherwise than as UTF-8, in which it is shown.
+    """Raise InputError for a module that Python would not decode as UTF-8, as which it is displayed.
 
-    SECURITY: behind `# coding: utf-7` the comment `# +AAo-f()` is a line of code for who imports the file (PEP 263).
+    SECURITY: after `# coding: utf-7` the comment `# +AAo-f()` is executed when the file is imported (PEP 263).
     """
     lines = _LINE_END.split(code.removeprefix(b"\xef\xbb\xbf"), maxsplit=2)[:2]
     for match in filter(None, map(_ENCODING.match, lines)):

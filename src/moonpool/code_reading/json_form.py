@@ -1,6 +1,6 @@
-"""What `reading` needs and what it found, as JSON, for a reader in another process. Pure.
+"""Input and result of `reading` as JSON, for a reader in another process. Pure.
 
-`index_json` and `read_index` carry the names of a manifest there, `json_form` and `read_code_json` the findings back.
+`index_json` and `read_index` encode the names of a manifest, `json_form` and `read_code_json` the findings.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def index_json(index: NameIndex) -> JsonObject:
 
 
 def read_index(members: Any) -> NameIndex:
-    """Read what `index_json` wrote."""
+    """Decode the result of `index_json`."""
     servers = [_server(one) for one in members["names"]["servers"]]
     return NameIndex(
         TreeNames(servers={one.server_id: one for one in servers}),
@@ -75,7 +75,7 @@ def code_json(read: CodeRead) -> JsonObject:
 
 
 def read_code_json(members: Any) -> CodeRead:
-    """Read what `json_form` wrote."""
+    """Decode the result of `json_form`."""
     return CodeRead(
         imports=[ImportRead(*one) for one in members["imports"]],
         calls=[

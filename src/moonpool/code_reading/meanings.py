@@ -1,7 +1,7 @@
-"""What an expression of Python code means: a wrapper, a miss, one or the other, or nothing of ours. Pure.
+"""Resolves expressions of Python code: to a wrapper, a miss, an ambiguity, or nothing of ours. Pure.
 
 Names are followed through imports, assignments and attributes, `getattr` and `importlib.import_module` with literal
-names, each to a bounded depth. Which names there are is `names`, where they are bound `scopes`.
+names, each to a bounded depth. `names` has the names, `scopes` their bindings.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Meanings:
     def __init__(self, index: NameIndex) -> None:
         self._index = index
         self._known: dict[tuple[int, str], Meaning] = {}
-        self.kept: dict[str, int] = {}  # modules of the library that came up so far, with a line that uses each
+        self.kept: dict[str, int] = {}  # modules of the library found so far, with a line that uses each
 
     def follow(self, path: tuple[str, ...], line: int = 1) -> Target | Miss | None:
-        """What a dotted path of imports means."""
+        """Resolve a dotted path of imports."""
         meaning: Target | Miss | None = self._index.root(path[0])
         for part in path[1:]:
             if not isinstance(meaning, Target):
@@ -53,7 +53,7 @@ class Meanings:
         return meaning
 
     def of(self, node: ast.expr, scope: Scope, depth: int = 0) -> Meaning:
-        """What a dotted name means; a Miss only at the part that misses."""
+        """Resolve a dotted name; a Miss only for the part that is missing."""
         attributes: list[str] = []
         line = node.lineno
         while isinstance(node, ast.Attribute):
@@ -80,7 +80,7 @@ class Meanings:
         where, bindings = found
         key = (id(where), name)
         if key not in self._known:
-            self._known[key] = None  # a name that is made of itself means nothing
+            self._known[key] = None  # a name defined by itself resolves to nothing
             meanings = {self._meaning(binding, where, depth) for binding in bindings[:64]}
             ours = {one for one in meanings if isinstance(one, Target)}
             if not ours:
@@ -123,5 +123,5 @@ def _stands_for(name: str, path: tuple[str, ...], scope: Scope) -> bool:
 
 
 def literal(node: ast.expr) -> str | None:
-    """The text of a literal."""
+    """The value of a string literal."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None

@@ -1,7 +1,7 @@
-"""What names in Python code mean in terms of the wrapper trees: packages, tools, and what hangs on them. Pure.
+"""Resolves names in Python code to parts of the wrapper trees: packages, tools and their members. Pure.
 
 `step` follows one attribute or one part of a dotted import exactly as the generated packages and `client` would resolve
-it in a sandbox. What is not there is a `Miss`, which the reader of the code makes a finding of.
+it in a sandbox. A missing name is a `Miss`, which the reader turns into a finding.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _GENERIC: Final = frozenset({"call_tool", "call_tool_sync", "run_tool", "run_too
 
 
 class Kind(Enum):
-    """What a name stands for."""
+    """The kind of a target."""
 
     ROOT = auto()  # servers, mcptools, client, actions, skills
     SERVER = auto()
@@ -30,24 +30,24 @@ class Kind(Enum):
     RUN = auto()  # mcptools.x.tool.run
     RECORD = auto()  # a class whose instances are arguments
     CLIENT = auto()  # client.mcp_client
-    GENERIC = auto()  # call_tool and its like
+    GENERIC = auto()  # call_tool and similar functions
     CATEGORY = auto()  # actions.github, skills.pdf_forms.scripts
     KEPT = auto()  # a module: actions.github.top_commits, skills.pdf_forms.scripts.fill
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Something of the wrapper trees that a name leads to."""
+    """A part of the wrapper trees that a name refers to."""
 
     kind: Kind
-    path: str  # as code writes it in full
+    path: str  # the full path as in code
     server_id: str = ""
     tool: str = ""
-    is_async: bool = False  # of what calls a tool: it is to be awaited
+    is_async: bool = False  # for callables: must be awaited
 
     @property
     def raises(self) -> bool:
-        """Whether a call that fails raises, and does not return a failed result."""
+        """Whether a failed call raises an error instead of returning a failed result."""
         return self.kind is Kind.RUN or self.path.rpartition(".")[2] in {"run_tool", "run_tool_sync"}
 
     @property
@@ -58,13 +58,13 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """A name that the trees do not have."""
+    """A name that is not in the trees."""
 
     path: str
     name: str
-    server_id: str = ""  # empty: it was to be a server
+    server_id: str = ""  # empty: the name is in place of a server
     unreachable: bool = False  # a configured server whose tools are not known
-    is_action: bool = False  # it was to be a saved action or a category
+    is_action: bool = False  # the name is in place of a saved action or a category
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +76,15 @@ class _Server:
 
 @dataclass(slots=True)
 class NameIndex:
-    """The names of one manifest, for looking up."""
+    """The names of one manifest, for look-ups."""
 
     names: TreeNames
     missing: Mapping[str, str] = field(default_factory=dict[str, str])  # module -> id of an unreachable server
-    actions: frozenset[str] = frozenset()  # names of saved actions; without any, `actions` is none of our business
+    actions: frozenset[str] = frozenset()  # names of saved actions; without any, `actions` is ignored
     skills: frozenset[str] = frozenset()  # modules of skills, below `skills`
     _servers: dict[str, _Server] = field(init=False)
-    _library: frozenset[str] = field(init=False)  # what may be imported, in full
-    _packages: frozenset[str] = field(init=False)  # and what is above it
+    _library: frozenset[str] = field(init=False)  # full paths of modules
+    _packages: frozenset[str] = field(init=False)  # full paths of their packages
 
     def __post_init__(self) -> None:
         named = [(ACTIONS, one) for one in self.actions] + [(SKILLS, one) for one in self.skills]
@@ -94,7 +94,7 @@ class NameIndex:
         self._servers = {server.module: _index(server) for server in self.names.servers.values()}
 
     def root(self, name: str) -> Target | None:
-        """What `import NAME` binds, if it is ours."""
+        """The target of `import NAME`, if it is ours."""
         return Target(Kind.ROOT, name) if self.has_tree(name) or name == "client" else None
 
     def has_tree(self, name: str) -> bool:
@@ -102,7 +102,7 @@ class NameIndex:
         return name in TREES or (name == ACTIONS and bool(self.actions)) or (name == SKILLS and bool(self.skills))
 
     def step(self, at: Target, name: str) -> Target | Miss | None:
-        """The attribute or submodule `name`; None for what is none of our business."""
+        """The attribute or submodule `name`; None if it is not ours."""
         path = f"{at.path}.{name}"
         match at.kind:
             case Kind.ROOT if at.path == "client":
@@ -126,7 +126,7 @@ class NameIndex:
         """The module of the library that runs when `target` is imported; empty for none."""
         if target.kind is Kind.KEPT:
             return target.path
-        package = f"{target.path}.__init__"  # of a folder in a skill's; its own does not run
+        package = f"{target.path}.__init__"  # of a folder inside a skill; the skill's own does not run
         inside = target.kind is Kind.CATEGORY and target.path.count(".") > 1
         return package if inside and package in self._library else ""
 

@@ -1,10 +1,10 @@
-"""Python code of a client, parsed where that can take neither the host's memory nor its time: in a process with limits.
+"""Parses Python code of a client in a process with limits, to protect the host's memory and time.
 
-CPython's parser holds the interpreter while it works, and some texts cost it far more than their size. So no text from
-outside is parsed here; `child_process` does it and answers with a description, which is bounded.
+CPython's parser holds the GIL, and some inputs cost it far more than their size. So no code from outside is parsed
+here; `child_process` parses it and returns a bounded description.
 
-Blocking, for some 50 ms and at most `WAIT_S_MAX`: a service calls it in a worker thread. What is read by the process
-stays a text for us: nothing it says is executed or imported.
+Blocking, for some 50 ms and at most `WAIT_S_MAX`: a service calls it in a worker thread. The description is data:
+nothing in it is executed or imported.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     WireNames = Callable[[str, str], Mapping[str, str]]
 
 WAIT_S_MAX: Final = 20.0
-"""For one process, whose processor time is limited already; a machine that is busy gives it less."""
+"""For one process, whose processor time is limited anyway; on a busy machine it gets less."""
 ANSWER_BYTES_MAX: Final = 4 * 1024**2
-"""Of one description. The largest code's literals fit in; more would cost us what parsing costs the process."""
+"""For one description. The literals of the largest code fit; decoding more would cost us as much as parsing."""
 _GONE_WITHIN_S: Final = 1.0
 _BY_A_LIMIT: Final = frozenset({-signal.SIGXCPU, -signal.SIGKILL, -signal.SIGSEGV})
 _ROOT: Final = Path(__file__).parents[2]
@@ -48,13 +48,14 @@ _LIMITS: Final = f"{CPU_S_MAX} s of processor time and {MEMORY_BYTES_MAX // 1024
 
 
 class CodeTooCostlyError(Exception):
-    """The process could not be started, or met one of its limits and is gone. The text says which; it is a clause."""
+    """The process could not be started or hit one of its limits and ended. The message is a clause that says which."""
 
 
 class ReadCode(Protocol):
-    """Reads code, as `moonpool.code_reading.reading.read_code` does.
+    """Parses code like `moonpool.code_reading.reading.read_code`.
 
-    Raises UnreadableCodeError, TooManyNodesError, CodeTooCostlyError: after the last nothing more can be read.
+    Raises UnreadableCodeError, TooManyNodesError, CodeTooCostlyError: after CodeTooCostlyError it cannot be used any
+    more.
     """
 
     def __call__(self, source: bytes, /, *, module: str = "") -> CodeRead: ...
@@ -77,14 +78,14 @@ def reading_process(index: NameIndex, wire_names: WireNames) -> Generator[ReadCo
 
 
 def read_interface(code: bytes, name: str, description: str) -> ActionInterface:
-    """`moonpool.features.library.model.actions.read_interface`, in such a process. Raises InputError."""
+    """`moonpool.features.library.model.actions.read_interface`, in a process with limits. Raises InputError."""
     return ActionInterface(
         **_ask_once({"do": "interface", "code": code.decode(), "name": name, "description": description})
     )
 
 
 def trim(code: bytes) -> tuple[bytes, tuple[str, ...]]:
-    """`moonpool.features.library.model.actions.trim`, in such a process. Raises InputError."""
+    """`moonpool.features.library.model.actions.trim`, in a process with limits. Raises InputError."""
     answer = _ask_once({"do": "trim", "code": code.decode()})
     return answer["code"].encode(), tuple(answer["left_out"])
 
@@ -100,7 +101,7 @@ def _ask_once(order: JsonObject) -> Any:
 
 
 class _Child:
-    """The process, from the first order to the last."""
+    """The process, from the first request to the last."""
 
     def __init__(self) -> None:
         self._until = time.monotonic() + WAIT_S_MAX
@@ -138,7 +139,7 @@ class _Child:
 
     def _send(self, members: JsonObject) -> None:
         self._wait_no_longer()
-        with suppress(OSError):  # a process that is gone says so when it is read
+        with suppress(OSError):  # a process that is gone is noticed when reading
             self._socket.sendall(json.dumps(members).encode() + b"\n")
 
     def _receive(self) -> Any:

@@ -1,12 +1,11 @@
-"""Python code -> the wrappers it imports and the tool calls it makes, as far as both can be read. Pure.
+"""Python code -> the wrappers it imports and the tool calls it makes, as far as both are static. Pure.
 
-SECURITY: the code is hostile. It is parsed, never executed, compiled or imported; its size and the number of its nodes
-are bounded, and nothing here recurses to a depth of the code's choice. Parsing itself is CPython's, which bounds
-neither memory nor time and does not let go of the interpreter: a host calls this in a process with limits
-(`moonpool.code_reading.reader`).
-What is found is a service to the writer. Nothing is enforced here: the broker decides each call when it comes.
+SECURITY: the code is untrusted. It is parsed, never executed, compiled or imported; its size and the number of its
+nodes are bounded, and recursion depth does not depend on the code. CPython's parser bounds neither memory nor time and
+does not release the GIL: a host calls this in a process with limits (`moonpool.code_reading.reader`). The findings help
+the author; nothing is enforced here: the broker decides each call at run time.
 
-What an expression means is `meanings`, what arguments are `arguments`.
+`meanings` resolves expressions, `arguments` reads arguments.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class CallRead:
     """A call of a tool."""
 
     line: int
-    path: str  # what is called, in full
+    path: str  # the full path of the callee
     server_id: str
     tool: str
     arguments: Arguments
@@ -60,7 +59,7 @@ class MissRead:
 
 @dataclass(frozen=True, slots=True)
 class Uncertainty:
-    """Something that only shows when the code runs."""
+    """Something that is only known at run time."""
 
     line: int
     text: str
@@ -68,16 +67,16 @@ class Uncertainty:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A call that is certainly not awaited, or whose result is never looked at."""
+    """A call that is certainly not awaited, or whose result is never used."""
 
     line: int
-    path: str  # what is called
+    path: str  # the callee
     awaits: bool  # False: it is not awaited
 
 
 @dataclass(slots=True)
 class CodeRead:
-    """Everything that was read, in the order of lines."""
+    """All findings, in the order of lines."""
 
     imports: list[ImportRead] = field(default_factory=list[ImportRead])
     calls: list[CallRead] = field(default_factory=list[CallRead])
@@ -89,7 +88,7 @@ class CodeRead:
 
 
 class UnreadableCodeError(Exception):
-    """The code does not parse. `type` and the text are those of the run's error, without the line."""
+    """The code does not parse. `type` and message are those of the error at run time, without the line."""
 
     def __init__(self, message: str, *, type: str, line: int) -> None:  # noqa: A002  the name of the member
         super().__init__(message)
@@ -125,7 +124,7 @@ def read_code(
 
 
 def _make_absolute(tree: ast.Module, module: list[str]) -> None:
-    """Write `from . import x` as the import it is in this module."""
+    """Rewrite `from . import x` as an absolute import in this module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and 0 < node.level < len(module):
             above = module[: -node.level]
@@ -182,7 +181,7 @@ class _Reader:
         if isinstance(meaning, Miss) and isinstance(node, ast.Attribute):
             self._read.misses.append(MissRead(node.lineno, meaning))
         elif isinstance(meaning, Target) and meaning.is_called and id(node) not in self._found.used:
-            text = f"{meaning.path} is passed on here; the calls that are made of it cannot be read"
+            text = f"{meaning.path} is passed on here; calls through it cannot be read"
             self._read.uncertain.append(Uncertainty(node.lineno, text))
 
     # --- calls
@@ -210,7 +209,7 @@ class _Reader:
             self._read.calls.append(CallRead(node.lineno, meaning.path, meaning.server_id, meaning.tool, arguments))
 
     def _remark(self, node: ast.Call, meaning: Target, scope: Scope) -> None:
-        """Say what certainly becomes of the call: nothing, or nobody looks at its result."""
+        """Report a call that is certainly not awaited, or whose result is never used."""
         found, key = self._found, id(node)
         name = found.named.get(key)
         use = None if name in {None, LAST} else self._use(str(name), scope)
@@ -225,7 +224,7 @@ class _Reader:
                 self._read.remarks.append(Remark(node.lineno, meaning.path, awaits=True))
 
     def _use(self, name: str, scope: Scope) -> bool | None:
-        """Whether all places that read the variable that `scope` knows as `name` look into it; None: there is none."""
+        """Whether all uses of the variable `name` in `scope` examine its value; None: there are no uses."""
         if self._loads is None:
             self._loads = {}
             for node, where in self._found.names:
@@ -236,7 +235,7 @@ class _Reader:
         return None if bound is None else self._loads.get((id(bound[0]), name))
 
     def _look_up(self, node: ast.Call, scope: Scope) -> None:
-        """Names that are looked up by text: findings when they miss or are computed."""
+        """Names that are looked up by string: findings if they are missing or computed."""
         if is_importer(node.func, scope) and node.args:
             name = literal(node.args[0])
             meaning = self._meanings.follow(tuple(name.split(".")), node.lineno) if name is not None else None

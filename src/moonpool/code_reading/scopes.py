@@ -1,9 +1,9 @@
-"""Where names in Python code are bound: scopes, and what each binding is. Pure; nothing is executed or imported.
+"""Scopes of Python code and the bindings of their names. Pure; nothing is executed or imported.
 
-Order within a scope does not count. A name that is bound to a wrapper in one place and to something else in another is
-ambiguous, and the reader says so instead of guessing.
+Order within a scope does not matter. A name that is bound to a wrapper in one place and to something else in another is
+ambiguous, and reported as such.
 
-INVARIANT: no recursion over the tree, whose depth is the code's choice.
+INVARIANT: no recursion over the tree, whose depth the code chooses.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Bound by something that cannot be read (a parameter, a loop, a definition...)."""
+    """Bound by something that is not static (a parameter, a loop, a definition...)."""
 
 
 OPAQUE: Final = Opaque()
@@ -72,16 +72,17 @@ class Survey:
     imports: list[ast.Import | ast.ImportFrom] = field(default_factory=list[ast.Import | ast.ImportFrom])
     inner: set[int] = field(default_factory=set[int])  # ids of expressions that are part of a longer dotted name
     used: set[int] = field(default_factory=set[int])  # ids of names that are called or only given another name
-    awaited: set[int] = field(default_factory=set[int])  # ids of expressions that are awaited
-    dropped: set[int] = field(default_factory=set[int])  # ids of expressions whose value goes nowhere
-    gathered: set[int] = field(default_factory=set[int])  # ids of what is awaited by a `gather` whose value is dropped
-    consumed: set[int] = field(default_factory=set[int])  # ids of expressions whose value is looked into there
-    named: dict[int, str] = field(default_factory=dict[int, str])  # ids of expressions that are given a name
+    awaited: set[int] = field(default_factory=set[int])  # ids of awaited expressions
+    dropped: set[int] = field(default_factory=set[int])  # ids of expressions whose value is discarded
+    # ids of expressions awaited by a `gather` whose value is discarded
+    gathered: set[int] = field(default_factory=set[int])
+    consumed: set[int] = field(default_factory=set[int])  # ids of expressions whose value is examined in place
+    named: dict[int, str] = field(default_factory=dict[int, str])  # ids of expressions that are assigned to a name
     node_count: int = 0
 
 
 class TooManyNodesError(Exception):
-    """The code is larger than what is read."""
+    """The code is larger than the limit."""
 
 
 def survey(tree: ast.Module, *, node_count_max: int) -> Survey:
@@ -103,7 +104,7 @@ def survey(tree: ast.Module, *, node_count_max: int) -> Survey:
 
 
 def _note_use(node: ast.AST, found: Survey) -> None:
-    """What `node` does with the values of the expressions in it."""
+    """Record how `node` uses the values of the expressions in it."""
     match node:
         case ast.Await(value=value):
             found.awaited.add(id(value))
@@ -133,7 +134,7 @@ def _note_use(node: ast.AST, found: Survey) -> None:
 
 
 def _awaited_value(node: ast.expr) -> ast.expr:
-    """What stands behind an `await`."""
+    """The operand of an `await`."""
     return node.value if isinstance(node, ast.Await) else node
 
 
@@ -169,7 +170,7 @@ def _note(node: ast.AST, scope: Scope, found: Survey) -> None:
 
 
 def import_names(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """(name, what it stands for) for each name that an import binds."""
+    """(name, target) for each name that an import binds."""
     if isinstance(node, ast.Import):
         for alias in node.names:
             parts = tuple(alias.name.split("."))
@@ -228,7 +229,7 @@ def _parameters(arguments: ast.arguments) -> Iterator[ast.arg]:
 
 
 def _body(body: list[ast.stmt], scope: Scope, module: Scope) -> Iterator[tuple[ast.AST, Scope]]:
-    """The statements of a function or class; what it declares global or nonlocal is known before they are read."""
+    """The statements of a function or class; its global and nonlocal declarations are applied first."""
     waiting: list[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()

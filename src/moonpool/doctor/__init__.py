@@ -1,1 +1,1 @@
-"""The doctor: attacks real sandboxes on this machine and reports what held."""
+"""The doctor: attacks real sandboxes on this machine and reports which attacks were blocked."""

@@ -1,7 +1,7 @@
-"""What the doctor found: one line for each attack, and what it stands for.
+"""The doctor's report: one line per attack, with the claim that it tests.
 
 A probe passes only when the attack was tried and blocked. One that fails, takes too long or cannot be judged counts as
-not held (fail closed). The attacks of a language that this host does not have are not played: nobody can use it.
+not blocked (fail closed). Attacks in a language that this host does not have are not run: nobody can use it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class ProbeStatus(StrEnum):
-    """What came of a probe."""
+    """The result of a probe."""
 
     PASSED = "passed"  # tried, and blocked
     FAILED = "failed"  # the attack got through
-    ERROR = "error"  # could not be judged; counts as not held
-    ABSENT = "absent"  # not played: this host does not have the language
+    ERROR = "error"  # could not be judged; counts as not blocked
+    ABSENT = "absent"  # not run: this host does not have the language
 
     @property
     def words(self) -> str:
-        """For a person, in the table and in the last line alike."""
+        """The text for a person, in the table and in the last line."""
         return _WORDS[self]
 
 
@@ -53,17 +53,17 @@ class ProbeOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
-    """What the doctor found out about one backend on this machine."""
+    """The doctor's findings about one backend on this machine."""
 
     backend: str
     environment: str
-    limits_mode: str  # what bounds a sandbox as a whole
+    limits_mode: str  # what limits a sandbox as a whole
     uid: int = -1  # of the host process
     languages: Mapping[str, str] = field(default_factory=dict[str, str])  # each with its version, or why it is absent
     missing: tuple[str, ...]  # each with its remedy
-    advice: tuple[str, ...] = ()  # what holds, and could be better
+    advice: tuple[str, ...] = ()  # what works but could be better
     outcomes: tuple[ProbeOutcome, ...]
-    attacks_left_out: int = 0  # what only the full examination plays
+    attacks_left_out: int = 0  # attacks that only the full examination runs
     duration_ms: int
 
     @property
@@ -78,11 +78,11 @@ class DoctorReport:
 
     @property
     def unheld(self) -> tuple[ProbeOutcome, ...]:
-        """What was not blocked, or could not be judged."""
+        """Probes that were not blocked or could not be judged."""
         return tuple(outcome for outcome in self.outcomes if outcome.status in _BROKEN)
 
     def summary(self) -> str:
-        """One line. What is missing is not said again."""
+        """One line. Missing features are not repeated."""
         if self.missing:
             return f"{self.backend}: cannot isolate code on this machine as it is"
         counts = Counter(outcome.status for outcome in self.outcomes)

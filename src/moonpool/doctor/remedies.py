@@ -1,7 +1,7 @@
-"""Texts that an administrator installs where a machine cannot isolate code, or not as a whole.
+"""Files that an administrator installs on a machine that cannot isolate code, or only partly.
 
-They are the files of `packaging/`, which an installed Moonpool does not bring along; a test compares. `moonpool doctor`
-prints those that the missing features ask for.
+They are the files of `packaging/`, which are not part of an installed Moonpool; a test compares them. `moonpool doctor`
+prints those that the missing features require.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Remedy:
     why: str
     path: str
     text: str
-    to_do: str  # what makes it work once it is there
+    to_do: str  # how to activate it after installation
 
 
 APPARMOR: Final = Remedy(
@@ -77,7 +77,7 @@ SYSTEMD: Final = Remedy(
 
 
 def remedies_of(missing: Iterable[str], limits_mode: str) -> tuple[Remedy, ...]:
-    """The files that help against `missing`, or give whole sandboxes limits where only processes have some."""
+    """The files that provide the `missing` features, or limits for whole sandboxes where only processes have some."""
     sentences = tuple(missing)
     wanted: list[Remedy] = []
     if any("AppArmor" in sentence for sentence in sentences):

@@ -1,8 +1,8 @@
-"""The doctor: attacks real sandboxes of a backend on this machine and reports what held.
+"""The doctor: attacks real sandboxes of a backend on this machine and reports which attacks were blocked.
 
-What the host lacks comes first, with its remedy; nothing is attacked then. The attacks are data in
-`moonpool.doctor.probes`; the claims they attack stand in THREAT_MODEL.md; `diagnosis` is what is found. Only the seam
-of `moonpool.sandboxes.base` is used.
+If the host lacks a feature, only that is reported, with its remedy. The attacks are data in `moonpool.doctor.probes`;
+the claims they test are in THREAT_MODEL.md; `diagnosis` is the report. Only the interface of `moonpool.sandboxes.base`
+is used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
 
 _WORKERS = 4  # sandboxes under attack at the same time
-_DISK_BYTES = 16 * 1024**2  # what is filled to the brim in memory; the mechanism is the same at any size
+_DISK_BYTES = 16 * 1024**2  # filled completely, in memory; the mechanism is the same at any size
 _DISK_INODES = 2048
 _PROCESSES = 32
 
@@ -43,10 +43,10 @@ async def run_doctor(
     absent: Mapping[str, str] = MappingProxyType({}),
     advice: Sequence[str] = (),
 ) -> DoctorReport:
-    """Attack sandboxes that `backend` opens for `spec`, with the disk and process limits lowered to be filled fast.
+    """Attack sandboxes that `backend` opens for `spec`, with lower disk and process limits, which fill quickly.
 
-    `engine.languages` says which there are, with their versions, for the report; `absent` why one is not;
-    `advice` what the report says besides.
+    `languages` gives the languages with their versions; `absent` says why one is missing; `advice` is added to the
+    report.
     """
     started = time.monotonic()
     missing = tuple(backend.missing_features()) or await _found_missing(backend, spec)
@@ -66,7 +66,7 @@ async def run_doctor(
 
 
 async def _found_missing(backend: SandboxBackend, spec: SandboxSpec) -> tuple[str, ...]:
-    """What only an opening shows to be missing. Any other failure is the first probe's to report."""
+    """Missing features that only opening a sandbox reveals. Other failures are left to the first probe."""
     try:
         sandbox = await backend.open_sandbox(spec)
     except HostUnfitError as error:
@@ -130,7 +130,7 @@ _OPENING = HostProbe(probe_id="open", claim="C-ID-1", title="open a sandbox", pl
 
 
 class _Attacker:
-    """Plays probes one after another, with one shared sandbox for those that leave it as it was."""
+    """Runs probes one after another, with a shared sandbox for those that do not change it."""
 
     def __init__(self, backend: SandboxBackend, spec: SandboxSpec) -> None:
         self._backend, self._spec = backend, spec
@@ -153,13 +153,13 @@ class _Attacker:
         return _finding_of(probe, heard)
 
     async def open_sandbox(self) -> Sandbox:
-        """A sandbox of its own for the probe that is being played."""
+        """Open a separate sandbox for the current probe."""
         sandbox = await self._backend.open_sandbox(self._spec)
         self._opened.append(sandbox)
         return sandbox
 
     async def run(self, sandbox: Sandbox, program: str, *, language: str = "python") -> Heard:
-        """Run an attack program and hear it out."""
+        """Run an attack program to its end."""
         return await Listener(language).hear(sandbox, compose(program, self._spec, language))
 
     async def _shared_sandbox(self) -> Sandbox:
@@ -202,7 +202,7 @@ class _NotJudgedError(Exception):
 
 
 async def _judged(probe: AnyProbe, play: Callable[[], Awaitable[Finding]]) -> ProbeOutcome:
-    """Play and classify. Whatever goes wrong counts against the sandbox."""
+    """Run and classify a probe. Any error counts against the sandbox."""
     started = time.monotonic()
     try:
         async with asyncio.timeout(probe.time_limit_s):
@@ -211,7 +211,7 @@ async def _judged(probe: AnyProbe, play: Callable[[], Awaitable[Finding]]) -> Pr
         detail = finding.detail
     except TimeoutError:
         status, detail = ProbeStatus.ERROR, f"not over after {probe.time_limit_s:g} s"
-    except Exception as error:  # noqa: BLE001  fail closed: a probe that breaks has not shown that anything holds
+    except Exception as error:  # noqa: BLE001  fail closed: a broken probe proves nothing
         status, detail = ProbeStatus.ERROR, f"{type(error).__name__}: {error}"
     return ProbeOutcome(
         probe_id=probe.probe_id,
@@ -224,7 +224,7 @@ async def _judged(probe: AnyProbe, play: Callable[[], Awaitable[Finding]]) -> Pr
 
 
 def _printable(text: str) -> str:
-    """SECURITY: a detail may hold the guest's text; nothing in it may steer a terminal."""
+    """SECURITY: a detail may hold text of the guest, which must not control a terminal."""
     return "".join(character if character.isprintable() else "?" for character in text)[:2000]
 
 

@@ -1,7 +1,7 @@
-"""Text as vectors, for searches that share no word with what they look for. An extra: `pip install moonpool[dense]`.
+"""Text as vectors, for searches that share no word with their results. An extra: `pip install moonpool[dense]`.
 
-The model, MiniLM with 8-bit weights, is made on this machine from one published set of weights (`weights`), once and
-on demand: `minilm` writes it and runs it. `wordpiece` cuts text, `vectors` keeps what was computed.
+The model, MiniLM with 8-bit weights, is built on this machine from published weights (`weights`), once and on demand:
+`minilm` writes and runs it. `wordpiece` splits text, `vectors` caches results.
 
-The catalog knows none of this: it takes similarities through `moonpool.catalog.dense`. Bootstrap brings both together.
+The catalog is independent of this: it gets similarities through `moonpool.catalog.dense`. `bootstrap` connects both.
 """

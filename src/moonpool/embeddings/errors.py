@@ -6,7 +6,7 @@ from moonpool.core.errors import Fault, MoonpoolError
 
 
 class DenseUnavailableError(MoonpoolError):
-    """Vectors are asked for and cannot be had. Search goes on with words alone; the text says what to do."""
+    """Vectors are enabled but unavailable. Search continues with words alone; the message says what to do."""
 
     code = "dense_unavailable"
     fault = Fault.HOST

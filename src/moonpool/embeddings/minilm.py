@@ -1,8 +1,8 @@
 """The network with 8-bit weights, written as an ONNX file of about 23 MB, and run: one text at a time, on one thread.
 
-One text at a time, so there is no padding and no mask, and a text's vector does not depend on its neighbours: what is
-quantised while it runs takes its range from that text alone. Weights use 7 of their 8 bits: processors without newer
-instructions add products in 16 bits, which then cannot overflow.
+One text at a time, so there is no padding and no mask, and a text's vector does not depend on other texts: quantisation
+at run time takes its range from that text alone. Weights use 7 of their 8 bits: processors without newer instructions
+add products in 16 bits, which then cannot overflow.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EPSILON: Final = 1e-12
 
 
 def minilm_graph(weights: Weights) -> bytes:
-    """The file. Input `pieces` [n] and `places` [n], output [n, 384], one row per piece."""
+    """The ONNX file. Input `pieces` [n] and `places` [n], output [n, 384], one row per piece."""
     np, file = numpy(), OnnxFile()
     table, scale = _quantised(weights.array("embeddings.word_embeddings.weight"), axis=1, steps=_ROW_STEPS)
     words = file.one("Cast", file.one("Gather", file.constant(table), "pieces"), to=FLOAT)
@@ -71,7 +71,7 @@ def _linear(file: OnnxFile, weights: Weights, state: str, name: str) -> str:
 
 
 def _dense(file: OnnxFile, state: str, matrix: Any, bias: Any) -> str:
-    """`state @ matrix + bias` with the state quantised as it comes and the matrix column by column."""
+    """`state @ matrix + bias` with the state quantised at run time and the matrix by column."""
     table, scale = _quantised(matrix, axis=0, steps=_STEPS)
     coarse, step, zero = file.node("DynamicQuantizeLinear", state, outputs=3)
     product = file.one("Cast", file.one("MatMulInteger", coarse, file.constant(table), zero), to=FLOAT)
@@ -85,14 +85,14 @@ def _normed(file: OnnxFile, weights: Weights, state: str, name: str) -> str:
 
 
 def _quantised(matrix: Any, *, axis: int, steps: int) -> tuple[Any, Any]:
-    """Whole numbers of at most `steps`, and what one step is worth along the other axis."""
+    """Integers of at most `steps`, and the scale along the other axis."""
     np = numpy()
     scale = np.maximum(np.abs(matrix).max(axis=axis, keepdims=True), 1e-9) / steps
     return np.ascontiguousarray(np.rint(matrix / scale).astype(np.int8)), scale.astype(np.float32)
 
 
 class MiniLmModel:
-    """Embeds by the network."""
+    """Embeds text with the network."""
 
     word_share: float = 0.4
     floor: float = 0.25

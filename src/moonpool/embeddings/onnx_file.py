@@ -1,7 +1,7 @@
 """Writes an ONNX file: the few messages of the format that a feed-forward graph needs, as protocol-buffer bytes.
 
-Own code instead of the package `onnx`, which brings a compiler's worth of dependencies for what is written here once.
-Field numbers are those of onnx.proto3.
+Used instead of the package `onnx`, which has large dependencies for a file that is written once. Field numbers are
+those of onnx.proto3.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _value(name: str, kind: int, dimensions: Sequence[int | str]) -> bytes:
 
 @dataclass(slots=True)
 class OnnxFile:
-    """A graph while it is written. Every method returns the name of what it made."""
+    """A graph under construction. Every method returns the name of its result."""
 
     _parts: list[bytes] = field(default_factory=list[bytes])
     _count: int = 0

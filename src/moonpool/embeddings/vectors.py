@@ -1,10 +1,10 @@
 """Vectors of one catalog's tools, and the cache that keeps them between processes.
 
-A tool's row is the weighted mean of two vectors, of its name and of its whole text: a long description says what else
-a tool is about and blurs what it does.
+A tool's row is the weighted mean of two vectors, of its name and of its whole text: a long description alone would blur
+what the tool does.
 
-A row is filed under the digest of the texts that it stands for, in a file named by the model's own digest: a changed
-tool or server is embedded anew, everything else is read. The file is private; a damaged one is made again.
+A row's key is the digest of its texts, in a file named by the model's digest: a changed tool or server is embedded
+again, everything else is read. The file is private; a damaged one is rebuilt.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class EmbeddingModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ToolVectors:
-    """What the catalog asks: `moonpool.catalog.dense.Similarity`."""
+    """Implements `moonpool.catalog.dense.Similarity`."""
 
     model: EmbeddingModel
     rows: Any
@@ -72,7 +72,7 @@ class VectorCache:
         self._read, self._write = read, write
 
     def rows(self, model: EmbeddingModel, texts: Sequence[ToolText], stop: Callable[[], bool]) -> Any:
-        """One row per text; computes what is not there and files it. None when `stop` said so."""
+        """One row per text; computes and stores missing ones. None if `stop` was set."""
         np = numpy()
         digests = [_digest(model, text) for text in texts]
         known = self._known(np)
@@ -84,7 +84,7 @@ class VectorCache:
             known[digest] = (model.name_share * name + (1 - model.name_share) * whole).astype(np.float16)
         if missing:
             self._file(np, known, set(digests))
-        # From the filed precision, so that the first process ranks like all later ones.
+        # With the stored precision, so that the first process ranks like all later ones.
         return np.array([known[digest] for digest in digests], dtype=np.float32)
 
     def _known(self, np: Any) -> dict[bytes, Any]:

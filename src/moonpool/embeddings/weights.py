@@ -1,4 +1,4 @@
-"""The published weights: which they are, how to read them.
+"""The published weights: their digests, and reading them.
 
 SECURITY: the file is a table of numbers (safetensors), nothing in it is executed, and it is used only if its digest is
 the one below. The vocabulary is checked in the same way.
@@ -44,7 +44,7 @@ class Weights:
 
 
 def read_checked(folder: Path, name: str) -> bytes:
-    """The content of one file of the package, if it is the very file. Raises DenseUnavailableError."""
+    """The content of one file of the package, if its digest is right. Raises DenseUnavailableError."""
     try:
         content = (folder / name).read_bytes()
     except OSError as error:

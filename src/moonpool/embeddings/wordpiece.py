@@ -1,7 +1,6 @@
-"""Cuts text into the pieces that the weights know: lower case, no accents, longest known piece first (WordPiece).
+"""Splits text into the pieces of the vocabulary: lower case, no accents, longest known piece first (WordPiece).
 
-Our own in sixty lines, because the package that does it brings a compiled library for what is done here a few
-thousand times.
+Sixty lines of our own, because the package for it brings a compiled library for a few thousand calls.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _UNSPACED: Final = re.compile("([\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])")
 
 
 class WordPiece:
-    """A vocabulary: one piece a line, its number is its place; `##` begins a piece that goes on with a word."""
+    """A vocabulary: one piece per line, numbered by line; `##` begins a piece that continues a word."""
 
     def __init__(self, vocabulary: str) -> None:
         self._numbers = {piece: number for number, piece in enumerate(vocabulary.splitlines())}

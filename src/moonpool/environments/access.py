@@ -1,8 +1,7 @@
 """Access of an unprivileged uid to host files, judged from modes alone.
 
-A supervisor running as root reads everything, so trying is no answer: the sandbox's uid may still be locked out by one
-parent folder (a 0700 home is enough). A sandbox has no supplementary groups, hence only the owner's and the others'
-bits count; root's right to ignore them never does.
+A process of root can read everything, so opening a file proves nothing: a parent folder (such as a 0700 home) may still
+deny access to the sandbox's uid. A sandbox has no supplementary groups, so only the bits for owner and others count.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Vocabulary of environments: what a sandbox starts from, how a build reports its progress, how it fails.
+"""Types of environments: the environment itself, progress of a build, its errors.
 
-An `Environment` is a promise: every path in it exists, is finished, and can be read by the sandbox uid it was resolved
-for. Sandboxes bind `binds` read-only, set `variables`, and start `python` with `-s -P -S -B` and their own `sys.path`.
-Neighbours: `recipes` (which environments there are), `resolve` (the way in), `guest` (the guest's own code).
+Every path in an `Environment` exists, is complete, and can be read by the sandbox uid it was resolved for. Sandboxes
+bind `binds` read-only, set `variables`, and start `python` with `-s -P -S -B` and their own `sys.path`. Neighbours:
+`recipes` (the list of environments), `resolve` (the entry point), `guest` (the guest's own code).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """Interpreter, packages and preload list that sandboxes of one kind start from."""
+    """Interpreter, packages and preload list that sandboxes start from."""
 
     name: str
     digest: str  # of interpreter, locked packages and recipe; two environments with one digest are interchangeable
     python: Path
     stdlib_paths: tuple[Path, ...]
     site_paths: tuple[Path, ...] = ()
-    prepare: tuple[str, ...] = ()  # cheap modules every kernel imports first, preloaded or not
+    prepare: tuple[str, ...] = ()  # cheap modules that every kernel imports first, preloaded or not
     preload: tuple[str, ...] = ()  # what the zygote imports once, in this order, after `prepare`
-    binds: tuple[Path, ...]  # read-only host folders; seen at the same path unless sandboxes cover that place
+    binds: tuple[Path, ...]  # read-only host folders; mounted at the same path unless sandboxes cover it
     libs: tuple[Path, ...] = ()  # LD_LIBRARY_PATH, when the interpreter's own shared library is not in a system folder
     variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -40,7 +40,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildProgress:
-    """One step of a build: `done` of `total`, and what is being worked on."""
+    """One step of a build: `done` of `total`, and the current item."""
 
     environment: str
     done: int
@@ -52,7 +52,7 @@ ProgressSink = Callable[[BuildProgress], None]
 
 
 class EnvironmentBuildError(MoonpoolError):
-    """An environment or the guest bundle could not be built. Nothing half-built is left."""
+    """An environment or the guest bundle could not be built. No partial build is left."""
 
     code = "environment_build_failed"
     fault = Fault.HOST

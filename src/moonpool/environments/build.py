@@ -1,10 +1,9 @@
-"""Build of an environment's packages: install, prove, publish. Once per machine and lock.
+"""Build of an environment's packages: install, test, publish. Once per machine and lock.
 
 uv installs the locked wheels into a folder of our own; then the environment's interpreter imports everything that will
-be preloaded. That writes the font list, and proves before anybody relies on it that the packages load and that no
-thread is left running.
+be preloaded. That writes the font list and proves that the packages load and leave no thread running.
 
-SECURITY: only wheels whose hashes are locked are installed, so no package's build script runs. The proof does run
+SECURITY: only wheels whose hashes are locked are installed, so no package's build script runs. This test does run
 package code: as the sandbox uid when we are root, with an empty process environment.
 """
 
@@ -74,24 +73,24 @@ class BuildSpec:
 
 
 def environment_digest(recipe: EnvironmentRecipe, interpreter: Interpreter) -> str:
-    """Names what an environment is made of. Blocks: reads the lock."""
+    """Digest of an environment's contents. Blocks: reads the lock."""
     texts = [packaged_text(recipe.lock), packaged_text(recipe.prepare)]
     made_of = [interpreter.digest, recipe.name, *texts, recipe.preload, dict(recipe.variables)]
     return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
 
 
 def packaged_text(name: str | None) -> str:
-    """Return a file that ships beside this module, or nothing."""
+    """Return the text of a file that ships beside this module, or an empty string."""
     return resources.files(__package__ or "").joinpath(name).read_text(encoding="utf-8") if name else ""
 
 
 def packages_folder(root: Path, recipe: EnvironmentRecipe, digest: str) -> Path:
-    """Where the packages lie once they are built."""
+    """Where the built packages are."""
     return root / recipe.name / digest
 
 
 async def built_packages(spec: BuildSpec) -> Path:
-    """Return the environment's folder, building it first if it is not there; waits if another process is at it."""
+    """Return the environment's folder, building it if missing; waits if another process is building it."""
     final = packages_folder(spec.root, spec.recipe, spec.digest)
     if await to_thread.run_sync(final.is_dir):
         return final
@@ -115,7 +114,7 @@ async def _fill(spec: BuildSpec, folder: Path, lock_fd: int) -> None:
     spec.report(2, _STEPS[2])
     await _prove(spec, folder)
     spec.report(3, _STEPS[3])
-    await to_thread.run_sync(os.sync)  # the rename must not outlive the contents on a power cut
+    await to_thread.run_sync(os.sync)  # the contents must reach the disk before the rename
 
 
 async def _install(spec: BuildSpec, folder: Path, lock_fd: int) -> None:
@@ -150,7 +149,7 @@ async def _install(spec: BuildSpec, folder: Path, lock_fd: int) -> None:
 
 
 def _install_command(spec: BuildSpec, folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Write the lock beside what it installs; return uv's command line and variables."""
+    """Write the lock into the folder; return uv's command line and variables."""
     lock = folder / "requirements.txt"
     lock.write_text(packaged_text(spec.recipe.lock), encoding="utf-8")
     command = [
@@ -180,7 +179,7 @@ def _clean(line: str) -> str:
 
 
 def _uv() -> str:
-    """Return the uv that was installed with us, never one that happens to be on the PATH."""
+    """Return the uv that was installed with us, never one from the PATH."""
     from uv import find_uv_bin  # noqa: PLC0415 - only a build needs it
 
     try:
@@ -190,7 +189,7 @@ def _uv() -> str:
 
 
 def _uv_environment(interpreter: Interpreter) -> dict[str, str]:
-    """Our own process environment without what would make uv or Python look elsewhere."""
+    """Our process environment without variables that would redirect uv or Python."""
     kept = {
         key: value
         for key, value in os.environ.items()
@@ -211,7 +210,7 @@ def _add_prepare_module(spec: BuildSpec, site: Path) -> None:
 
 
 async def _prove(spec: BuildSpec, folder: Path) -> None:
-    """Import all that will be preloaded, as a sandbox would, and keep the font list this leaves."""
+    """Import everything that will be preloaded, as a sandbox would, and keep the resulting font list."""
     fonts = folder / "matplotlib"
     drops = os.geteuid() == 0 and spec.uid != 0
     await to_thread.run_sync(_make_owned_folder, fonts, spec.uid if drops else -1)

@@ -1,7 +1,7 @@
 """The guest bundle: the code that runs inside a sandbox, published where the sandbox uid can read it.
 
 The bundle holds the packages `moonpool_guest` and `moonpool_wire` with their compiled bytecode, is named by the digest
-of their sources, and never changes. Bytecode is unchecked: a sandbox imports it without looking at the source.
+of their sources, and never changes. Bytecode is unchecked: a sandbox imports it without reading the source.
 
 INVARIANT: the packages are found, never imported; guest code does not run in the host.
 """
@@ -25,7 +25,7 @@ _IGNORED_SUFFIXES = frozenset({".pyc", ".pyo"})
 def publish_guest(root: Path) -> Path:
     """Return the folder to put on a guest's `sys.path`. Reads some dozen small files; writes only on first use.
 
-    `root` must have passed `publishing.ensure_root`, as `resolve_environment` makes sure.
+    `root` must have passed `publishing.ensure_root`, which `resolve_environment` ensures.
     """
     sources = _read_sources()
     final = root / "guest" / _digest(sources)
@@ -66,13 +66,13 @@ def _digest(sources: dict[str, bytes]) -> str:
 
 
 def _write_bundle(folder: Path, final: Path, sources: dict[str, bytes]) -> None:
-    """Write the bytes that were hashed, not the files again: they may have changed since."""
+    """Write the bytes that were hashed; the files may have changed since."""
     for path, content in sources.items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
         if target.parent.name == "bin":
-            target.chmod(0o755)  # a wheel does not keep it
+            target.chmod(0o755)  # a wheel does not preserve it
         if target.suffix == ".py":
             _compile(target, final / path)
 

@@ -1,12 +1,12 @@
-"""The interpreter of this installation, as sandboxes need to know it.
+"""The interpreter of this installation, as sandboxes use it.
 
 Moonpool itself usually runs in a virtual environment; a sandbox gets the real interpreter below it: its prefix, its
-standard library, and the shared library it was linked with. Nothing of the virtual environment enters a sandbox.
+standard library, and the shared library it was linked with. No part of the virtual environment enters a sandbox.
 
 `copied_interpreter` makes a copy of it where the sandbox uid can read it, for every interpreter that the operating
-system did not install: it may lie below a closed folder (a version manager's in root's 0700 home), and a sandbox has no
-business seeing what a person installed beside it. Only what runs code is copied: no test suites, no Tk, no packages, no
-headers. The copy is content-addressed and reused until the original changes.
+system did not install: it may be below a closed folder (a version manager's in root's 0700 home), and a sandbox must
+not see what a user installed beside it. Only what is needed to run code is copied: no test suites, no Tk, no packages,
+no headers. The copy is content-addressed and reused until the original changes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Interpreter:
 
     @property
     def is_of_the_system(self) -> bool:
-        """Whether the operating system installed it: then nothing of a person's lies beside it."""
+        """Whether the operating system installed it: then no user's files are beside it."""
         return self.prefix.is_relative_to(SYSTEM_PREFIX)
 
     @property
@@ -51,14 +51,14 @@ class Interpreter:
 
     @property
     def digest(self) -> str:
-        """Names this interpreter until it is replaced or upgraded."""
+        """A digest that changes when this interpreter is replaced or upgraded."""
         files = [self.python, *([self.library] if self.library else [])]
         stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
         return hashlib.sha256(repr((LAYOUT, self.version, stats)).encode()).hexdigest()[:16]
 
 
 def describe_interpreter() -> Interpreter:
-    """Describe the interpreter this process runs on, behind any virtual environment."""
+    """Describe the interpreter this process runs on, outside any virtual environment."""
     prefix = Path(sys.base_prefix).resolve()
     name = f"python{sys.version_info.major}.{sys.version_info.minor}{sys.abiflags}"
     candidates = (prefix / "bin" / name, prefix / "bin" / "python3", Path(sys.executable))
@@ -73,7 +73,7 @@ def describe_interpreter() -> Interpreter:
 
 
 def _shared_library(prefix: Path) -> Path | None:
-    """Return libpython if the interpreter is linked with one that lies outside the system's own folders."""
+    """Return libpython if the interpreter is linked with one outside the system's folders."""
     name = sysconfig.get_config_var("INSTSONAME")
     if prefix == SYSTEM_PREFIX or not sysconfig.get_config_var("Py_ENABLE_SHARED") or not isinstance(name, str):
         return None
@@ -91,7 +91,7 @@ LEFT_OUT_SUFFIXES = (".a", ".opt-1.pyc", ".opt-2.pyc")
 
 
 def copied_interpreter(original: Interpreter, root: Path) -> Interpreter:
-    """Return the interpreter's copy below `root`, making it first if it is not there. Blocks: about a second."""
+    """Return the interpreter's copy below `root`, making it if missing. Blocks: about a second."""
     parent = root / "interpreters"
     prefix = parent / original.digest
     copy = _moved_to(original, prefix)
@@ -127,7 +127,7 @@ def _copy(original: Interpreter, target: Interpreter) -> None:
             shutil.copy2(library, copy)
     # Modification times are kept, so that the compiled bytecode beside the sources stays valid.
     shutil.copytree(original.stdlib, target.stdlib, ignore=_left_out, dirs_exist_ok=True)
-    os.sync()  # the rename must not outlive the contents on a power cut
+    os.sync()  # the contents must reach the disk before the rename
 
 
 def _left_out(_folder: str, names: list[str]) -> set[str]:

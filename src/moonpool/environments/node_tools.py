@@ -1,9 +1,9 @@
-"""What the Node kernel needs to take types out of TypeScript: a few locked npm packages, installed once per machine.
+"""The npm packages that the Node kernel needs to strip types from TypeScript; locked, installed once per machine.
 
-Node.js 22.13 and newer can do it alone. For older ones npm installs `sucrase` as the lock says. The folder that holds
-the result is bound into sandboxes from the start, empty or not; what is published there later shows in live ones.
+Node.js 22.13 and newer need none. For older ones npm installs `sucrase` according to the lock. The folder is bound into
+sandboxes from the start, empty or not; later contents become visible in live sandboxes.
 
-SECURITY: only packages whose hashes are locked are installed, and none of their scripts is run.
+SECURITY: only packages whose hashes are locked are installed, and none of their scripts are run.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ def are_needed(node_version: str) -> bool:
 
 
 def tools_place(root: Path) -> Path:
-    """Where the tools are once they are installed. Makes the folder around it, which sandboxes bind."""
+    """Where the tools are installed. Creates the parent folder, which sandboxes bind."""
     digest = hashlib.sha256("\0".join(_locked(name) for name in _FILES).encode()).hexdigest()[:16]
     around = root / NAME
     if not around.is_dir():
         around.mkdir(parents=True, exist_ok=True)
-        around.chmod(0o755)  # whatever the umask is
+        around.chmod(0o755)  # regardless of the umask
     return around / digest
 
 
 async def installed_tools(
     root: Path, *, npm: str, environ: Mapping[str, str], progress: ProgressSink | None = None
 ) -> Path:
-    """Return the folder of the tools, installing them first if they are not there. `npm` is a program or empty.
+    """Return the folder of the tools, installing them if missing. `npm` is a program or empty.
 
     Raises EnvironmentBuildError; TypeScript then cannot be run, everything else can.
     """
@@ -71,7 +71,7 @@ async def installed_tools(
             _report(progress, 0, "installing packages")
             async with building_folder_async(final) as folder:
                 await _install(folder, npm, environ, lock_fd)
-                await to_thread.run_sync(os.sync)  # the rename must not outlive the contents on a power cut
+                await to_thread.run_sync(os.sync)  # the contents must reach the disk before the rename
             _report(progress, 1, "ready")
     return final
 
@@ -92,8 +92,9 @@ async def _install(folder: Path, npm: str, environ: Mapping[str, str], lock_fd: 
 
 
 async def _run(command: Sequence[str], folder: Path, environ: Mapping[str, str], said_fd: int, lock_fd: int) -> int:
-    """Run npm in a group of its own, all of which ends with a cancelled wait. It keeps the lock: if we are killed,
-    nobody clears the folder while it still writes. Words go to a file, since a pipe would outlive npm in its children.
+    """Run npm in its own process group, which is killed if the wait is cancelled. npm inherits the lock: if we are
+    killed, nobody clears the folder while it still writes. Output goes to a file, since npm's children could keep a
+    pipe open.
     """
     process = await anyio.open_process(
         command,

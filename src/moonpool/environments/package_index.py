@@ -1,7 +1,7 @@
 """Package index of this machine: translate pip's settings into uv's environment variables.
 
-Whoever installed Moonpool has told pip where packages come from (a mirror, a certificate, a folder of wheels); uv reads
-none of that. This module asks pip, and sets what uv understands. Variables that are already set win.
+Users configure in pip where packages come from (a mirror, a certificate, a folder of wheels); uv reads none of that.
+This module asks pip and sets the variables of uv. Variables that are already set win.
 
 Standard library only and runnable as a script (`python package_index.py COMMAND...`), because the Makefile needs it
 before anything is installed. SECURITY: index addresses may hold passwords, so nothing here prints a value.
@@ -81,7 +81,7 @@ def uv_variables(settings: Mapping[str, str], environ: Mapping[str, str]) -> dic
 
 
 def _is_usable(place: str) -> bool:
-    """A `file:` address or a bare path must exist: pip shrugs at a missing one, uv fails."""
+    """A `file:` address or a bare path must exist: pip ignores a missing one, uv fails."""
     parts = urlsplit(place)
     if parts.scheme in {"http", "https"}:
         return True

@@ -1,6 +1,6 @@
 """Progress of a build, shown on stderr: a bar on a terminal, one line per step elsewhere.
 
-stdout belongs to the one result line of `moonpool run`; nothing here writes there.
+stdout is reserved for the result line of `moonpool run`; nothing here writes to it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _plain_lines() -> ProgressSink:
 
 @contextmanager
 def _bar() -> Generator[ProgressSink]:
-    """A bar that appears with the first step and goes with the last: it takes the terminal over meanwhile."""
+    """A bar that is shown from the first step to the last and uses the whole terminal meanwhile."""
     bar: Progress | None = None
     task: TaskID | None = None
 

@@ -1,7 +1,7 @@
-"""Publishing folders that sandboxes read: whole or not at all, under one lock, readable by every uid.
+"""Publishing folders that sandboxes read: atomically, under one lock, readable by every uid.
 
-A builder fills a hidden folder beside the final one and renames it: a folder that carries its final name is finished.
-The lock belongs to the open file, so the kernel frees it when a builder is killed; the next holder removes what that
+A builder fills a hidden folder beside the final one and renames it: a folder with its final name is complete. The lock
+belongs to the open file, so the Linux kernel releases it when a builder is killed; the next holder removes what that
 builder left. The folders are content-addressed and never change after the rename.
 
 INVARIANT: no code path writes below a final name.
@@ -33,13 +33,13 @@ LOCK_POLL_S = 0.1
 
 
 def ensure_root(root: Path, uid: int) -> None:
-    """Create `root`; raise unless sandboxes of `uid` can read it and nobody but its owner can write it."""
+    """Create `root`; raise unless sandboxes of `uid` can read it and only its owner can write it."""
     try:
         _make_readable_folders(root)
     except OSError as exc:
         reason = exc.strerror or exc
         raise EnvironmentFolderError(f"cannot create {root}: {reason}; set XDG_DATA_HOME or run as root") from exc
-    # SECURITY: whoever writes here decides what runs in every sandbox, and its parent process.
+    # SECURITY: a user who can write here controls what runs in every sandbox and in its parent process.
     if root.stat().st_uid not in {0, os.geteuid()} or is_writable_by_others(root):
         raise EnvironmentFolderError(f"{root} can be changed by another user; run: chown $(id -u) and chmod 755 on it")
     if (obstacle := first_obstacle(root, uid)) is not None:
@@ -53,14 +53,14 @@ def _make_readable_folders(root: Path) -> None:
     missing = [folder for folder in (root, *root.parents) if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(exist_ok=True)
-        folder.chmod(0o755)  # whatever the umask is
+        folder.chmod(0o755)  # regardless of the umask
 
 
 @asynccontextmanager
 async def building_lock(root: Path, name: str) -> AsyncGenerator[int]:
     """Hold the lock for building `name`; wait (cancellably) while another process holds it.
 
-    Yields the lock's file descriptor: a child that inherits it keeps the lock until it too is gone.
+    Yields the lock's file descriptor: a child that inherits it keeps the lock until it ends, too.
     """
     with _open_lock(root, name) as lock_fd:
         while not _try_lock(lock_fd):  # noqa: ASYNC110 - another process holds it; nothing here can be signalled
@@ -70,7 +70,7 @@ async def building_lock(root: Path, name: str) -> AsyncGenerator[int]:
 
 @contextmanager
 def held_lock(root: Path, name: str) -> Generator[None]:
-    """The same lock for short work outside the event loop; waits without end, as its holders are quick."""
+    """The same lock for short work outside the event loop; waits without a time limit, as holders are quick."""
     with _open_lock(root, name) as lock_fd:
         fcntl.flock(lock_fd, fcntl.LOCK_EX)
         yield
@@ -81,7 +81,7 @@ def _open_lock(root: Path, name: str) -> Generator[int]:
     path = root / f".lock-{name}"
     try:
         lock_fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as exc:  # a folder that somebody else prepared, and did not prepare completely
+    except OSError as exc:  # a folder that another user prepared incompletely
         raise EnvironmentFolderError(f"cannot build in {root}: {exc.strerror}; its owner has to build {name}") from exc
     try:
         yield lock_fd
@@ -99,7 +99,7 @@ def _try_lock(lock_fd: int) -> bool:
 
 @contextmanager
 def building_folder(final: Path) -> Generator[Path]:
-    """Yield an empty folder that becomes `final` when the body ends well, and disappears when it does not."""
+    """Yield an empty folder that becomes `final` if the body succeeds and is removed if it fails."""
     with _named_disk_errors(final):
         folder = open_build(final)
         try:
@@ -111,7 +111,7 @@ def building_folder(final: Path) -> Generator[Path]:
 
 @asynccontextmanager
 async def building_folder_async(final: Path) -> AsyncGenerator[Path]:
-    """The same for a body that awaits; the file system work stays off the event loop."""
+    """The same for an async body; file system work runs in threads."""
     with _named_disk_errors(final):
         folder = await to_thread.run_sync(open_build, final)
         try:
@@ -145,13 +145,13 @@ def open_build(final: Path) -> Path:
 
 
 def finish_build(folder: Path, final: Path) -> None:
-    """Make the tree read-only for everybody and give it its name."""
+    """Make the tree read-only for everybody and rename it."""
     make_read_only(folder)
     _rename_whole(folder, final)
 
 
 def _rename_whole(folder: Path, final: Path) -> None:
-    """Give the finished folder its name; somebody else's equal folder is as good as ours."""
+    """Rename the finished folder; an equal folder of another process is used instead if it exists."""
     try:
         folder.rename(final)
     except OSError as exc:
@@ -167,10 +167,10 @@ def remove_stale_builds(parent: Path) -> None:
 
 
 def make_read_only(folder: Path) -> None:
-    """Let every uid read the tree and nobody write its files; folders stay writable for their owner, who may delete.
+    """Let every uid read the tree and nobody write its files; folders stay writable for their owner, for deletion.
 
-    SECURITY: a folder changes hands before what is in it is looked at, so a less trusted uid that filled it cannot
-    swap a file for a link in between; links themselves are never followed.
+    SECURITY: a folder's owner is changed before its contents are examined, so a less trusted uid that filled it cannot
+    swap a file for a link in between; links are never followed.
     """
     owner, group = os.geteuid(), os.getegid()
     for current, _, files in os.walk(folder):

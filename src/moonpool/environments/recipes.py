@@ -1,7 +1,7 @@
-"""Recipes: the environments there are, and what each is made of.
+"""Recipes: the list of environments and their contents.
 
 A recipe is data. `base` is the interpreter and its standard library; `data` adds the packages locked in `data.txt`.
-Preload order matters for nothing but speed: the zygote imports the list once and every sandbox inherits it by fork.
+Preload order affects only speed: the zygote imports the list once and every sandbox inherits it by fork.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class EnvironmentRecipe:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """What can be imported beside the standard library, as far as it is worth naming."""
+        """The notable packages that code can import besides the standard library."""
         return tuple(name for name in self.preload if "." not in name and name not in sys.stdlib_module_names)
 
 
@@ -65,7 +65,7 @@ RECIPES: Final[Mapping[str, EnvironmentRecipe]] = MappingProxyType(
 
 
 def recipe_named(name: str) -> EnvironmentRecipe:
-    """Return the recipe, or say which there are."""
+    """Return the recipe, or raise an error that lists all."""
     if name not in RECIPES:
         raise ConfigError(f"unknown environment {name!r}; known: {', '.join(sorted(RECIPES))}")
     return RECIPES[name]

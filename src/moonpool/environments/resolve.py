@@ -1,7 +1,7 @@
-"""Resolve an environment: from a name to files that sandboxes of a uid can read.
+"""Resolves an environment: from a name to files that sandboxes of a uid can read.
 
-The order is fixed: the folder is made safe first, then the interpreter readable, then the packages present. Everything
-already there costs a few file look-ups.
+The order is fixed: the folder is made safe first, then the interpreter readable, then the packages are built. If
+everything exists, this costs a few file look-ups.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 async def resolve_environment(name: str, *, root: Path, uid: int, progress: ProgressSink | None = None) -> Environment:
-    """Return environment `name` as sandboxes of `uid` can use it, building what is missing below `root`."""
+    """Return environment `name` for sandboxes of `uid`, building what is missing below `root`."""
     recipe = recipe_named(name)
     interpreter, digest = await to_thread.run_sync(_look_up, recipe, root, uid)
     spec = BuildSpec(recipe=recipe, digest=digest, interpreter=interpreter, root=root, uid=uid, progress=progress)
@@ -47,7 +47,7 @@ async def resolve_environment(name: str, *, root: Path, uid: int, progress: Prog
 
 
 async def is_built(name: str, *, root: Path, uid: int) -> bool:
-    """Whether `resolve_environment` would find all of environment `name` there."""
+    """Whether environment `name` is complete, so that `resolve_environment` would build nothing."""
     recipe = recipe_named(name)
     if recipe.lock is None or not await to_thread.run_sync((root / name).is_dir):
         return recipe.lock is None

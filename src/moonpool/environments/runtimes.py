@@ -1,10 +1,10 @@
 """Runtimes of other languages on this host: Node.js and Bash, as sandboxes can use them.
 
-A sandbox sees /usr and what it is given. A program of the operating system is used where it is; any other (a version
-manager's in somebody's home, one that pip installed) is copied below the environments folder, as interpreters are. What
-was found is remembered by the file's size and time, so that asking again starts no process.
+A sandbox sees /usr and explicit mounts. A program of the operating system is used where it is; any other (from a
+version manager in a home folder, or installed by pip) is copied below the environments folder, as interpreters are.
+Results are cached by the file's size and time, so that repeated look-ups start no process.
 
-Nothing here is needed for Python: a runtime that is not there is an `Absence`, which says what to do.
+Nothing here is needed for Python: a missing runtime is an `Absence`, which says what to do.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NO_BASH = "no bash was found in /usr/bin or /bin of this host; install the pack
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """A program that sandboxes can start: `program` is its path on the host and inside."""
+    """A program that sandboxes can start: `program` is its path on the host and in the sandbox."""
 
     language: str
     program: Path
@@ -58,7 +58,7 @@ class Absence:
 
 
 def find_node(*, root: Path, uid: int, environ: Mapping[str, str], home: Path) -> Runtime | Absence:
-    """Find Node.js for sandboxes of `uid`. Blocks: starts the program once, copies it where that is needed."""
+    """Find Node.js for sandboxes of `uid`. Blocks: starts the program once, copies it if needed."""
     refused: list[str] = []
     for candidate in _node_candidates(environ, home):
         try:
@@ -97,11 +97,11 @@ def find_bash(*, root: Path, uid: int, environ: Mapping[str, str]) -> Runtime | 
 
 
 class _UnusableError(Exception):
-    """Why a candidate will not do; completes a sentence that begins with its path."""
+    """Why a candidate is unusable; completes a sentence that begins with its path."""
 
 
 def _node_candidates(environ: Mapping[str, str], home: Path) -> Iterator[Path]:
-    """Programs that may be Node.js, the operating system's first: that one needs no copy."""
+    """Programs that may be Node.js, the operating system's first, which needs no copy."""
     yield from (path for path in (Path("/usr/bin/node"), Path("/usr/bin/nodejs")) if path.is_file())
     for folder in environ.get("PATH", "").split(os.pathsep):
         path = Path(folder) / "node"
@@ -121,7 +121,7 @@ def _version_in_path(path: Path) -> tuple[int, ...]:
 def _usable(candidate: Path, language: str, *, root: Path, uid: int, environ: Mapping[str, str]) -> tuple[Path, str]:
     """The program that sandboxes start, and its version. Raises _UnusableError."""
     program = candidate.resolve()
-    # SECURITY: what lies here is run by us, and later in every sandbox.
+    # SECURITY: this program is run by us, and later in every sandbox.
     if is_writable_by_others(program):
         raise _UnusableError("can be changed by other users; run: chmod go-w on it")
     found = program.stat()
@@ -152,7 +152,7 @@ def _remember(program: Path, language: str, folder: Path, environ: Mapping[str, 
                 copy = building / "bin" / program.name
                 shutil.copy2(program, copy)
                 copy.chmod(0o755)
-                _ask_version(copy, language, {})  # it must do without what lay beside it
+                _ask_version(copy, language, {})  # the copy must work without the files beside the original
             (building / "version").write_text(version, encoding="utf-8")
 
 
@@ -180,5 +180,5 @@ def _ask_version(program: Path, language: str, environ: Mapping[str, str]) -> st
 
 
 def _is_of_the_system(program: Path) -> bool:
-    """Whether a sandbox sees it where it is: /usr is bound, /usr/local is covered."""
+    """Whether a sandbox sees it at its path: /usr is bound, /usr/local is covered."""
     return program.is_relative_to("/usr") and not program.is_relative_to("/usr/local")

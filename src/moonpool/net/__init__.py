@@ -1,1 +1,1 @@
-"""HTTP and addresses, bounded: what every connection of ours uses."""
+"""Bounded HTTP and addresses, used by all our connections."""

@@ -1,12 +1,11 @@
-"""Bodies of HTTP responses: every byte is counted as it arrives and again as it is unpacked, and none is read too fast.
+"""Bodies of HTTP responses: every byte is counted as it arrives and again when decompressed, and reading is throttled.
 
-A body is read whole up to a limit (`read_body`) or passed on event by event (`EventStream`); there is no third way.
+A body is either read completely up to a limit (`read_body`) or passed on event by event (`EventStream`).
 
-SECURITY: the bytes on the wire are counted too, because not each of them becomes a byte of the body: what follows the
-end of a compressed one is kept by the decoder and yields nothing. Of a body that is compressed twice the inner decoder
-could keep what the outer one makes of a few bytes, so none is taken.
-SECURITY: an event is passed on when it is complete and its lines, objects and values are counted, because whoever reads
-it makes an object of each.
+SECURITY: received bytes are counted, too, because not all of them become bytes of the body: the decoder keeps what
+follows the end of a compressed body and yields nothing. Bodies that are compressed twice are refused, because the inner
+decoder could keep what the outer one makes of a few bytes. SECURITY: an event is passed on when it is complete and its
+lines, objects and values are counted, because its reader creates an object for each.
 """
 
 from __future__ import annotations
@@ -27,23 +26,23 @@ if TYPE_CHECKING:
     from moonpool.net.throttle import Throttle
 
 SILENT_BYTES_MAX: Final = 1024 * 1024
-"""What may arrive without a byte of the body; a decoder that still decodes has made something of less."""
+"""How much may arrive without producing a byte of the body; a working decoder needs less."""
 EVENT_LINES_MAX: Final = 100_000
 RETRY_MS_MIN: Final = 100
 RETRY_MS_MAX: Final = 60_000
-"""When to ask again is the server's to say, but neither at once and for ever nor never."""
+"""Upper bound of the retry time that a server may set."""
 _RETRY: Final = re.compile(rb"^retry:[^\n]*", re.MULTILINE)
 
 
 class BodyRefusedError(httpx2.SSEError):
-    """A body exceeds a limit, or nobody wants the rest; the SDK makes an error of it for the request it belongs to."""
+    """A body exceeds a limit, or the rest is not needed; the SDK turns it into an error of its request."""
 
 
 class CountedStream(httpx2.AsyncByteStream):
-    """What arrives for one response. Raises BodyRefusedError when too much of it is `silent`."""
+    """The received bytes of one response. Raises BodyRefusedError if too many of them are `silent`."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, throttle: Throttle) -> None:
-        self.silent = 0  # set back by whoever gets a byte of the body
+        self.silent = 0  # reset by the reader when it gets a byte of the body
         self._inner, self._throttle = inner, throttle
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -64,7 +63,7 @@ class CountedStream(httpx2.AsyncByteStream):
 
 
 async def read_body(response: httpx2.Response, bytes_max: int, throttle: Throttle | None = None) -> bytes:
-    """The body, unpacked; the response is closed in any case. Raises BodyRefusedError, httpx2.HTTPError."""
+    """The decompressed body; the response is closed in any case. Raises BodyRefusedError, httpx2.HTTPError."""
     body = bytearray()
     try:
         async with aclosing(_pieces(response, throttle or pieces())) as arriving:
@@ -78,7 +77,7 @@ async def read_body(response: httpx2.Response, bytes_max: int, throttle: Throttl
 
 
 async def _pieces(response: httpx2.Response, throttle: Throttle) -> AsyncGenerator[bytes]:
-    """The body, unpacked, in pieces of at most 1 MiB. Raises BodyRefusedError."""
+    """The decompressed body in pieces of at most 1 MiB. Raises BodyRefusedError."""
     if len(response.headers.get_list("content-encoding", split_commas=True)) > 1:
         raise BodyRefusedError("a body that is compressed more than once")
     assert isinstance(response.stream, httpx2.AsyncByteStream)
@@ -90,10 +89,11 @@ async def _pieces(response: httpx2.Response, throttle: Throttle) -> AsyncGenerat
 
 
 class EventStream(httpx2.AsyncByteStream):
-    """The server-sent events of a response, as they came but for `retry`, one at a time.
+    """The server-sent events of a response, one at a time, unchanged except for `retry`.
 
-    `refuse` is told why an event is refused. `wanted` says whether anybody still waits for the rest. `free` events cost
-    none of `unasked`: the answers to requests. Without `unasked` whoever decodes the events counts what is in them.
+    `refuse` is called with the reason when an event is refused. `wanted` says whether the rest is still needed. `free`
+    events (answers to requests) are not charged to `unasked`. Without `unasked` the caller counts the contents of
+    events.
     """
 
     def __init__(
@@ -135,8 +135,8 @@ class EventStream(httpx2.AsyncByteStream):
     def _checked(self, event: bytes) -> bytes:
         if event.count(b"\n") > EVENT_LINES_MAX:
             raise self._refused(f"more than {EVENT_LINES_MAX} lines")
-        if self._unasked is not None and len(event) > RESULT_CONTAINERS_MAX:  # a smaller one cannot hold as many
-            # SECURITY: the data alone; a quote in another line would make the rest look like one long string.
+        if self._unasked is not None and len(event) > RESULT_CONTAINERS_MAX:  # a smaller one cannot exceed the limit
+            # SECURITY: only the data; a quote in another line would make the rest look like one long string.
             data = b"\n".join(line[5:] for line in event.split(b"\n") if line.startswith(b"data:"))
             if (bound := exceeded_json(data)) is not None:
                 raise self._refused(bound)

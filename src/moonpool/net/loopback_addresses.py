@@ -1,6 +1,6 @@
-"""Addresses that Moonpool may listen at: this machine's own loopback interface. Pure.
+"""Addresses that Moonpool may listen on: this machine's loopback interface. Pure.
 
-SECURITY: nothing here turns a name into an address; `localhost` means 127.0.0.1, whatever a resolver says.
+SECURITY: names are not resolved; `localhost` always means 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ _EXAMPLE: Final = "write 127.0.0.1:9464, or [::1]:9464"
 
 @dataclass(frozen=True, slots=True)
 class LoopbackAddress:
-    """Where to listen. Port 0: one that is free."""
+    """An address to listen on. Port 0: any free port."""
 
     host: str
     port: int
 
     @property
     def netloc(self) -> str:
-        """As in an address of the web."""
+        """Host and port as in a URL."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def names(self) -> frozenset[str]:
-        """What clients on this machine put into `Host` (lower case)."""
+        """The values of `Host` that clients on this machine send (lower case)."""
         hosts = {self.host if ":" not in self.host else f"[{self.host}]", "localhost"}
         return frozenset({f"{host}:{self.port}" for host in hosts} | (hosts if self.port == 80 else set()))
 
 
 def loopback_address(text: str, *, what: str) -> LoopbackAddress:
-    """Read ADDRESS:PORT. Raises ConfigError, which calls it `what`."""
+    """Parse ADDRESS:PORT. Raises ConfigError; `what` names the setting."""
     found = _FORM.fullmatch(text.strip())
     if found is None or int(found["port"]) > 65535:
         raise ConfigError(f"{what} must be an address and a port, but is {text[:100]!r}; {_EXAMPLE}")

@@ -1,4 +1,4 @@
-"""How large a message of a server may be, before and while it is decoded. Pure."""
+"""Size limits of servers' messages, before and while they are decoded. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ RESULT_BYTES_MAX = 64 * 1024 * 1024
 
 RESULT_CONTAINERS_MAX = 500_000
 RESULT_VALUES_MAX = 2_000_000
-"""Objects and arrays, and values, of one message: 64 MiB of `{}` would be 30 million objects and 2 GB of memory."""
+"""Limits for objects and arrays, and for values, of one message: 64 MiB of `{}` would be 30 million objects and 2 GB of
+memory.
+"""
 
 HEAD_BYTES = 1024
 TAIL_BYTES = 256
-"""Of a message that is not decoded: what tells whom it answers."""
+"""Length of the end of an undecoded message that identifies its request."""
 
 
 def too_large(bytes_max: int) -> str:
@@ -21,10 +23,10 @@ def too_large(bytes_max: int) -> str:
 
 
 def exceeded_json(text: bytes) -> str | None:
-    """Say which bound of a message `text` exceeds before it is decoded, or None."""
+    """The limit that the message `text` exceeds, or None; without decoding it."""
     return exceeded_bound(
         text,
-        depth_max=RESULT_CONTAINERS_MAX,  # decoders end at a depth of their own
+        depth_max=RESULT_CONTAINERS_MAX,  # decoders have their own limit of depth
         containers_max=RESULT_CONTAINERS_MAX,
         values_max=RESULT_VALUES_MAX,
     )

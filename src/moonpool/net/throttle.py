@@ -1,7 +1,7 @@
-"""Slowing down a server that sends more than anybody asked for: it is read later, and its pipe or window fills.
+"""Slows down a server that sends too much unasked: it is read later, so that its pipe or window fills.
 
-What it sends unasked (notifications, questions, garbage, answers to nothing) costs the event loop that all servers and
-sandboxes share. Answers to requests of ours cost nothing here, so that nobody waits for what they asked for.
+Unasked messages (notifications, questions, garbage, unmatched answers) cost time of the event loop that all servers and
+sandboxes share. Answers to our requests are free, so that requested data is never delayed.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ UNASKED_BYTES_EACH: Final = 16 * 1024
 """A larger message counts as several."""
 PIECES_PER_SECOND_MAX: Final = 5_000
 PIECES_BURST_MAX: Final = 10_000
-"""Pieces in which a body arrives: a server may send single bytes."""
+"""Pieces of bodies: a server may send single bytes."""
 _TURN: Final = 16
 
 
 class Throttle:
-    """One connection's allowance of one kind of thing."""
+    """One connection's allowance for one kind of message or piece."""
 
     def __init__(self, *, rate: float, burst: float, clock: Callable[[], float] = anyio.current_time) -> None:
         self._bucket, self._clock, self._since_turn = TokenBucket(rate=rate, burst=burst), clock, 0
 
     async def spend(self, units: float = 1) -> None:
-        """Wait as long as the allowance is used up, and let others have their turn now and then in any case."""
+        """Wait while the allowance is exhausted; also yields to other tasks from time to time."""
         wait_s = self._bucket.take(units, self._clock())
         self._since_turn += 1
         if wait_s or self._since_turn >= _TURN:
@@ -41,15 +41,15 @@ class Throttle:
 
 
 def unasked() -> Throttle:
-    """For messages that answer no request."""
+    """A throttle for messages that answer no request."""
     return Throttle(rate=UNASKED_PER_SECOND_MAX, burst=UNASKED_BURST_MAX)
 
 
 def pieces() -> Throttle:
-    """For the pieces of bodies."""
+    """A throttle for pieces of bodies."""
     return Throttle(rate=PIECES_PER_SECOND_MAX, burst=PIECES_BURST_MAX)
 
 
 def cost(size_bytes: int) -> float:
-    """What an unasked message of this size spends."""
+    """The cost of an unasked message of this size."""
     return 1 + size_bytes // UNASKED_BYTES_EACH

@@ -1,9 +1,9 @@
-"""Addresses of a login: which may be used at all, where metadata lies, what a token is for. Pure.
+"""Addresses of a login: which may be used, where metadata is, what a token is valid for. Pure.
 
-SECURITY: everything is HTTPS, except between programs of this machine: plain HTTP to a loopback address is taken only
-when the MCP server itself is at a loopback address. Otherwise a remote server could have us send requests to services
-that listen on this machine. The same holds for HTTPS, and for link-local addresses, where a cloud keeps its metadata;
-`wire` holds names to it that resolve to one.
+SECURITY: everything is HTTPS, except between programs of this machine: plain HTTP to a loopback address is accepted
+only if the MCP server itself is at a loopback address. Otherwise a remote server could make us send requests to
+services on this machine. The same rule holds for HTTPS and for link-local addresses, where clouds serve metadata;
+`wire` enforces it for names that resolve to such addresses.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def check_address(url: str, what: str, *, server_url: str) -> str:
 
 
 def nearness(host: str) -> str:
-    """`loopback` or `link-local` when `host` is such an address in any spelling, else empty; no name is resolved."""
+    """`loopback` or `link-local` if `host` is such an address in any notation, else empty; names are not resolved."""
     name = host.lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
         return LOOPBACK
@@ -52,11 +52,12 @@ def nearness(host: str) -> str:
         address = ipaddress.ip_address(name)
     except ValueError:
         try:
-            address = ipaddress.ip_address(socket.inet_aton(name))  # `127.1`, `0x7f000001`: what connecting understands
+            # `127.1`, `0x7f000001`: forms that connecting accepts
+            address = ipaddress.ip_address(socket.inet_aton(name))
         except (OSError, ValueError):
             return ""
     for one in (address, *_inside(address)):
-        if one.is_loopback or one.is_unspecified:  # who connects to 0.0.0.0 reaches this machine
+        if one.is_loopback or one.is_unspecified:  # connecting to 0.0.0.0 reaches this machine
             return LOOPBACK
         if one.is_link_local:
             return LINK_LOCAL
@@ -64,7 +65,7 @@ def nearness(host: str) -> str:
 
 
 def _inside(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> tuple[ipaddress.IPv4Address, ...]:
-    """The IPv4 address that an IPv6 address stands for: mapped, compatible, translated (RFC 6052) or 6to4."""
+    """The IPv4 addresses inside an IPv6 address: mapped, compatible, translated (RFC 6052) or 6to4."""
     if address.version == 4:
         return ()
     last = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
@@ -94,7 +95,7 @@ def covers(resource: str, url: str) -> bool:
 
 
 def same_issuer(one: str, other: str) -> bool:
-    """String comparison (RFC 8414 §3.3); a bare origin with and without its slash is the same server."""
+    """String comparison (RFC 8414 §3.3); an origin with and without a trailing slash is the same server."""
     return one == other or (one.rstrip("/") == other.rstrip("/") and origin(one) == one.rstrip("/"))
 
 

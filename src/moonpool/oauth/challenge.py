@@ -1,4 +1,4 @@
-"""`WWW-Authenticate`: what a server wants of us, read leniently. Pure.
+"""`WWW-Authenticate`: what a server requires, parsed leniently. Pure.
 
 A response may carry several of these headers, each with several challenges, each with parameters that are tokens or
 quoted strings; commas separate both parameters and challenges (RFC 9110 §11.6.1).
@@ -25,7 +25,7 @@ _SCOPE_COUNT_MAX: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Challenge:
-    """What the server said about the bearer token it wants; empty where it said nothing."""
+    """What the server said about the bearer token it requires; empty members were not given."""
 
     error: str = ""
     scopes: tuple[str, ...] | None = None
@@ -37,7 +37,7 @@ class Challenge:
 
 
 def bearer_challenge(headers: Iterable[str]) -> Challenge:
-    """The most telling `Bearer` challenge of all these headers; an empty one if there is none."""
+    """The most specific `Bearer` challenge in these headers; an empty one if there is none."""
     found = [params for header in headers for scheme, params in _challenges(header) if scheme == "bearer"]
     found.append({})
     params = max(found, key=lambda one: ("resource_metadata" in one, "scope" in one, "error" in one))
@@ -49,7 +49,7 @@ def bearer_challenge(headers: Iterable[str]) -> Challenge:
 
 
 def scope_names(text: str) -> tuple[str, ...]:
-    """The scopes of a space-separated list, each once, in order; what cannot be a scope is left out."""
+    """The scopes of a space-separated list, without duplicates, in order; invalid scopes are left out."""
     names = dict.fromkeys(name for name in text.split() if _SCOPE.fullmatch(name))
     return tuple(names)[:_SCOPE_COUNT_MAX]
 
@@ -71,7 +71,7 @@ def _challenges(header: str) -> list[tuple[str, Mapping[str, str]]]:
             found.append((scheme[0].lower(), {}))
             at = scheme.end()
         else:
-            at += 1  # not understood
+            at += 1  # skip what cannot be parsed
 
 
 def _end(match: re.Match[str] | None, at: int) -> int:

@@ -1,11 +1,10 @@
-"""The credential of one server: which header now, and what to do when the server refuses it.
+"""The credential of one server: the current header, and what to do when the server refuses it.
 
-INVARIANT: one renewal is under way at most, as a task of its own, and every call that needs it waits for that one.
-Nobody holds a lock while a request of theirs runs, and a caller that is cancelled takes nothing down: a refresh token
-that was used up is always replaced by the one that came for it.
-SECURITY: without a person (`agent`) nothing is started that needs one; the call fails with `LoginNeededError`.
-SECURITY: a configured secret goes to the configured authorization server, else always to the first one that it went to:
-what a server's metadata say changes with whoever has the server.
+INVARIANT: at most one renewal runs, as its own task, and every call that needs it waits for it. No lock is held during
+a request, and cancelling a caller does not stop the renewal: a used refresh token is always replaced by its successor.
+SECURITY: without a person (`agent`) nothing that needs one is started; the call fails with `LoginNeededError`.
+SECURITY: a configured secret is sent to the configured authorization server, or otherwise always to the first one it
+was sent to: a server's metadata change if somebody else takes the server over.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from moonpool.oauth.wire import LoginHttp
 
 RENEWAL_COUNT_MAX: Final = 2
-"""How often one request is sent again with another token: once after a refresh, once after a login."""
+"""How often a request is repeated with another token: once after a refresh, once after a login."""
 _EARLY_S: Final = 30.0
 _STEP_UP_COUNT_MAX: Final = 8
 _REFRESH_S: Final = 60.0
@@ -65,11 +64,11 @@ class Credentials:
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The tokens of late, also those that were replaced; they are blanked wherever they turn up."""
+        """Current and recently replaced tokens; they are redacted wherever they appear."""
         return frozenset(self._seen)
 
     async def header(self) -> str | None:
-        """The `Authorization` header for a request now; None when nobody has logged in yet. Raises OAuthError."""
+        """The `Authorization` header for a request now; None before the first login. Raises OAuthError."""
         if not self._loaded:
             await self._alone(self._load)
         login = self._login
@@ -77,15 +76,17 @@ class Credentials:
             try:
                 await self._alone(lambda: self._refresh_unless_done(login))
             except GrantRefusedError:
-                pass  # the server will say what it wants
+                pass  # the server will say what it requires
             except OAuthError:
                 if _ends_soon(login, early_s=0):
                     raise
         return None if self._login is None else self._login.header
 
     async def renew(self, challenge: Challenge, *, used: str | None, attempt: int) -> bool:
-        """After a refusal of the header `used`: whether there is another one to try. Raises OAuthError."""
-        while self._task is not None and not self._task.done():  # waiting for one that is done would never yield
+        """After the server refused the header `used`: get another one. Returns whether there is one.
+        Raises OAuthError.
+        """
+        while self._task is not None and not self._task.done():  # waiting for a finished task would never yield
             await self._join(self._task)
         if self._login is not None and self._login.header != used:
             return True  # renewed by another call meanwhile
@@ -95,7 +96,7 @@ class Credentials:
         return True
 
     async def log_in(self, challenge: Challenge, *, scopes: tuple[str, ...] | None = None) -> Login:
-        """Log in whatever is stored; `scopes` are asked for beside those of before. Raises OAuthError."""
+        """Log in even if a login is stored; `scopes` are requested in addition to earlier ones. Raises OAuthError."""
         await self._load()
         async with _open_http(self.server_url) as http:
             found = await self._discover(http, challenge)
@@ -104,7 +105,7 @@ class Credentials:
         return self._login
 
     async def close(self) -> None:
-        """Wait for a refresh that is under way, since its answer must not be lost; give up a login."""
+        """Wait for a running refresh, since its answer must not be lost; cancel a running login."""
         task = self._task
         if task is None:
             return
@@ -113,7 +114,7 @@ class Credentials:
         await asyncio.wait([task], timeout=_REFRESH_S)
 
     async def _alone(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
-        """Run `work` as the one task there is, or wait for the one that runs."""
+        """Run `work` as the only renewal task, or wait for the one that runs."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(work())
             self._task.add_done_callback(self._ended)
@@ -131,7 +132,7 @@ class Credentials:
         if self._task is task:
             self._task = None
         if not task.cancelled():
-            task.exception()  # whoever waited has it; nobody may have waited
+            task.exception()  # waiters have it; perhaps there were none
 
     async def _load(self) -> None:
         if not self._loaded:
@@ -149,7 +150,7 @@ class Credentials:
     async def _answer(self, challenge: Challenge, used: str | None, attempt: int) -> None:
         stored = await self._logins.find(self.server_url, self._settings)
         if stored is not None and stored.header != used:
-            self._have(stored)  # another process, such as `moonpool login`, was here
+            self._have(stored)  # another process, such as `moonpool login`, stored it
             return
         login = self._login
         machine = self._settings.is_machine
@@ -187,13 +188,13 @@ class Credentials:
     async def _log_in(
         self, http: LoginHttp, found: Discovery, *, more: tuple[str, ...] | None, reuse_client: bool
     ) -> None:
-        """A registration that may be what was refused is made anew, not reused."""
+        """A registration that may have caused the refusal is not reused."""
         agent = self._agent
         if agent is None and not self._settings.is_machine:
             raise LoginNeededError("no user is present to log in")
         before = replaced = self._login
         if before is not None and not same_issuer(before.issuer, found.issuer.issuer):
-            before = None  # SECURITY: another issuer sees neither the client nor the scopes of the one before
+            before = None  # SECURITY: another issuer learns neither the client nor the scopes of the previous one
         granted = scope_names(before.tokens.scope or "") if before is not None and more else None
         configured = scope_names(self._settings.scope) or None
         scopes = joined(granted, more, configured) if more else configured or found.scopes
@@ -247,7 +248,7 @@ class Credentials:
         await self._logins.keep(self._login)
 
     def _may_step_up(self, challenge: Challenge) -> bool:
-        """Whether asking for these scopes is new; a server that refuses what was granted is not asked forever."""
+        """Whether these scopes are new, so that a server that keeps refusing granted scopes is not asked for ever."""
         wanted = challenge.scopes or ()
         asked = {scope for scopes in self._stepped_up for scope in scopes}
         if not wanted or set(wanted) <= asked or len(self._stepped_up) >= _STEP_UP_COUNT_MAX:
@@ -259,7 +260,8 @@ class Credentials:
     def _login_needed(self, challenge: Challenge) -> LoginNeededError:
         name = shlex.quote(self._server_id)
         if challenge.wants_more_scope:
-            # SECURITY: a server's words, which somebody will put into a shell. What could end the quotes is left out.
+            # SECURITY: the server chose the string, and a person may paste it into a shell. Characters that could end
+            # the quotes are left out.
             scopes = " ".join(scope for scope in challenge.scopes or () if "'" not in scope)[:300]
             return LoginNeededError(
                 f"needs more permission than was granted; run `moonpool login {name} --scope '{scopes}'`"
@@ -268,7 +270,7 @@ class Credentials:
 
 
 async def revoke_quietly(http: LoginHttp, login: Login) -> str:
-    """Tell the issuer that a login is over, where it wants to know; why it could not be told, else nothing."""
+    """Revoke a login at its issuer if it supports that; returns why that failed, or an empty string."""
     if not login.revocation_endpoint:
         return ""
     try:
@@ -279,7 +281,7 @@ async def revoke_quietly(http: LoginHttp, login: Login) -> str:
 
 
 def _open_http(server_url: str) -> AbstractAsyncContextManager[LoginHttp]:
-    from moonpool.oauth.wire import open_login_http  # noqa: PLC0415  an HTTP client; only where one logs in
+    from moonpool.oauth.wire import open_login_http  # noqa: PLC0415  imports an HTTP client; only for logins
 
     return open_login_http(server_url)
 

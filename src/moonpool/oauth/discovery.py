@@ -1,8 +1,8 @@
-"""Who issues tokens for a server, and which scopes to ask for.
+"""Finds the issuer of tokens for a server, and the scopes to request.
 
 First the metadata of the protected resource (RFC 9728), at the address in the challenge or at the well-known ones; it
-names authorization servers, whose metadata must name the same issuer. A server without resource metadata is one of
-revision 2025-03-26: its own origin is the authorization server, with metadata or with the default paths.
+names authorization servers, whose metadata must name the same issuer. A server without resource metadata follows
+revision 2025-03-26: its own origin is the authorization server, with metadata or default paths.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Discovery:
     server_url: str
     resource: str
     issuer: IssuerMetadata
-    scopes: tuple[str, ...] | None = None  # None: ask for none
+    scopes: tuple[str, ...] | None = None  # None: request none
 
 
 async def discover(
@@ -48,7 +48,7 @@ async def discover(
     why_wanted: str = "which is configured",
     machine: bool = False,
 ) -> Discovery:
-    """Ask the server and its authorization server. Raises OAuthError, also when that is not `wanted_issuer`."""
+    """Ask the server and its authorization server. Raises OAuthError, also if that is not `wanted_issuer`."""
     check_address(server_url, "URL of the server", server_url=server_url)
     metadata = await _resource(http, server_url, challenge)
     if metadata is None:
@@ -76,7 +76,8 @@ async def _resource(http: LoginHttp, server_url: str, challenge: Challenge) -> R
         if answer.status == 200 and answer.body is not None:
             return read_resource(answer.body, server_url=server_url)
         if answer.status >= 500 or answer.status == 429 or named:
-            # SECURITY: a fault says nothing about what the server publishes; it must not lead to the older way.
+            # SECURITY: an error does not show that there is no metadata, so it must not lead to the older revision's
+            # rules.
             raise OAuthError(f"the server's metadata cannot be read: HTTP {answer.status} at {said(address, 200)}")
     return None
 
@@ -99,7 +100,7 @@ async def _issuer(http: LoginHttp, issuer: str, server_url: str, *, machine: boo
     if found is None:
         raise OAuthError(f"the authorization server {said(issuer, 200)} publishes no metadata")
     if machine:
-        return found  # nobody is sent anywhere, so there is no code to protect
+        return found  # no person is redirected, so there is no code to protect
     if not found.authorization_endpoint:
         raise OAuthError("the authorization server's metadata has no authorization_endpoint")
     if "S256" not in (found.pkce_methods or ()):
@@ -127,7 +128,7 @@ async def _read_issuer(http: LoginHttp, issuer: str, server_url: str) -> IssuerM
             continue
         found = read_issuer(answer.body, server_url=server_url)
         if not same_issuer(found.issuer, issuer):
-            # SECURITY: else one authorization server could have us bring another's codes to it.
+            # SECURITY: otherwise one authorization server could make us send it another's codes.
             named = said(found.issuer, 200)
             raise OAuthError(
                 f"the metadata of {said(issuer, 200)} names another issuer, {named!r}; not logging in there"

@@ -6,14 +6,14 @@ from moonpool.core.errors import Fault, MoonpoolError
 
 
 class OAuthError(MoonpoolError):
-    """A server or its authorization server did not do its part of a login, or may not be trusted with it."""
+    """A server or its authorization server failed in a login or cannot be trusted with it."""
 
     code = "login_failed"
     fault = Fault.UPSTREAM
 
 
 class GrantRefusedError(OAuthError):
-    """The authorization server says that a refresh token or a client is no good (any more)."""
+    """The authorization server refuses a refresh token or a client as invalid."""
 
     code = "login_grant_refused"
 

@@ -1,7 +1,7 @@
-"""The token endpoint: a code or a refresh token for an access token, as the client that we are there.
+"""The token endpoint: exchanges a code or a refresh token for an access token.
 
-SECURITY: `resource` (RFC 8707) is in every request, so that no token is good for another server; what a server says in
-an error is shown without the secrets that were in the request.
+SECURITY: `resource` (RFC 8707) is in every request, so that no token is valid for another server; a server's error
+message is shown without the secrets of the request.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _REFUSALS: Final = frozenset({"invalid_grant", "invalid_client", "unauthorized_c
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TokenSet:
-    """What a token endpoint gave."""
+    """The tokens from a token endpoint."""
 
     access_token: str
     refresh_token: str = ""
-    expires_at: float | None = None  # seconds since 1970; None: it did not say
+    expires_at: float | None = None  # seconds since 1970; None: not given
     scope: str | None = None
 
     def __repr__(self) -> str:
@@ -45,7 +45,7 @@ class TokenSet:
 async def redeem_code(
     http: LoginHttp, endpoint: str, client: ClientIdentity, *, issuer: str, code: str, verifier: str, resource: str
 ) -> TokenSet:
-    """Raises OAuthError."""
+    """Exchange a code for tokens. Raises OAuthError."""
     form = {
         "grant_type": "authorization_code",
         "code": code,
@@ -86,7 +86,7 @@ async def revoke(http: LoginHttp, endpoint: str, client: ClientIdentity, *, issu
 async def refresh(
     http: LoginHttp, endpoint: str, client: ClientIdentity, *, issuer: str, tokens: TokenSet, resource: str
 ) -> TokenSet:
-    """A new set; what the server leaves out stays as it was. Raises OAuthError, GrantRefusedError."""
+    """A new token set; members that the server leaves out are kept. Raises OAuthError, GrantRefusedError."""
     form = {"grant_type": "refresh_token", "refresh_token": tokens.refresh_token, "resource": resource}
     renewed = await _request(http, endpoint, client, form, issuer)
     return TokenSet(
@@ -112,7 +112,7 @@ def _authenticated(client: ClientIdentity, form: dict[str, str], issuer: str) ->
     """The form and the headers that authenticate the client. Raises OAuthError."""
     headers: dict[str, str] = {}
     if client.private_key:
-        # Here, because its cryptography takes as long to import as a sandbox to start, and few servers want it.
+        # Imported here because its cryptography takes as long to import as a sandbox to start, and few servers need it.
         from moonpool.oauth.assertion import ASSERTION_TYPE, client_assertion  # noqa: PLC0415
 
         signed = client_assertion(client.private_key, client_id=client.client_id, issuer=issuer)
@@ -144,7 +144,7 @@ def _secret_parts(form: Mapping[str, str]) -> list[str]:
 def _tokens(body: JsonObject) -> TokenSet:
     access, refresh_token, kind = body.get("access_token"), body.get("refresh_token"), body.get("token_type")
     if not isinstance(access, str) or not _TOKEN.fullmatch(access):
-        raise OAuthError("the authorization server's answer holds no usable access token")
+        raise OAuthError("the authorization server's answer has no usable access token")
     if not isinstance(kind, str) or kind.lower() != "bearer":
         raise OAuthError(f"the authorization server gave a token of type {said(str(kind), 40)!r}; only bearer is known")
     usable = isinstance(refresh_token, str) and _TOKEN.fullmatch(refresh_token) is not None

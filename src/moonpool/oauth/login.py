@@ -1,7 +1,7 @@
-"""The part of a login that needs a person: the authorization request and what comes back (RFC 6749, 7636, 9207).
+"""The part of a login that needs a person: the authorization request and its answer (RFC 6749, 7636, 9207).
 
-INVARIANT: the answer counts only with the `state` that was sent and, where it names an issuer, with the issuer that was
-asked; both are compared as they are, before anything else of the answer is believed.
+INVARIANT: the answer counts only with the `state` that was sent and, if it names an issuer, with the issuer that was
+asked; both are compared exactly, before anything else in the answer is used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OFFLINE: Final = "offline_access"
 
 
 class Visit(Protocol):
-    """One visit of a person to an authorization server; `redirect_uri` is where it will send them back to."""
+    """One visit of a person to an authorization server; the server sends the person back to `redirect_uri`."""
 
     redirect_uri: str
 
@@ -45,10 +45,10 @@ class Visit(Protocol):
 
 
 class UserAgent(Protocol):
-    """Whoever can show a person an address."""
+    """Shows a person an address."""
 
     def open(self, redirect_uri: str) -> AbstractAsyncContextManager[Visit]:
-        """Get ready for an answer at `redirect_uri`, or where it likes when that is empty."""
+        """Prepare for an answer at `redirect_uri`, or at an address of the agent's choice if empty."""
         ...
 
 
@@ -64,7 +64,8 @@ async def log_in(
 ) -> Login:
     """Ask a person for permission and get tokens. Raises OAuthError.
 
-    `before_redeeming` runs once the person has agreed: what it revokes cannot be what comes after.
+    `before_redeeming` runs after the person has agreed and before tokens are issued, so that it cannot revoke the new
+    ones.
     """
     issuer, scopes = found.issuer, _with_refreshing(scopes, found.issuer)
     async with agent.open(settings.redirect_uri) as visit:
@@ -82,7 +83,7 @@ async def log_in(
         if scopes:
             query["scope"] = " ".join(scopes)
         if scopes and OFFLINE in scopes:
-            query["prompt"] = "consent"  # OpenID Connect gives no refresh token without
+            query["prompt"] = "consent"  # required for a refresh token in OpenID Connect
         joint = "&" if urlsplit(issuer.authorization_endpoint).query else "?"
         answer = await visit.fetch(f"{issuer.authorization_endpoint}{joint}{urlencode(query)}")
     code = read_answer(answer, state=state, issuer=issuer)
@@ -97,7 +98,7 @@ async def log_in(
 async def log_in_as_machine(
     http: LoginHttp, found: Discovery, settings: OAuthSettings, *, scopes: tuple[str, ...] | None
 ) -> Login:
-    """Get tokens of the client's own, without a person. Raises OAuthError."""
+    """Get the client's own tokens, without a person. Raises OAuthError."""
     issuer = found.issuer
     client = await identify(http, issuer, settings, redirect_uri="", scopes=scopes, known=None)
     tokens = await machine_tokens(
@@ -113,7 +114,7 @@ def _login(found: Discovery, client: ClientIdentity, tokens: TokenSet, scopes: t
             access_token=tokens.access_token,
             refresh_token=tokens.refresh_token,
             expires_at=tokens.expires_at,
-            scope=" ".join(scopes),  # RFC 6749 §5.1: what was asked for
+            scope=" ".join(scopes),  # RFC 6749 §5.1: the requested scopes
         )
     return Login(
         server_url=found.server_url,
@@ -148,18 +149,18 @@ def read_answer(address: str, *, state: str, issuer: IssuerMetadata) -> str:
         why = said(f"{given['error']} {given.get('error_description', '')}", 300)
         raise OAuthError(f"the authorization server refused: {why}")
     if not given.get("code"):
-        raise OAuthError("the answer of the authorization server holds no code")
+        raise OAuthError("the answer of the authorization server has no code")
     return given["code"]
 
 
 def joined(*lists: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """All scopes of these lists, each once; None if there are none."""
+    """All scopes of these lists, without duplicates; None if there are none."""
     names = scope_names(" ".join(" ".join(some) for some in lists if some))
     return names or None
 
 
 def _with_refreshing(scopes: tuple[str, ...] | None, issuer: IssuerMetadata) -> tuple[str, ...] | None:
-    """SPEC: `offline_access` is asked for where the issuer lists it, beside other scopes only."""
+    """SPEC: `offline_access` is requested only if the issuer lists it, and only with other scopes."""
     return joined(scopes, (OFFLINE,)) if scopes and OFFLINE in (issuer.scopes or ()) else scopes
 
 

@@ -1,4 +1,4 @@
-"""Logging in because a person asked for it: find out what the server wants, then `credentials`."""
+"""Login on a person's request: find out what the server requires, then use `credentials`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def enter(server: ServerConfig, logins: Logins, agent: UserAgent, *, scope: str = "") -> Login:
-    """Log in to `server` and keep what comes of it. Raises OAuthError."""
+    """Log in to `server` and store the login. Raises OAuthError."""
     if any(name.lower() == "authorization" for name in server.headers):
         raise OAuthError(
             f'server {server.server_id!r} has an "Authorization" header in its configuration, which is used instead of '
@@ -30,7 +30,7 @@ async def enter(server: ServerConfig, logins: Logins, agent: UserAgent, *, scope
 
 
 async def leave(server: ServerConfig, logins: Logins) -> tuple[int, str]:
-    """Forget the logins to `server` and have the last one revoked: how many there were, and why it was not revoked."""
+    """Forget the logins to `server` and revoke the last one; returns how many there were and why revoking failed."""
     login, problem = await logins.find(server.url, server.oauth), ""
     if login is not None:
         async with open_login_http(server.url) as http:
@@ -39,7 +39,7 @@ async def leave(server: ServerConfig, logins: Logins) -> tuple[int, str]:
 
 
 async def _challenge(url: str) -> Challenge:
-    """What the server says to somebody without a token; nothing but a ping is sent."""
+    """The server's challenge to a request without a token; only a ping is sent."""
     check_address(url, "URL of the server", server_url=url)
     headers = {"accept": "application/json, text/event-stream"}
     async with open_login_http(url) as http:

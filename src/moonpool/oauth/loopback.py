@@ -1,8 +1,8 @@
-"""How a person comes back from an authorization server: to a port of this machine, or by pasting an address.
+"""Receives the redirect from an authorization server: on a port of this machine, or as a pasted address.
 
-SECURITY: the port is bound on a loopback address only, is open for one answer and no longer than `timeout_s`, takes few
-bytes, and its page says nothing but that it is over. Any program of this machine can call it: only a request with the
-`state` that was sent counts as the answer, others are turned away while it goes on waiting. `login` checks the rest.
+SECURITY: the port is bound on a loopback address only, is open for one answer and at most `timeout_s`, accepts few
+bytes, and its page says only that the login is over. Any program on this machine can call it: only a request with the
+`state` that was sent counts as the answer; others are refused and it keeps waiting. `login` checks the rest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PATH: Final = "/callback"
 _REQUEST_BYTES_MAX: Final = 32 * 1024
 _REQUEST_S: Final = 10.0
 STRANGERS_MAX: Final = 100
-"""Requests with another state after which somebody is at work here, and the login is given up."""
+"""After this many requests with a wrong state an attack is assumed and the login is aborted."""
 _PAGE: Final = (
     b"<!doctype html><meta charset=utf-8><title>Moonpool</title>"
     b"<p>Moonpool has the answer. You can close this page and go back to the terminal.</p>"
@@ -43,14 +43,14 @@ _HEADERS: Final = (
 
 
 class LoopbackAgent:
-    """Shows a person an address and listens for the one request that brings them back."""
+    """Shows a person an address and listens for the redirect."""
 
     def __init__(self, show: Callable[[str], None], *, timeout_s: float) -> None:
         self._show, self._timeout_s = show, timeout_s
 
     @asynccontextmanager
     async def open(self, redirect_uri: str) -> AsyncGenerator[_Listener]:
-        """Listen at `redirect_uri` or, when that is empty, at a port that is free. Raises OAuthError."""
+        """Listen at `redirect_uri`, or at a free port if it is empty. Raises OAuthError."""
         parts = urlsplit(redirect_uri)
         if redirect_uri and (parts.scheme != "http" or not is_loopback(redirect_uri) or parts.port is None):
             raise OAuthError(f"cannot listen at {redirect_uri} here; log in with --headless")
@@ -90,7 +90,7 @@ class _Listener:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         target = ""
-        refused = (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)  # or came too slowly
+        refused = (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)  # or arrived too slowly
         with contextlib.suppress(TimeoutError, *refused):
             async with asyncio.timeout(_REQUEST_S):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -118,7 +118,7 @@ class _Listener:
 
 
 class PastingAgent:
-    """Shows a person an address and reads the one they were sent back to, which shows an error in their browser."""
+    """Shows a person an address and reads the pasted redirect address, which shows an error in their browser."""
 
     def __init__(self, show: Callable[[str], None], read: Callable[[], str]) -> None:
         self._show, self._read = show, read
@@ -146,6 +146,6 @@ def _host(name: str) -> str:
 
 
 def _state_of(address: str) -> str:
-    """The one `state` of an address; nothing when there is none or several."""
+    """The `state` of an address; empty if there is none or several."""
     states = parse_qs(urlsplit(address).query, max_num_fields=64).get("state", [])
     return states[0] if len(states) == 1 else ""

@@ -1,4 +1,4 @@
-"""What protected resources (RFC 9728) and authorization servers (RFC 8414, OpenID Connect) say about themselves. Pure.
+"""Metadata of protected resources (RFC 9728) and authorization servers (RFC 8414, OpenID Connect). Pure.
 
 Everything is untrusted: members of a wrong type count as absent, addresses are checked, unknown members are ignored.
 """
@@ -20,7 +20,7 @@ _LIST_MAX: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceMetadata:
-    """A protected resource: its identifier, who issues tokens for it, which scopes it knows."""
+    """A protected resource: its identifier, its issuers, its scopes."""
 
     resource: str
     issuers: tuple[str, ...]
@@ -29,7 +29,7 @@ class ResourceMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerMetadata:
-    """An authorization server. None where it said nothing."""
+    """An authorization server. None: not given."""
 
     issuer: str
     authorization_endpoint: str
@@ -45,7 +45,7 @@ class IssuerMetadata:
 
 
 def read_resource(raw: JsonObject, *, server_url: str) -> ResourceMetadata:
-    """Raises OAuthError."""
+    """Parse resource metadata. Raises OAuthError."""
     resource, issuers = raw.get("resource"), _strings(raw.get("authorization_servers")) or ()
     if not isinstance(resource, str) or not resource:
         raise OAuthError("the metadata of the server does not say which resource it is for")
@@ -57,7 +57,7 @@ def read_resource(raw: JsonObject, *, server_url: str) -> ResourceMetadata:
 
 
 def read_issuer(raw: JsonObject, *, server_url: str) -> IssuerMetadata:
-    """Raises OAuthError."""
+    """Parse authorization server metadata. Raises OAuthError."""
 
     def endpoint(name: str, *, needed: bool = True) -> str:
         given = raw.get(name)
@@ -83,7 +83,7 @@ def read_issuer(raw: JsonObject, *, server_url: str) -> IssuerMetadata:
 
 
 def default_issuer(server_url: str) -> IssuerMetadata:
-    """The authorization server of a server that publishes nothing (2025-03-26)."""
+    """The authorization server of a server without metadata (2025-03-26)."""
     root = origin(server_url)
     return IssuerMetadata(
         issuer=root,

@@ -1,7 +1,7 @@
-"""Which client we are at an authorization server: registered beforehand, by a document, or now (RFC 7591).
+"""Our client id at an authorization server: registered beforehand, by a client document, or now (RFC 7591).
 
-SECURITY: a client id and its secret belong to the issuer that gave them and are shown to no other; only the address of
-a client document is the same everywhere.
+SECURITY: a client id and its secret belong to the issuer that gave them and are sent to no other; only the address of a
+client document is the same for all.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from moonpool.oauth.wire import LoginHttp
 
 METHODS: Final = ("none", "client_secret_basic", "client_secret_post")
-"""The authentication methods that we support at a token endpoint; a program on a person's machine uses a secret only if
-it must.
+"""The authentication methods that we support at a token endpoint; a program on a user's machine uses a secret only if
+required.
 """
 KEY_METHOD: Final = "private_key_jwt"
 _TEXT_MAX: Final = 8192
@@ -28,13 +28,13 @@ _TEXT_MAX: Final = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ClientIdentity:
-    """A client id, and how it is shown at the token endpoint."""
+    """A client id and its authentication at the token endpoint."""
 
     client_id: str
     client_secret: str = ""
     auth_method: str = "none"
     redirect_uri: str = ""
-    private_key: str = ""  # never stored: it is in the configuration
+    private_key: str = ""  # never stored: it comes from the configuration
 
     def __repr__(self) -> str:
         return f"ClientIdentity({self.client_id!r})"
@@ -49,7 +49,7 @@ async def identify(
     scopes: tuple[str, ...] | None,
     known: ClientIdentity | None,
 ) -> ClientIdentity:
-    """The client to log in as; `known` is one that this issuer registered before. Raises OAuthError."""
+    """The client to log in as; `known` is an earlier registration at this issuer. Raises OAuthError."""
     if settings.client_id:
         method = KEY_METHOD if settings.private_key else _method_of(issuer, has_secret=bool(settings.client_secret))
         return ClientIdentity(

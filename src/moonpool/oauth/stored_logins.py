@@ -1,12 +1,11 @@
-"""What a login yields, and where it is kept: by issuer, resource, client id and the server's URL.
+"""Stored logins, by issuer, resource, client id and the server's URL.
 
 Logins are kept in a store of sealed strings by name (`store.secrets` in the product); its methods block and run in a
 thread.
 
-SECURITY: a login is found by exactly the URL it was made for. That a resource covers a second server's URL does not
-give that server the token.
-SECURITY: the issuer that a configured secret is sent to is kept before it is sent, whatever comes of that: else a
-server whose first issuer refuses could name another, and so on.
+SECURITY: a login is found only by the exact URL it was made for. Even if a resource covers a second server's URL, that
+server does not get the token. SECURITY: the issuer of a configured secret is stored before the secret is sent:
+otherwise a server whose first issuer refuses could name another, and so on.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class LoginStore(Protocol):
 
 
 class MemoryLoginStore:
-    """The in-memory twin."""
+    """The in-memory implementation."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
@@ -60,7 +59,7 @@ class MemoryLoginStore:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Login:
-    """We are logged in: where, as which client, with which tokens."""
+    """A login: server, client and tokens."""
 
     server_url: str
     issuer: str
@@ -91,7 +90,7 @@ class Login:
 
 
 class Logins:
-    """The logins on one shelf."""
+    """The logins in one store."""
 
     def __init__(self, shelf: LoginStore) -> None:
         self._shelf = shelf
@@ -101,15 +100,15 @@ class Logins:
         return await anyio.to_thread.run_sync(self._find, server_url, settings)
 
     async def keep(self, login: Login) -> None:
-        """Keep it in the place of every other login for the same URL."""
+        """Store it; it replaces all other logins for the same URL."""
         await anyio.to_thread.run_sync(self._keep, login)
 
     async def forget(self, server_url: str) -> int:
-        """Forget the logins for this URL and where its secrets went; how many of both there were."""
+        """Forget the logins and pinned issuers for this URL; returns how many there were."""
         return await anyio.to_thread.run_sync(self._forget_all, server_url)
 
     async def pin(self, server_url: str, client_id: str, issuer: str) -> None:
-        """From now on the configured secret of this client goes to `issuer` only."""
+        """From now on send the configured secret of this client only to `issuer`."""
         await anyio.to_thread.run_sync(self._pin, server_url, client_id, issuer)
 
     async def pinned(self, server_url: str, settings: OAuthSettings) -> str:
@@ -170,7 +169,7 @@ def _parts(name: str) -> list[str]:
 
 
 def _read(text: str | None) -> Login | None:
-    """What another release wrote differently counts as not there."""
+    """Parse a stored login; a format of another release counts as missing."""
     try:
         stored: Any = json.loads(text or "")
         client, tokens = ClientIdentity(**stored.pop("client")), TokenSet(**stored.pop("tokens"))

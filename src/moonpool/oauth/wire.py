@@ -1,10 +1,9 @@
-"""Requests of a login: small, short, without redirects, answered with JSON or nothing.
+"""HTTP requests of a login: small, short, without redirects, answered with JSON or nothing.
 
 SECURITY: this client carries neither the configured headers of an MCP server nor a token in a header, follows no
-redirect (a secret would travel along) and takes at most `BODY_BYTES_MAX` of any answer; JSON is counted before it is
-decoded.
-SECURITY: an address was checked by its spelling (`addresses`); what a name leads to is looked at when the connection
-stands, before anything is sent over it. So it does not help to have a name resolve to something else the second time.
+redirect (it would carry a secret along) and reads at most `BODY_BYTES_MAX` of any answer; JSON is limited before it is
+decoded. SECURITY: `addresses` checked the address as written; the peer that a name resolves to is checked after
+connecting, before anything is sent. So DNS rebinding does not help.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _VALUES_MAX: Final = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A status and the JSON object that came with it, if one did."""
+    """A status and its JSON object, if any."""
 
     status: int
     body: JsonObject | None
@@ -78,9 +77,10 @@ class LoginHttp:
         return Answer(status=response.status_code, body=_json_object(body), challenges=challenges)
 
     def _looking_at_peers(self, request: httpx2.Request, shown: str) -> _Trace:
-        """Raises OAuthError inside `send` when a server elsewhere had us connect to this machine or a link.
+        """A trace that raises OAuthError inside `send` if a remote server made us connect to this machine or a
+        link-local address.
 
-        A proxy of the operator's may be anywhere; it connects by itself.
+        An operator's proxy may be anywhere; it connects itself.
         """
         host, direct = request.url.raw_host.decode("ascii"), False
 
@@ -100,13 +100,13 @@ class LoginHttp:
 
 @asynccontextmanager
 async def open_login_http(server_url: str) -> AsyncGenerator[LoginHttp]:
-    """For a login to `server_url`."""
+    """An HTTP client for a login to `server_url`."""
     async with httpx2.AsyncClient(headers={"user-agent": "moonpool"}, timeout=REQUEST_S) as client:
         yield LoginHttp(client, server_url)
 
 
 async def _body(response: httpx2.Response, shown: str) -> bytes:
-    """Of events nothing is wanted; they may never end."""
+    """The body; not of event streams, which may never end."""
     if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
         await response.aclose()
         return b""

@@ -1,23 +1,23 @@
 """Policy: pure rules that say whether a tool call is allowed, asked about or denied.
 
-A call is described by `CallFacts`. Layers (organisation, key, session, configuration) each hold rules; in a layer that
-came from a file the first rule that matches speaks, else its `default` if it has one, in the configuration's the
-strictest rule. Between layers the strictest say wins (deny > human_only > ask > allow), so that adding a layer never
-loosens what another one says. When no layer says anything, read-only tools of trusted servers are allowed, everything
-else is asked about (X-06).
+A call is described by `CallFacts`. Layers (organisation, key, session, configuration) each hold rules; in a layer from
+a file the first matching rule decides, else the layer's `default` if it has one; in the configuration's layer the
+strictest matching rule decides. Of all layers the strictest verdict wins (deny > human_only > ask > allow), so adding a
+layer never loosens another. If no layer decides, read-only tools of trusted servers are allowed and everything else is
+asked about (X-06).
 
-SECURITY: three things never make a call look safer: an annotation of a server that the host does not trust (`hints`),
-an argument that is not there (it meets no condition), and one that two programs may read differently (`findings`).
+SECURITY: three things never make a call look safer: an annotation of an untrusted server (`hints`), a missing argument
+(it meets no condition), and an argument that two programs may read differently (`findings`).
 
-What is where: `verdicts`; `hints` (what may be believed about a tool); `pointers`, `members`, `conditions`, `texts`,
-`paths`, `hosts` (arguments); `labels`, `budgets`; `rules` (a rule, the facts, whether they meet); `presets`; `layers`;
-`deciding`; `explaining`. No I/O: files are read by `moonpool.configuration.policy_file`, usage and labels taken in are
-counted by `moonpool.pipeline.budgets`. The pipeline that applies a decision is `moonpool.pipeline.pipeline`; people's
-answers are `moonpool.pipeline.approval`. Why it is so: docs/decisions/0013-arguments-in-policy.md.
+Modules: `verdicts`; `hints` (what policy may assume about a tool); `pointers`, `members`, `conditions`, `texts`,
+`paths`, `hosts` (arguments); `labels`, `budgets`; `rules` (a rule, the facts, whether they match); `presets`; `layers`;
+`deciding`; `explaining`. No I/O: files are read by `moonpool.configuration.policy_file`, `moonpool.pipeline.budgets`
+counts usage and received labels. `moonpool.pipeline.pipeline` applies decisions; `moonpool.pipeline.approval` has
+people's answers. Reasons: docs/decisions/0013-arguments-in-policy.md.
 
-Where more goes: a condition on the call or its session is a field of `Rule`, a fact of `CallFacts` and a check in
-`rules`; an operator on arguments a class in `conditions`; something counted elsewhere that has a say of its own is a
-`Say` that joins in `decide`, as budgets do.
+To extend: a condition on the call or its session is a field of `Rule`, a fact of `CallFacts` and a check in `rules`; an
+operator on arguments is a class in `conditions`; anything else that influences decisions is a `Say` that `decide`
+includes, as budgets are.
 """
 
 from moonpool.policy.budgets import Budget, BudgetReport, Cost, Measure, usage_from

@@ -1,7 +1,7 @@
-"""Budgets: how much the calls of an execution, a session or a key may take, and what a used-up budget says.
+"""Budgets: how much the calls of an execution, a session or a key may use, and the verdict of an exhausted budget.
 
-Pure: what was used is a fact of the call (`Usage`), counted by `moonpool.pipeline.budgets`, which reserves for a call
-before it leaves. So one more call is compared with what is used and reserved, and parallel calls cannot overspend.
+Pure: usage is a fact of the call (`Usage`), counted by `moonpool.pipeline.budgets`, which reserves before a call is
+sent. Usage includes reservations, so parallel calls cannot overspend.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _COST_DIGITS: Final = 3
 
 
 class Measure(StrEnum):
-    """What is counted. The one that ends by itself is last: a call that meets two budgets is told of the other."""
+    """What is counted. The measure that recovers by itself is last: if two budgets are exhausted, the other is
+    reported.
+    """
 
     CALLS = "calls"
     TOOLS = "tools"  # different ones
@@ -57,7 +59,7 @@ _WORDS: Final = {
 }
 _FRACTIONS: Final = frozenset({Measure.COST, Measure.WALL_S})
 _KNOWN_LATER: Final = frozenset({Measure.RESULT_BYTES, Measure.WALL_S})
-"""What a call takes of these shows only when it is over: the budget is used up when nothing is left."""
+"""A call's usage of these is known only at its end: the budget is exhausted when nothing is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,7 @@ class Budget:
     scope: Scope
     limits: Mapping[Measure, float]
     then: Verdict = Verdict.DENY
-    layer: str = ""  # whose it is
+    layer: str = ""  # the layer it belongs to
 
     def __post_init__(self) -> None:
         if self.then not in {Verdict.ASK, Verdict.DENY}:
@@ -87,7 +89,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one call of the tools that two globs name costs."""
+    """The cost of one call of the tools that match two globs."""
 
     units: float
     server: str = "*"
@@ -123,14 +125,14 @@ class BudgetReport:
 
     @property
     def used_up(self) -> bool:
-        """True when there is no room for this call."""
+        """Whether there is no room for this call."""
         if self.measure in _KNOWN_LATER:
             return self.used >= self.limit
         return total(self.used, self.adds) > self.limit
 
     @property
     def low(self) -> bool:
-        """True when at least 80 % are used with this call."""
+        """Whether at least 80 % are used with this call."""
         return self.limit > 0 and total(self.used, self.adds) >= WARNED_FROM * self.limit
 
     def to_json(self) -> JsonObject:
@@ -146,30 +148,30 @@ class BudgetReport:
         }
 
     def shown(self, text: str) -> str:
-        """`text` in front of what is used of how much."""
+        """`text`, followed by usage and limit."""
         return self._told(text, self.used)
 
     def after(self, text: str) -> str:
-        """The same with what this call takes."""
+        """The same with this call included."""
         return self._told(text, total(self.used, self.adds))
 
     def _told(self, text: str, used: float) -> str:
-        used = round(used, _COST_DIGITS)  # seconds that code ran have more digits than anybody reads
+        used = round(used, _COST_DIGITS)  # seconds have more digits than are useful
         return f"{text}: {used:.15g} of {self.limit:.15g} {self.measure.words} per {self.budget.scope} are used"
 
 
 def total(one: float, other: float) -> float:
-    """The sum, without the noise of floats: three times 0.1 is 0.3."""
+    """The sum, without rounding errors of floats: three times 0.1 is 0.3."""
     return round(one + other, _COST_DIGITS)
 
 
 def cost_of(tool: ToolDefinition, costs: Iterable[Cost]) -> float:
-    """Units of the first entry that covers the tool; nothing for a tool that none covers."""
+    """Units of the first entry that covers the tool; 0 if none does."""
     return next((cost.units for cost in costs if cost.covers(tool)), 0)
 
 
 def budget_reports(budgets: Iterable[Budget], facts: CallFacts, cost: float) -> Iterator[BudgetReport]:
-    """What the call means for every limit of a scope whose usage is known."""
+    """A report for every limit of a scope whose usage is known."""
     for budget in budgets:
         if (usage := facts.usage.get(budget.scope)) is None:
             continue

@@ -1,8 +1,8 @@
-"""Conditions on arguments: where to look (a JSON pointer) and what must be found there.
+"""Conditions on arguments: a place (a JSON pointer) and a test of its value.
 
-Each test below is one operator. It is made once, from a policy file, and refuses what cannot work by ValueError; it
-looks at one value and answers with a `Finding` or raises UnreadableError, in time that is linear in a bounded text. A
-new operator is a class here with its name in `TESTS` of `moonpool.configuration.policy_file`.
+Each test below is one operator. It is created once, from a policy file, and raises ValueError for invalid settings; it
+tests one value and returns a `Finding` or raises UnreadableError, in time linear in a string of bounded length. A new
+operator is a class here with its name in `TESTS` of `moonpool.configuration.policy_file`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
 
 WHOLE_MAX: Final = 2**53
-"""From here on programs that keep numbers as floats read another integer than was sent."""
+"""From here on programs that store numbers as floats read a different integer."""
 PATTERN_CHARS_MAX: Final = 1000
 CHOICES_MAX: Final = 1000
 _PATTERN_MEMORY_MAX: Final = 1 << 20
 
 
 class ArgumentTest(Protocol):
-    """What must be true of one value."""
+    """A test of one value."""
 
     op: ClassVar[str]
 
@@ -73,7 +73,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Glob:
-    """The text matches one of these globs, however it is read (`moonpool.policy.texts`)."""
+    """The string matches one of these globs in every reading (`moonpool.policy.texts`)."""
 
     op: ClassVar[str] = "glob"
     globs: tuple[str, ...]
@@ -96,7 +96,7 @@ class Glob:
 
 @dataclass(frozen=True, slots=True)
 class Regex:
-    """The whole text matches this expression of RE2, or, with `anywhere`, a part of it; however it is read."""
+    """The whole string matches this RE2 expression, or, with `anywhere`, a part of it, in every reading."""
 
     op: ClassVar[str] = "regex"
     pattern: str
@@ -111,7 +111,8 @@ class Regex:
         expression = _expression(self.pattern)
         match = expression.search if self.anywhere else expression.fullmatch
         found = texts.matches(text, lambda one: match(one.encode(errors="replace")) is not None)
-        if found or not self.anywhere:  # dots add no part that is looked for, so long texts are not denied for them
+        # dots add nothing that is searched for, so long strings are not denied because of them
+        if found or not self.anywhere:
             texts.check_dots(text)
         return held(found)
 
@@ -121,7 +122,7 @@ class Regex:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The number lies between these two, ends included. A string that looks like a number is not one."""
+    """The number is between these two, inclusive. A string is not a number."""
 
     op: ClassVar[str] = "min, max"
     minimum: float | None = None
@@ -148,7 +149,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """The path is one of these folders or lies below one: `moonpool.policy.paths`."""
+    """The path is one of these folders or below one: `moonpool.policy.paths`."""
 
     op: ClassVar[str] = "below"
     folders: tuple[str, ...]
@@ -192,7 +193,7 @@ class HostIn:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Nothing is there; null is something."""
+    """There is no value; null is a value."""
 
     op: ClassVar[str] = "absent"
 
@@ -220,7 +221,7 @@ class Condition:
         return self.evaluate(arguments)[0]
 
     def evaluate(self, arguments: JsonValue) -> tuple[Finding, str]:
-        """Whether `arguments` meet this condition, and why they cannot be read if they cannot."""
+        """Whether `arguments` meet this condition, and if they are unreadable, why."""
         try:
             return self._look(arguments), ""
         except UnreadableError as exc:
@@ -232,7 +233,7 @@ class Condition:
             return Finding.HOLDS if isinstance(self.test, Absent) else Finding.MISSING
         if not found.alias:
             return self.test.look(found.value)
-        # SECURITY: for some servers the value is there, for others nothing is.
+        # SECURITY: some servers find the value there, others do not.
         if isinstance(self.test, Absent) or self.test.look(found.value) is not Finding.FAILS:
             raise UnreadableError(found.alias)
         return Finding.MISSING
@@ -242,9 +243,9 @@ class Condition:
 
 
 def same_json(ours: JsonValue, theirs: JsonValue) -> bool:
-    """Equality as JSON has it. Goes no deeper than `ours`, which comes from a policy.
+    """JSON equality. Recurses no deeper than `ours`, which comes from a policy.
 
-    Raises UnreadableError where programs may differ about it.
+    Raises UnreadableError if programs may differ about it.
     """
     if isinstance(ours, bool) or isinstance(theirs, bool):
         return ours is theirs
@@ -270,7 +271,7 @@ def _same_names(ours: JsonObject, theirs: JsonObject) -> bool:
 
 
 def _check_exact(number: float) -> None:
-    """Raises UnreadableError."""
+    """Raise UnreadableError for a number that programs may read differently."""
     if abs(number) >= WHOLE_MAX:
         raise UnreadableError("programs round numbers from 2^53 on to different ones")
 
@@ -288,8 +289,8 @@ def _check_choices(choices: tuple[Any, ...]) -> None:
 
 @lru_cache(maxsize=4096)
 def _expression(pattern: str) -> Any:
-    """`pattern` for RE2, which takes linear time whatever the pattern. Raises ValueError."""
-    re2: Any = import_module("re2")  # untyped; only policies with expressions pay for it
+    """`pattern` compiled by RE2, which takes linear time for any pattern. Raises ValueError."""
+    re2: Any = import_module("re2")  # untyped; only policies with expressions need it
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _PATTERN_MEMORY_MAX

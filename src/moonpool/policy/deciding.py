@@ -1,14 +1,16 @@
 """From rules and facts to one decision.
 
-`layer_says` collects what each layer says by a rule or by a default of its own, or, when none says anything, what
-happens then: read-only tools of trusted servers are allowed, everything else is asked about (X-06). Rules about labels
-(`flow_says`) and budgets that are used up (`budget_says`) join, and `settle` takes the strictest say.
+`layer_says` collects the verdict of each layer, by a rule or its default, or, if there is none, the safe default:
+read-only tools of trusted servers are allowed, everything else is asked about (X-06). Rules about labels (`flow_says`)
+and exhausted budgets (`budget_says`) add verdicts, and `settle` takes the strictest.
 
-INVARIANT: a layer more never loosens what another one says, by a rule or by its default.
-INVARIANT: what joins never takes the default's place. A say that only asks must not spare a call that nobody allows.
+INVARIANT: adding a layer never loosens another's verdict, by a rule or by its default.
 
-SECURITY: a tool that its server declares destructive is allowed only if one of the rules that allow it names it; else
-the answer is "ask", whoever declared it (X-22).
+INVARIANT: an added verdict never replaces the default. One that only asks must not let through a call that nothing
+allows.
+
+SECURITY: a tool that its server declares destructive is allowed only if one of the rules that allow it names it;
+otherwise the verdict is "ask", whether the server is trusted or not (X-22).
 """
 
 from __future__ import annotations
@@ -37,24 +39,24 @@ BUDGET_LAYER: Final = "budget"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Say:
-    """What one layer says about a call. `remedy` is what would change it; empty: `moonpool allow`."""
+    """One layer's verdict on a call. `remedy` says how to change it; empty: `moonpool allow`."""
 
-    layer: str  # a `LayerName`, or what else had a say
+    layer: str  # a `LayerName`, or another source
     verdict: Verdict
     rule_id: str
     reason: str
     remedy: str
-    names_tool: bool = False  # said about this tool by name, not about all of them
-    room_in_s: float | None = None  # when it will say something else by itself
-    of_the_moment: bool = False  # said because of what was done before, not of the call alone
+    names_tool: bool = False  # the rule names this tool, not all tools
+    room_in_s: float | None = None  # when the verdict may change by itself
+    of_the_moment: bool = False  # due to earlier calls, not only to this one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What policy decided, by which rule of which layer, and why in a sentence for people and for code.
+    """What policy decided, by which rule of which layer, and the reason as a sentence for people and for code.
 
-    SECURITY: `reason` goes to the code that made the call and speaks of the rule that decided, no other. `remedy` is
-    the operator's alone (`operators_remedy`): a model that reads how its limits are changed asks for just that.
+    SECURITY: `reason` goes to the code that made the call and mentions only the rule that decided. `remedy` is only for
+    the operator (`operators_remedy`): a model that reads how its limits are changed asks for that change.
     """
 
     verdict: Verdict
@@ -63,29 +65,29 @@ class Decision:
     remedy: str = ""
     layer: str = DEFAULT_LAYER
     policy_digest: str = ""
-    room_in_s: float | None = None  # the same call may fare better then
-    of_the_moment: bool = False  # somebody is asked because of what was done before: an earlier answer does not count
+    room_in_s: float | None = None  # after that the same call may be allowed
+    of_the_moment: bool = False  # the question is due to earlier calls: an earlier answer does not count
 
 
 def decide(policy: Policy, facts: CallFacts) -> Decision:
-    """Return the strictest verdict that anybody gives. Pure: same arguments, same decision."""
+    """Return the strictest verdict of all. Pure: same arguments, same decision."""
     facts = labelled(policy, facts)
     return settle(policy, facts, [*layer_says(policy, facts), *flow_says(policy, facts), *budget_says(policy, facts)])
 
 
 def labelled(policy: Policy, facts: CallFacts) -> CallFacts:
-    """`facts` with what the policy's labels say about the tool."""
+    """`facts` with the policy's labels of the tool."""
     return replace(facts, does=does) if (does := policy.does(facts.tool)) else facts
 
 
 def layer_says(policy: Policy, facts: CallFacts) -> list[Say]:
-    """What each layer says, in their order; what happens without one when none says anything."""
+    """Each layer's verdict, in order; the safe default if there is none."""
     says = [say for layer in policy.layers if (say := layer_say(layer, facts)) is not None]
     return says or [_unsaid(policy, facts)]
 
 
 def layer_say(layer: Layer, facts: CallFacts) -> Say | None:
-    """What one layer says, rules about labels apart; None: nothing."""
+    """One layer's verdict without rules about labels, or None."""
     if (rule := layer.speaker(facts)) is not None:
         return _said(layer, rule, facts)
     if layer.default is None or (layer.allow_trusted_reads and facts.hints.read_only):
@@ -94,25 +96,25 @@ def layer_say(layer: Layer, facts: CallFacts) -> Say | None:
 
 
 def flow_says(policy: Policy, facts: CallFacts) -> list[Say]:
-    """What the rules about labels say, of each layer the strictest."""
+    """The strictest verdict of each layer's rules about labels."""
     speakers = ((layer, layer.flow_speaker(facts)) for layer in policy.layers)
     return [replace(_said(layer, rule, facts), of_the_moment=True) for layer, rule in speakers if rule is not None]
 
 
 def budgets_of(policy: Policy, facts: CallFacts) -> list[BudgetReport]:
-    """How the call stands with every budget."""
+    """A report on the call for every budget."""
     return list(budget_reports(policy.budgets, facts, policy.cost(facts.tool))) if policy.budgets else []
 
 
 def budget_says(policy: Policy, facts: CallFacts) -> list[Say]:
-    """What the budgets say that have no room for this call; those that empty by themselves come last."""
+    """Verdicts of budgets without room for this call; those that recover by themselves come last."""
     reports = budgets_of(policy, facts)
     says = [replace(_used_up(report), of_the_moment=True) for report in reports if report.used_up]
     return sorted(says, key=lambda say: say.room_in_s is not None)
 
 
 def settle(policy: Policy, facts: CallFacts, says: Sequence[Say]) -> Decision:
-    """The strictest of `says` as a decision; among equals one that names the tool, then the first."""
+    """The strictest of `says` as a decision; of equals, one that names the tool, then the first."""
     winner = max(says, key=lambda say: (say.verdict.strictness, say.names_tool))
     if winner.verdict is Verdict.ALLOW and facts.hints.declared_destructive and not winner.names_tool:
         winner = _destructive(facts, winner)
@@ -129,17 +131,17 @@ def settle(policy: Policy, facts: CallFacts, says: Sequence[Say]) -> Decision:
 
 
 def operators_remedy(remedy: str, server_id: str, tool_name: str, config_file: str = "") -> str:
-    """What an operator can do so that the call is made without a question; `config_file` is where its server stands.
+    """How an operator can allow the call without a question; `config_file` has its server.
 
-    SECURITY: names are quoted for a shell, because people paste what they are told. So nothing may be taken out of it
-    afterwards, and a tool called `*` stands there as what matches it alone, also when its server lists it no more.
+    SECURITY: names are quoted for a shell, because people paste commands. So the text must not be changed afterwards,
+    and a tool called `*` is written as a pattern that matches only it, even if its server no longer lists it.
     """
     where = f" --config {shlex.quote(config_file)}" if config_file.startswith("/") else ""
     return remedy or f"moonpool allow {shlex.quote(f'{server_id}.{literal_glob(tool_name)}')}{where}"
 
 
 def entry_decides(rule_id: str, server_id: str) -> bool:
-    """Whether a rule of this id is the safe default or stands in the server's own entry, so that `allow` changes it."""
+    """Whether the rule is the safe default or is in the server's own entry, so that `allow` changes it."""
     return rule_id in {DEFAULT_RULE_ID, DESTRUCTIVE_RULE_ID} or rule_id.startswith(f"{server_id}:")
 
 

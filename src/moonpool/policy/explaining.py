@@ -1,4 +1,4 @@
-"""Why a call is decided as it is, for the owner of the rules: what each layer says, and why each rule did not match.
+"""Explains a decision to the owner of the rules: each layer's verdict, and why rules did not match.
 
 SECURITY: an explanation holds other rules and the call's arguments; it never goes to code in a sandbox.
 """
@@ -29,7 +29,7 @@ _VALUE_CHARS_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleReport:
-    """What became of one rule. `state`: `decides`, `matches` (another one decides), `misses`, `not reached`."""
+    """The state of one rule. `state`: `decides`, `matches` (another one decides), `misses`, `not reached`."""
 
     rule_id: str
     verdict: Verdict
@@ -42,12 +42,12 @@ class RuleReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerReport:
-    """What one layer says; no verdict: nothing."""
+    """One layer's verdict, if it has one."""
 
     layer: str
     verdict: Verdict | None
     rules: tuple[RuleReport, ...]
-    by_default: bool = False  # no rule of it decides, its default does
+    by_default: bool = False  # its default decides, not a rule
 
     def to_json(self) -> JsonObject:
         return {
@@ -60,14 +60,14 @@ class LayerReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """A decision and how it came about."""
+    """A decision and its explanation."""
 
     decision: Decision
     layers: tuple[LayerReport, ...]
     does: frozenset[str] = frozenset()  # labels of the tool
     returns: frozenset[str] = frozenset()
-    taken_in: frozenset[str] = frozenset()  # of the session
-    budgets: tuple[BudgetReport, ...] = ()  # of which the usage is known
+    taken_in: frozenset[str] = frozenset()  # labels received by the session
+    budgets: tuple[BudgetReport, ...] = ()  # those whose usage is known
 
     def to_json(self) -> JsonObject:
         decision = self.decision
@@ -89,7 +89,7 @@ class Explanation:
 
 
 def explain(policy: Policy, facts: CallFacts) -> Explanation:
-    """The decision that `decide` makes, with everything that led to it."""
+    """The decision of `decide`, with everything that led to it."""
     facts = labelled(policy, facts)
     return Explanation(
         decision=decide(policy, facts),
@@ -106,7 +106,7 @@ def _layer_report(layer: Layer, facts: CallFacts) -> LayerReport:
     reports: list[RuleReport] = []
     reached = True
     for rule in layer.rules:
-        if rule.is_flow:  # whatever was reached: it speaks beside the others
+        if rule.is_flow:  # evaluated in any case, in addition to the others
             reports.append(_rule_report(rule, facts, decides=rule is flow_speaker))
             continue
         if not reached:
@@ -129,7 +129,7 @@ def _rule_report(rule: Rule, facts: CallFacts, *, decides: bool) -> RuleReport:
 
 
 def _unread(rule: Rule, facts: CallFacts) -> str:
-    """What counts against the call although nobody can read it, of a rule that covers it."""
+    """The unreadable argument that counts against the call, for a rule that covers it."""
     for condition in rule.when:
         finding, reason = condition.evaluate(facts.arguments)
         if finding is Finding.UNREADABLE:

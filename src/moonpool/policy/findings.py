@@ -1,4 +1,4 @@
-"""What comes of looking at one argument. Four answers, because two would have to lie."""
+"""The result of testing one argument: four values, because true and false do not cover all cases."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 class Finding(Enum):
     """Whether a condition is met.
 
-    SECURITY: UNREADABLE is a value that is there and may mean one thing to us and another to the server: a number where
-    a text was expected, a URL with two hosts in it, a path on another drive. It never helps a call: an allow rule does
-    not match it, any stricter rule does. MISSING meets no rule at all but one that asks for it (`absent`).
+    SECURITY: UNREADABLE is a value that may mean one thing to us and another to the server: a number where a string was
+    expected, a URL with two hosts, a path on another drive. It never helps a call: an allow rule does not match it, any
+    stricter rule does. MISSING matches only a rule that requires it (`absent`).
     """
 
     HOLDS = auto()
@@ -32,7 +32,7 @@ def held(value: bool) -> Finding:
 
 
 def any_holds(looks: Iterable[Callable[[], bool]]) -> Finding:
-    """Of several alternatives: one that holds is enough. Raises the last UnreadableError when none does."""
+    """Combine alternatives: one that holds is enough. Raises the last UnreadableError if none does."""
     unread: UnreadableError | None = None
     for look in looks:
         try:
@@ -46,7 +46,7 @@ def any_holds(looks: Iterable[Callable[[], bool]]) -> Finding:
 
 
 def agreed(readings: Iterable[bool]) -> bool:
-    """Of several ways to read one value: what all of them say. Raises UnreadableError where they differ."""
+    """Combine readings of one value: the common result. Raises UnreadableError if they differ."""
     seen = set(readings)
     if len(seen) > 1:
         raise UnreadableError("programs may read it in more than one way")

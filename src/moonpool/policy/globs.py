@@ -1,6 +1,6 @@
-"""Globs: `*` is anything, `?` one character, `[...]` one of a set; case counts, and nothing is special about `/`.
+"""Globs: `*` is anything, `?` one character, `[...]` one of a set; case-sensitive, and `/` is not special.
 
-A glob becomes an expression whose stars cannot be tried twice, so that matching takes linear time per star.
+A glob becomes an expression whose stars do not backtrack, so that matching takes linear time per star.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What policy may believe about a tool: the server's annotations, weighed by whether the host trusts the server.
+"""What policy may assume about a tool: the server's annotations, depending on the host's trust in the server.
 
-SECURITY: annotations come from the server. Of a server that the host does not trust they may raise a risk, never lower
-it (X-22).
+SECURITY: annotations come from the server. Those of an untrusted server may raise a risk, never lower it (X-22).
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ class Hints:
     destructive: bool = True
     idempotent: bool = False
     open_world: bool = True
-    declared_destructive: bool = False  # said by the server itself; counts whatever its trust
+    declared_destructive: bool = False  # declared by the server; counts with or without trust
 
     @property
     def repeatable(self) -> bool:
-        """True when doing the call twice does no more than doing it once (X-21)."""
+        """Whether calling twice has the same effect as calling once (X-21)."""
         return self.read_only or self.idempotent
 
     def value(self, hint_name: str) -> bool:
@@ -40,10 +39,10 @@ class Hints:
 
 
 def effective_hints(tool: ToolDefinition, *, trusted: bool) -> Hints:
-    """What may be believed about `tool`.
+    """What policy may assume about `tool`.
 
-    SECURITY: of an untrusted server only a declared `destructiveHint: true` counts; everything else is at its
-    cautious default, so that no annotation makes a call look safer than an unannotated one.
+    SECURITY: of an untrusted server only a declared `destructiveHint: true` counts; everything else has its cautious
+    default, so that no annotation makes a call look safer than an unannotated one.
     """
     hints = tool.annotations
     destructive = hints.get("destructiveHint") is True

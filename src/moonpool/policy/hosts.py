@@ -1,9 +1,9 @@
-"""Whose URL is this? The host of an address, read so that no client can read another one out of it.
+"""The host of a URL, parsed so that no client can find a different host in it.
 
-Only plain addresses are read: `http`, `https`, `ws`, `wss` or `ftp`, then `://`, then a host of ASCII letters, digits
-and hyphens or an IP address, then perhaps a port. Letter case and one closing dot do not count. Everything that
-programs disagree about is UNREADABLE: user names before `@`, backslashes, blanks, control characters, percent escapes
-in the host, letters beyond ASCII (write such names as `xn--...`), numbers that are not dotted quads, no scheme.
+Only plain addresses are accepted: `http`, `https`, `ws`, `wss` or `ftp`, then `://`, then a host of ASCII letters,
+digits and hyphens or an IP address, then perhaps a port. Letter case and one trailing dot do not matter. Everything
+that programs disagree about is UNREADABLE: user names before `@`, backslashes, blanks, control characters, percent
+escapes in the host, letters beyond ASCII (write such names as `xn--...`), numbers that are not dotted quads, no scheme.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class HostPattern:
-    """One entry of `host_in`: a host, or all hosts below one; with a port when the entry names one."""
+    """One entry of `host_in`: a host, or all hosts below one; with a port if the entry has one."""
 
     host: str
     below: bool
@@ -35,13 +35,13 @@ class HostPattern:
 
 
 def host_problem(text: str) -> str:
-    """Why `text` cannot stand in `host_in`, or nothing."""
+    """Why `text` is invalid in `host_in`, or an empty string."""
     if "/" in text or "@" in text:
         return 'write the host alone, for example "example.org", "*.example.org" or "example.org:8443"'
     if not text.isascii():
         return "write a name with letters beyond ASCII as xn--..."
     if "*" in text.removeprefix("*."):
-        return '"*" may only stand for everything before a domain: "*.example.org"'
+        return '"*" is only allowed for everything before a domain: "*.example.org"'
     return "" if _pattern(text) is not None else "this is neither a host name nor an IP address"
 
 
@@ -58,7 +58,7 @@ def _covers(pattern: HostPattern, host: str, port: int) -> bool:
 
 
 def _host_of(url: str) -> tuple[str, int]:
-    """The host in its one spelling, and the port. Raises UnreadableError for an address that is not plain."""
+    """The host in normal form, and the port. Raises UnreadableError for an address that is not plain."""
     if len(url) > URL_CHARS_MAX:
         raise UnreadableError(f"it has more than {URL_CHARS_MAX} characters")
     if "\\" in url or any(char.isspace() or not char.isprintable() for char in url):
@@ -69,7 +69,7 @@ def _host_of(url: str) -> tuple[str, int]:
     split = _AUTHORITY.fullmatch(found[2])
     host = _spelled(split[1]) if split else None
     if split is None or host is None:
-        raise UnreadableError("between :// and its path stands more or less than a plain host and a port")
+        raise UnreadableError("between :// and its path there is not just a plain host and a port")
     port = int(split[2]) if split[2] else default
     if not 0 < port < 65536:
         raise UnreadableError("its port is not valid")
@@ -77,14 +77,14 @@ def _host_of(url: str) -> tuple[str, int]:
 
 
 def _spelled(host: str) -> str | None:
-    """`host` in its one spelling."""
+    """`host` in normal form, or None if it is not plain."""
     try:
         if host.startswith("["):
             address = ipaddress.IPv6Address(host[1:-1])
             return str(address.ipv4_mapped or f"[{address.compressed}]")
         name = host.lower().removesuffix(".")
         labels = name.split(".")
-        if _NUMBER.fullmatch(labels[-1]):  # programs read such a host as an IPv4 address, each in its own way
+        if _NUMBER.fullmatch(labels[-1]):  # programs read such a host as an IPv4 address in different ways
             return str(ipaddress.IPv4Address(name))
     except ValueError:
         return None

@@ -1,8 +1,8 @@
-"""Labels: what a tool brings in and what it does, said by the host, never by a server.
+"""Labels: what a tool returns and does, declared by the host, never by a server.
 
-`returns` names the kind of data that a tool's results are; a session remembers what it has taken in. `does` names what
-a call does to the world. Rules with `after` or `does` (`moonpool.policy.rules`) speak of both. Labels of all
-layers add up, and such rules only tighten, so another label never loosens a decision (docs/decisions/0015).
+`returns` names the kind of data that a tool's results are; a session remembers which labels it has received. `does`
+names the effects of a call. Rules use them with `after` and `does` (`moonpool.policy.rules`). Labels of all layers are
+combined, and such rules only tighten, so an additional label never loosens a decision (docs/decisions/0015).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LABELS_PER_LAYER_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What the tools that two globs name return and do."""
+    """Labels for the tools that match two globs."""
 
     server: str = "*"
     tool: str = "*"

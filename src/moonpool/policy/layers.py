@@ -1,9 +1,8 @@
-"""Layers: whose rules they are, and how the rules of one layer become one answer.
+"""Layers: rules by author, and how the rules of one layer give one verdict.
 
-Between layers the strictest say wins, so that no layer can loosen what another one forbids. A layer of which no rule
-matches says its default; without one it says nothing (`moonpool.policy.deciding`). Rules about labels stand beside the
-others of their layer: the strictest that matches speaks as well, so that no order of rules lets a label loosen
-anything.
+Of all layers the strictest verdict wins, so that no layer can loosen another. A layer without a matching rule has its
+default as verdict, or none (`moonpool.policy.deciding`). Rules about labels are evaluated in addition to the others of
+their layer: the strictest match counts as well, so that no order of rules lets a label loosen anything.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ CONDITIONS_PER_LAYER_MAX: Final = 2000
 
 
 class LayerName(StrEnum):
-    """Who speaks."""
+    """The source of a layer."""
 
     ORGANISATION = "organisation"
     KEY = "key"
@@ -41,10 +40,10 @@ class LayerName(StrEnum):
 
 
 class Order(StrEnum):
-    """Which of several matching rules of one layer speaks for it."""
+    """Which of several matching rules of one layer decides."""
 
     FIRST = "first"  # the first in the file
-    STRICTEST = "strictest"  # the strictest, wherever it stands; of these one that names the tool
+    STRICTEST = "strictest"  # the strictest, at any position; of equals, one that names the tool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +53,11 @@ class Layer:
     name: LayerName
     rules: tuple[Rule, ...] = ()
     order: Order = Order.FIRST
-    default: Verdict | None = None  # what it says about calls that none of its rules matches; None: nothing
-    allow_trusted_reads: bool | None = None  # true: `default` is not about them; false: they need a rule
+    default: Verdict | None = None  # its verdict on calls that match none of its rules; None: no verdict
+    allow_trusted_reads: bool | None = None  # true: `default` does not apply to them; false: they need a rule
     labels: tuple[Label, ...] = ()
     budgets: tuple[Budget, ...] = ()
-    costs: tuple[Cost, ...] = ()  # the first that covers a tool counts
+    costs: tuple[Cost, ...] = ()  # the first entry that covers a tool counts
 
     def __post_init__(self) -> None:
         if len(self.rules) > RULES_PER_LAYER_MAX and self.name is not LayerName.CONFIGURATION:
@@ -71,12 +70,12 @@ class Layer:
             raise ValueError(f"{len(self.costs)} costs: at most {COSTS_PER_LAYER_MAX} are taken")
 
     def speaker(self, facts: CallFacts) -> Rule | None:
-        """The rule that speaks for this layer, if any does."""
+        """The rule that decides for this layer, if any."""
         matching = (rule for rule in self.rules if not rule.is_flow and rule.matches(facts))
         return next(matching, None) if self.order is Order.FIRST else _strictest(matching)
 
     def flow_speaker(self, facts: CallFacts) -> Rule | None:
-        """The rule about labels that speaks beside it."""
+        """The rule about labels that decides in addition."""
         return _strictest(rule for rule in self._flows if rule.matches(facts))
 
     @cached_property
@@ -100,29 +99,29 @@ class Layer:
 
     @cached_property
     def digest(self) -> str:
-        """`sha256:...` of everything the layer says."""
+        """`sha256:...` of everything in the layer."""
         return digest_json(self.to_json())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """All layers in force for a session. Without any this is the safe default policy (X-06)."""
+    """All layers in force for a session. Without layers this is the safe default policy (X-06)."""
 
     layers: tuple[Layer, ...] = ()
 
     @cached_property
     def allow_trusted_reads(self) -> bool:
-        """Where no layer says anything: whether read-only tools of trusted servers need no rule."""
+        """Whether read-only tools of trusted servers need no rule if no layer decides."""
         return all(layer.allow_trusted_reads is not False for layer in self.layers)
 
     @cached_property
     def budgets(self) -> tuple[Budget, ...]:
-        """Those of all layers; each holds."""
+        """The budgets of all layers; each applies."""
         return tuple(budget for layer in self.layers for budget in layer.budgets)
 
     @cached_property
     def without_budgets(self) -> Policy:
-        """The same for what is no tool call, so takes nothing from budgets."""
+        """The policy for actions that are no tool calls and so use no budgets."""
         return Policy(layers=tuple(replace(layer, budgets=()) for layer in self.layers))
 
     @cached_property
@@ -130,16 +129,16 @@ class Policy:
         return tuple(label for layer in self.layers for label in layer.labels)
 
     def returns(self, tool: ToolDefinition) -> frozenset[str]:
-        """Labels of what the tool returns."""
+        """Labels of the tool's results."""
         return frozenset(name for label in self.labels if label.covers(tool) for name in label.returns)
 
     def does(self, tool: ToolDefinition) -> frozenset[str]:
-        """Labels of what the tool does. One that its server declares destructive destroys, labelled or not."""
+        """Labels of the tool's effects. A tool that its server declares destructive has `destroys` in any case."""
         declared = ["destroys"] if tool.annotations.get("destructiveHint") is True else []
         return frozenset([*declared, *(name for label in self.labels if label.covers(tool) for name in label.does)])
 
     def cost(self, tool: ToolDefinition) -> float:
-        """Units that one call costs: the most that a layer says."""
+        """The cost of one call in units: the highest of all layers."""
         return max((cost_of(tool, layer.costs) for layer in self.layers), default=0)
 
     @cached_property
@@ -149,7 +148,7 @@ class Policy:
 
 
 def configuration_layer(rules: tuple[Rule, ...], labels: tuple[Label, ...] = ()) -> Layer:
-    """The layer of the `moonpool` blocks: the strictest match wins, whatever the order."""
+    """The layer of the `moonpool` blocks: the strictest match wins, in any order."""
     return Layer(name=LayerName.CONFIGURATION, rules=rules, order=Order.STRICTEST, labels=labels)
 
 

@@ -1,8 +1,8 @@
-"""Names of members: which of them a server may take for one another.
+"""Names of members that a server may take for the same.
 
-Not every program compares names letter by letter: readers of JSON in Go and C# ignore case, protobuf takes `filePath`
-for `file_path`, others fold compatibility forms of Unicode. Where two such names stand in one object, nobody here knows
-which of them the server reads.
+Not every program compares names exactly: JSON parsers in Go and C# ignore case, protobuf takes `filePath` for
+`file_path`, others fold compatibility forms of Unicode. If one object has two such names, we cannot know which one the
+server reads.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
 
 MEMBERS_MAX: Final = 1000
-"""A condition does not look into an object with more members: each of its names has to be compared."""
+"""A condition does not search an object with more members, because each name must be compared."""
 _NAME_CHARS_SHOWN: Final = 60
 _SCALARS: Final = frozenset([str, int, float, bool, type(None)])
 
 
 def folded(name: str) -> str:
-    """The same text for all names that a server may take for one.
+    """The same string for all names that a server may take for the same.
 
-    Without case, compatibility forms, `_`, `-`, blanks, what nobody sees, and what stands behind a NUL.
+    Without case, compatibility forms, `_`, `-`, blanks, invisible characters, and everything after a NUL.
     """
     if name.isascii() and name.isprintable():
         plain = name.lower()
@@ -39,7 +39,7 @@ def folded(name: str) -> str:
 
 
 def names_for(name: str, members: JsonObject) -> list[str]:
-    """The names in `members` that a server may take for `name`, itself included. Raises UnreadableError."""
+    """The names in `members` that a server may take for `name`, including itself. Raises UnreadableError."""
     if len(members) > MEMBERS_MAX:
         raise UnreadableError(f"an object on the way there has more than {MEMBERS_MAX} members")
     wanted = folded(name)
@@ -47,9 +47,9 @@ def names_for(name: str, members: JsonObject) -> list[str]:
 
 
 def look_alikes(document: JsonValue) -> str:
-    """Two members of one object, anywhere in `document`, that a server may take for one; nothing if there are none.
+    """Two members of one object, anywhere in `document`, that a server may take for the same; empty if there are none.
 
-    Does not recurse. A large document takes as long as encoding it, so look on a thread.
+    Does not recurse. A large document takes as long as encoding it, so call this in a thread.
     """
     waiting = [document]
     seen: set[tuple[str, ...]] = set()  # rows of a table have the same names
@@ -68,7 +68,7 @@ def look_alikes(document: JsonValue) -> str:
 
 
 def beside(one: str, other: str) -> str:
-    """Both names in words."""
+    """Both names as text."""
     return f"the arguments have {quoted(other)} beside {quoted(one)}, which a server may take for one"
 
 

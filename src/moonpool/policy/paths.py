@@ -1,10 +1,10 @@
-r"""Is a path below a folder? By its letters only: links on the server's disk cannot be known here.
+r"""Is a path below a folder? Decided by the string only: links on the server's disk are unknown here.
 
 A folder written with a drive (`C:\data`, `\\host\share`) is read as on Windows, one written as `file:///...` takes URIs
-of that form, any other is read as on POSIX. `.`, `..`, `//` and closing separators are worked off first. A path that
-servers may read in more than one way is UNREADABLE: a relative one against an absolute folder, one that climbs out of
-where it starts, one with a scheme, a drive, `~`, percent escapes of separators or dots, control characters, blanks at
-its ends, or letters that Unicode folds into separators.
+of that form, any other is read as on POSIX. `.`, `..`, `//` and trailing separators are resolved first. A path that
+servers may read in more than one way is UNREADABLE: a relative one against an absolute folder, one that leaves its
+start, one with a scheme, a drive, `~`, percent escapes of separators or dots, control characters, blanks at its ends,
+or letters that Unicode folds into separators.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SEPARATOR = re.compile(r"[\\/]")
 
 
 def folder_problem(folder: str) -> str:
-    """Why `folder` cannot be used in a rule, or nothing."""
+    """Why `folder` cannot be used in a rule, or an empty string."""
     if not folder or len(folder) > PATH_CHARS_MAX:
         return f"a folder is a string of 1 to {PATH_CHARS_MAX} characters"
     try:
@@ -55,7 +55,7 @@ def folder_problem(folder: str) -> str:
 def below(folders: tuple[str, ...], path: str) -> Finding:
     """Is `path` one of the folders itself or something below one? Raises UnreadableError.
 
-    The path is read once, however many folders there are.
+    The path is parsed once for all folders.
     """
     _check_plain(path)
     given = _Given(path)
@@ -63,13 +63,13 @@ def below(folders: tuple[str, ...], path: str) -> Finding:
 
 
 class _Given:
-    """A path in every form in which servers may read it; a folder is compared in the same form."""
+    """A path in every form in which servers may read it, compared with a folder in the same form."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def below(self, folder: str) -> bool:
-        """Raises UnreadableError."""
+        """Whether the path is below `folder`. Raises UnreadableError."""
         if folder.startswith(_URI):
             return self._of_uri.below(_path_of_uri(folder))
         if _is_windows(folder):
@@ -139,7 +139,7 @@ def _path_of_uri(uri: str) -> str:
 
 
 def _posix_path(path: str) -> list[str]:
-    """Where it starts (`/` or `.`), then the folders. Raises UnreadableError for what is no plain path."""
+    """The start (`/` or `.`), then the folders. Raises UnreadableError if the path is not plain."""
     if _SCHEME.match(path):
         raise UnreadableError("it has a scheme or a drive, and the folder has none")
     if path.startswith("~"):
@@ -154,7 +154,7 @@ def _posix(path: str) -> list[str] | None:
 
 
 def _windows(path: str) -> list[str] | None:
-    """Drive or share, then the folders; None for what is not plainly absolute."""
+    """Drive or share, then the folders; None if the path is not plainly absolute."""
     parts = path.replace("/", "\\").split("\\")
     if _DRIVE.match(path):
         root, rest = [parts[0]], parts[1:]
@@ -169,7 +169,7 @@ def _windows(path: str) -> list[str] | None:
 
 
 def _walked(parts: list[str], *, rooted: bool) -> list[str] | None:
-    """`parts` without empty ones, `.` and `..`; None when a relative path climbs out of where it starts."""
+    """`parts` without empty ones, `.` and `..`; None if a relative path leaves its start."""
     walked: list[str] = []
     for part in parts:
         if part == "..":

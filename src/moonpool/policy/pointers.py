@@ -1,4 +1,4 @@
-"""JSON pointers (RFC 6901): where in a call's arguments a condition looks."""
+"""JSON pointers (RFC 6901): the place in a call's arguments that a condition tests."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 
 
 class NothingThere:
-    """The answer for a pointer that leads nowhere; JSON's null is something."""
+    """The result for a pointer without a target; JSON's null is a target."""
 
 
 NOTHING: Final = NothingThere()
 
 
 def pointer_problem(pointer: str) -> str:
-    """Why `pointer` cannot be used, or nothing."""
+    """Why `pointer` cannot be used, or an empty string."""
     if pointer and not pointer.startswith("/"):
         return 'a JSON pointer starts with "/", for example "/repo" or "/options/0/path"'
     if len(pointer) > POINTER_CHARS_MAX or pointer.count("/") > POINTER_STEPS_MAX:
@@ -40,14 +40,14 @@ def pointer_problem(pointer: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The value at a pointer. `alias`: only a server that does not compare names by letters finds it there."""
+    """The value at a pointer. `alias`: only a server that does not compare names exactly finds it there."""
 
     value: JsonValue
     alias: str = ""
 
 
 def find(pointer: str, document: JsonValue) -> Found | NothingThere:
-    """What `pointer` names in `document`. Raises UnreadableError where that depends on who reads it."""
+    """The target of `pointer` in `document`. Raises UnreadableError if that depends on the reader."""
     value, alias = document, ""
     for step in _steps(pointer):
         if isinstance(value, dict):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 PresetName: TypeAlias = Literal["no-exfiltration"]
 PRESET_PREFIX: Final = "preset:"
 PRESETS: Final[Mapping[str, tuple[Rule, ...]]] = {
-    # Whoever wrote the untrusted text may be the one who speaks by now, so an automatic yes is none.
+    # The author of the untrusted text may control the code by now, so an automatic yes does not count.
     "no-exfiltration": (
         Rule(
             rule_id=f"{PRESET_PREFIX}no-exfiltration",

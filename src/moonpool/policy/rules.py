@@ -1,8 +1,7 @@
-"""One rule, the facts of one call, and whether the one covers the other.
+"""One rule, the facts of one call, and whether the rule covers the call.
 
-`mismatch` looks at everything a rule asks for, one after the other, and names the first that is not so. A rule that
-asks for more gets a field on `Rule`, a fact on `CallFacts`, and a line in `_CHECKS`; deciding, explaining and the
-digest follow from that.
+`mismatch` checks every requirement of a rule in turn and returns the first that fails. A new requirement is a field of
+`Rule`, a fact in `CallFacts` and a line in `_CHECKS`; deciding, explaining and the digest follow.
 """
 
 from __future__ import annotations
@@ -33,22 +32,22 @@ NOTE_CHARS_MAX: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallFacts:
-    """All that a decision may depend on. SECURITY: `arguments` and the tool's own texts are hostile."""
+    """All that a decision may depend on. SECURITY: `arguments` and the tool's own text are untrusted."""
 
     tool: ToolDefinition
     arguments: JsonValue = field(default_factory=dict[str, "JsonValue"])
     trusted: bool = False  # the host trusts the server
     principal: str = ""
     language: str = PYTHON
-    taken_in: frozenset[str] = frozenset()  # labels of what the session was given so far
+    taken_in: frozenset[str] = frozenset()  # labels that the session has received so far
     does: frozenset[str] = frozenset()  # labels of this call; `moonpool.policy.deciding` fills them in
     usage: Mapping[Scope, Usage] = field(default_factory=dict["Scope", "Usage"])  # of the scopes that are counted
     argument_bytes: int = 0
-    look_alikes: str | None = None  # `members.look_alikes` of the arguments, where somebody has looked already
+    look_alikes: str | None = None  # `members.look_alikes` of the arguments, if computed already
 
     @property
     def ambiguous(self) -> str:
-        """Why a server may read other arguments than policy does; empty: it may not."""
+        """Why a server may read the arguments differently than policy; empty if it cannot."""
         return look_alikes(self.arguments) if self.look_alikes is None else self.look_alikes
 
     @property
@@ -57,13 +56,13 @@ class CallFacts:
 
     @property
     def name(self) -> str:
-        """For sentences."""
+        """The tool's name for messages."""
         return f"{self.tool.server_id}.{shown_name(self.tool.name)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule of the host. What it does not mention may be anything. Globs: `moonpool.policy.globs`."""
+    """One rule of the host. What it does not mention matches anything. Globs: `moonpool.policy.globs`."""
 
     rule_id: str
     verdict: Verdict
@@ -74,9 +73,9 @@ class Rule:
     principal: str = "*"
     languages: tuple[str, ...] = ()  # one of these; none: any
     when: tuple[Condition, ...] = ()  # all of them
-    after: tuple[str, ...] = ()  # labels that the session has taken in, all of them
-    does: tuple[str, ...] = ()  # one of these labels is on the tool
-    note: str = ""  # shown to the code that is refused and to the person who is asked
+    after: tuple[str, ...] = ()  # labels, all of which the session has received
+    does: tuple[str, ...] = ()  # labels, one of which the tool has
+    note: str = ""  # shown to refused code and to the person who is asked
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.annotations) - HINT_NAMES):
@@ -96,19 +95,21 @@ class Rule:
 
     @property
     def is_flow(self) -> bool:
-        """True for a rule about labels: it speaks beside the others of its layer, never in place of one."""
+        """Whether this is a rule about labels, which is evaluated in addition to the others of its layer, never
+        instead.
+        """
         return bool(self.after or self.does)
 
     @property
     def names_tool(self) -> bool:
-        """True when the tool glob says more than "any tool"."""
+        """Whether the tool glob is more specific than "any tool"."""
         return bool(self.tool.strip("*?"))
 
     def matches(self, facts: CallFacts) -> bool:
         return mismatch(self, facts) is None
 
     def to_json(self) -> JsonObject:
-        """Everything the rule says, for the policy's digest and for people."""
+        """The complete rule, for the policy's digest and for people."""
         return {
             "id": self.rule_id,
             "verdict": str(self.verdict),
@@ -126,7 +127,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """The first thing that a rule asks for and a call does not have."""
+    """The first requirement of a rule that a call does not meet."""
 
     what: str  # the rule's key: `server`, `tool`, ..., `when`
     finding: Finding = Finding.FAILS
@@ -178,14 +179,14 @@ def _flow(rule: Rule, facts: CallFacts) -> Mismatch | None:
 
 
 def _arguments(rule: Rule, facts: CallFacts) -> Mismatch | None:
-    # SECURITY: what cannot be read counts against the call.
+    # SECURITY: an unreadable value counts against the call.
     allows = rule.verdict is Verdict.ALLOW
     for condition in rule.when:
         finding, reason = condition.evaluate(facts.arguments)
         if finding is not Finding.HOLDS and (allows or finding is not Finding.UNREADABLE):
             return Mismatch("when", finding, condition, reason)
-    # SECURITY: of stricter rules only what stands at their own conditions counts, so that data with odd names does not
-    # meet a rule about something else.
+    # SECURITY: for stricter rules only values at their own conditions count, so that data with unusual names does not
+    # match an unrelated rule.
     if allows and rule.when and (reason := facts.ambiguous):
         return Mismatch("when", Finding.UNREADABLE, reason=reason)
     return None
@@ -198,7 +199,7 @@ _CHECKS: Final[tuple[Callable[[Rule, CallFacts], Mismatch | None], ...]] = (
     _flow,
     _arguments,
 )
-"""Cheap ones first."""
+"""Cheap checks first."""
 
 RULE_ID: Final = r"[A-Za-z0-9][A-Za-z0-9_./-]{0,63}"
 """Ids that people may give; those with a colon and `default` are ours."""

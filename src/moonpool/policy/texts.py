@@ -1,11 +1,11 @@
-r"""Texts as servers may read them: escapes worked off, compatibility letters made plain.
+r"""Strings as servers may read them: escapes decoded, compatibility letters normalised.
 
-A server that builds an address or a path of a text decodes it, perhaps twice, and walks up at `..`. So a pattern has to
-find the same in every reading of a text, and a text with a `..` that stands alone or with an encoded dot is not read.
+A server that builds an address or a path from a string decodes it, perhaps twice, and resolves `..`. So a pattern must
+give the same result in every reading of a string, and a separate `..`, encoded or not, makes a string unreadable.
 
-Nobody needs to escape letters, digits, `-._~` and separators where a pattern names them: with and without these escapes
-a pattern must find the same. All other readings count against a text only: other escapes (`%20`), backslashes as
-slashes, `//` and `/./` may show what a stricter rule looks for, they never help an allow rule.
+Letters, digits, `-._~` and separators need no escapes: a pattern must give the same result with and without them. All
+other readings only count against a string: other escapes (`%20`), backslashes as slashes, `//` and `/./` may match a
+stricter rule but never help an allow rule.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _NEEDLESS = re.compile(r"%(2[5def]|3[0-9]|[46][1-9a-f]|[57][0-9a]|5[cf]|7e)", re
 _WIDE_ESCAPE = re.compile(r"%u([0-9a-f]{4})", re.IGNORECASE)
 _ENCODED_DOT = re.compile(r"%(?:2e|u002e)", re.IGNORECASE)
 _ODD_ESCAPE = re.compile(r"%(?:00|c[01]|e0%[89]|f0%8)", re.IGNORECASE)
-"""NUL, at which some programs end a string, and overlong UTF-8, in which some read dots and separators."""
+"""NUL, which ends a string in some programs, and overlong UTF-8, which some decode to dots and separators."""
 _STAYING = re.compile(r"(?<!:)/(?:\.?/)+")
-"""`//` and `/./`, by which a path stays where it is; not the two slashes behind a scheme."""
+"""`//` and `/./`, which do not change a path; not the two slashes after a scheme."""
 _CONTROL: Final = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029])
-"""Tabs and line ends among them: readers of addresses drop these."""
+"""Including tabs and line ends, which URL parsers drop."""
 _BESIDE = r"/\\?#&;=:\s\"'"
 _LONE_DOTS = re.compile(rf"(?<![^{_BESIDE}])\.\.(?![^{_BESIDE}])")
 
@@ -54,12 +54,12 @@ def searchable(value: JsonValue) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Whether there is one way to read the letters of `text`."""
+    """Whether there is only one way to read the characters of `text`."""
     return text.isascii() and "%" not in text and text.isprintable()
 
 
 def matches(text: str, match: Callable[[str], bool]) -> bool:
-    """Whether `match` finds `text`, however it is read. Raises UnreadableError where that depends on who reads it."""
+    """Whether `match` accepts `text` in every reading. Raises UnreadableError if readings differ."""
     decoded = text
     if is_plain(text):
         found = match(text)
@@ -67,14 +67,14 @@ def matches(text: str, match: Callable[[str], bool]) -> bool:
         found = agreed(match(one) for one in (text, _to_the_end(text, _without_needless)))
         decoded = _to_the_end(text, _decoded)
     walked = _STAYING.sub("/", decoded.replace("\\", "/")).removeprefix("./")
-    # SECURITY: these readings only count against a text, so that a rule may name what they take away.
+    # SECURITY: these readings only count against a string, so that a rule may name what they remove.
     if not found and any(one != text and match(one) for one in (decoded, walked)):
         raise UnreadableError("decoded or without needless separators it is a different string to the rule")
     return found
 
 
 def check_dots(text: str) -> None:
-    """Raise UnreadableError for a string that may lead elsewhere than its characters say."""
+    """Raise UnreadableError for a string whose dots may lead to another place."""
     if is_plain(text) and not has_lone_dots(text):
         return
     for one in _rounds(text, _decoded):
@@ -110,7 +110,7 @@ def is_one_of(text: str, choices: Collection[JsonValue]) -> bool:
 
 
 def _rounds(text: str, decode: Callable[[str], str]) -> Iterator[str]:
-    """`text`, then what each round of decoding makes of it. Raises UnreadableError where there is no end."""
+    """`text`, then the result of each round of decoding. Raises UnreadableError if there are too many rounds."""
     for _ in range(_ROUNDS_MAX):
         yield text
         if (further := decode(text)) == text:
@@ -128,18 +128,18 @@ def _without_needless(text: str) -> str:
 
 
 def _decoded(text: str) -> str:
-    """One kind of escapes a round, so that no dot appears unseen."""
+    """Decode one kind of escapes per round, so that every dot is checked."""
     plain = unquote(_without_forms(text))
     return plain if plain != text else _WIDE_ESCAPE.sub(_character, text)
 
 
 def _without_forms(text: str) -> str:
-    """`text` with compatibility letters made plain and without unseen ones. Raises UnreadableError."""
+    """`text` with compatibility letters normalised and without invisible ones. Raises UnreadableError."""
     if text.isascii():
         return text
     plain = unicodedata.normalize("NFKC", text)
-    if len(plain) > 2 * TEXT_CHARS_MAX:  # one letter may stand for eighteen
-        raise UnreadableError("its letters stand for too many others")
+    if len(plain) > 2 * TEXT_CHARS_MAX:  # one letter may expand to eighteen
+        raise UnreadableError("its letters expand to too many others")
     if all_seen("".join(plain.split())):
         return plain
     return "".join(char for char in plain if is_seen(char) or char.isspace())

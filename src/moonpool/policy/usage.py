@@ -1,4 +1,4 @@
-"""What has been used, and of whose calls: facts for budgets. Pure."""
+"""Usage by scope: facts for budgets. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Scope(StrEnum):
-    """Whose calls are counted together."""
+    """Which calls are counted together."""
 
     EXECUTION = "execution"
     SESSION = "session"
@@ -16,14 +16,14 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What one scope has used, calls that are under way included."""
+    """The usage of one scope, including calls in progress."""
 
     calls: int = 0
     tools: int = 0
-    new_tool: bool = True  # the call's tool would be another one
+    new_tool: bool = True  # the call's tool was not used before
     argument_bytes: int = 0
     result_bytes: int = 0
     cost: float = 0.0
     wall_s: float = 0.0
-    calls_per_minute: int = 0  # that left within the last minute
+    calls_per_minute: int = 0  # sent within the last minute
     room_in_s: float = 0.0  # until the oldest of these is a minute ago

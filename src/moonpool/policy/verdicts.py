@@ -1,4 +1,4 @@
-"""What policy says about one call, from the mildest to the strictest."""
+"""Verdicts of policy on one call, from the mildest to the strictest."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class Verdict(StrEnum):
-    """What policy says about one call."""
+    """Policy's verdict on one call."""
 
     ALLOW = "allow"
     ASK = "ask"
-    HUMAN_ONLY = "human_only"  # asked, and an automatic approver must not answer
+    HUMAN_ONLY = "human_only"  # ask, but an automatic approver must not answer
     DENY = "deny"
 
     @property
@@ -26,5 +26,5 @@ _STRICTNESS: Final = {verdict: place for place, verdict in enumerate(Verdict)}
 
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
-    """The strictest of `verdicts`; ALLOW when there are none."""
+    """The strictest of `verdicts`; ALLOW if there are none."""
     return max(verdicts, key=lambda verdict: verdict.strictness, default=Verdict.ALLOW)

@@ -1,4 +1,4 @@
-"""False-positive rules: which values whose name says that they are secret are none, and so are not redacted.
+"""False-positive rules: which values with a secret-sounding name are not secret, and so are not redacted.
 
 A rule gets the text before the value, the value, and the text after it (`line_finder.FalsePositiveRule`).
 INVARIANT: what `prefilters` leaves out is not redacted here either.
@@ -39,20 +39,20 @@ _SCHEMES = re.compile(SCHEME.encode() + rb"\Z")
 
 
 def written(before: bytes, value: bytes, after: bytes) -> int:
-    """A value in quotes, or behind a word that leaves no doubt."""
+    """A value in quotes, or after an unambiguous word."""
     del before, after
     return 0 if _REFERENCE.match(value) else len(value)
 
 
 def quoted(before: bytes, value: bytes, after: bytes) -> int:
-    """A value in quotes; not what follows a string that ends, as in `ask("Password: ")`."""
+    """A value in quotes; not text after the end of a string, as in `ask("Password: ")`."""
     text_ends = value.startswith((b")", b",", b"]", b"}", b";"))
     return 0 if text_ends and not _KEY_IN_QUOTES.search(before) else written(before, value, after)
 
 
 @lru_cache(maxsize=256)
 def _named(before: bytes) -> tuple[bool, bool]:
-    """Whether the name is harmless, and whether it is written as in the environment: `NAME=`."""
+    """Whether the name is harmless, and whether it is written as an environment variable: `NAME=`."""
     name = _NAME.match(before)
     if name is None:
         return True, False
@@ -71,7 +71,7 @@ def _of_environment(before: bytes, value: bytes, after: bytes) -> int:
 
 
 def password(before: bytes, value: bytes, after: bytes) -> int:
-    """Without quotes, mere words are left alone where they may be a variable, a type or prose."""
+    """Without quotes, plain words that may be a variable, a type or prose are not secret."""
     _, in_capitals = _named(before)
     if in_capitals:
         return _of_environment(before, value, after)
@@ -108,13 +108,13 @@ def quoted_secret(before: bytes, value: bytes, after: bytes) -> int:
 
 
 def random(before: bytes, value: bytes, after: bytes) -> int:
-    """What a generator makes: eight characters and more, with letters and digits."""
+    """Generated values: at least eight characters, with letters and digits."""
     del before, after
     return len(value) if _RANDOM.match(value) else 0
 
 
 def credential(before: bytes, value: bytes, after: bytes) -> int:
-    """Behind `Authorization`: whatever follows a scheme; without one, what looks random."""
+    """After `Authorization`: anything that follows a scheme; without a scheme, random-looking values."""
     certain = before.endswith((b" ", b"\t")) and _SCHEMES.search(before)
     return written(before, value, after) if certain else random(before, value, after)
 

@@ -1,11 +1,11 @@
-"""Redaction of a JSON value: every string, object key and number in it, all in one search instead of one for each.
+"""Redaction of a JSON value: all strings, object keys and numbers in one search instead of one for each.
 
 Equal strings are searched once. Short ones are searched together, with a separator that no match crosses
 (`SpanFinder.between`), so that the result is the same as for each alone. The value is rebuilt only if something was
 found.
 
-Neighbours: `redactor` comes here once the whole JSON text has shown that there may be something; `named_values` knows
-what is secret because of the name of a member.
+Neighbours: `redactor` calls this after a search of the whole JSON text found something; `named_values` finds secrets by
+a member's name.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.redaction.spans import Span, SpanFinder
 
-_SHORT_CHARACTERS: Final = 4000  # in UTF-8 less than half a finder's window, so that windows make no difference
+_SHORT_CHARACTERS: Final = 4000  # in UTF-8 less than half a finder's window, so that windows do not matter
 
 
 class MemberNames(Protocol):
-    """Says what is secret in members of objects because of the members' names."""
+    """Finds secrets in members of objects by the members' names."""
 
     def names(self, name: str) -> bool:
         """Whether a string may be secret because of its member's name."""
         ...
 
     def members(self, members: Sequence[tuple[str, str]]) -> Sequence[Sequence[Span]]:
-        """Where secrets are in the UTF-8 of the string of each (name, string)."""
+        """The spans of secrets in the UTF-8 of each string, given (name, string) pairs."""
         ...
 
 
@@ -45,7 +45,7 @@ def redact_json(
     text: Callable[[str, Counter[str]], str],
     tally: Counter[str],
 ) -> JsonValue:
-    """`value` itself when nothing is to be done. `text` redacts what is long."""
+    """Returns `value` itself if nothing is found. `text` redacts long strings."""
     leaves = _Leaves(members)
     leaves.collect(value)
     new = _New(_texts(leaves.texts, finders, text, tally))
@@ -55,11 +55,11 @@ def redact_json(
 
 
 class _Leaves:
-    """What is to be searched in a value."""
+    """The strings to search in a value."""
 
     def __init__(self, members: MemberNames | None) -> None:
-        self.texts: list[str] = []  # strings, keys, and numbers as they are written
-        self.members: list[tuple[str, str]] = []  # those whose name may make them secret
+        self.texts: list[str] = []  # strings, keys, and numbers as written
+        self.members: list[tuple[str, str]] = []  # those that may be secret by their name
         self._rule = members
         self._telling: dict[str, bool] = {}  # names seen
 
@@ -94,19 +94,19 @@ def _items(value: JsonValue) -> Sequence[JsonValue]:
 
 
 def _short_number(value: JsonValue) -> bool:
-    """Too short to be anything that is looked for: no finder has less than six characters. Also true and false."""
+    """Too short for any finder: all need at least six characters. Also true and false."""
     return isinstance(value, int) and -10_000 < value < 100_000
 
 
 class _New:
-    """Replacements: of strings anywhere, and of strings of members with a name."""
+    """Replacements: for strings anywhere, and for strings of named members."""
 
     def __init__(self, texts: dict[str, str]) -> None:
         self.texts = texts
         self.members: dict[tuple[str, str], str] = {}
 
     def take_members(self, found: list[tuple[str, str]], rule: MemberNames, tally: Counter[str]) -> None:
-        """SECURITY: a string that is searched alone has lost the name that made it a secret."""
+        """SECURITY: a string searched alone lacks the name that makes it a secret."""
         counts = Counter([(name, self.texts.get(value, value)) for name, value in found])
         members = list(counts)
         for member, spans in zip(members, rule.members(members), strict=True):
@@ -174,7 +174,7 @@ def _texts(
 
 
 def _found_in(parts: list[bytes], finder: SpanFinder) -> dict[int, list[Span]]:
-    """Where the finder finds something in each part, as if it were alone."""
+    """The spans that the finder finds in each part, as if searched alone."""
     data = finder.between.join(parts)
     found: dict[int, list[Span]] = {}
     if not finder.contains(data):

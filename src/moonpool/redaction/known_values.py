@@ -1,15 +1,15 @@
-"""Finds known secret values in bytes, in every form in which they usually travel.
+"""Finds known secret values in bytes, in all common encodings.
 
-One RE2 alternation over all forms of all values: linear time whatever the text is, leftmost match, longest form. Forms
-are the value itself, JSON- (also JSON in JSON in JSON), URL- and HTML-escaped, hex, and base64 at each of the three
-alignments it can have inside a longer encoded text. Encoders of JSON and URLs differ in what they escape: the sets of
-the common ones are known here (`_JSON_ESCAPES`, `_URL_SAFE`), and the escape of every character. Long values are also
-searched piece by piece and line by line, so that an indented or wrapped private key is found.
+One RE2 alternation over all forms of all values: linear time for any text, leftmost match, longest form. Forms are the
+value itself, JSON- (also JSON in JSON in JSON), URL- and HTML-escaped, hex, and base64 at each of the three alignments
+it can have inside a longer encoded text. Encoders of JSON and URLs differ in what they escape: the sets of the common
+ones are known here (`_JSON_ESCAPES`, `_URL_SAFE`), and the escape of every character. Long values are also searched
+piece by piece and line by line, so that an indented or wrapped private key is found.
 
 SECURITY: a value that is transformed in another way (reversed, split by the code, compressed, some characters escaped
-as no encoder does it, base64 broken over lines) is not found; redaction is the last precaution, not the boundary. The
-boundary is that secrets never enter the sandbox. `moonpool.redaction.redactor` applies the spans found here; secrets
-that are not configured are searched after these, by `secret_patterns`.
+as no encoder does it, base64 broken over lines) is not found; redaction is the last precaution, not the security
+boundary. The boundary is that secrets never enter the sandbox. `moonpool.redaction.redactor` applies the spans found
+here; secrets that are not configured are searched after these, by `secret_patterns`.
 """
 
 from __future__ import annotations
@@ -31,23 +31,26 @@ if TYPE_CHECKING:
 
     from moonpool.redaction.spans import Span
 
-SHORTEST_VALUE: Final = 6  # characters; shorter ones would fire on ordinary text
+SHORTEST_VALUE: Final = 6  # characters; shorter ones would match ordinary text
 _PIECE_BYTES: Final = 1024
 _LINE_BYTES: Final = 20
 _FORM_COUNT_MAX: Final = 50_000
 _EACH_BYTES_MAX: Final = 256
 _JSON_DEPTH_MAX: Final = 3  # JSON in JSON in JSON
 _JSON_ESCAPES: Final = ("<>&", "<>&'=", "<>&'\"+`")
-"""What encoders write as `\\u00XX` although they need not: Go; Gson; .NET and PHP. Digits are small or capital."""
+"""Characters that encoders write as `\\u00XX` although they need not: Go; Gson; .NET and PHP. Hex digits are lower or
+upper case.
+"""
 _CODE: Final = re.compile(r"\\u[0-9a-f]{4}")
 _URL_SAFE: Final = ("", "/", "!'()*", ";,/?:@&=+$-_.!~*'()#", "*", "!*()", "$&+:=@", "$&+,;=")
-"""What they leave as it is beside letters, digits and `_.-~`: form fields; paths; JavaScript's two functions; forms of
-JavaScript and Java; .NET; Go's paths, and users in its addresses. A blank is `%20` or `+`."""
+"""Characters left unescaped besides letters, digits and `_.-~`: form fields; paths; JavaScript's two functions; forms
+of JavaScript and Java; .NET; Go's paths, and users in its addresses. A blank is `%20` or `+`.
+"""
 _IN_HTML: Final = (('"', "&quot;", "&#34;"), ("'", "&#x27;", "&#39;", "&#039;"))
 
 
 class KnownValues:
-    """Finder of known values; must give the same spans however a text is cut into chunks (see `_hold_from`)."""
+    """Finder of known values; gives the same spans regardless of chunk boundaries (see `_hold_from`)."""
 
     between = NOT_IN_TEXT
     counted = True
@@ -101,7 +104,7 @@ class KnownValues:
 
 
 class GrowingValues:
-    """Known values that become known while they are looked for, such as tokens that are renewed."""
+    """Known values to which new ones are added at run time, such as renewed tokens."""
 
     between = NOT_IN_TEXT
     counted = True
@@ -112,7 +115,7 @@ class GrowingValues:
         self._values = KnownValues({})
 
     def set_values(self, source: str, values: frozenset[str]) -> None:
-        """Set the values that are secret because of `source`; replaces its earlier ones."""
+        """Set the values that are secret because of `source`; replaces earlier ones of this source."""
         self._by_source = {**self._by_source, source: values}
         known = sorted(frozenset[str]().union(*self._by_source.values()))
         self._values = KnownValues({f"TOKEN_{index}": value for index, value in enumerate(known, start=1)})

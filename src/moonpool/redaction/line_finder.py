@@ -1,18 +1,18 @@
-"""Finds what has a shape, where no shape goes over the end of a line.
+"""Finds secrets by their shape, within single lines.
 
 Patterns may consume a line end behind what they find, never before or in it; `(?m:^)` is the beginning of a line. The
-end of a string ends a line: a string gives the same alone and before other lines.
+end of a string ends a line: a string gives the same result alone and before other lines.
 
-One RE2 alternation says where something may be; only there a second look decides which kind it is, which part of it is
-the secret, and whether it is one at all. Common harmless values are left out of the first pattern (`Kind.prefilter`),
-so it costs one pass of an automaton; what turns out to be harmless is counted as a miss (`stream_search`). At the
-second look RE2 says which kinds fit, and Python's engine where their parts are. SECURITY: in what fits, Python's engine
-must not try things again: the patterns of the kinds have one way to fit, or `_ONLY_ONCE` tells it so.
+One RE2 alternation finds candidates; a second step decides for each which kind it is, which part is the secret, and
+whether it is one. The first pattern excludes common harmless values (`Kind.prefilter`), so it costs one pass of an
+automaton; a candidate that proves harmless is counted as a miss (`stream_search`). In the second step RE2 says which
+kinds match, and Python's engine where their parts are. SECURITY: Python's engine must not backtrack in a match: the
+patterns of the kinds match in one way only, or `_ONLY_ONCE` makes them possessive.
 
-A line may be endless. INVARIANT: in a line longer than WINDOW_BYTES the search stands at a place, sees so many bytes
-from there, takes the leftmost longest match that begins in the first half of them and goes on behind it, or else goes
-on half a window further. This depends on the line alone, so chunks make no difference, and no more than a window has to
-wait. Where no match is longer than half a window, it is the plain search from left to right.
+A line may be endless. INVARIANT: in a line longer than WINDOW_BYTES the search sees one window from its position, takes
+the leftmost longest match that begins in the window's first half and continues after it, or else moves half a window
+on. This depends only on the line, so chunks do not matter, and at most one window is held back. If no match is longer
+than half a window, the result is that of a plain search from left to right.
 """
 
 from __future__ import annotations
@@ -30,33 +30,34 @@ if TYPE_CHECKING:
 
 WINDOW_BYTES: Final = 32 * 1024
 _HALF: Final = WINDOW_BYTES // 2
-_SHORT_BYTES: Final = _HALF  # what is longer is left to RE2
+_SHORT_BYTES: Final = _HALF  # longer matches are left to RE2
 _MISS_BYTES: Final = 256  # one more miss for each: a long one takes longer
-_LONG_WORD_BYTES: Final = 1024  # else a line of words that are none would be searched again from each of them
+_LONG_WORD_BYTES: Final = 1024  # otherwise a line of harmless words would be searched again from each of them
 
 
 _ONLY_ONCE: Final = ((rb"]+|\\[^\r\n])+", rb"]++|\\[^\r\n])++"), (rb"|]*)?(?:=>|", rb"|]*+)?(?:=>|"))
-"""What is in quotes, and the type of a variable."""
+"""Contents of quotes, and the type of a variable."""
 
 FalsePositiveRule: TypeAlias = "Callable[[bytes, bytes, bytes], int]"
-"""Of what a pattern matched it is given what stands before the value, the value, and what stands after it. It says how
-much of the value is the secret; 0: it is none. No class holds the three: that would cost as much as the search."""
+"""Called with the parts of a match before the value, the value, and the parts after it. Returns how many bytes of the
+value are the secret; 0: none. The three are no object: creating one would cost as much as the search.
+"""
 
 
 class Kind(NamedTuple):
     """One kind of secret."""
 
-    name: str  # what stands in the marker and is counted
+    name: str  # shown in the marker and counted
     pattern: str  # for RE2 over bytes; its groups are alternatives for the part that is the secret
     rule: FalsePositiveRule | None = None  # None: all of the value is the secret
-    word: bool = False  # the value is one word: when a long one is none, nothing is looked for inside it
+    word: bool = False  # the value is one word: if a long one is harmless, nothing inside it is searched
     prefilter: str | None = (
         None  # what the search stops at; fits in `pattern`, and on all that `rule` takes for secrets
     )
 
 
 class _Found(NamedTuple):
-    """What a scan has found so far, and how much is enough."""
+    """What a scan has found so far, and when to stop."""
 
     spans: list[Span]
     misses: list[Miss]
@@ -67,7 +68,7 @@ class _Found(NamedTuple):
 
 
 class LineFinder:
-    """Finder of `kinds`; where two begin at the same place, the longer one wins.
+    """Finder of `kinds`; if two begin at the same place, the longer one wins.
 
     `hint` is a pattern without borders that also fits in JSON text wherever a kind fits in one of its strings.
     `hold` gives the offset in an unfinished line from which later bytes may matter.
@@ -109,7 +110,7 @@ class LineFinder:
             at = whole
         while len(data) - at > WINDOW_BYTES and not found.enough():
             at = self._step(data, at, found)
-        unfinished = max(at, data.rfind(b"\r", at) + 1)  # a progress bar's lines; nothing goes over their ends either
+        unfinished = max(at, data.rfind(b"\r", at) + 1)  # lines of a progress bar; no match crosses their ends either
         held = unfinished + self._hold(data[unfinished:])
         while True:
             start, end = self._first(data, at, len(data))
@@ -143,16 +144,14 @@ class LineFinder:
         return line_end
 
     def _step(self, data: bytes, at: int, found: _Found) -> int:
-        """One step in a line that goes on behind the window; return where the next one stands."""
+        """One step in a line that continues after the window; return the position of the next."""
         start, stop = self._first(data, at, at + WINDOW_BYTES)
         if start < 0 or start >= at + _HALF:
             return at + _HALF
         return self._take(data, start, stop, found)
 
     def _take(self, data: bytes, start: int, stop: int, found: _Found) -> int:
-        """Note the secret in what was found; return where the search goes on: behind it, or after the start of what
-        is none.
-        """
+        """Record the secret in a match; return where to continue: after it, or after the start of a harmless match."""
         if stop - start > _SHORT_BYTES:
             kind, at, end = self._look(data, start, stop)
         else:
@@ -164,7 +163,7 @@ class LineFinder:
                     kind = self._kinds[index]
                     at, end = match.span(match.lastindex)  # pyright: ignore[reportArgumentType]  a group took part
                     break
-            else:  # none fits with what stands around it: the engines do not agree
+            else:  # no kind matches in context: the engines disagree
                 kind, at, end = self._look(data, start, stop)
         _, _, rule, word, _ = kind
         length = end - at if rule is None else rule(data[start:at], data[at:end], data[end:stop])
@@ -177,14 +176,14 @@ class LineFinder:
         return end if word and end - at > _LONG_WORD_BYTES else start + 1
 
     def _look(self, data: bytes, start: int, stop: int) -> tuple[Kind, int, int]:
-        """The first kind that fits, and where its value is, by RE2 alone."""
+        """The first matching kind, and the span of its value, by RE2 alone."""
         found: Any = self._parts_of_long.fullmatch(data, start, stop)
         group = next(group for group in range(1, len(self._kind_of_group) + 1) if found.start(group) >= 0)
         return self._kind_of_group[group - 1], *found.span(group)
 
 
 def _for_python(shape: bytes) -> bytes:
-    """The same for Python's engine, told not to try again what can only fit in one way."""
+    """The same for Python's engine, with possessive quantifiers where there is only one way to match."""
     for plain, once in _ONLY_ONCE:
         shape = shape.replace(plain, once)
     return shape.replace(rb"\z", rb"\Z")

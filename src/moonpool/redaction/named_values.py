@@ -1,7 +1,6 @@
-"""Finder of values whose name says that they are secret: `DB_PASSWORD=…`, `"password": "…"`, `Authorization: Bearer …`.
+"""Finder of values with a secret-sounding name: `DB_PASSWORD=…`, `"password": "…"`, `Authorization: Bearer …`.
 
-Parts of its patterns: `named_value_patterns`; what its search stops at: `prefilters`; what it leaves alone:
-`false_positive_rules`.
+Parts of its patterns: `named_value_patterns`; its first search: `prefilters`; harmless values: `false_positive_rules`.
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ _UNPLAIN: Final = re.compile(rb'["\\\x00-\x1f]')
 
 
 class NamedValues(LineFinder):
-    """Finder of values whose name says that they are secret."""
+    """Finder of values with a secret-sounding name."""
 
     def __init__(self) -> None:
         super().__init__(NAMED, hint=NAMED_HINT, hold=hold_from_words(NAMED_WORDS, any_case=True))
@@ -111,7 +110,7 @@ class NamedValues(LineFinder):
         return self.contains(name.encode("utf-8", "replace") + b"=")
 
     def members(self, members: Sequence[tuple[str, str]]) -> list[list[Span]]:
-        """What is secret in the UTF-8 of each string because of the name of its member."""
+        """The spans of secrets in the UTF-8 of each string, by the name of its member."""
         lines: list[bytes] = []
         places: list[int] = []  # where each value begins
         end = 0
@@ -124,6 +123,6 @@ class NamedValues(LineFinder):
         for start, stop, kind in self.scan(b"".join(lines), 0, final=True).spans:
             index = bisect_right(places, start) - 1
             at = places[index]
-            if index >= 0 and stop <= at + len(members[index][1].encode("utf-8", "surrogatepass")):  # not in a name
+            if index >= 0 and stop <= at + len(members[index][1].encode("utf-8", "surrogatepass")):  # not inside a name
                 found[index].append((start - at, stop - at, kind))
         return found

@@ -1,7 +1,7 @@
-"""Personal data, by choice of the operator: e-mail addresses, phone numbers, cards and bank accounts.
+"""Personal data, if the operator enables it: e-mail addresses, phone numbers, cards and bank accounts.
 
-Numbers are all over the output of code, so each kind has a proof or a shape that chance rarely gives: cards begin like
-a card and satisfy Luhn, IBANs have their country's length and satisfy mod 97, phone numbers have a `+`, a leading 0 or
+Numbers are common in output of code, so each kind has a checksum or a distinctive shape: cards have a known prefix and
+satisfy Luhn, IBANs have their country's length and satisfy mod 97, phone numbers have a `+`, a leading 0 or
 parentheses, and separators.
 """
 
@@ -58,7 +58,7 @@ _IBAN_LENGTHS: Final[Mapping[bytes, int]] = MappingProxyType({
 
 def _email(before: bytes, value: bytes, after: bytes) -> int:
     del before, after
-    return 0 if value.startswith(b"git@") else len(value)  # an address of a repository
+    return 0 if value.startswith(b"git@") else len(value)  # the address of a repository
 
 
 def _card(before: bytes, value: bytes, after: bytes) -> int:
@@ -123,7 +123,7 @@ def _phone_finder() -> LineFinder:
 
 _FINDERS: Final[Mapping[str, Callable[[], LineFinder]]] = MappingProxyType(
     {"email": _email_finder, "card": _card_finder, "iban": _iban_finder, "phone": _phone_finder}
-)  # in the order in which they search: a card must not be taken for a phone number
+)  # in search order: a card must not be taken for a phone number
 PERSONAL_KINDS: Final = tuple(_FINDERS)
 
 

@@ -1,9 +1,8 @@
-"""Prefilters of the search for values whose name says that they are secret: narrower patterns than those of the values.
+"""Prefilters of the search for values with a secret-sounding name: narrower patterns of the values.
 
-They leave out what is certainly harmless: `null`, `${VAR}`, `your-key`, dotted names, short numbers. So text that is
-full of it is searched as quickly as any other. Rare cases may stay in: the false-positive rules decide. INVARIANT: each
-fits only what the pattern of its kind in `named_values` fits, and leaves out only what `false_positive_rules` leaves
-alone.
+They exclude certainly harmless values: `null`, `${VAR}`, `your-key`, dotted names, short numbers. So text full of these
+is searched as quickly as any other. Rare cases may pass: the false-positive rules decide. INVARIANT: each matches only
+what the pattern of its kind in `named_values` matches, and excludes only what `false_positive_rules` calls harmless.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ _ALL_QUOTES: Final = (
     _Quotes("'", r"[^'\\\r\n]", r"\\[^\r\n]", r"(?:'|\\?[\r\n]|\\?\z)"),
     _Quotes(r"""\\{1,3}["']""", r"""[^"'\\\r\n]""", "", r"""(?:["'\\\r\n]|\z)"""),
 )
-"""What is in quotes may be endless, so what closes them is only asked for where it makes a difference."""
+"""A quoted value may be endless, so the closing quote is required only where it matters."""
 
 
 def _no_reference(quotes: _Quotes) -> str:

@@ -1,8 +1,8 @@
 """Finds private keys in PEM and OpenPGP armour: over many lines, indented, quoted, or escaped in JSON.
 
-A key begins with its `-----BEGIN … PRIVATE KEY-----` and at least 16 characters of base64; without an end line it goes
-as far as base64 does. KEY_BYTES_MAX from the beginning are looked at, which is twice an RSA key of 16,384 bits. What a
-longer one has beyond is not recognised.
+A key begins with its `-----BEGIN … PRIVATE KEY-----` and at least 16 characters of base64; without an end line it
+extends as far as the base64. At most KEY_BYTES_MAX from the beginning are examined, twice an RSA key of 16,384 bits.
+The rest of a longer key is not recognised.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KEY = (
 _OPEN = re.compile(
     rb"-----BEGIN [A-Z0-9 ]*+(?:-{1,4}\Z|\Z|(?<=KEY|OCK)-----[A-Za-z0-9+/=\s\"',>|:().\\-]*+\Z)",
 )
-"""The beginning of a key up to the end of the data, no matter whether it is complete already."""
+"""The beginning of a key up to the end of the data, complete or not."""
 
 
 class PrivateKeys:

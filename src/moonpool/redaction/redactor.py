@@ -1,14 +1,15 @@
-"""Redaction: the one place through which text, JSON and byte streams pass before they leave the broker.
+"""Redaction: all text, JSON and byte streams pass it before they leave the broker.
 
 Data and errors of tool calls, output chunks, approval prompts and audit all use this class; nothing else in Moonpool
-replaces secrets. A secret becomes `[REDACTED:NAME]`; counts per name go into a tally for the audit trail, values never.
+replaces secrets. A secret becomes `[REDACTED:NAME]`; the tally for the audit journal holds counts per name, never
+values.
 
-The finders decide what a secret is. They search one after the other, each in the output of the one before: known values
-first (`known_values`), so that a value is replaced under its own name; then shapes (`secret_patterns`); then personal
-data, where the operator wants it (`personal_data`).
+The finders decide what a secret is. They run one after another, each on the previous one's output: known values first
+(`known_values`), so that a value is replaced under its own name; then shapes (`secret_patterns`); then personal data,
+if enabled (`personal_data`).
 
-INVARIANT: a stream cut into chunks at any place gives the same bytes as the whole text in one piece (H-022). It holds
-for each finder (see `spans`), and so for one after the other.
+INVARIANT: a stream gives the same bytes for any chunk boundaries as the whole text in one piece (H-022). This holds for
+each finder (see `spans`), and so for their sequence.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 Tally: TypeAlias = Counter[str]
 """How often each named secret was replaced."""
 _BY_LOOKS: Final = (LineFinder, PrivateKeys)
-"""What finds things that may be secrets; every other finder looks for values that are."""
+"""Finders of possible secrets; all other finders search for known values."""
 
 
 class Redactor:
@@ -49,7 +50,7 @@ class Redactor:
 
     @classmethod
     def of_values(cls, values: Mapping[str, str]) -> Redactor:
-        """A redactor for known values by name, and nothing else. Values under 6 characters are ignored."""
+        """A redactor only for known values by name. Values under 6 characters are ignored."""
         return cls([KnownValues(values)])
 
     @classmethod
@@ -72,11 +73,11 @@ class Redactor:
 
     @property
     def known(self) -> Redactor:
-        """A redactor for the known values among what this one takes out."""
+        """A redactor only for the known values of this one."""
         return Redactor(finder for finder in self._finders if not isinstance(finder, _BY_LOOKS))
 
     def by_looks(self, text: str, member: str) -> Sequence[Span]:
-        """Where, in the UTF-8 of a string, something looks like a secret; `member` is its name in an object, if any."""
+        """The spans in the UTF-8 of a string that look like a secret; `member` is its name in an object, if any."""
         data = text.encode("utf-8", "surrogatepass")
         finders = [finder for finder in self._finders if isinstance(finder, _BY_LOOKS) and finder.contains(data)]
         found = [span for finder in finders for span in finder.scan(data, 0, final=True).spans]
@@ -97,11 +98,10 @@ class Redactor:
         return text if redacted is data else redacted.decode("utf-8", "surrogatepass")
 
     def json(self, value: JsonValue, tally: Tally, *, encoded: bytes | None = None) -> JsonValue:
-        """Redact strings, object keys and numbers in `value`; return `value` itself when nothing is to be done.
+        """Redact strings, object keys and numbers in `value`; return `value` itself if nothing is found.
 
-        `encoded` is the JSON text of `value` where the caller has it already: one search over it settles the
-        common case. INVARIANT: the finders know what they look for in its JSON-escaped form too, so that search
-        misses nothing.
+        `encoded` is the JSON text of `value` if the caller has it: one search over it settles the common case.
+        INVARIANT: the finders also match JSON-escaped forms, so that search misses nothing.
         """
         if not self._finders:
             return value
@@ -124,15 +124,15 @@ class Redactor:
 
 
 class StreamRedactor:
-    """Redacts a stream of chunks. Bytes that may begin a secret wait until the next chunk or the end."""
+    """Redacts a stream of chunks. Bytes that may begin a secret are held back until the next chunk or the end."""
 
     def __init__(self, finders: Sequence[SpanFinder]) -> None:
         self.tally: Tally = Counter()
         self._finders = finders
-        self._searches: list[Search] = []  # made when there is something to search: most streams stay empty
+        self._searches: list[Search] = []  # created on first use: most streams stay empty
 
     def feed(self, chunk: bytes) -> bytes:
-        """Take a chunk, give back what can be shown now (perhaps nothing)."""
+        """Take a chunk; return the bytes that can be shown now (perhaps none)."""
         if chunk and not self._searches:
             self._searches = [Search(finder, self.tally) for finder in self._finders]
         for search in self._searches:
@@ -140,7 +140,7 @@ class StreamRedactor:
         return chunk
 
     def finish(self) -> bytes:
-        """Give back the rest; the stream is over."""
+        """Return the rest at the end of the stream."""
         rest = b""
         for search in self._searches:
             rest = search.take(rest, final=True)

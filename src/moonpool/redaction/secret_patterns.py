@@ -1,11 +1,11 @@
-"""The shapes of secrets that are not configured. Two finders, in this order: tokens that are known by their own looks,
-then values whose name says that they are secret (`DB_PASSWORD=…`, `"password": "…"`, `Authorization: Bearer …`).
+"""The shapes of secrets that are not configured. Two finders, in this order: tokens with a known format, then values
+with a secret-sounding name (`DB_PASSWORD=…`, `"password": "…"`, `Authorization: Bearer …`).
 
 Only the value is replaced. Comparisons (`token == expected`), calls, references (`${VAR}`, `<token>`), masks (`****`)
-and what is redacted already are left alone; `docs/reference/redaction.md` lists every kind with examples.
+and redacted values are left alone; `docs/reference/redaction.md` lists every kind with examples.
 
-SECURITY: this catches accidents; it is no boundary: code that transforms a secret gets past it. Known values come first
-(`known_values`), private keys have a finder of their own (`private_keys`), because they go over many lines.
+SECURITY: this catches accidents; it is no security boundary: code that transforms a secret gets past it. Known values
+come first (`known_values`); private keys have their own finder (`private_keys`), because they span many lines.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from moonpool.redaction.spans import SpanFinder
 
 _START: Final = r"(?:\b|\\[nrtbf]|%[0-9A-Fa-f]{2}|\x1b\[[0-9;]*m)"
-"""Before a token: no word character, or one that belongs to an escape in JSON, in a URL or for colours."""
+"""Before a token: no word character, unless it is part of an escape in JSON, in a URL or for colours."""
 
 _TOKENS: Final = (
     # name, shape, and what each shape begins with

@@ -1,10 +1,10 @@
-"""What finders of secrets have in common: where a secret stands, and how a text is searched while it still arrives.
+"""Shared by finders of secrets: spans, and the search of text that is still arriving.
 
-A finder is given data from which everything before `at` is searched already; the last byte of that is there as context.
-It says what is decided now, however the text goes on.
+A finder gets data that is searched up to `at`; the last byte before it is there as context. It returns the decisions
+that hold for any continuation of the text.
 
-INVARIANT: the decisions about a text do not depend on where its chunks end (H-022). `Redactor` relies on it; the
-finders are `known_values`, `private_keys` and `line_finder`.
+INVARIANT: decisions do not depend on chunk boundaries (H-022). `Redactor` relies on it; the finders are `known_values`,
+`private_keys` and `line_finder`.
 """
 
 from __future__ import annotations
@@ -18,34 +18,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 Span: TypeAlias = tuple[int, int, str]
-"""Where a secret stands in a piece of bytes, and its name. A plain tuple: a text may hold tens of thousands of them."""
+"""Start, end and name of a secret in a piece of bytes. A plain tuple: a text may have tens of thousands."""
 
 
 Miss: TypeAlias = tuple[int, int]
-"""What was looked at and is no secret: a place that no stream has shown by then and that is before whatever is found
-later; and how many secrets were found before it."""
+"""A candidate that was no secret: a position not yet shown by any stream and before all later findings; and how many
+secrets were found before it.
+"""
 
 NOT_IN_TEXT: Final = b"\xff"
-"""No text has this byte in its UTF-8, and so no secret."""
+"""A byte that never occurs in UTF-8, and so in no secret."""
 
 
 _NOWHERE: Final = (-1, -1)
 
 
 class Scan(NamedTuple):
-    """What a finder has decided."""
+    """A finder's decisions."""
 
     spans: Sequence[Span]  # in order, not overlapping
-    at: int  # where the search goes on
-    shown: int  # bytes up to here can be shown, the spans replaced; never before `at`
-    misses: Sequence[Miss] = ()  # in order; one that took long is there several times
+    at: int  # where the search continues
+    shown: int  # bytes up to here can be shown, with spans replaced; never before `at`
+    misses: Sequence[Miss] = ()  # in order; an expensive one counts several times
 
 
 class SpanFinder(Protocol):
     """Finds secrets in bytes, in time linear in their length."""
 
-    between: bytes  # texts with this between them are searched as if each were alone
-    counted: bool  # whether too many are too many (see `stream_search`), and misses are given
+    between: bytes  # strings joined by this are searched as if separate
+    counted: bool  # whether the limit of `stream_search` applies, and misses are returned
 
     @property
     def empty(self) -> bool: ...
@@ -55,9 +56,9 @@ class SpanFinder(Protocol):
         ...
 
     def scan(self, data: bytes, at: int, *, final: bool, most: int | None = None) -> Scan:
-        """Search `data` from `at` on; `final` when nothing follows. Then everything is decided and shown.
+        """Search `data` from `at` on; `final` if nothing follows, so that everything is decided and shown.
 
-        Having found `most`, misses among them, it may stop: nothing behind the last of them will be asked for.
+        After `most` findings, including misses, it may stop: nothing after the last one will be requested.
         """
         ...
 
@@ -73,12 +74,12 @@ def _options(*, captures: bool) -> Any:
     options.never_capture = not captures
     options.log_errors = False
     options.encoding = re2.Options.Encoding.LATIN1  # pyright: ignore[reportUnknownMemberType]
-    options.max_mem = 256 * 1024**2  # a ceiling, not an allocation: the automaton must not fall back to the slow one
+    options.max_mem = 256 * 1024**2  # a limit, not an allocation: the fast automaton must not fall back to the slow one
     return options
 
 
 def first_place(pattern: Any) -> Callable[[bytes, int, int], tuple[int, int]]:
-    """The search of a `compiled` pattern: the one place it fits first, or -1 and -1."""
+    """The search of a `compiled` pattern: start and end of the first match, or -1 and -1."""
     search = pattern.search
 
     def first(data: bytes, at: int, end: int) -> tuple[int, int]:
@@ -89,7 +90,7 @@ def first_place(pattern: Any) -> Callable[[bytes, int, int], tuple[int, int]]:
 
 
 def which_fit(patterns: Sequence[bytes]) -> Callable[[bytes], list[int]]:
-    """Says by their numbers, in any order, which of `patterns` fit a whole text. It sees nothing around the text."""
+    """A function that returns the indices, in any order, of the `patterns` that match a whole text, without context."""
     fitting: Any = re2.Set.FullMatchSet(_options(captures=False))  # pyright: ignore[reportUnknownMemberType]
     for pattern in patterns:
         fitting.Add(pattern)
@@ -100,7 +101,7 @@ def which_fit(patterns: Sequence[bytes]) -> Callable[[bytes], list[int]]:
 def replaced(data: bytes, start: int, end: int, spans: Sequence[Span]) -> bytes:
     """`data` from `start` to `end` with every span replaced."""
     pieces: list[bytes] = []
-    for at, span_end, name in spans:  # a text may be full of secrets, so this is kept short
+    for at, span_end, name in spans:  # a text may have many secrets, so this loop is minimal
         pieces += (data[start:at], _marker(name))
         start = span_end
     pieces.append(data[start:end])

@@ -1,14 +1,14 @@
-"""One finder's search of one text, in one piece or in chunks, and what it makes of the text.
+"""One finder's search and replacement in one text, in one piece or in chunks.
 
-A finder replaces what it finds, one by one, as long as it had to look at no more than PLACES_PER_MEBIBYTE_MAX places
-for each mebibyte searched so far; the first mebibyte counts as a whole one however little of it there is. Places are
-the secrets, and what had to be looked at and was none. From the first place beyond that on, the rest of the text is
-withheld: nobody reads a text that holds more, and one who wants to keep the broker busy would write it. Personal data
-is not counted: a table of addresses is an ordinary result (docs/decisions/0023-what-redaction-may-cost.md).
+A finder replaces what it finds, one by one, as long as there were at most PLACES_PER_MEBIBYTE_MAX places for each
+mebibyte searched so far; the first mebibyte counts fully even if it is incomplete. Places are secrets and misses. From
+the first place beyond that limit on, the rest of the text is withheld: such a text is useless to a reader and would
+serve to keep the broker busy. Personal data is not counted: a table of addresses is an ordinary result
+(docs/decisions/0023-what-redaction-may-cost.md).
 
-INVARIANT: which place is the first too many depends on the text alone, not on its chunks: on how many come before it,
-and on where it stands.
-SECURITY: what is withheld is not looked at, hence never shown, by no later chunk either.
+INVARIANT: which place is the first beyond the limit depends only on the text, not on its chunks: on the number of
+earlier places and its position. SECURITY: withheld text is not searched, so it is never shown, not even in a later
+chunk.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _MEBIBYTE: Final = 1024**2
 
 
 class Search:
-    """Keeps of a stream what is not decided, with one byte before it, and counts what was found."""
+    """Buffers the undecided part of a stream, with one byte before it, and counts the findings."""
 
     def __init__(self, finder: SpanFinder, tally: Counter[str]) -> None:
         self._finder = finder
         self._tally = tally
         self._data = b""
-        self._at = 0  # where the search goes on
-        self._shown = 0  # what is given back already
+        self._at = 0  # where the search continues
+        self._shown = 0  # what was returned already
         self._before = 0  # bytes of the text before `_data`
         self._count = 0  # places so far
         self._withheld = False
 
     def all_of(self, data: bytes) -> bytes:
-        """A complete text; `data` itself when nothing is to be done. For nothing else."""
+        """Redact a complete text; `data` itself if nothing is found. The object cannot be used again."""
         scan = self._finder.scan(data, 0, final=True, most=self._most(len(data)))
         given = self._give(data, 0, len(data), scan)
         return given if scan.spans or self._withheld else data
@@ -72,13 +72,13 @@ class Search:
         return replaced(data, start, end, spans) + rest
 
     def _most(self, length: int) -> int | None:
-        """How many a scan need not go beyond, as one of so many is too many wherever in `data` they are."""
+        """The number of findings after which a scan may stop, because one of so many exceeds the limit in any case."""
         if not self._finder.counted:
             return None
         return _allowed(self._before + length) - self._count + 1
 
     def _first_too_many(self, scan: Scan) -> tuple[int, int] | None:
-        """How many of the secrets come before what is too many, and where that is."""
+        """How many secrets come before the limit is exceeded, and where that is."""
         spans, misses = scan.spans, scan.misses
         if not self._finder.counted or self._count + len(spans) + len(misses) <= PLACES_PER_MEBIBYTE_MAX:
             return None
@@ -91,5 +91,5 @@ class Search:
 
 
 def _allowed(length: int) -> int:
-    """How many secrets so long a text may have."""
+    """How many secrets a text of this length may have."""
     return PLACES_PER_MEBIBYTE_MAX * max(length, _MEBIBYTE) // _MEBIBYTE

@@ -1,8 +1,8 @@
-"""Patterns for RE2 that fit words with exceptions, which it has no sign for: made from a trie of what is excepted.
+"""RE2 patterns for words with exceptions, which RE2 has no syntax for: generated from a trie of the exceptions.
 
-A search that passes over `null`, `${VAR}` and `your-key` by itself costs nothing for them, where a place that has to be
-looked at costs microseconds. INVARIANT: what these patterns leave out, no judge takes for a secret
-(`false_positive_rules`); they may leave in what is none.
+A pattern that skips `null`, `${VAR}` and `your-key` costs nothing for them, whereas each candidate costs microseconds.
+INVARIANT: `false_positive_rules` take nothing that these patterns exclude for a secret; the patterns may match harmless
+values.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _DIGITS: Final = frozenset(b"0123456789")
 
 
 class Exceptions(NamedTuple):
-    """What a word must not be. Each is a sequence of the signs that may stand at each place."""
+    """Excluded words. Each is a sequence of the characters allowed at each position."""
 
-    beginnings: frozenset[tuple[Signs, ...]]  # no word that begins so
-    words: frozenset[tuple[Signs, ...]] = frozenset()  # and none that is just so
+    beginnings: frozenset[tuple[Signs, ...]]  # words that begin with these
+    words: frozenset[tuple[Signs, ...]] = frozenset()  # words that are exactly these
 
 
 class Rest(NamedTuple):
-    """How a word goes on once it cannot become an exception any more: with `first`, and then `pattern`."""
+    """How a word continues when it can no longer be an exception: with `first`, then `pattern`."""
 
     first: Signs
     pattern: str
 
 
 def signs(pattern: str) -> Signs:
-    """The bytes that a class in brackets has, or any other pattern for one sign."""
+    """The bytes matched by a character class, or another pattern for one character."""
     one = re.compile(pattern.encode("latin-1"))
     return frozenset(byte for byte in range(256) if one.fullmatch(bytes([byte])))
 
@@ -46,7 +46,7 @@ def spelled(text: str) -> tuple[Signs, ...]:
 
 
 def of(allowed: Signs) -> str:
-    """The class that has these bytes."""
+    """The character class of these bytes."""
     table = bytearray(256)
     for byte in allowed:
         table[byte] = 1
@@ -55,13 +55,13 @@ def of(allowed: Signs) -> str:
 
 
 class Words(NamedTuple):
-    """Words that begin with `first`, go on as `rests` say, and are none of the exceptions."""
+    """Words that begin with `first`, continue with one of `rests`, and are none of the exceptions."""
 
     first: Signs
     rests: Sequence[Rest]
     but: Exceptions
-    end: str | None = ""  # what must follow a word that ends while it could become an exception; None: it may not end
-    escapes: str = ""  # what may stand instead of a sign, and everything behind it
+    end: str | None = ""  # what must follow a word that ends as the beginning of an exception; None: it may not end
+    escapes: str = ""  # an alternative to a character, with everything after it
 
     @property
     def later(self) -> Signs:
@@ -74,7 +74,7 @@ def pattern(words: Words) -> str:
 
 
 def _branches(words: Words, shapes: Iterable[_Left], allowed: Signs) -> str:
-    """What may follow, when so much of each of `shapes` is left."""
+    """What may follow, given the rest of each of `shapes`."""
     special = allowed & frozenset[int]().union(*(shape[0] for shape, _ in shapes))
     groups: dict[frozenset[_Left], set[int]] = {frozenset(): set(allowed - special)}
     for byte in special:
@@ -97,18 +97,18 @@ def _after(words: Words, left: frozenset[_Left], group: Signs) -> list[str]:
 
 
 def with_digit(allowed: Signs, length: int) -> str:
-    """Words of so many signs and more, one of which is a digit.
+    """Words of at least `length` characters, one of which is a digit.
 
-    Each branch has its own place for the first digit, so an automaton is in one of them.
+    Each branch has its own position of the first digit, so an automaton is in only one of them.
     """
     other, digit, any_sign = of(allowed - _DIGITS), of(allowed & _DIGITS), of(allowed)
     return _first_at(other, digit, any_sign, length)
 
 
 def mixed(allowed: Signs, length: int, *, first: Signs | None = None, escape: str = "") -> str:
-    """Words of so many signs and more with a digit behind the first of them, or with a letter if that is a digit.
+    """Words of at least `length` characters with a digit after the first one, or a letter if the first is a digit.
 
-    `escape` may stand instead of a sign.
+    `escape` may replace a character.
     """
     first = allowed if first is None else first
     no_digit, no_letter, any_sign = (_or(of(kind), escape) for kind in (allowed - _DIGITS, allowed - _LETTERS, allowed))

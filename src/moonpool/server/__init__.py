@@ -1,5 +1,5 @@
-"""Servers: how the outside reaches the engine. Each decodes a request, makes one call, encodes the answer.
+"""Servers: how clients reach the engine. Each decodes a request, makes one call and encodes the answer.
 
-`mcp` is the Model Context Protocol on stdio, `http` serves `/metrics`, `named_sessions` a session in a process of its
-own. None decides anything about policy, isolation or redaction.
+`mcp` serves the Model Context Protocol on stdio, `http` serves `/metrics`, `named_sessions` keeps a session in its own
+process. None decides anything about policy, isolation or redaction.
 """

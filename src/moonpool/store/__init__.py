@@ -1,1 +1,1 @@
-"""What every tenant keeps on disk beside the tables of features: the audit journal, sealed secrets, private files."""
+"""A tenant's data on disk besides the tables of features: the audit journal, encrypted secrets, private files."""

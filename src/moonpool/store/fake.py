@@ -1,4 +1,4 @@
-"""In-memory twins of what the store keeps on disk; each passes the same contract tests as the real one."""
+"""In-memory implementations of the store; each passes the same contract tests as the real one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class MemoryJournal:
-    """Keeps rows in a list. `broken` makes every later record fail as a full disk would."""
+    """Keeps rows in a list. `broken` makes every later record fail, as a full disk would."""
 
     def __init__(self) -> None:
         self.rows: list[AuditRow] = []
@@ -36,7 +36,6 @@ class MemoryJournal:
         self._closed = False
 
     def record(self, entry: AuditRecord) -> asyncio.Future[None]:
-        """See `moonpool.core.audit.Journal`."""
         if self._closed:
             raise JournalError("the audit journal is closed; Moonpool is shutting down")
         committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -60,7 +59,7 @@ class MemoryJournal:
 
 
 class MemoryAcceptances:
-    """What was accepted, in a dict; passes the same contract tests as `moonpool.features.drift.table`."""
+    """Acceptances in a dict; passes the same contract tests as `moonpool.features.drift.table`."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Accepted] = {}
@@ -80,7 +79,7 @@ class MemoryAcceptances:
 
 
 class MemoryRecordings:
-    """Recordings in dicts, made at once; passes the same contract tests as `moonpool.features.recordings.writer`."""
+    """Recordings in dicts, written at once; passes the same contract tests as `moonpool.features.recordings.writer`."""
 
     def __init__(self) -> None:
         self._refs: dict[str, RecordingRef] = {}

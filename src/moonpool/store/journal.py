@@ -1,20 +1,21 @@
-"""Writer of the audit journal: bare `sqlite3`, many callers on the loop, group commit.
+"""Writer of the audit journal: bare `sqlite3`, many callers on the event loop, group commit.
 
-`record` hands an entry over at once and returns a future that is done when the entry is committed. An intent, what
-came of a change of the library, and what comes out of an outbox wait for the disk; other entries survive the death of
-the process but perhaps not a power loss.
+`record` returns at once with a future that is done when the entry is committed. Intents, outcomes of library changes
+and records from an outbox wait for the disk; other entries survive the death of the process but perhaps not a power
+loss.
 
-Two ways. What need not wait for the disk is committed on the loop itself, all that gathered in one turn of it as one
-transaction: 0.07 ms into the page cache, where the way to a thread and back costs 0.3 ms. Start and end of an execution
-do not wait for the end of the turn: their callers continue at once. Everything else goes to a thread: intents, whatever
-comes while the thread has work, what finds the file locked by another process, a large batch, and all of it for a while
-after the disk was slow once. The thread also does the checkpoints and the first write after each, which SQLite syncs;
-so nothing on the loop waits for the disk.
+There are two paths. Entries that need not wait for the disk are committed on the event loop, all of one loop turn in
+one transaction: 0.07 ms into the page cache, whereas a thread costs 0.3 ms. Start and end of an execution do not wait
+for the end of the turn: their callers continue at once. A thread commits everything else: intents, entries that arrive
+while the thread has work, entries that find the file locked by another process, large batches, and everything for a
+while after the disk was slow. The thread also does the checkpoints and the first write after each, which SQLite syncs;
+so the loop never waits for the disk.
 
-INVARIANT: entries of one process are committed in the order of their `record` calls. Hence nothing is committed on the
+INVARIANT: entries of one process are committed in the order of their `record` calls. So nothing is committed on the
 loop while the thread has something to commit. Fail closed: an entry that cannot be committed fails its future with
 JournalError, and its caller refuses the call. The queue is bounded for entries that begin something; outcomes are
-always taken, because their number is bounded by what has begun. File format and reading: `moonpool.store.journal_file`.
+always accepted, because their number is bounded by what has begun. File format and reading:
+`moonpool.store.journal_file`.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ _CHECKPOINT_EVERY: Final = 256
 
 _SLOW_S: Final = 0.02
 _SLOW_FOR_S: Final = 10.0
-"""A commit on the loop that waits so long sends everything to the thread for the next seconds."""
+"""After a slow commit on the loop the thread commits everything for this time."""
 
 
 def _waits() -> int:
-    """How often this thread has waited so far: for the disk or a lock, not for a processor, as a thread would, too."""
+    """How often this thread has waited so far for the disk or a lock (not for a processor)."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
@@ -79,21 +80,20 @@ class SqliteJournal:
         self, path: Path, loop: asyncio.AbstractEventLoop, *, busy_timeout_s: float, queue_count_max: int
     ) -> None:
         self._path, self._busy_timeout_s = path, busy_timeout_s
-        self._file: JournalFile | None = None  # the thread's
-        self._on_loop: JournalFile | None = None  # waits for nobody
+        self._file: JournalFile | None = None  # used by the thread
+        self._on_loop: JournalFile | None = None  # never waits
         self._loop = loop
-        self._soon: list[_Waiting] = []  # committed on the loop in its next turn
+        self._soon: list[_Waiting] = []  # committed in the loop's next turn
         self._with_thread = 0
         self._since_checkpoint = 0
         self._slow_until = 0.0
         self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._queue_count_max = queue_count_max
-        self._waiting_count = 0  # touched on the loop only
+        self._waiting_count = 0  # used only on the loop
         self._closed = False
         self._thread: threading.Thread | None = None
 
     def record(self, entry: AuditRecord) -> asyncio.Future[None]:
-        """See `moonpool.core.audit.Journal`."""
         if self._closed:
             raise JournalError("the audit journal is closed; Moonpool is shutting down")
         ends = isinstance(entry, CallOutcomeRecord | CallsRefusedRecord | ExecutionEndRecord)
@@ -136,7 +136,7 @@ class SqliteJournal:
             self._queue.put(item)
 
     def _commit_gathered(self) -> None:
-        """Commit on the loop what gathered so far; whatever stands in the way is the thread's to deal with."""
+        """Commit the gathered entries on the loop; on any obstacle leave them to the thread."""
         batch, self._soon = self._soon, []
         if not batch:
             return
@@ -144,7 +144,7 @@ class SqliteJournal:
         assert self._on_loop is not None, "what comes before it is open goes to the thread"
         try:
             self._on_loop.append([item.entry for item in batch], durable=False)
-        except Exception:  # noqa: BLE001  nothing was kept; the thread tells the callers what it meets itself
+        except Exception:  # noqa: BLE001  nothing was committed; the thread tries again and reports its own error
             self._to_thread(batch)
             return
         self._since_checkpoint += 1
@@ -153,7 +153,7 @@ class SqliteJournal:
         self._tell(batch, None)
 
     def open(self) -> None:
-        """Open the file, or make it. Blocking; also done by the first record. Raises JournalError."""
+        """Open or create the file. Blocking; the first record does it, too. Raises JournalError."""
         file = JournalFile(self._path, busy_timeout_s=self._busy_timeout_s)
         try:
             self._on_loop = JournalFile(self._path, busy_timeout_s=0.0, checkpoints=False)
@@ -163,16 +163,16 @@ class SqliteJournal:
         self._file = file
 
     def start(self) -> None:
-        """Start the thread; also done by the first record. Raises JournalError."""
+        """Start the thread; the first record does it, too. Raises JournalError."""
         thread = threading.Thread(target=self._write, name="moonpool-journal", daemon=True)
         try:
             thread.start()
-        except RuntimeError as exc:  # the machine lets us start no more
+        except RuntimeError as exc:  # the system allows no more threads
             raise JournalError(f"the audit journal cannot be written: {STARVED}") from exc
         self._thread = thread
 
     async def close(self) -> None:
-        """Commit what was handed over, then close the file."""
+        """Commit all pending entries, then close the file."""
         if not self._closed:
             self._closed = True
             self._commit_gathered()
@@ -185,7 +185,7 @@ class SqliteJournal:
                 file.close()
 
     def _write(self) -> None:
-        """The thread: take a batch, commit it, tell the loop; until the end mark."""
+        """The thread: take a batch, commit it, notify the loop; until the end mark."""
         running = True
         while running:
             batch = [self._queue.get()]
@@ -205,11 +205,11 @@ class SqliteJournal:
             if any(item.checkpoint for item in batch):
                 file.checkpoint()
             file.append([item.entry for item in batch], durable=any(item.durable for item in batch))
-        except Exception as exc:  # noqa: BLE001  whatever it is, the callers must learn it and the thread must go on
+        except Exception as exc:  # noqa: BLE001  the callers must get the error and the thread must continue
             error = journal_error(self._path, exc)
         try:
             self._loop.call_soon_threadsafe(self._thread_done, batch, error)
-        except RuntimeError:  # the loop is closed: nobody waits any more
+        except RuntimeError:  # the loop is closed: no callers are left
             return
 
     def _thread_done(self, batch: Sequence[_Waiting], error: JournalError | None) -> None:
@@ -219,7 +219,7 @@ class SqliteJournal:
     def _tell(self, batch: Sequence[_Waiting], error: JournalError | None) -> None:
         self._waiting_count -= len(batch)
         for item in batch:
-            if item.committed.done():  # its caller was cancelled; the entry is committed all the same
+            if item.committed.done():  # its caller was cancelled; the entry is committed nevertheless
                 continue
             if error is None:
                 item.committed.set_result(None)
@@ -232,7 +232,7 @@ class SqliteJournal:
 async def open_journal(
     path: Path, *, lazily: bool = False, busy_timeout_s: float = 5.0, queue_count_max: int = 10_000
 ) -> AsyncGenerator[SqliteJournal]:
-    """Open or make the journal at `path`; on exit everything handed over is committed. Raises JournalError.
+    """Open or create the journal at `path`; on exit all pending entries are committed. Raises JournalError.
 
     `lazily`: the first record opens it, and fails if that is not possible.
     """

@@ -1,12 +1,12 @@
-"""The audit journal as an SQLite file: schema, appending a batch, reading and verifying. Blocking; never on the loop.
+"""The audit journal as an SQLite file: schema, appending a batch, reading and verifying. Blocking.
 
-INVARIANT: rows are only ever appended, with seq 1, 2, 3, … without gaps. Triggers refuse everything else, so that a
-mistake is loud; against a person who can write the file only the hash chain helps (`moonpool.core.audit`). Several
-processes may append: the head is read inside the write transaction that continues it.
-INVARIANT: nothing is committed to files that others would not find at the path (`opened_files`), nor behind a head that
-does not continue the last one that this connection saw. Then no further record is kept, and no call goes on.
+INVARIANT: rows are only ever appended, with seq 1, 2, 3, … without gaps. Triggers refuse everything else, so that
+mistakes are noticed; against a person who can write the file only the hash chain helps (`moonpool.core.audit`). Several
+processes may append: the head is read inside the write transaction that continues it. INVARIANT: nothing is committed
+to files that others would not find at the path (`opened_files`), nor after a head that does not continue the last one
+that this connection saw. In that case no more records are written, and no call continues.
 
-`user_version` is the schema version. What a replay needs beside digests: `moonpool.features.recordings.writer`. The
+`user_version` is the schema version. Data for replays is in recordings: `moonpool.features.recordings.writer`. The
 writer is `moonpool.store.journal`.
 """
 
@@ -44,7 +44,9 @@ _log = logging.getLogger(__name__)
 
 SCHEMA_VERSION: Final = 1
 _BEGUN: Final = "audit.begun"
-"""An empty file beside the journal. It stays when that is removed, so that the next one does not begin unnoticed."""
+"""An empty file beside the journal. It stays if the journal is removed, so that a new journal does not
+begin unnoticed.
+"""
 _OPEN_ATTEMPT_COUNT: Final = 50
 _OPEN_TIMEOUT_S: Final = 5.0
 _SEQ_MAX: Final = 2**62
@@ -70,12 +72,12 @@ _TYPES: Final = {"seq": "integer", "kind": "text", "run_id": "text", "body": "bl
 
 
 class Entry(NamedTuple):
-    """One record, encoded, on its way into the file."""
+    """One encoded record to append."""
 
     kind: str
     run_id: str
     body: bytes
-    once: bool = False  # not appended where it stands already, byte for byte
+    once: bool = False  # not appended if an identical record exists
 
 
 def entry_of(record: AuditRecord) -> Entry:
@@ -86,7 +88,7 @@ class JournalFile:
     """One connection that appends. Used by one thread at a time."""
 
     def __init__(self, path: Path, *, busy_timeout_s: float = 5.0, checkpoints: bool = True) -> None:
-        """`checkpoints` false: never move the write-ahead log into the file, which waits for the disk."""
+        """`checkpoints` false: never checkpoint the write-ahead log, which would wait for the disk."""
         self.path = path
         self._synchronous = ""
         self._seen = (0, GENESIS)  # the last head
@@ -117,7 +119,9 @@ class JournalFile:
             raise journal_error(path, exc) from exc
 
     def append(self, entries: Sequence[Entry], *, durable: bool) -> None:
-        """Commit `entries` as one transaction; `durable` waits for the disk. Raises JournalError, nothing is kept."""
+        """Commit `entries` as one transaction; `durable` waits for the disk. Raises JournalError; then nothing is
+        committed.
+        """
         try:
             self._wait_for_disk(durable=durable)
             self._connection.execute("BEGIN IMMEDIATE")
@@ -136,7 +140,7 @@ class JournalFile:
 
     def checkpoint(self) -> None:
         """Move the write-ahead log into the file as far as readers and writers let it. Raises JournalError."""
-        self._check_files()  # it would make a file that was cut off as long as it was
+        self._check_files()  # a checkpoint would restore the length of a truncated file
         try:
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         except sqlite3.Error as exc:
@@ -146,7 +150,7 @@ class JournalFile:
         self._connection.close()
 
     def _insert(self, entries: Sequence[Entry]) -> tuple[int, str]:
-        """Insert behind the head; return the new one."""
+        """Insert after the head; return the new head."""
         head = seq, previous = self._head()
         if head != self._seen and not self._holds(self._connection, self._seen):
             raise self._lost(f"it no longer holds record {self._seen[0]} as this process saw it")
@@ -160,7 +164,7 @@ class JournalFile:
         if not rows:
             return head
         kept = self._connection.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?)", rows).rowcount
-        if kept != len(rows) or self._head() != (seq, previous):  # a trigger that is not ours
+        if kept != len(rows) or self._head() != (seq, previous):  # a foreign trigger interfered
             raise self._lost(f"it did not take all of {len(rows)} records")
         return seq, previous
 
@@ -179,7 +183,7 @@ class JournalFile:
 
     @staticmethod
     def _holds(connection: sqlite3.Connection, head: tuple[int, str]) -> bool:
-        """Whether a head that was seen once is still there."""
+        """Whether an earlier head still exists."""
         seq, digest = head
         return not seq or connection.execute("SELECT hash FROM record WHERE seq = ?", (seq,)).fetchone() == (digest,)
 
@@ -189,7 +193,7 @@ class JournalFile:
         if not self._files.log_is_shorter:
             return
         try:
-            with _reading(self.path) as connection:  # one whose cache is empty: it must look into the files
+            with _reading(self.path) as connection:  # a connection with an empty cache, so that it reads the files
                 there = self._holds(connection, self._seen)
         except JournalError:
             there = False
@@ -215,7 +219,8 @@ class JournalFile:
 
     def _prepare(self) -> None:
         mode = ""
-        for attempt in range(_OPEN_ATTEMPT_COUNT):  # switching to WAL does not wait for another process that does so
+        # switching to WAL does not wait for another process that switches, too
+        for attempt in range(_OPEN_ATTEMPT_COUNT):
             try:
                 (mode,) = self._connection.execute("PRAGMA journal_mode=WAL").fetchone()
                 break
@@ -224,7 +229,7 @@ class JournalFile:
                     raise
                 time.sleep(0.02)
         if mode != "wal":
-            problem = "lies on a file system that cannot share memory between processes"
+            problem = "is on a file system that cannot share memory between processes"
             raise JournalError(f"audit journal {self.path} {problem}; choose another data folder: MOONPOOL_DATA_DIR")
         self._connection.executescript(f"BEGIN IMMEDIATE;\n{_SCHEMA}\nCOMMIT;")
         version = self._connection.execute("PRAGMA user_version").fetchone()[0]
@@ -234,7 +239,7 @@ class JournalFile:
 
 
 def lost_journal_warning(path: Path) -> str:
-    """The warning when a new journal begins although there was one already; else empty."""
+    """A warning if a new journal begins although there was one before; otherwise empty."""
     if path.exists() or not path.with_name(_BEGUN).exists():
         return ""
     return f"there was an audit journal at {path}, and there is none any more: a new one begins"
@@ -255,7 +260,7 @@ def _reading(path: Path) -> Generator[sqlite3.Connection]:
 
 
 def read_rows(path: Path, *, run_id: str | None = None, tail: int | None = None, after: int = 0) -> Generator[AuditRow]:
-    """Rows in order: all, those of one run, those that came `after` one, and of them the last `tail`.
+    """Rows in order: all, or those of one run, or those `after` a row; of these the last `tail`.
 
     Raises JournalError.
     """
@@ -282,14 +287,14 @@ def read_run(path: Path, run_id: str) -> list[tuple[str, AuditRow]]:
 
 
 def ended_runs(path: Path, run_ids: Sequence[str]) -> set[str]:
-    """Those of `run_ids` whose end is on record. Raises JournalError."""
+    """The members of `run_ids` whose end is on record. Raises JournalError."""
     with _reading(path) as connection:
         query = "SELECT 1 FROM record WHERE run_id = ? AND kind = 'execution_end'"
         return {one for one in run_ids if connection.execute(query, (one,)).fetchone() is not None}
 
 
 def newest_run(path: Path) -> str | None:
-    """The execution that began last, other than replays; None when there is none. Raises JournalError."""
+    """The newest execution that is no replay, or None. Raises JournalError."""
     query = "SELECT run_id, body FROM record WHERE kind = 'execution_start' ORDER BY seq DESC"
     with _reading(path) as connection:
         rows = connection.execute(query)
@@ -304,14 +309,14 @@ def has_row(path: Path, run_id: str, kind: str) -> bool:
 
 
 def verify_file(path: Path, *, anchor: tuple[int, str] | None = None) -> ChainOutcome:
-    """Walk the whole chain of the journal at `path`. Raises JournalError when it cannot be read at all."""
+    """Verify the whole chain of the journal at `path`. Raises JournalError if it cannot be read at all."""
     return verify_rows(stored_rows(path), anchor=anchor)
 
 
 def stored_rows(path: Path) -> Generator[AuditRow]:
-    """Every row of the table, also those that no record of ours can be: with a number below 1, none, or a text.
+    """All rows of the table, including invalid ones: with a number below 1, without a number, or with a string.
 
-    A row whose columns are not of their types comes without content. Raises JournalError.
+    A row with columns of wrong types has no content. Raises JournalError.
     """
     sound = " AND ".join(f"typeof({name}) = '{kind}'" for name, kind in _TYPES.items())
     query = f"SELECT seq, kind, run_id, body, hash, {sound} FROM record ORDER BY seq"  # noqa: S608  names of ours
@@ -325,7 +330,7 @@ def stored_rows(path: Path) -> Generator[AuditRow]:
 
 
 def journal_error(path: Path, cause: Exception) -> JournalError:
-    """The typed error for what SQLite said, with the remedy."""
+    """The JournalError for an SQLite error, with the remedy."""
     if isinstance(cause, JournalError):
         return cause
     text = str(cause)
@@ -333,7 +338,7 @@ def journal_error(path: Path, cause: Exception) -> JournalError:
         remedy = "is a folder; remove it, Moonpool then starts a journal there"
     elif isinstance(cause, OSError):
         remedy = f"cannot be used: {cause.strerror or cause}"
-    elif "disk I/O" in text:  # what SQLite says when there is no room for its shared memory, among others
+    elif "disk I/O" in text:  # SQLite's message for several causes, such as no space for its shared memory
         remedy = "cannot be used: disk I/O error. Its disk may be full: free some space and try again"
     elif "locked" in text or "busy" in text:
         remedy = "is locked by another process; end that process, or wait until it is done, and try again"
@@ -347,7 +352,7 @@ def journal_error(path: Path, cause: Exception) -> JournalError:
 
 
 def _row(seq: object, kind: object, run_id: object, body: object, digest: object) -> AuditRow:
-    """A row for those who read; SQLite keeps values of any type in any column of a file that was tampered with."""
+    """A row for readers; in a file that was tampered with any column may hold any type."""
     number = seq if isinstance(seq, int) else 0
     return AuditRow(seq=number, kind=_text(kind), run_id=_text(run_id), body=_bytes(body), hash=_text(digest))
 

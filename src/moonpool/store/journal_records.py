@@ -1,4 +1,4 @@
-"""Records for what runs in a thread: written through the journal that the loop has open."""
+"""Records from threads, written through the journal that the event loop has open."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JournalRecords:
-    """Waits until a record is written. For threads other than the loop's. Raises JournalError."""
+    """Waits until a record is written. For threads other than the event loop's. Raises JournalError."""
 
     loop: asyncio.AbstractEventLoop
     write: Callable[[AuditRecord], Awaitable[None]]

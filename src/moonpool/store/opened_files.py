@@ -1,15 +1,15 @@
-"""Whether the files that a connection of SQLite writes to are still those that their paths name.
+"""Checks that the files of an SQLite connection are still those at their paths.
 
-SQLite goes on writing to a file that was removed or replaced: the descriptor lives, and nobody ever reads what was
-written. It trusts its cache about one that was cut off. With write-ahead logging there are three files, and each can be
-lost by itself: the database, its log (`-wal`), and the index of the log (`-shm`), without which two processes write
-over each other's records.
+SQLite keeps writing to a file that was removed or replaced: its descriptor stays valid, and the data is never read. For
+a truncated file it trusts its cache. With write-ahead logging there are three files, and each can be lost separately:
+the database, its log (`-wal`), and the index of the log (`-shm`), without which two processes write over each other's
+records.
 
-INVARIANT: while a connection is open, nobody else removes or replaces the three in the ordinary way: SQLite does so
-only with an exclusive lock, and every connection holds a shared one. The database never shrinks (nothing is deleted
-from it, `VACUUM` is not used). The log shrinks only when all of it is in the database, after
-`PRAGMA wal_checkpoint(TRUNCATE)`; a checkpoint without that only begins it anew.
-SECURITY: paths are looked at, never opened: to close a descriptor would drop this process's locks on the file.
+INVARIANT: while a connection is open, no other process removes or replaces the three in normal operation: SQLite does
+so only with an exclusive lock, and every connection holds a shared one. The database never shrinks (nothing is deleted
+from it, `VACUUM` is not used). The log shrinks only when all of it is in the database, after `PRAGMA
+wal_checkpoint(TRUNCATE)`; other checkpoints only restart it. SECURITY: paths are examined by stat, never opened:
+closing a descriptor would drop this process's locks on the file.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class OpenedFiles:
         states = [os.stat(one) for one in paths]  # noqa: PTH116
         self._known = [(one, state[_IDENTITY]) for one, state in zip(paths, states, strict=True)]
         self._bytes = [state.st_size for state in states]
-        self._log_bytes = self._bytes[1]  # when something was last committed
+        self._log_bytes = self._bytes[1]  # at the last commit
 
     def fault(self) -> str:
-        """What has happened to one of them, "" if nothing. Look while the connection may write."""
+        """What has happened to one of the files, or "". Call it while the connection may write."""
         sizes: list[int] = []
         for path, identity in self._known:
             try:
@@ -54,12 +54,12 @@ class OpenedFiles:
 
     @property
     def log_is_shorter(self) -> bool:
-        """Whether `fault` found the log shorter than `note_log` did: rightly so, or it was cut off."""
+        """Whether `fault` found the log shorter than `note_log` did, due to a checkpoint or truncation."""
         return self._bytes[1] < self._log_bytes
 
     def note_log(self) -> None:
-        """Keep in mind how long the log is; once something was committed."""
+        """Remember the length of the log; call it after a commit."""
         try:
             self._log_bytes = os.stat(self._log).st_size  # noqa: PTH116
         except OSError:
-            return  # `fault` will tell
+            return  # `fault` will report it

@@ -1,13 +1,14 @@
-"""Transactional outbox: records of changes in one SQLite file on their way into the audit journal, which is another.
+"""Transactional outbox: passes records of changes in one SQLite file to the audit journal, which is another file.
 
 1. One transaction makes the change and puts its record into the table `outbox` of the same file.
 2. The record is appended to the journal, and waits for the disk. No transaction is open meanwhile.
-3. A second transaction removes it from the outbox. A journal that refuses the record makes it undo the change, too.
+3. A second transaction removes it from the outbox. If the journal refuses the record, this transaction also undoes the
+   change.
 
-INVARIANT: what a record in the outbox is about is not in force. Readers leave it out (`PENDING`), so nothing counts
-before it is on record. What a process leaves that dies between the steps is delivered by the next one that
-looks (`deliver_left`): the record then stands in the journal once, as that knows it by its bytes (`Entry.once`).
-Nobody else delivers or undoes a record whose process lives. Blocking; see docs/decisions/0056.
+INVARIANT: a change with a record in the outbox is not in force. Readers skip it (`PENDING`), so nothing counts before
+it is on record. If a process dies between the steps, the next process that calls `deliver_left` delivers its records;
+the journal holds each once, since it recognises it by its bytes (`Entry.once`). No process delivers or undoes a record
+of another live process. Blocking; see docs/decisions/0056.
 """
 
 from __future__ import annotations
@@ -33,20 +34,22 @@ CREATE TABLE IF NOT EXISTS outbox (
     body BLOB PRIMARY KEY, kind TEXT NOT NULL, run_id TEXT NOT NULL, owner TEXT NOT NULL
 )"""
 PENDING: Final = "(SELECT run_id FROM outbox)"
-"""Ids of what is not in force yet."""
+"""Ids of changes that are not in force yet."""
 _TYPES: Final = {kind.kind: kind for kind in (ApprovalGrantRecord, PlanRecord)}
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A record, and what appends it to the journal or raises JournalError: then it was not kept. Blocking."""
+    """A record, and a function that appends it to the journal or raises JournalError if it was not
+    written. Blocking.
+    """
 
     record: OutboxRecord
     write: Callable[..., None]
 
 
 class Outbox:
-    """The table `outbox` of one file. `transaction` opens one there, and its errors are those of the file."""
+    """The table `outbox` of one file. `transaction` opens a transaction in that file and raises the file's errors."""
 
     def __init__(self, transaction: Callable[[], AbstractContextManager[sqlite3.Connection]]) -> None:
         self._transaction = transaction
@@ -60,7 +63,8 @@ class Outbox:
     def deliver(self, delivery: Delivery, undo: Callable[[sqlite3.Connection], object]) -> None:
         """Steps 2 and 3. Raises JournalError: the change was undone.
 
-        After any other error nobody knows what the journal holds. The change stays pending until this process ended.
+        After any other error it is unknown whether the journal has the record. The change stays pending until this
+        process has ended.
         """
         try:
             delivery.write(delivery.record)
@@ -73,7 +77,9 @@ class Outbox:
             _remove(connection, record_bytes(delivery.record))
 
     def deliver_left(self, write: Callable[..., None]) -> None:
-        """Deliver the records of processes that ended. One that cannot be delivered stays, and what it is about too."""
+        """Deliver the records of processes that ended. A record that cannot be delivered stays, and its change stays
+        pending.
+        """
         with self._transaction() as connection:
             rows = connection.execute("SELECT body, kind, owner FROM outbox ORDER BY rowid").fetchall()
         for body, kind, owner in rows:

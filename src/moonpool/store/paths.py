@@ -1,7 +1,7 @@
-"""Where Moonpool keeps what it stores. Pure: the caller passes uid and environment variables.
+"""Paths of Moonpool's data. Pure: the caller passes uid and environment variables.
 
 `private` holds the audit journal, recordings, the key for receipts, secrets and cached manifests and is closed to every
-other user (0700). The data folder itself is not: environments lie beside it and sandbox uids must read those.
+other user (0700). The data folder itself is not: environments are beside it and sandbox uids must read those.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def data_dir(uid: int, environ: Mapping[str, str]) -> Path:
 
 
 def tenant_dir(data: Path, tenant_id: str) -> Path:
-    """Where a tenant's files lie: the data folder itself for the first, else a folder below it."""
+    """The folder of a tenant's files: the data folder itself for the default tenant, else a folder below it."""
     return data if tenant_id == DEFAULT_TENANT else data / "tenants" / tenant_id
 
 

@@ -1,9 +1,9 @@
 """Files that only the owner may read: folders 0700, files 0600, replaced atomically.
 
-What a person decided or typed in, and keys, are synced to the disk before they are reported as stored. Caches and what
-can be looked up elsewhere are not: a power loss may take them, and their readers cope.
+Decisions and input of a person, and keys, are synced to the disk before they are reported as stored. Caches and
+recoverable data are not: they may be lost in a power loss, which their readers tolerate.
 
-SECURITY: a folder that belongs to somebody else is refused, not used: its owner could swap what lies in it.
+SECURITY: a folder of another user is refused: its owner could replace its contents.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class StoreFolderError(MoonpoolError):
 
 
 def unusable_data_folder(path: Path, cause: OSError) -> StoreFolderError:
-    """What to raise where something in the data folder, at `path`, cannot be made or written."""
+    """The error for a `path` in the data folder that cannot be created or written."""
     why = (cause.strerror or str(cause)).lower()
     remedy = "free some space on its disk" if cause.errno == errno.ENOSPC else "make it writable"
     return StoreFolderError(f"{path} cannot be written: {why}; {remedy}, or choose another folder: MOONPOOL_DATA_DIR")
 
 
 def private_folder(path: Path) -> Path:
-    """Make `path` (and its parents) if needed, closed to other users. Raises StoreFolderError."""
+    """Create `path` (and its parents) if needed, closed to other users. Raises StoreFolderError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)
@@ -59,7 +59,7 @@ def private_folder(path: Path) -> Path:
 
 
 def create_private_file(path: Path) -> None:
-    """Make an empty file with mode 0600 unless it is there; tighten the mode of one that is."""
+    """Create an empty file with mode 0600, or tighten the mode of an existing one."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
     except FileExistsError:
@@ -71,14 +71,14 @@ def create_private_file(path: Path) -> None:
 def replace_private_file(path: Path, content: bytes, *, durable: bool) -> None:
     """Write `content` beside `path` and rename it into place: readers see the old file or the new one.
 
-    `durable`: when this returns, a power loss does not take it back.
+    `durable`: after return the content survives a power loss.
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:32]}.")  # mkstemp makes it 0600
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:32]}.")  # mkstemp creates it with 0600
     temporary = path.with_name(os.path.basename(name))  # noqa: PTH119
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-            if durable:  # before the rename: the name must never be that of an empty file
+            if durable:  # before the rename: the name must never refer to an empty file
                 sync_file(file)
         temporary.replace(path)
         if durable:
@@ -89,14 +89,14 @@ def replace_private_file(path: Path, content: bytes, *, durable: bool) -> None:
 
 
 def rewrite_own_file(path: Path, change: Callable[[bytes], bytes], *, bytes_max: int) -> None:
-    """Put what `change` makes of a file of ours in its place: at once, with its mode, and on the disk.
+    """Replace a file of ours by the result of `change`: atomically, with its mode, and synced to the disk.
 
-    Raises OSError, ValueError with the end of a sentence that names the file, and what `change` raises; then the file
-    is as it was.
+    Raises OSError, ValueError with the end of a sentence that names the file, and the errors of `change`; then the file
+    is unchanged.
 
-    SECURITY: a file or link of another user is refused: its owner would choose what is written, or where. Whoever else
-    changes it this way waits; of others (an editor) it is looked whether they did meanwhile, so no change is lost
-    unseen.
+    SECURITY: a file or link of another user is refused: its owner would choose what is written, or where. Concurrent
+    calls of this function wait for each other; changes by other programs (an editor) are detected, so no change is lost
+    silently.
     """
     if path.is_symlink() and path.lstat().st_uid != os.geteuid():
         raise ValueError(f"is a link of uid {path.lstat().st_uid}; name the file itself")
@@ -113,7 +113,7 @@ def rewrite_own_file(path: Path, change: Callable[[bytes], bytes], *, bytes_max:
             except BlockingIOError:
                 time.sleep(_PAUSE_S)
                 continue
-            if not _is_same(target, state):  # replaced by whoever had the lock
+            if not _is_same(target, state):  # replaced by the previous holder of the lock
                 continue
             content = file.read(bytes_max + 1)
             if len(content) > bytes_max:
@@ -141,7 +141,7 @@ def _replace_if_same(path: Path, state: os.stat_result, content: bytes) -> None:
             file.write(content)
             sync_file(file)
         if not _is_same(path, state):
-            raise ValueError("was changed meanwhile by somebody else; try again")
+            raise ValueError("was changed by another program meanwhile; try again")
         temporary.replace(path)
         sync_folder(path.parent)
     except BaseException:
@@ -156,19 +156,19 @@ def sync_file(file: BinaryIO) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Wait until the names in the folder are on the disk: of files that were made, renamed or removed in it."""
+    """Wait until the folder's entries are on the disk: of files created, renamed or removed in it."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system whose folders cannot be synced; it has no more to offer
+        if error.errno != errno.EINVAL:  # a file system that cannot sync folders
             raise
     finally:
         os.close(handle)
 
 
 def read_own_file(path: Path, *, bytes_max: int) -> bytes:
-    """A regular file of ours, capped. Raises OSError and ValueError.
+    """The content of a regular file of ours, of bounded size. Raises OSError and ValueError.
 
     SECURITY: no link is followed, and a pipe put there by hand does not block.
     """

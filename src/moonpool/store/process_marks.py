@@ -1,7 +1,7 @@
-"""Identifies the process that runs an execution in one string, so that another process can check whether it still runs.
+"""Identifies a process by one string, so that another process can check whether it still runs.
 
-The number of a process alone is no name: it is given again, also after a restart of the machine, and means something
-else in another container. The mark holds boot, process namespace, number and start time.
+A process id alone is not enough: it is reused, also after a reboot, and differs between containers. The mark holds boot
+id, pid namespace, process id and start time.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from pathlib import Path
 
 
 def own_mark() -> str:
-    """This process; empty where the kernel does not tell."""
+    """The mark of this process; empty if the Linux kernel does not provide it."""
     return _mark(os.getpid())
 
 
 def is_gone(mark: str) -> bool | None:
-    """Whether the process of `mark` has ended; None when that cannot be known from here."""
+    """Whether the process of `mark` has ended; None if that is unknown."""
     boot, _, rest = mark.partition("/")
     space, _, rest = rest.partition("/")
     number, _, start = rest.partition("/")

@@ -1,8 +1,8 @@
-"""Sealing of what is private but no secret: with the installation's key where there is one.
+"""Encrypts private data that is no secret, with the installation's key if there is one.
 
-The key is the one of the secret store (`moonpool.store.secret_key`), from which another one is derived. None is made:
-without it, contents lie in a file that only its owner may read, as everything private does. The first byte of each
-blob says which; a blob that is moved to another place does not open.
+The key is derived from that of the secret store (`moonpool.store.secret_key`). No key is created: without it, contents
+are stored unencrypted in a file that only its owner may read. The first byte of each blob says which; a blob that is
+moved to another place cannot be opened.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _SEALED: Final = b"\1"
 _NONCE_BYTES: Final = 12
 
 
-class Unsealable(Exception):  # noqa: N818  the caller says which thing it is
-    """This blob cannot be opened: another key, or it was changed."""
+class Unsealable(Exception):  # noqa: N818  the caller names the object
+    """The blob cannot be opened: wrong key, or it was changed."""
 
 
 class Sealer:
@@ -37,7 +37,7 @@ class Sealer:
         self._cipher: AESGCM | None = None
 
     def seal(self, data: bytes, place: str) -> bytes:
-        """`data` sealed for `place`, or marked as plain. Raises SecretStoreError for a key that cannot be used."""
+        """`data` sealed for `place`, or marked as plain. Raises SecretStoreError for an unusable key."""
         cipher = self._find()
         if cipher is None:
             return _PLAIN + data
@@ -45,7 +45,7 @@ class Sealer:
         return _SEALED + nonce + cipher.encrypt(nonce, data, place.encode())
 
     def open(self, blob: bytes, place: str) -> bytes:
-        """What `seal` was given. Raises Unsealable, SecretStoreError."""
+        """The data given to `seal`. Raises Unsealable, SecretStoreError."""
         if blob[:1] == _PLAIN:
             return blob[1:]
         cipher = self._find()
@@ -71,7 +71,7 @@ class Sealer:
             key = load_or_make_key(self._key_path)
         else:
             return None
-        # Some 20 ms to import: only where there is a key.
+        # Takes some 20 ms to import, so only if there is a key.
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
         from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: PLC0415

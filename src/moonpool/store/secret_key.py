@@ -1,7 +1,7 @@
-"""The key that seals the secret store: from `MOONPOOL_SECRETS_KEY`, else from a file that is made at first use.
+"""The key of the secret store: from `MOONPOOL_SECRETS_KEY`, else from a file that is created at first use.
 
 SECURITY: a key file that others may read or that belongs to somebody else is refused, not tightened: it may have been
-read. The file appears whole or not at all, and the first of two processes that make one at once wins.
+read. The file is created atomically; of two processes that create it at once the first wins.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SecretStoreError(MoonpoolError):
 
 
 def parse_key(text: str, *, where: str) -> bytes:
-    """32 bytes from base64 (either alphabet, padded or not) or 64 hex digits. Never quotes what it was given."""
+    """32 bytes from base64 (either alphabet, padded or not) or 64 hex digits. Errors never quote the key."""
     given = text.strip()
     try:
         if len(given) == 2 * KEY_BYTES:
@@ -48,7 +48,7 @@ def parse_key(text: str, *, where: str) -> bytes:
 
 
 def load_or_make_key(path: Path) -> bytes:
-    """The key in the file `path`; made when there is none. The folder must be private. Raises SecretStoreError."""
+    """The key in the file `path`; created if missing. The folder must be private. Raises SecretStoreError."""
     try:
         if not path.exists():
             _make(path)
@@ -56,7 +56,7 @@ def load_or_make_key(path: Path) -> bytes:
         if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o077:
             raise SecretStoreError(
                 f"{path} is not a file that only its owner, who runs this, may read; somebody else may know the key. "
-                "Change the secrets where they came from, remove the file and the store beside it, and set them anew"
+                "Change the secrets where they came from, remove the file and the store beside it, and set them again"
             )
         return parse_key(path.read_text(encoding="ascii", errors="replace")[:_FILE_BYTES_MAX], where=str(path))
     except OSError as error:
@@ -64,7 +64,7 @@ def load_or_make_key(path: Path) -> bytes:
 
 
 def _make(path: Path) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp creates it with 0600
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(base64.b64encode(os.urandom(KEY_BYTES)) + b"\n")

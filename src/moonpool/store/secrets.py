@@ -1,13 +1,13 @@
-"""Secrets at rest: values by kind and name, each sealed by AES-256-GCM, in one private file.
+"""Secrets at rest: values by kind and name, each encrypted with AES-256-GCM, in one private file.
 
-Two kinds live here: `secret`, what a person stored for `${secret:NAME}`, and what logging in to servers yields (tokens
-and registrations, see `oauth.stored_logins`). Names are stored in the clear, so that they can be listed; values never.
-Blocking: call from a worker thread where an event loop runs.
+There are two kinds: `secret`, stored by a person for `${secret:NAME}`, and logins to servers (tokens and registrations,
+see `oauth.stored_logins`). Names are stored in clear text, so that they can be listed; values never. Blocking: with an
+event loop call it from a worker thread.
 
-SECURITY: the associated data of an entry is its kind and name, so an entry that is moved to another name does not open.
-SECURITY: file and folder must belong to us and be closed to others, or nothing is read.
-INVARIANT: a change is read, made and renamed into place under one lock; no reader sees half a file and no change of
-another process is lost.
+SECURITY: the associated data of an entry is its kind and name, so an entry that is moved to another name cannot be
+decrypted. SECURITY: file and folder must belong to us and be closed to others, or nothing is read. INVARIANT: a change
+is read, made and renamed into place under one lock; no reader sees a partial file and no change of another process is
+lost.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
     from pathlib import Path
 
-SECRET_KIND: Final = "secret"  # noqa: S105  what it is called
+SECRET_KIND: Final = "secret"  # noqa: S105  a name, not a secret
 SECRET_BYTES_MAX: Final = 64 * 1024
 NAME_BYTES_MAX: Final = 4096
 _FILE_BYTES_MAX: Final = 16 * 1024**2
@@ -52,13 +52,13 @@ class _Store(msgspec.Struct):
 
 
 class WrongSecretsKeyError(SecretStoreError):
-    """The store was sealed with another key. Nothing was changed."""
+    """The store was encrypted with another key. Nothing was changed."""
 
     code = "secrets_key_wrong"
 
 
 class SecretStore:
-    """The store in one folder. Nothing is touched before the first use."""
+    """The store in one folder. Nothing is read or created before the first use."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self._folder = folder
@@ -78,7 +78,7 @@ class SecretStore:
         return tuple(sorted(self._read().get(kind, {}))) if self._path.exists() else ()
 
     def put(self, kind: str, name: str, value: str) -> None:
-        """Keep `value`, in the place of an older one. Raises SecretStoreError."""
+        """Store `value`, replacing an older one. Raises SecretStoreError."""
         if len(value.encode()) > SECRET_BYTES_MAX or len(name.encode()) > NAME_BYTES_MAX:
             raise SecretStoreError(f"a secret has at most {SECRET_BYTES_MAX // 1024} KiB; this one is larger")
         with self._changing() as entries:
@@ -88,7 +88,7 @@ class SecretStore:
             entries.setdefault(kind, {})[name] = _seal(cipher, kind, name, value)
 
     def remove(self, kind: str, name: str) -> bool:
-        """Forget a value; False if there was none. Needs no key. Raises SecretStoreError."""
+        """Remove a value; False if there was none. Needs no key. Raises SecretStoreError."""
         if not self._path.exists():
             return False
         with self._changing() as entries:
@@ -122,7 +122,7 @@ class SecretStore:
                     f"if nobody else wrote to it, close it: chmod 600 {self._path}"
                 )
             if state.st_size > _FILE_BYTES_MAX:
-                raise SecretStoreError(f"{self._path} is too large to be a secret store; remove it and set them anew")
+                raise SecretStoreError(f"{self._path} is too large to be a secret store; remove it and set them again")
             stored: Any = json.loads(self._path.read_bytes())
         except OSError as error:
             raise SecretStoreError(f"{self._path} cannot be read: {error.strerror or error}") from None
@@ -132,7 +132,7 @@ class SecretStore:
             store = msgspec.convert(stored, _Store)
         except msgspec.ValidationError:
             raise SecretStoreError(
-                f"{self._path} is damaged; remove it, then set the secrets and log in anew"
+                f"{self._path} is damaged; remove it, then set the secrets and log in again"
             ) from None
         return store.entries
 
@@ -142,18 +142,18 @@ class SecretStore:
         return AESGCM(load_or_make_key(self._key_path))
 
     def _check(self, entries: Mapping[str, Mapping[str, str]], cipher: AESGCM) -> None:
-        """Two keys in one store would lose the entries of one of them."""
+        """Check the key: with two keys in one store, the entries of one would be lost."""
         sealed = entries.get(_CHECK[0], {}).get(_CHECK[1])
         if sealed is None or _unseal(cipher, *_CHECK, sealed) is not None:
             return
         source = f"the variable {VARIABLE}" if self._key_text else f"the file {self._key_path}"
         raise WrongSecretsKeyError(
-            f"{self._path} was sealed with another key than that of {source}; give the right key, or remove the store "
-            "and set the secrets anew"
+            f"{self._path} was sealed with another key than that of {source}; give the right key, or remove the "
+            "store and set the secrets again"
         )
 
     def _open(self, entries: Mapping[str, Mapping[str, str]], kind: str, name: str, sealed: str) -> str:
-        if not self._key_text and not self._key_path.exists():  # never make a new key for an old store
+        if not self._key_text and not self._key_path.exists():  # never create a new key for an existing store
             raise WrongSecretsKeyError(
                 f"the key of {self._path} is missing: set {VARIABLE} or restore {self._key_path}"
             )
@@ -161,7 +161,7 @@ class SecretStore:
         self._check(entries, cipher)
         value = _unseal(cipher, kind, name, sealed)
         if value is None:
-            raise SecretStoreError(f"the {kind} {name!r} in {self._path} was tampered with; remove it and set it anew")
+            raise SecretStoreError(f"the {kind} {name!r} in {self._path} was tampered with; remove it and set it again")
         return value
 
 

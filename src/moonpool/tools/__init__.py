@@ -1,1 +1,1 @@
-"""The tools at one moment: snapshots, wrapper trees on disk, and what servers say has changed."""
+"""Tools at one moment: snapshots, wrapper trees on disk, and servers' change notifications."""

@@ -1,10 +1,10 @@
-"""News for an application: which tools, resources and prompts there are now, and which resource changed (D-058).
+"""Change notifications for an application: the current tools, resources and prompts, and changed resources (D-058).
 
-`Changes.follow` registers a callback for one kind. Lists come whole and once per change, however often a server says
-so; of a resource, whoever wants to hear has it subscribed to (`subscribe`). Callbacks run in the event loop and must
-return at once; one that fails is logged and disturbs nobody.
+`Changes.follow` registers a callback for one kind. Lists are complete and sent once per change, however often a server
+reports it; changes of a resource require a subscription (`subscribe`). Callbacks run in the event loop and must return
+at once; a failure is logged and has no other effect.
 
-The tools of a server are those of the tool registry's snapshot, so that dangerous changes are held back here as well.
+The tools of a server are those of the tool registry's snapshot, so dangerous changes are held back here, too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ChangeNotice:
 
 
 class Changes:
-    """The news of all servers of one tool registry."""
+    """The changes of all servers of one tool registry."""
 
     def __init__(self, upstreams: UpstreamSource) -> None:
         self._upstreams = upstreams
@@ -53,21 +53,21 @@ class Changes:
         self._again: set[tuple[str, str]] = set()
 
     def follow(self, kind: Kind, callback: Callable[[ChangeNotice], None]) -> Callable[[], None]:
-        """Call `callback` with every change of this kind. Returns the function that ends it."""
+        """Call `callback` with every change of this kind. Returns a function that unregisters it."""
         entry = (kind, callback)
         self._callbacks.append(entry)
         return lambda: self._callbacks.remove(entry) if entry in self._callbacks else None
 
     async def subscribe(self, server_id: str, uri: str) -> None:
-        """Have the server tell when this resource changes. Raises InputError, UpstreamError."""
+        """Subscribe to changes of this resource. Raises InputError, UpstreamError."""
         await self._upstream(server_id).call_tool(SUBSCRIBE, {"uri": uri}, timeout_s=LIST_S)
 
     async def unsubscribe(self, server_id: str, uri: str) -> None:
-        """Raises InputError, UpstreamError."""
+        """Unsubscribe from this resource. Raises InputError, UpstreamError."""
         await self._upstream(server_id).call_tool(UNSUBSCRIBE, {"uri": uri}, timeout_s=LIST_S)
 
     def heard(self, change: Change) -> None:
-        """A server said so. Tools are left to `show`: the tool registry lists them anyway."""
+        """Handle a server's notification. Tools are left to `show`: the tool registry lists them anyway."""
         if change.kind == "resource":
             self._tell(ChangeNotice(server_id=change.server_id, kind="resource", uri=change.uri))
         elif change.kind in _LISTS and any(kind == change.kind for kind, _ in self._callbacks):
@@ -78,7 +78,7 @@ class Changes:
                 self._tasks[key] = asyncio.ensure_future(self._list(*key))
 
     def show(self, snapshot: ToolSnapshot) -> None:
-        """The tool registry has another snapshot."""
+        """Handle a new snapshot of the tool registry."""
         now = {server.server_id: server.tools for server in snapshot.manifest.servers}
         before, self._tools = self._tools, now
         for server_id in {**before, **now}:
@@ -88,7 +88,7 @@ class Changes:
                 self._tell(ChangeNotice(server_id=server_id, kind="tools", items=items))
 
     def know(self, snapshot: ToolSnapshot) -> None:
-        """The first snapshot is no news."""
+        """Remember the first snapshot, which is no change."""
         self._tools = {server.server_id: server.tools for server in snapshot.manifest.servers}
 
     async def close(self) -> None:
@@ -104,7 +104,7 @@ class Changes:
                 self._again.discard(key)
                 result = await self._upstream(server_id).call_tool(_LISTS[kind], {}, timeout_s=LIST_S)
                 items = cast("dict[str, Any]", result["structuredContent"])[kind]
-                if key not in self._again:  # else it changed while it was listed
+                if key not in self._again:  # otherwise it changed while it was listed
                     break
             self._tell(ChangeNotice(server_id=server_id, kind=cast("Kind", kind), items=tuple(items)))
         except (UpstreamError, InputError) as exc:
@@ -118,7 +118,7 @@ class Changes:
                 continue
             try:
                 callback(news)
-            except Exception as error:  # noqa: BLE001  somebody else's code
+            except Exception as error:  # noqa: BLE001  the callback is the application's code
                 _log.error("a callback for changed %s failed: %s: %s", kind, type(error).__name__, error)
 
     def _upstream(self, server_id: str) -> Upstream:

@@ -1,11 +1,11 @@
-"""Disk cache of what servers listed, so that a start needs no connection until the first call.
+"""Disk cache of servers' listings, so that a start needs no connection until the first call.
 
 One file per server, named by the digest of its resolved configuration: another command, argument, variable or header
 is another key. A file that is missing, too large, damaged or of another format is a miss, never an error; a cache that
 cannot be written costs time, not correctness. Blocking: call from a worker thread.
 
-SECURITY: the key is a digest over secrets and comes from outside this room, so it is checked before it names a file.
-The content is untrusted text from servers and is typed again on reading.
+SECURITY: the key is a digest over secrets and comes from another package, so it is checked before it names a file. The
+content is untrusted data from servers and is validated again on reading.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ManifestCache:
         self._folder = folder
 
     def load(self, key: str) -> CachedListing | None:
-        """The listing kept under `key`, or None."""
+        """The listing stored under `key`, or None."""
         path = self._path(key)
         try:
             if path.stat().st_size > FILE_BYTES_MAX:
@@ -56,7 +56,7 @@ class ManifestCache:
             return None
 
     def save(self, key: str, cached: CachedListing) -> bool:
-        """Keep `cached` under `key`; False when it cannot be kept (too large, read-only disk)."""
+        """Store `cached` under `key`; False if that is not possible (too large, read-only disk)."""
         stored: JsonObject = {
             "format": FORMAT,
             "key": key,
@@ -69,7 +69,7 @@ class ManifestCache:
             return False
         try:
             private_folder(self._folder)
-            replace_private_file(self._path(key), content, durable=False)  # asked for anew
+            replace_private_file(self._path(key), content, durable=False)  # can be listed again
         except (OSError, StoreFolderError):
             return False
         return True

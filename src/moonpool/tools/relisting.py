@@ -1,8 +1,8 @@
-"""Asking servers for their tools again because they say that these changed: not more often than is any use.
+"""Lists servers' tools again after change notifications, at a limited rate.
 
-However often a server says so, it is asked by one task, and once more for all that it said meanwhile. The first news
-cost no time; a server that has new ones all the time is asked PER_MINUTE_MAX times a minute, which is what its lists,
-and the wrapper trees made of them, can cost.
+However often a server notifies, one task lists its tools, and once more for all notifications meanwhile. The first
+notification is handled at once; a server that notifies all the time is listed PER_MINUTE_MAX times a minute, which
+bounds the cost of its lists and wrapper trees.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Relisting:
-    """The refreshes of one tool registry. `refresh` asks one server."""
+    """The refreshes of one tool registry. `refresh` lists one server."""
 
     def __init__(
         self, refresh: Callable[[str], Awaitable[object]], *, clock: Callable[[], float] = time.monotonic
@@ -33,14 +33,14 @@ class Relisting:
         self._closing = asyncio.Event()
 
     def ask_soon(self, server_id: str) -> None:
-        """Ask `server_id` in the background, or once more where it is being asked."""
+        """List `server_id` in the background, or once more if a listing is running."""
         if server_id in self._tasks:
             self._again.add(server_id)
         elif not self._closing.is_set():
             self._tasks[server_id] = asyncio.ensure_future(self._ask(server_id))
 
     async def close(self, within_s: float) -> None:
-        """Let those under way end, so that the next process finds a fresh cache; not for long."""
+        """Wait a moment for running listings, so that the next process finds a fresh cache."""
         self._closing.set()
         tasks = list(self._tasks.values())
         if tasks:
@@ -56,13 +56,13 @@ class Relisting:
                 await self._refresh(server_id)
                 if server_id not in self._again:
                     return
-        except Exception as error:  # noqa: BLE001  nobody waits for it, and the next news may fare better
+        except Exception as error:  # noqa: BLE001  nobody waits for it, and the next notification may succeed
             _log.error("the tools of server %r cannot be listed again: %s: %s", server_id, type(error).__name__, error)
         finally:
-            del self._tasks[server_id]  # at once, so that no news falls between its last look and its end
+            del self._tasks[server_id]  # at once, so that no notification is lost between its last check and its end
 
     async def _may_ask(self, server_id: str) -> bool:
-        """Wait for this server's turn; False when the process ends before that."""
+        """Wait until this server may be listed; False if the process ends first."""
         times = self._times[server_id]
         if len(times) == PER_MINUTE_MAX and (wait_s := times[0] + 60 - self._clock()) > 0:
             _log.warning("server %r says all the time that its tools changed; it is asked again later", server_id)

@@ -1,8 +1,8 @@
-"""The tools at one moment, and how a sandbox comes to see them.
+"""The tools at one moment, and publishing them in a sandbox.
 
-The tool registry (`moonpool.engine.tool_registry`) makes snapshots, a replay makes one of what was recorded.
+The tool registry (`moonpool.engine.tool_registry`) makes snapshots; a replay makes one from its recording.
 
-INVARIANT: a snapshot never changes; a changed list makes another one.
+INVARIANT: a snapshot never changes; a changed list gives a new one.
 """
 
 from __future__ import annotations
@@ -25,37 +25,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolSnapshot:
-    """The tools at one moment, and the wrapper tree that goes with them."""
+    """The tools at one moment, and their wrapper tree."""
 
     manifest: Manifest = field(default_factory=Manifest)
     tree: Path
     digest: str  # of the tree; changes when the manifest or the set of unreachable servers does
     problems: Mapping[str, str] = field(default_factory=dict[str, str])  # server id -> why its tools are missing
-    changes: tuple[ToolDiff, ...] = ()  # dangerous ones that nobody has accepted
+    changes: tuple[ToolDiff, ...] = ()  # dangerous ones that were not accepted
     missing: tuple[str, ...] = ()  # servers without a listing: their packages say so
-    reasons: Mapping[str, str] = field(default_factory=dict[str, str])  # of some of these, for code: why
-    library_problems: tuple[str, ...] = ()  # a sentence for each saved action or skill that is left out
+    # for some of these: the reason, as shown to code
+    reasons: Mapping[str, str] = field(default_factory=dict[str, str])
+    library_problems: tuple[str, ...] = ()  # one sentence per saved action or skill that is left out
 
     def why_missing(self) -> dict[str, str]:
-        """A sentence for each server without a listing, as code and models may read it."""
+        """A sentence for each server without a listing, safe to show to code and models."""
         return {server_id: why_missing(server_id, self.reasons) for server_id in self.missing}
 
     @property
     def tree_ref(self) -> TreeRef:
-        """The wrapper tree, as a sandbox is opened with it."""
+        """The wrapper tree, for opening a sandbox."""
         return TreeRef(self.tree, self.digest)
 
 
 async def show(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:
-    """Publish a snapshot's wrappers in a sandbox, unless they are there. Raises SandboxStartError."""
+    """Publish a snapshot's wrappers in a sandbox unless it has them. Raises SandboxStartError."""
     if sandbox.shows(snapshot.digest):
         return
     try:
         try:
             await asyncio.to_thread(sandbox.publish, snapshot.tree, snapshot.digest)
-        except FileNotFoundError:  # newer trees have taken its place on disk
+        except FileNotFoundError:  # it was removed in favour of newer trees
             await asyncio.to_thread(write_tree, snapshot.tree, snapshot.manifest, snapshot.missing, snapshot.reasons)
             await asyncio.to_thread(sandbox.publish, snapshot.tree, snapshot.digest)
     except OSError as error:
-        if not sandbox.has_ended:  # its slot goes with it
+        if not sandbox.has_ended:  # its slot is removed, too
             raise SandboxStartError(step="wrappers", reason=str(error)) from error

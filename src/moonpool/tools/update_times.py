@@ -1,9 +1,9 @@
-"""How long a changed tool list takes to be found and regenerated (H-085). Times only; what a change is:
-`features.drift.model.changes`.
+"""Times until a changed tool list is found and its wrappers regenerated (H-085). `features.drift.model.changes` defines
+changes.
 
-Two figures per change. `update_ms` runs from the moment Moonpool could know (the server said so, or was asked) until
-the new wrappers are on disk. `unseen_ms` runs from the server's last answer with the former list: a server that tells
-nothing may have changed at any moment since, so it is the most that the change stood unseen.
+Two figures per change. `update_ms` is the time from the moment Moonpool could know (the server notified, or was asked)
+until the new wrappers are on disk. `unseen_ms` starts at the server's last answer with the former list: the change may
+have happened at any moment since, so it is an upper bound for the time that it was unnoticed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Answer:
 
 
 class UpdateClock:
-    """Notes when servers were asked and what they answered. One per tool registry."""
+    """Records when servers were asked and what they answered. One per tool registry."""
 
     def __init__(self) -> None:
         self._noticed: dict[str, tuple[float, str]] = {}
@@ -41,7 +41,7 @@ class UpdateClock:
         self._found: dict[str, tuple[float, str, float]] = {}
 
     def told(self, server_id: str) -> None:
-        """The server said that its list changed."""
+        """The server notified that its list changed."""
         self._noticed.setdefault(server_id, (time.monotonic(), "told"))
 
     def asks(self, server_id: str) -> None:
@@ -49,7 +49,7 @@ class UpdateClock:
         self._noticed.setdefault(server_id, (time.monotonic(), "asked"))
 
     def answered(self, server_id: str, listing: ServerListing, *, at: float | None = None) -> None:
-        """The server answered with `listing`, now or (kept since) `at`."""
+        """The server answered with `listing`, now or (if cached) at time `at`."""
         now = time.time()
         before, digests = self._answers.get(server_id), tuple(tool.digest for tool in listing.tools)
         self._answers[server_id] = _Answer(digests, now if at is None else at)

@@ -1,7 +1,7 @@
-"""One example call of a tool, as code of a language would write it: for messages that teach. Pure.
+"""One example call of a tool in the syntax of a language, for error messages. Pure.
 
-Values are what the schema offers (a choice, a default) or stand for what the caller knows. Everything here comes from a
-server: values are written as literals of the language, and bounded.
+Values come from the schema (a choice, a default) or are placeholders. Everything comes from a server: values are
+written as literals of the language, and bounded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BY_SCALAR: Final[dict[Scalar, JsonValue]] = {Scalar.INTEGER: 1, Scalar.NUMBER: 
 def example_call(
     tool: ToolDefinition, shape: ToolShape, server: ServerNames, names: ToolNames, *, language: str
 ) -> str:
-    """`Example: await servers.time.convert_time(source_timezone="…")`, with the parameters that must be there."""
+    """`Example: await servers.time.convert_time(source_timezone="…")`, with the required parameters."""
     needed = [member for member in shape.input.members if member.required][:_PARAMETERS_MAX]
     if language in {"node", "bash"}:
         given = ", ".join(f"{json.dumps(one.wire_name)}: {_json(_value(one))}" for one in needed)
@@ -44,7 +44,7 @@ def example_call(
 
 
 def simplest(tools: Iterable[ToolDefinition]) -> ToolDefinition | None:
-    """Of the first `_LOOKED_AT_MAX` the one to show where none is named: it only reads and needs few arguments."""
+    """Of the first `_LOOKED_AT_MAX` tools the best example: read-only and with few arguments."""
     return min(islice(tools, _LOOKED_AT_MAX), key=_effort, default=None)
 
 
@@ -56,7 +56,7 @@ def _effort(tool: ToolDefinition) -> tuple[bool, int]:
 
 
 def _value(member: Member) -> JsonValue:
-    """A value of the declared kind, as far as that is simple; an ellipsis stands for any other."""
+    """A value of the declared type if that is simple; otherwise an ellipsis."""
     if isinstance(member.type, Choice) and member.type.values:
         return _decoded(member.type.values[0])
     if member.default is not None and member.default != "null":
@@ -67,7 +67,7 @@ def _value(member: Member) -> JsonValue:
 def _decoded(text: str) -> JsonValue:
     try:
         value: JsonValue = json.loads(text)
-    except ValueError:  # it was too long and is cut
+    except ValueError:  # too long, so it was cut
         return _UNKNOWN
     return value if len(text) <= _VALUE_CHARS_MAX else _UNKNOWN
 

@@ -1,4 +1,4 @@
-"""What a wrapper needs to know about one tool, in no language's words.
+"""Intermediate representation of one tool, independent of the language.
 
 `schema.read_tool` makes a `ToolShape` from a raw definition; the renderers turn it into Python, TypeScript and
 stubs. Values from a schema (defaults, enum members) are kept as JSON text, because JSON tells `true` from `1` and
@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 
 class Scalar(StrEnum):
-    """Types without parts."""
+    """A type without parts."""
 
     ANY = "any"
     STRING = "string"
@@ -38,7 +38,7 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class TupleOf:
-    """An array whose places have their own types; `rest` is the type of later items, None when there are none."""
+    """An array with a type per position; `rest` is the type of further items, None if there are none."""
 
     items: tuple[TypeExpr, ...]
     rest: TypeExpr | None
@@ -70,13 +70,13 @@ TypeExpr: TypeAlias = Scalar | Choice | ListOf | TupleOf | MapOf | Ref | Union
 class Member:
     """One parameter of a tool, or one member of an object inside it."""
 
-    wire_name: str  # as the server spells it; this is what is sent
+    wire_name: str  # the server's spelling, which is sent
     identifier: str  # valid and distinct among its siblings
     type: TypeExpr
     required: bool
     default: str | None = None  # JSON text
     description: str = ""
-    notes: tuple[str, ...] = ()  # constraints in words, such as ">= 1"
+    notes: tuple[str, ...] = ()  # constraints as text, such as ">= 1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +84,10 @@ class ObjectShape:
     """An object with named members."""
 
     key: str
-    hint: str  # what the schema calls it; a start for a class name, not unique
+    hint: str  # the schema's name for it; the basis of a class name, not unique
     members: tuple[Member, ...]
-    extras: TypeExpr | None = None  # type of members that are not named; None when the schema forbids them
-    asks_for_extras: bool = False  # the schema says so; most say nothing, and mean that there are none
+    extras: TypeExpr | None = None  # type of further members; None if the schema forbids them
+    asks_for_extras: bool = False  # the schema declares them; most schemas say nothing and have none
     description: str = ""
 
 
@@ -111,7 +111,7 @@ class ToolShape:
     description: str
     input: ObjectShape
     output: TypeExpr | None  # None: the server declares no result type
-    objects: dict[str, ObjectShape]  # what Refs mean, innermost first; without `input`
+    objects: dict[str, ObjectShape]  # targets of Refs, innermost first; without `input`
     hints: Hints = Hints()
     warnings: tuple[str, ...] = ()
 

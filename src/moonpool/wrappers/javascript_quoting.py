@@ -1,10 +1,10 @@
-r"""Hostile text -> JavaScript and TypeScript source that means that text and nothing else.
+r"""Untrusted strings -> JavaScript and TypeScript source that means exactly these strings.
 
-The twin of `quoting` (whose `prose` and `one_line` make texts printable first). Values become string literals with
-`js_quote` and `js_literal`; prose becomes a JSDoc block.
+The counterpart of `quoting` (whose `prose` and `one_line` make strings printable first). Values become string literals
+with `js_quote` and `js_literal`; prose becomes a JSDoc block.
 
 SECURITY: a JSDoc block ends at the first `*/`, so that is written `*\/`. An `@` that follows no letter is written `\@`:
-tags (`@deprecated`) and TypeScript's own commands in comments (`@ts-expect-error`) are not the server's to give.
+a server must not add tags (`@deprecated`) or TypeScript directives (`@ts-expect-error`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _IDENTIFIER: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*", re.ASCII)
 
 
 def js_quote(text: str) -> str:
-    """A string literal in double quotes. What does not print is escaped; that includes line separators."""
+    """A string literal in double quotes. Unprintable characters, including line separators, are escaped."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return '"' + "".join(map(_js_character, text)) + '"'
@@ -38,7 +38,7 @@ def js_literal(json_text: str) -> str:
 
 
 def property_key(name: str) -> str:
-    """A member's name in an interface: as it is where it is an identifier, else quoted."""
+    """A member's name in an interface: unchanged if it is an identifier, else quoted."""
     return name if _IDENTIFIER.fullmatch(name) else js_quote(name)
 
 

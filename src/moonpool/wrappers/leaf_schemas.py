@@ -1,4 +1,4 @@
-"""What one schema says by itself: its choices, constraints and texts, all of bounded size."""
+"""Choices, constraints and text of a single schema, all of bounded size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MEMBER_DESCRIPTION_CHARS_MAX: Final = 8_192
 DEFAULT_CHARS_MAX: Final = 512
 NOTE_CHARS_MAX: Final = 160
 
-_JSON_INTEGER_LIMIT: Final = 2**53 - 1  # generators write it where they mean "no bound"
+_JSON_INTEGER_LIMIT: Final = 2**53 - 1  # generators write it for "no bound"
 _BOUNDS: Final = (
     ("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="), ("exclusiveMaximum", "<"),
     ("multipleOf", "multiple of"), ("minLength", "length >="), ("maxLength", "length <="), ("minItems", "items >="),
@@ -28,7 +28,7 @@ _BOUNDS: Final = (
 
 
 def union_of(options: Iterable[TypeExpr]) -> TypeExpr:
-    """The union without duplicates, nested unions or a needless wrapping; null comes last, choices are merged."""
+    """The union without duplicates, nested unions or a single option; null comes last, choices are merged."""
     flat: dict[TypeExpr, None] = {}
     choices: dict[str, None] = {}
     for option in options:
@@ -52,7 +52,7 @@ def union_of(options: Iterable[TypeExpr]) -> TypeExpr:
 
 
 def choice_of(values: list[JsonValue]) -> TypeExpr:
-    """A choice of scalars; other values, and more of them than help, are told by type only."""
+    """A choice of scalars; for other values, or too many, only their types."""
     if not values:
         return Scalar.ANY
     if len(values) > CHOICES_MAX or any(isinstance(value, float | list | dict) for value in values):
@@ -101,7 +101,7 @@ def has_more_parts(expression: TypeExpr, limit: int) -> bool:
 
 
 def guess_types(schema: JsonObject) -> Iterator[str]:
-    """What a schema without `type` speaks of."""
+    """The types that a schema without `type` implies."""
     if schema.keys() & {"items", "prefixItems", "minItems", "maxItems"}:
         yield "array"
     if schema.keys() & {"additionalProperties", "patternProperties"}:
@@ -111,8 +111,8 @@ def guess_types(schema: JsonObject) -> Iterator[str]:
 
 
 def notes_of(schema: JsonObject) -> Iterator[str]:
-    """A member's constraints in few words."""
-    for option in (*_parts(schema, "anyOf"), *_parts(schema, "oneOf")):  # `int | None` keeps its bounds inside
+    """A member's constraints as short text."""
+    for option in (*_parts(schema, "anyOf"), *_parts(schema, "oneOf")):  # `int | None` has its bounds inside
         if "properties" not in option:
             yield from notes_of({word: value for word, value in option.items() if word not in {"anyOf", "oneOf"}})
     for word, sign in _BOUNDS:
@@ -140,7 +140,7 @@ def _meant(word: str, bound: float) -> bool:
 
 
 def json_text(value: JsonValue, chars_max: int) -> str | None:
-    """JSON in ASCII, or None when it is too long or no JSON (NaN)."""
+    """JSON in ASCII, or None if it is too long or not JSON (NaN)."""
     try:
         text = json.dumps(value, allow_nan=False)
     except (ValueError, RecursionError):

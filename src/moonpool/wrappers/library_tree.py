@@ -1,18 +1,17 @@
 """Library -> `actions/` and `skills/` of a wrapper tree, and `library.json`, which the search in the sandbox reads.
 
-Entries bring their own files; here come the packages around them and the pages that list them. Without entries of a
-kind there is no folder of it.
+Entries bring their own files; this module adds the packages around them and the pages that list them. A kind without
+entries gets no folder.
 
-SECURITY: files lie below the folder of their kind, whatever an entry says (`features.library.model.entries` checked the
-paths, and the pages here never take a name that is theirs). Descriptions are one line each and quoted where they are
-code.
+SECURITY: files are below the folder of their kind in any case (`features.library.model.entries` checked the paths, and
+generated pages never use a name of an entry). Descriptions are one line each and quoted in code.
 
-What makes scripts of skills importable: a skill's folder is called as the format calls it (`pdf-forms`), which is no
-name for Python. So the package `skills` finds its modules in `skills/.modules`: one small module per skill
-(`pdf_forms`), whose own modules are the skill's files. Nothing is put into a skill's folder, and a package that a skill
-brings itself is not run by importing its scripts.
+How scripts of skills are imported: a skill's folder has the name that the format requires (`pdf-forms`), which is no
+Python identifier. So the package `skills` finds its modules in `skills/.modules`: one small module per skill
+(`pdf_forms`), whose submodules are the skill's files. Nothing is added to a skill's folder, and importing scripts does
+not run a package that the skill contains.
 
-SECURITY: texts of a skill get into source code quoted only.
+SECURITY: text of a skill gets into source code only quoted.
 """
 
 from __future__ import annotations
@@ -60,13 +59,13 @@ def render_library(library: Library) -> dict[str, bytes]:
 
 
 def about(entry: LibraryEntry) -> str:
-    """What an entry is for, as one line."""
+    """An entry's description as one line."""
     return clip(one_line(entry.description or entry.title), _ABOUT_CHARS_MAX)
 
 
 def _packages(actions: Sequence[LibraryEntry]) -> Iterable[tuple[str, str]]:
     """`actions/__init__.py` and one for each category: a list as docstring, and lazy imports."""
-    below: dict[str, dict[str, str]] = {"": {}}  # package -> name of a module or package in it -> what it is
+    below: dict[str, dict[str, str]] = {"": {}}  # package -> name of a module or package in it -> description
     for entry in actions:
         category, _, name = entry.name.rpartition(".")
         below.setdefault(category, {})[name] = about(entry)
@@ -148,7 +147,7 @@ __path__ = [FOLDER]
 
 
 def render_packages(skills: Sequence[LibraryEntry]) -> dict[str, bytes]:
-    """The package `skills` and a module for each of them; nothing without a skill."""
+    """The package `skills` and a module for each skill; empty without skills."""
     if not skills:
         return {}
     modules = {skill.name: module_name(skill.name) for skill in skills}

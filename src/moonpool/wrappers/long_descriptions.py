@@ -1,8 +1,8 @@
-"""Long descriptions in a stub: what a tool does and takes stays, the rest is said to exist.
+"""Shortens long descriptions in a stub to what a tool does and takes, with a note on the rest.
 
-A few tools carry pages of advice that cost more than all the searches that found them. In a stub, a description over
-`DESCRIPTION_CHARS_MAX` keeps its beginning and its section on arguments, which the schema often leaves undescribed;
-a note says how much was left out. The raw definition (`json`) and the wrappers' own docstrings hold all of it.
+A few tools have pages of advice that cost more than all searches that found them. In a stub, a description over
+`DESCRIPTION_CHARS_MAX` keeps its beginning and its section on arguments, which schemas often do not describe; a note
+says how much was left out. The raw definition (`json`) and the wrappers' docstrings have all of it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import re
 from typing import Final
 
 DESCRIPTION_CHARS_MAX: Final = 600
-_CUT_MIN: Final = 80  # a shorter rest of a paragraph says nothing
+_CUT_MIN: Final = 80  # a shorter fragment of a paragraph is useless
 _ON_ARGUMENTS: Final = re.compile(r"\W{0,4}(?:args|arguments|param(?:eter)?s|inputs?)\b[^\n]{0,20}:", re.IGNORECASE)
 _LAST_END: Final = re.compile(r".*(?:[.!?。！？](?=\s)|\n)", re.DOTALL)
 
 
 def brief(text: str) -> str:
-    """`text`, which went through `quoting.prose`, or what is kept of it and a note on the rest."""
+    """`text`, which went through `quoting.prose`, possibly shortened with a note."""
     if len(text) <= DESCRIPTION_CHARS_MAX:
         return text
     paragraphs = text.split("\n\n")
@@ -35,7 +35,7 @@ def brief(text: str) -> str:
 
 
 def _cut(paragraph: str, chars_max: int) -> str:
-    """The paragraph, or as many whole sentences or lines as fit, or nothing."""
+    """The paragraph, or as many whole sentences or lines as fit."""
     if len(paragraph) <= chars_max:
         return paragraph
     if chars_max < _CUT_MIN:

@@ -1,8 +1,8 @@
 """IR -> `mcptools/`: ipybox's form. One module per tool with `Params`, `Result` and `run`.
 
-`Params` and `Result` are classes of the guest's own small `Model`: environments need no pydantic, and what goes on the
-wire is exactly what was given. A module looks for names it lacks (`run_parsed`...) in `mcpparse.<server>.<tool>`, which
-belongs to whoever writes code in the sandbox; regeneration never touches that (X-28).
+`Params` and `Result` derive from the guest's small `Model`: environments need no pydantic, and exactly what was given
+is sent. A module looks up missing names (`run_parsed`...) in `mcpparse.<server>.<tool>`, which belongs to the author of
+sandbox code; regeneration never touches it (X-28).
 """
 
 from __future__ import annotations
@@ -140,9 +140,9 @@ def _model(shape: ObjectShape, classes: Mapping[str, str], enums: Mapping[TypeEx
 
 
 def _field(member: Member, type_text: str) -> str:
-    """`int = 30`: a member that is optional has a default; one that is sent by another name says so.
+    """`int = 30`: an optional member has a default; one that is sent under another name is an `alias`.
 
-    A default that is not of the member's type is given in the same way, because a type checker asks nothing there.
+    A default of a wrong type is written the same way, because type checkers do not check it there.
     """
     optional = not member.required
     default = literal(member.default) if member.default and member.default != "null" else "None"
@@ -159,14 +159,14 @@ def _is_of(member: Member) -> bool:
 
 
 def _holds(expression: TypeExpr, value: JsonValue) -> bool:
-    """Whether Python's types take `value` for `expression`, as `annotation` writes it. An object is no class."""
+    """Whether `value` has the Python type that `annotation` writes for `expression`. An object is no class."""
     match expression:
         case Scalar.ANY:
             return True
         case Scalar():
             return type(value) in _PLAIN[expression]
         case Choice(values) if len(values) > 1 and all(one.startswith('"') for one in values):
-            return isinstance(value, str)  # an enum's values, and any other text
+            return isinstance(value, str)  # an enum's values, and any other string
         case Choice(values):
             return json.dumps(value) in values
         case ListOf(item):
@@ -185,7 +185,7 @@ def _remark(member: Member) -> str:
 
 
 def _name_enums(shapes: Iterable[ObjectShape], names: ClassNames) -> dict[TypeExpr, str]:
-    """Choices of two or more texts get a class named after the first member that uses them: `Sort.stars` (I-015)."""
+    """Choices of two or more strings get a class named after the first member that uses them: `Sort.stars` (I-015)."""
     enums: dict[TypeExpr, str] = {}
     for shape in reversed(list(shapes)):
         for member in shape.members:

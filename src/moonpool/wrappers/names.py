@@ -1,4 +1,4 @@
-"""The identifiers of one manifest's servers and tools, in every tree. The originals are what goes on the wire."""
+"""The identifiers of one manifest's servers and tools, in every tree. The original names are sent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolNames:
-    """What one tool is called in generated code."""
+    """The names of one tool in generated code."""
 
     tool: str  # the original
     function: str  # servers.<module>.<function>
@@ -33,7 +33,7 @@ class ToolNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerNames:
-    """What one server and its tools are called in generated code."""
+    """The names of one server and its tools in generated code."""
 
     server_id: str
     module: str  # in both trees
@@ -61,12 +61,12 @@ class ServerNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeNames:
-    """What everything in a manifest is called in generated code."""
+    """The names of all servers and tools of a manifest in generated code."""
 
     servers: dict[str, ServerNames]  # by server id, in the manifest's order
 
     def find(self, server_id: str, tool_name: str) -> tuple[ServerNames, ToolNames]:
-        """Raises KeyError for what is not in the manifest."""
+        """Names of a server and a tool. Raises KeyError if one is not in the manifest."""
         server = self.servers[server_id]
         return server, server.tools[tool_name]
 
@@ -75,7 +75,7 @@ class TreeNames:
 
 
 def name_manifest(manifest: Manifest) -> TreeNames:
-    """Allocate all identifiers; the same manifest gives the same names, in whatever order it lists them."""
+    """Allocate all identifiers; the result does not depend on the manifest's order."""
     modules = name_server_modules(server.server_id for server in manifest.servers)
     return TreeNames(
         servers={server.server_id: _name_server(server, modules[server.server_id]) for server in manifest.servers}

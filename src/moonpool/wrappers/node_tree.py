@@ -1,9 +1,9 @@
 """IR -> `servers/<module>/index.js` and `index.d.ts`: the guide's form for Node (H-008). One async function per tool.
 
-The code is one line per tool, so that importing a server of a hundred tools costs next to nothing; what a tool takes
-and gives stands in the types. Functions are called in camelCase; `tools` finds them by the server's own names.
+The code is one line per tool, so that importing a server of a hundred tools costs little; parameters and results are in
+the types. Functions are called in camelCase; `tools` finds them by the server's own names.
 
-INVARIANT: no parameter is called `arguments`, which is an error in ES modules (H-009).
+INVARIANT: no parameter is named `arguments`, which is an error in ES modules (H-009).
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from moonpool.wrappers.names import ServerNames, ToolNames
 
 MODULE_PACKAGE: Final = json.dumps({"private": True, "type": "module"}) + "\n"
-"""`package.json` of the folders that hold ES modules; nothing in a sandbox is published."""
+"""`package.json` of the folders that hold ES modules; private, since nothing in a sandbox is published."""
 
 _CLIENT: Final = '"../../client/mcp_client.js"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTool:
-    """One tool's part of both files."""
+    """One tool's part of `index.js` and `index.d.ts`."""
 
     code: str
     types: str
 
 
 def interface_names(server: ServerNames) -> ClassNames:
-    """Names for the interfaces of one server's file, apart from its functions."""
+    """Interface names for one server's file, distinct from its functions."""
     return ClassNames({*TYPE_WORDS, *(tool.node for tool in server.tools.values())})
 
 
@@ -109,7 +109,7 @@ def _signature(function: str, parameter: str, result: str) -> list[str]:
 
 
 def _interfaces(tool: ToolShape, names: ToolNames, claimed: ClassNames) -> Mapping[str, str]:
-    """Names by key: `GetDocumentInput`, `GetDocumentResult`, and `GetDocument` before what a schema calls its parts."""
+    """Names by key: `GetDocumentInput`, `GetDocumentResult`, and for parts `GetDocument` plus the schema's name."""
     stem = names.node[:1].upper() + names.node[1:]
     roots = {tool.output_object.key: f"{stem}Result"} if tool.output_object else {}
     if tool.input.members:

@@ -26,11 +26,11 @@ HEADER: Final = "Generated; do not edit."
 
 
 class ClassNames:
-    """Hands out class names that are distinct in one module: `Row`, `Row2`, `Row3`, in order of asking."""
+    """Hands out class names that are distinct in one module: `Row`, `Row2`, `Row3`, in order of request."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = {*MODULE_WORDS, *taken}
-        self._numbers: dict[str, int] = {}  # where to go on counting: a file may ask for one name thousands of times
+        self._numbers: dict[str, int] = {}  # next number by name: a file may request one name thousands of times
 
     def claim(self, hint: str) -> str:
         base = name = safe_identifier(pascal(hint), original=hint)
@@ -51,7 +51,7 @@ def annotation(expression: TypeExpr, classes: Mapping[str, str], enums: Mapping[
         case Choice(values):
             named = enums.get(expression) if enums else None
             if named:
-                return f"{named} | str"  # plain text is accepted, and is what results hold
+                return f"{named} | str"  # plain strings are accepted, and results contain them
             return "Literal[" + ", ".join(map(literal, values)) + "]"
         case ListOf(item):
             return f"list[{annotation(item, classes, enums)}]"
@@ -66,12 +66,12 @@ def annotation(expression: TypeExpr, classes: Mapping[str, str], enums: Mapping[
 
 
 def one_type_per_place(places: TupleOf) -> TypeExpr:
-    """What any item of a tuple may be: JSON gives lists, and Python's lists have one item type."""
+    """One type for all items of a tuple: JSON has lists, and Python's lists have one item type."""
     return union_of([*places.items, *([places.rest] if places.rest else [])])
 
 
 def member_notes(member: Member) -> str:
-    """`optional, default 30, >= 1`, or nothing."""
+    """`optional, default 30, >= 1`, or empty."""
     words = [] if member.required else ["optional"]
     if member.default and member.default != "null":
         words.append(f"default {literal(member.default)}")
@@ -79,7 +79,7 @@ def member_notes(member: Member) -> str:
 
 
 def describe_hints(hints: Hints) -> str:
-    """The server's own annotations in words."""
+    """The server's own annotations as text."""
     said = {
         "only reads": hints.read_only,
         "may destroy data": hints.destructive if not hints.read_only else None,
@@ -91,7 +91,7 @@ def describe_hints(hints: Hints) -> str:
 
 
 def wrapped(text: str, used: int) -> str:
-    """Prose whose long lines are broken to fit beside `used` columns."""
+    """Prose with long lines wrapped to the width left by `used` columns."""
     return "\n".join(part for line in text.split("\n") for part in (wrap(line, used) or [""]))
 
 

@@ -1,9 +1,9 @@
-"""Hostile text -> Python source that means that text and nothing else.
+"""Untrusted strings -> Python source that means exactly these strings.
 
-SECURITY: names, descriptions, enum members and defaults come from servers. Whatever reaches generated code passes one
-of the functions here: `quote` and `literal` for values, `docstring` and `comment` for prose. Prose is kept
-readable: whitespace is tidied, what does not print (control characters, bidirectional overrides, lone surrogates,
-line separators) is shown escaped. `tests/wrappers/test_hostile.py` attacks this.
+SECURITY: names, descriptions, enum members and defaults come from servers. Everything in generated code passes one of
+these functions: `quote` and `literal` for values, `docstring` and `comment` for prose. Prose stays readable: whitespace
+is normalised, unprintable characters (control characters, bidirectional overrides, lone surrogates, line separators)
+are escaped. `tests/wrappers/test_hostile.py` attacks this.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DATA_URI: Final = re.compile(r"data:[\w.+/-]*;base64,[\w+/=]{40,}", re.ASCII)
 
 
 def quote(text: str) -> str:
-    """A string literal in double quotes where that needs no escaping."""
+    """A string literal, in double quotes if that needs no escaping."""
     quoted = repr(text)
     return f'"{quoted[1:-1]}"' if '"' not in text and "'" not in text else quoted
 
@@ -39,7 +39,7 @@ def literal(json_text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Text of several lines without anything that does not print, with its own relative indentation."""
+    """Text of several lines without unprintable characters, with its relative indentation."""
     if "base64," in text:
         text = _DATA_URI.sub("data:…", text)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -53,7 +53,7 @@ def prose(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text on one line: every run of whitespace is one space, what does not print is escaped."""
+    """Text on one line: every run of whitespace becomes one space, unprintable characters are escaped."""
     text = without_looks(" ".join(text.split()))
     return text if all_seen(text) else "".join(map(_printable, text))
 
@@ -61,7 +61,7 @@ def one_line(text: str) -> str:
 def docstring(paragraphs: Iterable[str], indent: str) -> list[str]:
     r"""Source lines of a docstring; each paragraph is text that went through `prose`, `one_line` or `wrap`.
 
-    Backslashes are doubled, so that no escape sequence of the text's own works; three quotes cannot end it.
+    Backslashes are doubled, so that escape sequences in the text have no effect; three quotes cannot end it.
     """
     body = "\n\n".join(paragraph for paragraph in paragraphs if paragraph.strip())
     lines = body.replace("\\", "\\\\").replace('"""', '\\"\\"\\"').split("\n")
@@ -78,7 +78,7 @@ def comment(text: str, indent: str) -> list[str]:
 
 
 def wrap(line: str, used: int, *, hanging: str = "") -> list[str]:
-    """Break one line of prose at spaces so that it fits beside `used` columns."""
+    """Wrap one line of prose at spaces to the width left by `used` columns."""
     width = WIDTH - used
     if len(line) <= width:
         return [line] if line else []
@@ -100,5 +100,5 @@ def _printable(character: str) -> str:
 
 
 def lost_name(name: str) -> str:
-    """A tool's own name, printable, where no identifier can show it; else nothing. Identifiers are ASCII."""
+    """A tool's own name, printable, if its ASCII identifier cannot show it; else empty."""
     return one_line(name) if any(char.isalnum() and not char.isascii() for char in name) else ""

@@ -1,4 +1,4 @@
-"""Reading a definition so that it never fails: what nobody thought of becomes an untyped wrapper (H-040)."""
+"""Reads a definition without ever failing: unexpected ones get an untyped wrapper (H-040)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from moonpool.wrappers.ir import ToolShape
 
 BEATEN: Final = (RecursionError, ValueError, TypeError, AttributeError, KeyError)
-"""What reading or rendering may raise for a definition nobody thought of."""
+"""Errors that reading or rendering an unexpected definition may raise."""
 
 
 def read_shape(tool: ToolDefinition) -> ToolShape:
-    """`read_tool`, or the untyped shape when a definition beats it."""
+    """`read_tool`, or the untyped shape if it fails."""
     try:
         return read_tool(tool)
     except BEATEN as error:

@@ -1,4 +1,4 @@
-"""`$ref`: followed inside its document, never out of it."""
+"""Follows `$ref` inside its document, never outside."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHAIN_MAX: Final = 24
 
 
 def find(root: JsonValue, reference: JsonValue, warn: Callable[[str], None]) -> JsonValue:
-    """What a reference points at; None, with a warning, when it leaves the document or hits nothing."""
+    """The target of a reference; None, with a warning, if it leaves the document or does not exist."""
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         warn(f"$ref {clip(str(reference), 80)!r} is not followed: it does not point into this schema")
         return None
@@ -36,7 +36,7 @@ def find(root: JsonValue, reference: JsonValue, warn: Callable[[str], None]) -> 
 
 
 def follow(root: JsonValue, schema: JsonValue, warn: Callable[[str], None]) -> JsonValue:
-    """The schema behind a chain of references, with the keywords beside them."""
+    """The schema at the end of a chain of references, merged with the keywords beside them."""
     for _ in range(_CHAIN_MAX):
         if not isinstance(schema, dict) or "$ref" not in schema:
             return schema

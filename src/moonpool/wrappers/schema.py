@@ -1,11 +1,11 @@
-"""JSON Schema -> IR. Reads draft-07 and 2020-12, trusts nothing, gives up nowhere.
+"""JSON Schema -> IR. Reads draft-07 and 2020-12, trusts nothing, never fails.
 
-Types only help whoever writes code: the broker validates arguments against the real schema. So what cannot be
-expressed becomes `any` with a warning, never an exception (H-040), and an unreadable definition gives a wrapper that
-takes any arguments.
+Types only help authors of code: the broker validates arguments against the real schema. So what cannot be expressed
+becomes `any` with a warning, never an exception (H-040), and an unreadable definition gives a wrapper that takes any
+arguments.
 
-INVARIANT: `read_tool` ends for every JSON value: depth, nodes, members and texts are bounded, and a `$ref` is followed
-inside its document only.
+INVARIANT: `read_tool` ends for every JSON value: depth, nodes, members and strings are bounded, and a `$ref` is
+followed inside its document only.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _TYPES: Final = {scalar.value: scalar for scalar in Scalar if scalar is not Scal
 
 
 def read_tool(tool: ToolDefinition) -> ToolShape:
-    """Read one definition; what is wrong with it stands in `warnings`."""
+    """Read one definition; problems are in `warnings`."""
     warnings: list[str] = []
     arguments = _Reader(tool.input_schema, "input", warnings)
     root = arguments.read_root()
@@ -105,7 +105,7 @@ class _Reader:
     _nodes: int = 0
 
     def read_root(self) -> ObjectShape:
-        """The arguments as an object, whatever the schema is."""
+        """The arguments as an object, for any schema."""
         dialect = self.root.get("$schema") if isinstance(self.root, dict) else None
         if isinstance(dialect, str) and not dialect.rstrip("#").endswith(_DIALECTS):
             self._warn(f"unknown $schema {clip(dialect, 80)!r}, read as 2020-12")
@@ -119,7 +119,7 @@ class _Reader:
         return self._object_shape(schema, "", "Input", 0)
 
     def read(self, schema: JsonValue, path: str, hint: str, depth: int = 0) -> TypeExpr:
-        """The type that `schema`, found at `path`, describes."""
+        """The type described by `schema` at `path`."""
         self._nodes += 1
         if depth > DEPTH_MAX or self._nodes > NODES_MAX:
             self._warn("schema is too deep or too large; the rest is untyped")
@@ -134,7 +134,7 @@ class _Reader:
         expression = self._read_plain(schema, path, hint, depth)
         if schema.get("nullable") is True:
             expression = union_of([expression, Scalar.NULL])
-        if has_more_parts(expression, TYPE_PARTS_MAX):  # shared references multiply where they are written out
+        if has_more_parts(expression, TYPE_PARTS_MAX):  # shared references multiply when written out
             self._warn("a type is too large to write down; untyped")
             return Scalar.ANY
         return expression
@@ -178,7 +178,7 @@ class _Reader:
 
     def _read_array(self, schema: JsonObject, path: str, hint: str, depth: int) -> TypeExpr:
         items, prefix = schema.get("items", True), schema.get("prefixItems")
-        if isinstance(items, list):  # draft-07 spells a tuple so
+        if isinstance(items, list):  # a tuple in draft-07
             prefix, items = items, schema.get("additionalItems", True)
         rest = self.read(items, f"{path}/items", singular(hint), depth + 1) if items is not False else None
         if not isinstance(prefix, list) or not prefix:
@@ -216,7 +216,7 @@ class _Reader:
         return expression
 
     def _recursion(self, pointer: str, target: JsonValue) -> TypeExpr:
-        """A reference to something still being read: a named object, or nothing that a name could stand for."""
+        """A reference to a schema that is still being read: a named object, or a type that cannot be named."""
         if isinstance(target, dict) and (target.get("properties") or self._merges(target)):
             return Ref(f"{self.document}#{pointer[1:]}")
         return Scalar.ANY
@@ -225,7 +225,7 @@ class _Reader:
         return follow(self.root, schema, self._warn)
 
     def _merges(self, schema: JsonObject) -> bool:
-        """Whether `allOf` puts one object together."""
+        """Whether `allOf` combines parts of one object."""
         parts = schema.get("allOf")
         return isinstance(parts, list) and bool(parts) and all(self._is_object(part) for part in parts[:OPTIONS_MAX])
 
@@ -260,7 +260,9 @@ class _Reader:
         )
 
     def _object_parts(self, schema: JsonObject, path: str, depth: int) -> Iterator[tuple[bool, str, JsonObject]]:
-        """The schemas that name members of one object: itself, all of `allOf`, and what anyOf and oneOf may add."""
+        """The schemas that declare members of one object: itself, all of `allOf`, and, as optional, those in anyOf and
+        oneOf.
+        """
         self._nodes += 1
         yield True, path, schema
         for word in ("allOf", "anyOf", "oneOf"):
@@ -284,7 +286,7 @@ class _Reader:
         )
 
     def _keep(self, shape: ObjectShape) -> TypeExpr:
-        """File a named object; one that says the same as an earlier one is that one. No members: a dictionary."""
+        """Register a named object, reusing an equal earlier one. No members: a dictionary."""
         if not shape.members:
             return MapOf(shape.extras or Scalar.ANY)
         content = (shape.members, shape.extras)
@@ -300,7 +302,7 @@ class _Reader:
 
 
 def _pointer_part(name: str) -> str:
-    """A name as JSON Pointer writes it; keys of objects are pointers, so two objects never share one."""
+    """Escape a name for a JSON Pointer; keys of objects are pointers, so they are unique."""
     return name.replace("~", "~0").replace("/", "~1")
 
 

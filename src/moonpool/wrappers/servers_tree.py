@@ -1,7 +1,7 @@
 """IR -> `servers/`: the guide's form (H-007). One async function per tool, its `_sync` twin, TypedDicts for types.
 
-A package imports a tool's file when the tool is first used (`client.packages` in the guest), so a server of a hundred
-tools costs what is used of it.
+A package imports a tool's file when the tool is first used (`client.packages` in the guest), so a large server costs
+only the tools that are used.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def _key(member: Member) -> str:
 
 
 def _typed_dict(shape: ObjectShape, classes: Mapping[str, str]) -> Iterator[str]:
-    """A TypedDict; in its functional form where a member's name is no identifier. Keys are wire names, always."""
+    """A TypedDict; in functional form if a member's name is no identifier. Keys are always wire names."""
     name = classes[shape.key]
     documented = shape.key != "input#"  # the function documents the root
     if all(member.identifier == member.wire_name for member in shape.members):

@@ -1,4 +1,4 @@
-"""IR -> the compact text by which a model learns one tool: a signature and a docstring.
+"""IR -> the compact description of one tool for a model: a signature and a docstring.
 
     await servers.sheets.get_all_rows(sheetId: str, limit: int = 100) -> {rows: list[Row]}:
     '''All rows of a sheet.
@@ -6,13 +6,12 @@
     limit: (<= 1000)'''
     Row = {cells: list[str], hidden?: bool}
 
-The first line is the call as written in code. Optional parameters have a default or `...`; optional members of
-objects a `?`. An object used twice is written once, by name. Descriptions are kept whole up to
-a length that few exceed (`long_descriptions`).
-What earlier calls taught (`features.learned_types.model`) is marked as such: a result type that is not declared, and
+The first line is the call as written in code. Optional parameters have a default or `...`; optional members of objects
+a `?`. An object used twice is written once, by name. Descriptions are complete up to a length that few exceed
+(`long_descriptions`). Learned types (`features.learned_types.model`) are marked as such: an undeclared result type, and
 examples.
 
-SECURITY: learned shapes are read as schemas are, and examples are written as literals, so both pass `quoting`.
+SECURITY: learned types are read as schemas, and examples are written as literals, so both pass `quoting`.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def render_stub(tool: ToolDefinition, *, names: TreeNames, learned_type: Learned
 
 
 def render_shape_stub(shape: ToolShape, call: str, learned_type: LearnedType | None = None) -> str:
-    """The stub of a tool that is called as `call`."""
+    """The stub of a tool with the call expression `call`."""
     shape, learned = with_learned_type(shape, learned_type)
     stub = Stub(shape)
     parameters = sorted(shape.input.members, key=lambda member: not member.required)
@@ -76,7 +75,9 @@ def render_shape_stub(shape: ToolShape, call: str, learned_type: LearnedType | N
 
 
 def render_stubs(server: ServerNames, tools: Mapping[str, ToolShape]) -> str:
-    """`stubs/<module>.json`: the stubs of one server by the tools' own names, null once `FILE_CHARS_MAX` is spent."""
+    """`stubs/<module>.json`: the stubs of one server by the tools' own names, null after
+    `FILE_CHARS_MAX` is reached.
+    """
     stubs: JsonObject = {}
     room = FILE_CHARS_MAX
     for name, shape in tools.items():
@@ -87,7 +88,7 @@ def render_stubs(server: ServerNames, tools: Mapping[str, ToolShape]) -> str:
 
 
 def with_learned_type(shape: ToolShape, learned_type: LearnedType | None) -> tuple[ToolShape, list[str]]:
-    """`shape` with the learned result where none is declared, and the remark that goes with it."""
+    """`shape` with the learned result type if none is declared, and the remark for it."""
     if learned_type is None or not learned_type.shape or shape.output is not None:
         return shape, []
     for depth in range(DEPTH_MAX, -1, -1):
@@ -149,7 +150,7 @@ class Stub:
                 yield from self.describe(member, f"{self.named[key]}.{self.key(member)}")
 
     def describe(self, member: Member, place: str) -> Iterator[str]:
-        """`limit: How many (>= 1)`, and the same for what lies inside."""
+        """`limit: How many (>= 1)`, and the same for nested members."""
         notes = f"({', '.join(one_line(note) for note in member.notes)})" if member.notes else ""
         text = " ".join(filter(None, [one_line(member.description), notes]))
         if text:
@@ -164,7 +165,7 @@ class Stub:
         return "{" + ", ".join(members) + "}"
 
     def key(self, member: Member) -> str:
-        """The name of a member inside an object, where no identifier stands in for it."""
+        """The wire name of a member inside an object, quoted if needed."""
         name = member.wire_name
         return name if name.isascii() and name.isidentifier() else quote(name)
 
@@ -195,6 +196,6 @@ def inner_keys(expression: TypeExpr) -> Iterator[str]:
 
 
 def _closed(text: str) -> str:
-    """Text that cannot end its docstring."""
+    """Text escaped so that it cannot end its docstring."""
     text = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     return text[:-1] + '\\"' if text.endswith('"') else text

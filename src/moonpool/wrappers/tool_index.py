@@ -1,13 +1,13 @@
-"""IR -> `index.json` at the root of a tree, for programs, and `INDEX.md`, for readers: which tools there are.
+"""IR -> `index.json` at the root of a tree, for programs, and `INDEX.md`, for readers: lists of tools.
 
-`index.json`: the command `moonpool tools` in a sandbox reads it. Types are written as TypeScript writes them, because
-arguments are given as JSON there; what is inside an object is not told. `id` and `name` are what a call takes.
+`index.json`: the command `moonpool tools` in a sandbox reads it. Types use TypeScript syntax, because arguments are
+given as JSON there; members of nested objects are omitted. A call takes `id` and `name`.
 
-INVARIANT: bounded. A tool's part has at most `PARAMETERS_MAX` parameters of short texts, and once `DETAIL_CHARS_MAX` is
-spent, later tools are listed without their parameters (`"parameters": null`).
+INVARIANT: bounded. A tool has at most `PARAMETERS_MAX` parameters with short descriptions, and after `DETAIL_CHARS_MAX`
+later tools are listed without parameters (`"parameters": null`).
 
-`INDEX.md`: one line for each tool, to be read by a person or by code in a sandbox. There is one page per server, and
-one for all of them, which lists at most `TOOLS_LISTED_MAX` tools and `SERVERS_LISTED_MAX` servers.
+`INDEX.md`: one line per tool, for people and for code in a sandbox. There is one page per server, and one for all
+servers, which lists at most `TOOLS_LISTED_MAX` tools and `SERVERS_LISTED_MAX` servers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DETAIL_CHARS_MAX: Final = 4 * 1024**2
 
 
 class ToolIndex:
-    """Collects servers in the manifest's order and gives the file."""
+    """Collects servers in the manifest's order and renders the file."""
 
     def __init__(self) -> None:
         self._servers: list[JsonValue] = []
@@ -60,7 +60,7 @@ class ToolIndex:
             "python": names.function,
             "node": names.node,
             "summary": summary(tool),
-            "readOnly": tool.hints.read_only is True,  # the server's own word
+            "readOnly": tool.hints.read_only is True,  # the server's own claim
             "parameters": parameters if self._detail_chars <= DETAIL_CHARS_MAX else None,
             "parameterCount": len(members),
         }
@@ -86,7 +86,7 @@ def render_index(server: ServerNames, tools: Mapping[str, ToolShape]) -> str:
 
 
 def render_root_index(servers: Sequence[tuple[ServerNames, Mapping[str, ToolShape]]]) -> str:
-    """`servers/INDEX.md`: all servers, with their tools as long as those are not too many."""
+    """`servers/INDEX.md`: all servers, with their tools unless there are too many."""
     whole = sum(len(tools) for _, tools in servers) <= TOOLS_LISTED_MAX
     lines = ["# Tools", "", "`from client.catalog import search` finds them by words."]
     for server, tools in servers[:SERVERS_LISTED_MAX]:

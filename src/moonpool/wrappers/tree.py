@@ -1,13 +1,12 @@
 """Manifest -> the files of all wrapper trees and of the library, and `index.json`, which lists the tools for programs.
 
-INVARIANT: pure and deterministic; the same manifest gives the same bytes. One bad tool never loses the others: a
-definition that cannot be read or rendered gets an untyped wrapper and a warning (H-040).
-SECURITY: the files hold names, types and prose. No address, command, header, icon or schema of an upstream is in them.
+INVARIANT: pure and deterministic; the same manifest gives the same bytes. A bad tool never affects the others: a
+definition that cannot be read or rendered gets an untyped wrapper and a warning (H-040). SECURITY: the files hold
+names, types and prose. They contain no address, command, header, icon or schema of an upstream.
 
-The client that generated JavaScript stands on is here as text. Its source is package data, so that it can be read,
-checked and tested as what it is. It goes into every tree, because a module imports it by a path relative to itself
-(`../../client/mcp_client.js`). It is read once, with this module: a constant like any other, so that rendering stays
-free of I/O.
+The client library of generated JavaScript is package data, so that it can be checked and tested as JavaScript. It is
+copied into every tree, because modules import it by a relative path (`../../client/mcp_client.js`). It is read once, at
+import, so that rendering does no I/O.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ CLIENT_FILES: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeWarning:
-    """Something about a tool that its wrapper cannot express."""
+    """A property of a tool that its wrapper cannot express."""
 
     server_id: str
     tool: str
@@ -59,7 +58,7 @@ class TreeWarning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrapperTree:
-    """Generated files by relative POSIX path, and what they are called inside."""
+    """Generated files by relative POSIX path, and the names used in them."""
 
     files: Mapping[str, bytes]
     digest: str  # over paths and contents
@@ -102,7 +101,7 @@ def render_tree(manifest: Manifest) -> WrapperTree:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RenderedTool:
     shape: ToolShape
-    files: dict[str, str]  # of its own
+    files: dict[str, str]  # of this tool alone
     node: node_tree.NodeTool  # its part of the server's JavaScript
 
 
@@ -132,7 +131,7 @@ def _server_files(
 
 
 def _render_tools(tools: Sequence[ToolDefinition], server: ServerNames) -> dict[str, _RenderedTool]:
-    """Every tool by name, in the server's order; rendered in another one, on which interface names may depend."""
+    """Every tool by name, in the server's order; rendered in a fixed order, because interface names depend on it."""
     claimed = node_tree.interface_names(server)
     by_name = {tool.name: tool for tool in tools}
     rendered = {name: _render(by_name[name], server.tools[name], server, claimed) for name in sorted(by_name)}

@@ -1,4 +1,4 @@
-"""IR -> the compact text of one tool for whoever writes Node code: the TypeScript twin of `stubs`.
+"""IR -> the compact description of one tool for Node code: the TypeScript counterpart of `stubs`.
 
     /** All rows of a sheet.
     sheetId: The ID in the sheet's address
@@ -7,7 +7,7 @@
     type Row = {cells: string[], hidden?: boolean};
     // import from ./servers/sheets/index.js
 
-Objects stand where they are used; one that is used twice is written once, by name.
+Objects are written inline; an object used twice is written once, by name.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _TypeScriptStub(Stub):
                 self._written[key] = self.inline(each) if each.members else type_text(MapOf(Scalar.ANY), {})
 
     def arguments(self) -> str:
-        """`args: {…}` with a `?` where nothing is required."""
+        """`args: {…}` with a `?` if nothing is required."""
         if not self._input.members:
             return "args?: Record<string, unknown>" if self._input.extras is not None else ""
         optional = "" if any(member.required for member in self._input.members) else "?"
@@ -94,7 +94,7 @@ class _TypeScriptStub(Stub):
 
 
 def _noted(member: Member) -> Member:
-    """A member whose default is among its notes, because a TypeScript signature has no place for it."""
+    """A member with its default in its notes, because a TypeScript signature cannot show it."""
     if not member.default or member.default == "null":
         return member
     return replace(member, notes=(f"default {one_line(member.default)}", *member.notes))
@@ -105,5 +105,5 @@ def _literal(value: object) -> str:
 
 
 def _closed(text: str) -> str:
-    """Text that cannot end its comment."""
+    """Text escaped so that it cannot end its comment."""
     return text.replace("*/", "*\\/")

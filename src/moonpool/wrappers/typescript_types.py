@@ -1,8 +1,8 @@
 """IR -> TypeScript types, for one server's `index.d.ts`.
 
-Types help whoever writes code; the broker checks arguments against the real schema. So a schema that says nothing of
-further members gives an interface without them, because an editor can then point at a misspelt one, and a tuple has all
-its places. Whatever has no better type is `unknown`.
+Types help authors of code; the broker checks arguments against the real schema. So if a schema does not mention further
+members, the interface has none, which lets an editor mark a misspelt one, and a tuple has all its items. Everything
+without a better type is `unknown`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from moonpool.wrappers.ir import Member, ObjectShape, TypeExpr
 
 TYPE_WORDS: Final = frozenset({"Array", "Promise", "Record", "ToolCallResult"})
-"""Types that a generated file uses itself; no interface may be called so."""
+"""Types that a generated file uses itself; no interface may have such a name."""
 
 ANY_OBJECT: Final = "Record<string, unknown>"
 _SCALARS: Final = {
@@ -76,7 +76,7 @@ def interface(shape: ObjectShape, interfaces: Mapping[str, str]) -> Iterator[str
 
 
 def _index_type(shape: ObjectShape, interfaces: Mapping[str, str]) -> str:
-    """TypeScript wants the named members to fit the type of the others, so that is the union of all, if it is short."""
+    """TypeScript requires named members to fit the index type, so it is the union of all types, if that is short."""
     types = dict.fromkeys(type_text(part, interfaces) for part in (shape.extras or Scalar.ANY, *_types(shape)))
     if len(types) > _INDEX_PARTS_MAX or "unknown" in types:
         return "unknown"
@@ -95,7 +95,7 @@ def _remark(member: Member) -> str:
 
 
 def _grouped(expression: TypeExpr, interfaces: Mapping[str, str]) -> str:
-    """A type to which `[]` can be put."""
+    """A type to which `[]` can be appended."""
     text = type_text(expression, interfaces)
     return f"({text})" if isinstance(expression, Union | Choice) else text
 

@@ -1,7 +1,7 @@
-"""Attack probes as data: what `moonpool doctor` and `tests/security` try against real sandboxes.
+"""Attack probes as data, which `moonpool doctor` and `tests/security` run against real sandboxes.
 
-`record` says what a probe is; `prelude` is what every attack program starts with; the other modules hold the attacks by
-what they aim at, and `catalogue` lists all of them. A probe names the claim of THREAT_MODEL.md that it attacks.
+`record` defines probes; `prelude` is the beginning of every attack program; the other modules hold the attacks by
+target, and `catalogue` lists all of them. A probe names the claim of THREAT_MODEL.md that it attacks.
 
-INVARIANT: a probe is bounded in count, bytes and time by itself, not only by the limits that it tests.
+INVARIANT: a probe bounds its own count, bytes and time, independent of the limits that it tests.
 """

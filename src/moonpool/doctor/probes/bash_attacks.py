@@ -1,4 +1,4 @@
-"""Attacks from Bash: what the programs of `/usr` can do in the hands of code."""
+"""Attacks from Bash: what untrusted code can do with the programs in `/usr`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The first lines of every attack program in Bash: the words of `prelude`, for commands.
+"""The first lines of every attack program in Bash: the functions of `prelude`, for commands.
 
-`attempt NAME REGEX COMMAND...` holds when the command fails and says something that matches: a command that is not
-there, or that fails for another reason, shows nothing. A program that this host does not have is passed over.
+`attempt NAME REGEX COMMAND...` is blocked if the command fails and its output matches: a command that is missing or
+fails for another reason proves nothing. A program that this host does not have is skipped.
 """
 
 from __future__ import annotations

@@ -27,4 +27,4 @@ CATALOGUE: Final[tuple[AnyProbe, ...]] = (
 )  # fmt: skip
 
 QUICK: Final[tuple[AnyProbe, ...]] = tuple(probe for probe in CATALOGUE if probe.quick)
-"""What a person waits for: all but attacks that fill something up, wait for something or walk through all of `/usr`."""
+"""The quick selection: all but attacks that fill something up, wait for something or walk through all of `/usr`."""

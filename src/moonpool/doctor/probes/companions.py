@@ -1,7 +1,7 @@
-"""Attacks by Node and Bash that the host judges: what they leave behind, and what they do to their own sandbox.
+"""Attacks from Node and Bash that the host judges: what they leave behind, and what they do to their own sandbox.
 
-Node and Bash are child processes of PID 1 and talk to it over private links. Code can write to those links what it
-likes; it may lose its own execution by that, never another's.
+Node and Bash are child processes of PID 1 and talk to it over private links. Code can write anything to those links;
+that may break its own execution, never another's.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ kill -KILL -1
 
 
 async def _daemons_end(stage: Stage, language: str) -> Finding:
-    """Daemons, one of them stopped, left by a sandbox that was closed; and who they are for the host."""
+    """Daemons, one of them stopped, left by a closed sandbox; and their uid on the host."""
     sandbox, name = await stage.open_sandbox(), token()
     if found := trouble(await stage.run(sandbox, _DAEMONS[language].replace("NAME", name), language=language)):
         return found
@@ -70,7 +70,9 @@ async def _daemons_end(stage: Stage, language: str) -> Finding:
 
 
 async def _meddling(stage: Stage, language: str) -> Finding:
-    """Lies on the private link, a taken name, signals to everything: its own sandbox and a neighbour work on."""
+    """Forged messages on the private link, a reused name, signals to everything: its own sandbox and a neighbour keep
+    working.
+    """
     sandbox, neighbour = await stage.open_sandbox(), await stage.open_sandbox()
     if found := trouble(await stage.run(sandbox, "kept = 4711; seen('kept')")):
         return found
@@ -86,7 +88,7 @@ async def _meddling(stage: Stage, language: str) -> Finding:
 
 
 async def _fill_up(stage: Stage, language: str) -> Finding:
-    """Processes that another language started count for the whole sandbox, and are nobody else's loss."""
+    """Processes started by another language count for the whole sandbox and do not affect others."""
     fill = {
         "node": "for (let n = 0; n < PROCESSES + 32; n += 1) {\n"
         "  const child = spawn('/usr/bin/sleep', ['20'], { stdio: 'ignore' });\n"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def _kernel_uid(stage: Stage) -> Finding:
-    """Who the attacker is for the host's own kernel."""
+    """The attacker's uid for the host's Linux kernel."""
     sandbox = await stage.open_sandbox()
     name = token()
     if found := trouble(await stage.run(sandbox, f"seen('named'); _libc.prctl(15, ctypes.c_char_p(b'{name}'))")):
@@ -33,7 +33,7 @@ async def _kernel_uid(stage: Stage) -> Finding:
 
 
 async def _daemons_end(stage: Stage) -> Finding:
-    """A daemon that ignores all signals, left by a sandbox that was closed."""
+    """A daemon that ignores all signals, left by a closed sandbox."""
     sandbox, name = await stage.open_sandbox(), token()
     program = f"""
 def daemon():
@@ -59,7 +59,7 @@ seen('daemon')
 
 
 async def _crowd_ends(stage: Stage) -> Finding:
-    """Spinning, stopped and memory-holding children, left by a sandbox that was closed."""
+    """Spinning, stopped and memory-holding children, left by a closed sandbox."""
     sandbox, name = await stage.open_sandbox(), token()
     program = f"""
 heard, ready = os.pipe()
@@ -114,7 +114,7 @@ else:
 
 
 async def _zygote_memory(stage: Stage) -> Finding:
-    """A marker in the code of one sandbox, looked for in the memory of the next one."""
+    """A marker in the code of one sandbox, searched for in the memory of the next one."""
     first, second = token(), token()
     writer, reader = await stage.open_sandbox(), await stage.open_sandbox()
     if found := trouble(await stage.run(writer, f"marker = '{first}{second}' * 3; seen(len(marker))")):
@@ -150,7 +150,7 @@ with open('/proc/self/maps') as maps, open('/proc/self/mem', 'rb', buffering=0) 
 
 
 async def _files_of_others(stage: Stage) -> Finding:
-    """Files, an abstract socket and a terminal of one sandbox, looked for in another."""
+    """Files, an abstract socket and a terminal of one sandbox, searched for in another."""
     name = token()
     folders = '("/tmp", "/workspace", "/home/user", "/dev/shm")'
     keeper, seeker = await stage.open_sandbox(), await stage.open_sandbox()
@@ -170,7 +170,7 @@ attempt('terminal', lambda: os.open('/dev/pts/0', os.O_RDWR | os.O_NOCTTY), 'ENO
 
 
 async def _temporary_files_of_host(stage: Stage) -> Finding:
-    """Files that lie where everybody on the host may put them."""
+    """Files in world-writable folders of the host."""
     places: list[Path] = []
     try:
         for folder in filter(_is_writable, ("/tmp", "/var/tmp", "/dev/shm")):  # noqa: S108  of the host
@@ -206,7 +206,7 @@ if (numpy := sys.modules.get('numpy')) is not None: seen(str(numpy.random.random
 
 
 async def _host_listeners(stage: Stage) -> Finding:
-    """Sockets that listen on the host: an abstract one and a loopback port."""
+    """Listening sockets of the host: an abstract one and a loopback port."""
     name = token()
     with socket.socket(socket.AF_UNIX) as abstract, socket.socket() as tcp:
         abstract.bind(f"\0{name}")

@@ -1,4 +1,4 @@
-"""What scenes have in common: whether an execution counts as blocked, a neighbour's health, and looks from the host."""
+"""Shared by scenes: whether an execution counts as blocked, a neighbour's health, and checks from the host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALIVE: Final = "seen('alive')\nif in_child(lambda: 7) != 7:\n    note('it cannot
 
 
 async def judge_neighbour(stage: Stage, neighbour: Sandbox, check: str = "") -> Finding:
-    """Whether a sandbox beside the attacker works as before. `check` is more for it to try."""
+    """Whether a sandbox beside the attacker still works. `check` is additional code for it to run."""
     try:
         return judge(await stage.run(neighbour, f"{ALIVE}{check}"))
     except Exception as error:  # noqa: BLE001  a neighbour that cannot be reached has been harmed
@@ -26,7 +26,7 @@ async def judge_neighbour(stage: Stage, neighbour: Sandbox, check: str = "") -> 
 
 
 def judge(heard: Heard) -> Finding:
-    """The attacker's own verdict, unless it did not get that far."""
+    """The attacker's own verdict, or why there is none."""
     return trouble(heard) or heard.finding or Finding(blocked=False, detail="nothing was reported")
 
 
@@ -40,7 +40,7 @@ def trouble(heard: Heard) -> Finding | None:
 
 
 def token() -> str:
-    """A name that nothing else on this machine has."""
+    """A name that is unique on this machine."""
     return f"mp{secrets.token_hex(6)}"  # 14 characters: a process name holds 15
 
 
@@ -55,7 +55,7 @@ def processes_named(name: str) -> list[int]:
 
 
 def status_of(pid: int) -> dict[str, str]:
-    """What the host's own Linux kernel says of a process."""
+    """A process's status from the host's Linux kernel."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line)
 

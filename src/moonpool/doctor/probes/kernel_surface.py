@@ -1,4 +1,6 @@
-"""Attacks on the Linux kernel's own surface: calls that a sandbox has no use for, other ABIs, terminals, clocks."""
+"""Attacks on the Linux kernel's own surface: system calls that a sandbox does not need, other ABIs,
+terminals, clocks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attacks on memory, disk and descriptors. All bounded: a limit that is missing costs the host little."""
+"""Attacks on memory, disk and descriptors. All are bounded, so that a missing limit does little harm to the host."""
 
 from __future__ import annotations
 

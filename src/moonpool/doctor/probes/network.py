@@ -1,4 +1,4 @@
-"""Attacks on the network and on other ways to talk to somebody outside."""
+"""Attacks on the network and on other ways to communicate outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attacks from Node: the walls that Python meets must stand around every language of a sandbox."""
+"""Attacks from Node: the isolation of Python must hold for every language in a sandbox."""
 
 from __future__ import annotations
 

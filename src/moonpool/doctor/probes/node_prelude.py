@@ -1,6 +1,6 @@
-"""The first lines of every attack program in Node: the words of `prelude`, in JavaScript.
+"""The first lines of every attack program in Node: the functions of `prelude`, in JavaScript.
 
-`attempt(name, action, ...codes)` holds when the action throws, with one of `codes` if any are named; `refused(name,
+`attempt(name, action, ...codes)` is blocked if the action throws, with one of `codes` if any are named; `refused(name,
 promise, ...codes)` when the promise is rejected. `run(program, ...arguments)` runs a child to its end.
 """
 

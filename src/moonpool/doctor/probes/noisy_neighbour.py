@@ -1,7 +1,7 @@
-"""Attacks on the host's end of the channel, with a neighbour that is measured meanwhile.
+"""Attacks on the host's end of the channel, while a neighbour is measured.
 
-Each is bounded by the attacker's own program and by the scene. What is violated ends the attacker; what is merely too
-much is slowed down; the neighbour completes its work in both cases.
+Each is bounded by the attacker's own program and by the scene. Violations end the attacker; excess traffic is slowed
+down; the neighbour completes its work in both cases.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ time.sleep(30)
 
 
 async def _descriptor_flood(stage: Stage) -> Finding:
-    """Descriptors sent along with honest frames must not arrive in the host."""
+    """Descriptors sent along with honest frames must not reach the host."""
     sandbox, name = await stage.open_sandbox(), token()
     program = """
 head = b'{"t":"display","mime":"x"}'
@@ -79,7 +79,7 @@ os.write(3, struct.pack('>I', 1 << 24 | len(payload)) + payload); seen('sent')
 
 
 async def _frame_flood(stage: Stage) -> Finding:
-    """Ten thousand messages as fast as they go, beside a neighbour that goes on working."""
+    """Ten thousand messages as fast as possible; a neighbour keeps working."""
     attacker, neighbour = await stage.open_sandbox(), await stage.open_sandbox()
     flooding = asyncio.create_task(stage.run(attacker, _FLOOD))
     finding = Finding(blocked=False, detail="the neighbour was not asked")
@@ -93,7 +93,7 @@ async def _frame_flood(stage: Stage) -> Finding:
 
 
 async def _half_frames(stage: Stage) -> Finding:
-    """Attackers that stop in the middle: of a length, of a head, of a blob. A neighbour goes on working."""
+    """Attackers that stop in the middle: of a length, of a head, of a blob. A neighbour keeps working."""
     parts = ("b'\\x01'", "struct.pack('>I', 1 << 24 | 500) + b'{'",
              "struct.pack('>I', 2 << 24 | 46) + struct.pack('>IQ', 1, 16 << 20) + bytes(32) + b'{}' "
              "+ struct.pack('>I', 3 << 24 | 40004) + struct.pack('>I', 1) + bytes(40000)")  # fmt: skip
@@ -119,7 +119,7 @@ async def _half_frames(stage: Stage) -> Finding:
 
 
 async def _silent_reader(stage: Stage) -> Finding:
-    """A guest that never reads is ended before the host holds too much for it. The replies share their bytes."""
+    """A guest that never reads is ended before the host buffers too much for it. The replies share their bytes."""
     attacker, neighbour = await stage.open_sandbox(), await stage.open_sandbox()
     sleeping = asyncio.create_task(stage.run(attacker, "time.sleep(30)"))
     await asyncio.sleep(0)

@@ -1,8 +1,8 @@
-"""The first lines of every attack program in Python: a small vocabulary for trying things and telling what got through.
+"""The first lines of every attack program in Python: functions that try attacks and report what got through.
 
-`attempt(name, action, *codes)` runs one attack, which holds when the action raises OSError, with one of `codes` if any
-are named. `syscall(name, ...)` makes a raw system call. `note(text)` reports a hole that was seen otherwise. The
-program ends with `result = verdict()`, which `compose` appends. Node and Bash have the same words (`node_prelude`,
+`attempt(name, action, *codes)` runs one attack, which is blocked if the action raises OSError, with one of `codes` if
+any are named. `syscall(name, ...)` makes a raw system call. `note(text)` reports a hole found in another way. The
+program ends with `result = verdict()`, which `compose` appends. Node and Bash have the same functions (`node_prelude`,
 `bash_prelude`).
 """
 
@@ -116,7 +116,7 @@ def verdict():
 
 
 def compose(program: str, spec: SandboxSpec, language: str = "python") -> str:
-    """The whole program: prelude, what the sandbox was promised, the attack, the verdict."""
+    """The whole program: prelude, the sandbox's limits, the attack, the verdict."""
     limits = spec.limits
     numbers = {
         "PROCESSES": limits.process_count_max,

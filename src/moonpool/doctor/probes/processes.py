@@ -1,4 +1,4 @@
-"""Attacks on processes: other people's, and limits on one's own."""
+"""Attacks on processes: those of others, and limits on the sandbox's own."""
 
 from __future__ import annotations
 

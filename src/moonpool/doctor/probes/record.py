@@ -1,7 +1,7 @@
-"""What a probe is: a record of an attack, its target claim and the outcome that means "held".
+"""Probes: an attack, the claim that it tests and the outcome that counts as blocked.
 
-A `Probe` is a program that attacks from inside. A `Scene` needs the host's eyes: it opens sandboxes through a `Stage`
-and judges what it sees from outside.
+A `Probe` is a program that attacks from inside. A `Scene` is judged from the host: it opens sandboxes through a `Stage`
+and observes them from outside.
 """
 
 from __future__ import annotations
@@ -33,15 +33,17 @@ class Probe:
     title: str
     program: str
     expected: Expected = Expected.BLOCKED
-    fresh: bool = False  # needs, or spoils, a sandbox of its own
+    fresh: bool = False  # needs its own sandbox, or leaves it unusable
     language: str = "python"
-    quick: bool = True  # played by `moonpool doctor` without --full, too
-    time_limit_s: float = 60.0  # a bound, not a measure: the machine may be busy with several attacks
+    quick: bool = True  # also run by `moonpool doctor` without --full
+    time_limit_s: float = 60.0  # generous: the machine may be busy with several attacks
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What an attack found. SECURITY: from inside, the detail is the guest's text: bounded, shown, never obeyed."""
+    """The result of an attack. SECURITY: from inside, the detail is untrusted text of the guest: bounded, and only
+    displayed.
+    """
 
     blocked: bool
     detail: str
@@ -49,7 +51,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """What the host heard of one execution."""
+    """What the host received from one execution."""
 
     finding: Finding | None = None
     error: str | None = None  # the program failed, or took too long
@@ -58,14 +60,14 @@ class Heard:
 
 
 class Stage(Protocol):
-    """What a scene may do."""
+    """The operations available to a scene."""
 
     async def open_sandbox(self) -> Sandbox:
-        """A sandbox of this scene's own; closed when the scene is over."""
+        """Open a sandbox for this scene; it is closed when the scene ends."""
         ...
 
     async def run(self, sandbox: Sandbox, program: str, *, language: str = "python") -> Heard:
-        """Run an attack program, after the prelude, and say what came of it."""
+        """Run an attack program, after the prelude, and return its result."""
         ...
 
 
@@ -79,7 +81,7 @@ class HostProbe:
     play: Callable[[Stage], Awaitable[Finding]]
     language: str = "python"  # one that the host must have besides Python
     quick: bool = True
-    time_limit_s: float = 60.0  # a bound, not a measure: the machine may be busy with several attacks
+    time_limit_s: float = 60.0  # generous: the machine may be busy with several attacks
 
 
 AnyProbe = Probe | HostProbe

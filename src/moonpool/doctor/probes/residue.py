@@ -1,4 +1,4 @@
-"""Attacks on what is left lying about: environment, descriptors, other sandboxes' slots, guest code."""
+"""Attacks on leftovers: environment, descriptors, other sandboxes' slots, guest code."""
 
 from __future__ import annotations
 

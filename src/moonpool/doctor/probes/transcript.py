@@ -1,7 +1,7 @@
-"""Hears one attack program to its end: messages, the verdict, or the sandbox's end.
+"""Receives the output of one attack program: messages, the verdict, or the sandbox's end.
 
-SECURITY: the verdict is the guest's text. A sandbox that is broken into could report what it likes; that is why scenes
-look from the host, and why the tests take layers away to see that probes notice.
+SECURITY: the verdict is text of the guest. A compromised sandbox could report anything; that is why scenes check from
+the host, and why tests remove layers to verify that probes notice.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _MESSAGES_MAX = 1000
 
 
 class Listener:
-    """Hears one execution to its end."""
+    """Receives the messages of one execution to its end."""
 
     def __init__(self, language: str = "python") -> None:
         self._language = language
-        self._said = bytearray()  # Bash hands its verdict over as the last line that it prints
+        self._said = bytearray()  # Bash prints its verdict as its last line
         self._run = secrets.token_hex(8)
         self._heard: asyncio.Future[Heard] = asyncio.get_running_loop().create_future()
         self._messages: list[GuestMessage] = []

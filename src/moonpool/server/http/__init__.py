@@ -1,5 +1,5 @@
-"""HTTP: so far one address, `/metrics`.
+"""HTTP: one path so far, `/metrics`.
 
-`metrics` is an ASGI application, which any ASGI server can mount as it is; `loopback` serves one on this machine's
-loopback interface, for processes that have no HTTP service of their own.
+`metrics` is an ASGI application, which any ASGI server can mount; `loopback` serves an application on the loopback
+interface, for processes without an HTTP server.
 """

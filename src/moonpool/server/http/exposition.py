@@ -1,7 +1,7 @@
-"""Figures in Prometheus' text format, version 0.0.4. Pure.
+"""Metrics in the Prometheus text format, version 0.0.4. Pure.
 
-SECURITY: names and labels are a closed set. Nothing that a server, a model or a caller wrote is a label or its value:
-kinds of disclosure are ours, others are summed up as `other`. So the number of series is a constant.
+SECURITY: names and labels are a closed set. Nothing that a server, a model or a caller wrote becomes a label or its
+value: the kinds of context usage are ours, all others are counted as `other`. So the number of series is constant.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolGauges:
-    """Sandboxes of a process that serves, at one moment."""
+    """The sandboxes of a serving process at one moment."""
 
     alive: int
     ready: int
@@ -37,27 +37,27 @@ class PoolGauges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposed:
-    """Everything that is exposed at one moment."""
+    """All metrics at one moment."""
 
     version: str
     recorded: Measures
     configuration: ToolTokens | None = None  # None: the tools are not known here
-    open: Sequence[TokenFigures] | None = None  # connections of models; None: this process serves none
+    open: Sequence[TokenFigures] | None = None  # model connections; None: this process serves none
     pool: PoolGauges | None = None
 
 
 def prometheus_text(exposed: Exposed) -> str:
-    """The whole exposition, ending in a newline. Durations are seconds, sizes o200k tokens."""
-    from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415  0.1 s; few processes expose
+    """The complete exposition, ending in a newline. Durations are in seconds, sizes in o200k tokens."""
+    from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415  0.1 s, rarely needed
 
-    registry = CollectorRegistry(auto_describe=False)  # its own: the package's has figures of the process
+    registry = CollectorRegistry(auto_describe=False)  # the package's default registry has metrics of the process
     registry.register(_Figures(exposed))
     return generate_latest(registry).decode()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Figures:
-    """A collector of one moment's figures."""
+    """A collector of the metrics of one moment."""
 
     exposed: Exposed
 
@@ -78,13 +78,13 @@ class _Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tokens:
-    """Token figures of one of the three sides that have some."""
+    """Token counts from one of the three sources."""
 
     of: str
     upfront: int
     by_kind: dict[str, int]
     saved: int
-    connections: int | None = None  # None: a configuration, which nobody has asked yet
+    connections: int | None = None  # None: a configuration without connections
     executions: int = 0
     on_demand: int = 0
 

@@ -1,7 +1,7 @@
-"""What a process that serves, or a data folder, says of itself to a collector: one text, made when somebody asks.
+"""Metrics of a serving process or a data folder, rendered on request.
 
-One reader at a time works; others who ask meanwhile, or within `FRESH_S`, get the same text, so that asking often costs
-little. `moonpool.server.http.metrics` serves it.
+One reader at a time works; requests that arrive meanwhile, or within `FRESH_S`, get the same text, so frequent requests
+are cheap. `moonpool.server.http.metrics` serves it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 FRESH_S: Final = 1.0
 SERVED_RECORDS: Final = 20_000
-"""How many of the newest records a server reads at first; reading is a matter of tenths of a second then."""
+"""How many of the newest records a server reads at first, so that this takes tenths of a second."""
 
 
 class Metrics:
-    """Makes the text. Used on one event loop."""
+    """Renders the text. For use on one event loop."""
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class Metrics:
         self._made_at = 0.0
 
     async def text(self) -> str:
-        """Prometheus' text of this moment. Raises JournalError.
+        """The metrics of this moment in Prometheus text format. Raises JournalError.
 
-        INVARIANT: one thread at a time reads, also when whoever asked first has given up: a thread cannot be cancelled.
+        INVARIANT: one thread at a time reads, also when the first request was cancelled: a thread cannot be.
         """
         if self._making is None and (not self._text or self._now() - self._made_at >= self._fresh_s):
             self._making = asyncio.ensure_future(self._make())
@@ -62,7 +62,7 @@ class Metrics:
     def _made(self, making: asyncio.Task[None]) -> None:
         self._making = None
         if not making.cancelled():
-            making.exception()  # whoever waits hears of it; perhaps nobody does any more
+            making.exception()  # retrieved here because perhaps nobody awaits it any more
 
     @staticmethod
     def _now() -> float:
@@ -70,7 +70,7 @@ class Metrics:
 
 
 def metrics_of_runtime(runtime: Runtime, journal: Path, *, fresh_s: float = FRESH_S) -> Metrics:
-    """Live figures of a process that serves, and those of all records."""
+    """Live metrics of a serving process, and the metrics of all records."""
 
     def expose(recorded: Measures) -> Exposed:
         pool, tools = runtime.statistics(), runtime.tool_registry
@@ -89,7 +89,7 @@ def metrics_of_runtime(runtime: Runtime, journal: Path, *, fresh_s: float = FRES
 
 
 def metrics_of_records(journal: Path, configuration: ToolTokens | None, *, records: int) -> Metrics:
-    """Figures of a data folder. `configuration` is counted once, by the caller."""
+    """Metrics of a data folder. The caller counts `configuration` once."""
 
     def expose(recorded: Measures) -> Exposed:
         return Exposed(version=moonpool.__version__, recorded=recorded, configuration=configuration)

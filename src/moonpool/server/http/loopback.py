@@ -1,12 +1,12 @@
 """A small HTTP/1.1 server for one ASGI application on loopback: one request per connection, everything bounded.
 
-It stands beside a server on standard streams, so it takes no signal, starts no thread, writes nothing to stdout and
-does nothing while nobody asks: uvicorn's protocol serves on our event loop, without uvicorn's server, which takes
-signals and wakes up ten times a second. See docs/decisions/0053-what-a-library-does-is-the-librarys.md.
+It runs beside a server on standard streams, so it handles no signals, starts no threads, writes nothing to stdout and
+is idle between requests: uvicorn's protocol runs on our event loop, without uvicorn's server, which handles signals and
+wakes up ten times a second. See docs/decisions/0053-what-a-library-does-is-the-librarys.md.
 
-SECURITY: it binds loopback addresses only (`LoopbackAddress`), takes heads of `HEAD_BYTES_MAX`, keeps at most 64 KiB of
-a body that nobody reads, gives a connection `REQUEST_S` from its first byte to its last, and drops what comes above
-`CONNECTIONS_MAX`. Its socket is close-on-exec: no server and no sandbox inherits it.
+SECURITY: it binds loopback addresses only (`LoopbackAddress`), accepts heads of at most `HEAD_BYTES_MAX`, buffers at
+most 64 KiB of an unread body, limits a connection to `REQUEST_S` from first byte to last, and drops connections above
+`CONNECTIONS_MAX`. Its socket is close-on-exec: no upstream and no sandbox inherits it.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ REQUEST_S: Final = 10.0
 _FED_BYTES: Final = 1024
 _CLOSE_S: Final = 1.0
 _requests_log = logging.getLogger(f"{__name__}.requests")
-_requests_log.setLevel(logging.ERROR)  # bugs of ours; a stranger who sends nonsense fills no log
+_requests_log.setLevel(logging.ERROR)  # our own bugs only; invalid requests must not fill the log
 
 
 class ListenError(MoonpoolError):
-    """An address cannot be listened at. Nothing was started."""
+    """The address cannot be bound. Nothing was started."""
 
     code = "listen_failed"
     fault = Fault.HOST
 
 
 class Listener:
-    """A bound socket; nobody is served yet."""
+    """A bound socket that does not serve yet."""
 
     def __init__(self, address: LoopbackAddress) -> None:
         """Bind. Raises ListenError."""
@@ -75,10 +75,10 @@ class Listener:
 async def serving(
     listener: Listener, application: Application, *, request_s: float = REQUEST_S
 ) -> AsyncGenerator[None]:
-    """Serve `application` inside the block; at its end every connection is closed, and the socket."""
+    """Serve `application` inside the block; at its end all connections and the socket are closed."""
 
     async def answered(scope: Any, receive: Any, send: Any) -> None:
-        with suppress(asyncio.CancelledError):  # `serving` ends; uvicorn would log it as a bug
+        with suppress(asyncio.CancelledError):  # at the end of `serving`; uvicorn would log it as a bug
             await application(scope, receive, send)
 
     config = Config(
@@ -113,7 +113,7 @@ async def serving(
 
 
 class _OneRequest(H11Protocol):
-    """One connection: uvicorn's, with a bound on their number and on the time of each."""
+    """One uvicorn connection, with limits on the number of connections and the time of each."""
 
     def __init__(self, config: Config, state: ServerState, request_s: float) -> None:
         super().__init__(config, state, {})
@@ -125,7 +125,7 @@ class _OneRequest(H11Protocol):
         super().connection_made(transport)
         if len(self.connections) > CONNECTIONS_MAX:
             transport.abort()
-        else:  # SECURITY: also for who sends slowly, sends nothing, or does not read
+        else:  # SECURITY: also for a client that sends slowly, sends nothing or does not read
             self._end = self.loop.call_later(self._request_s, transport.abort)
 
     def data_received(self, data: bytes) -> None:

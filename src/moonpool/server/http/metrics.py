@@ -1,8 +1,7 @@
-"""`GET /metrics` as an ASGI application. It serves a text that `moonpool.server.http.figures` makes; it decides
-nothing.
+"""`GET /metrics` as an ASGI application. The text comes from `moonpool.server.http.figures`.
 
-SECURITY: a page in a browser of this machine can send requests to loopback under a name of its own (DNS rebinding), so
-a request whose `Host` is not one of ours gets no figures. Nothing of a request is in an answer.
+SECURITY: a web page in a browser on this machine can send requests to loopback under its own host name (DNS rebinding),
+so a request whose `Host` is not one of ours gets no metrics. No part of a request appears in a response.
 """
 
 from __future__ import annotations
@@ -23,25 +22,25 @@ if TYPE_CHECKING:
 
 PATH: Final = "/metrics"
 MAKE_S: Final = 5.0
-"""How long the text may take."""
+"""Time limit for rendering the text."""
 _PLAIN: Final = "text/plain; charset=utf-8"
 _log = logging.getLogger(__name__)
 
 
 class TextSource(Protocol):
-    """Makes the text (`moonpool.server.http.figures.Metrics`)."""
+    """Renders the text (`moonpool.server.http.figures.Metrics`)."""
 
     async def text(self) -> str: ...
 
 
 class MetricsApp:
-    """The application. `hosts` are the values of `Host` that are ours, in lower case."""
+    """The application. `hosts` are the accepted values of `Host`, in lower case."""
 
     def __init__(self, metrics: TextSource, *, hosts: Collection[str]) -> None:
         self._metrics, self._hosts = metrics, frozenset(hosts)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer one request; its body, if there is one, is not read."""
+        """Answer one request; its body is not read."""
         del receive
         if scope["type"] != "http":
             raise RuntimeError(f"there is nothing but HTTP here, and no {scope['type']}")

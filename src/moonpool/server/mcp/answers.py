@@ -1,11 +1,10 @@
-"""What comes back from a tool, as a model reads it: lean, and the same in text as in `structuredContent` (H-043).
+"""Tool results as a model reads them: short, and the same in text as in `structuredContent` (H-043).
 
-A model pays for every token of a result, so identity, digests and metrics of an execution do not stand in it; they
-travel beside it in `_meta["moonpool/envelope"]`: everything of the envelope but its `result`, and the result's metrics.
-What code printed is cut in the middle where it is long; the whole of it stays in the audit's artifacts. The line of a
-traceback that repeats the error's message is left out; the frames above it say where. Tool calls that failed are named
-also where the code looked away. Pictures that code showed are beside the text, never in it: a picture as base64 is left
-out of every text (`_without_base64`).
+A model pays for every token of a result, so identity, digests and metrics of an execution are not part of it;
+`_meta["moonpool/envelope"]` has them: the envelope without its `result`, and the result's metrics. Long output of code
+is cut in the middle; the artifact has all of it. The line of a traceback that repeats the error's message is left out.
+Failed tool calls are listed even if the code ignored them. Pictures that code displayed are separate content, never
+text: base64 of a picture is removed from all text (`_without_base64`).
 """
 
 from __future__ import annotations
@@ -28,27 +27,30 @@ ENVELOPE_KEY: Final = "moonpool/envelope"
 STDOUT_CHARS_MAX: Final = 20_000
 STDERR_CHARS_MAX: Final = 4_000
 _STARTS: Final = ("iVBORw0KGg", "/9j/", "R0lGOD", "UklGR")
-"""What base64 of a PNG, JPEG, GIF or WebP begins with."""
+"""The first characters of base64 of a PNG, JPEG, GIF or WebP."""
 
-_SIGN: Final = r"[A-Za-z0-9+/\\]"  # of base64, or of a line's end that is escaped
+_SIGN: Final = r"[A-Za-z0-9+/\\]"  # a base64 character, or part of an escaped line end
 _REST: Final = rf"{_SIGN}*(?:[\r\n]+{_SIGN}{{60,}})*(?:[\r\n]+{_SIGN}*(?:=|SuQmCC|/Z))?={{0,2}}"
-"""To the end of the line, and further lines as long as encoders make them. A shorter one belongs to it only if it ends
-as base64 of a PNG or JPEG does: what code prints next is no part of the picture."""
+"""To the end of the line, and further lines of the length that encoders produce. A shorter line belongs to the picture
+only if it ends like base64 of a PNG or JPEG; other lines are later output of the code.
+"""
 
 _CUT: Final = rf"[\r\n]*\[\.\.\. of [^\n\[]*\.\.\.\]\n(?={_SIGN}{{60,}}|{_SIGN}*[\r\n]+{_SIGN}{{60,}})"
-"""Where `engine.output` left out the middle."""
+"""The mark where `engine.output` cut out the middle."""
 
 _PICTURE_AS_BASE64: Final = re.compile(
     rf"(?:data:image/[a-z+.-]+;base64,)?(?:{'|'.join(_STARTS)}){_REST}(?:{_CUT}{_REST})?"
 )
-"""SECURITY: code chooses the text, and an event loop waits: no part may be scanned again from another start."""
+"""SECURITY: untrusted code chooses the text and the event loop waits, so the pattern must not backtrack over a part
+twice.
+"""
 _PICTURE_CHARS_MIN: Final = 72
 _HEADS_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The result of one tool call, before it becomes a message."""
+    """The result of one tool call, before it is encoded as a message."""
 
     text: str
     structured: JsonObject | None = None
@@ -62,7 +64,7 @@ def text_answer(text: str) -> Answer:
 
 
 def problem_answer(error: MoonpoolError, *, structured: bool = False) -> Answer:
-    """A request that cannot be done, as a tool error with its code; `structured` where there is an output schema."""
+    """A refused request as a tool error with its code; `structured` if the tool has an output schema."""
     if not structured:
         return Answer(text=f"{error} [{error.code}]", is_error=True)
     failure: JsonObject = {"type": error.code, "message": str(error), "retryable": error.retryable}
@@ -70,7 +72,7 @@ def problem_answer(error: MoonpoolError, *, structured: bool = False) -> Answer:
 
 
 def execution_answer(envelope: Envelope, session: str | None = None) -> Answer:
-    """The outcome of an execution, in the session of that name if in one."""
+    """The outcome of an execution; `session` is the name of its session, if any."""
     whole = envelope.to_json()
     result = whole.pop("result")
     assert isinstance(result, dict)
@@ -109,7 +111,7 @@ def _lean(result: JsonObject) -> JsonObject:
 
 
 def _not_said_twice(failed: JsonObject, error: JsonValue) -> JsonObject:
-    """The failed calls; what the execution's own error says already is left out of them."""
+    """The failed calls, without messages that the execution's own error repeats."""
     said = str(error.get("message")) if isinstance(error, dict) else ""
     calls = [one for one in _list(failed["first"]) if isinstance(one, dict)]
     first: list[JsonValue] = [
@@ -123,11 +125,12 @@ def _list(value: JsonValue) -> list[JsonValue]:
 
 
 def _without_message(stderr: str, error: JsonValue) -> str:
-    """`stderr` without the line in which the traceback says what `error` says, be it with more words behind."""
+    """`stderr` without the traceback line that repeats `error`, even if more text follows on that line."""
     assert isinstance(error, dict)
     message = str(error["message"])
     heads = re.finditer(rf"^(?:[\w<>]+\.)*{re.escape(str(error['type']))}(?: \[\w+\])?: ", stderr, re.MULTILINE)
-    for head in list(heads)[: -_HEADS_MAX - 1 : -1]:  # the last: comparing each would take code's choice of minutes
+    # only the last ones: code could make comparing all of them take minutes
+    for head in list(heads)[: -_HEADS_MAX - 1 : -1]:
         rest = stderr[head.end() : head.end() + len(message) + 1]
         pairs = enumerate(zip(rest, message, strict=False))
         end = head.end() + next((at for at, (one, other) in pairs if one != other), min(len(rest), len(message)))
@@ -137,7 +140,7 @@ def _without_message(stderr: str, error: JsonValue) -> str:
 
 
 def _says(stdout: str, data: JsonValue) -> bool:
-    """True when all that was printed is the result itself, so that it need not be said twice."""
+    """Whether the output is exactly the result, so that it need not be repeated."""
     try:
         return data is not None and json.loads(stdout) == data
     except (ValueError, RecursionError):
@@ -145,7 +148,7 @@ def _says(stdout: str, data: JsonValue) -> bool:
 
 
 def _files(made: MadeFiles, session: str | None) -> JsonObject:
-    """Each file with the one place where it can be had: `path` on this machine, or `uri` in the session."""
+    """Each file with its one location: `path` on this machine, or `uri` in the session."""
     told = made.to_json()
     if made.files and session is not None:
         told["files"] = [
@@ -156,7 +159,7 @@ def _files(made: MadeFiles, session: str | None) -> JsonObject:
 
 
 def _without_base64(value: JsonObject) -> JsonObject:
-    """`value` with a remark in place of every picture that stands in a text as base64."""
+    """`value` with a note in place of every picture that a string holds as base64."""
 
     def lean(part: JsonValue) -> JsonValue:
         if isinstance(part, str):

@@ -1,7 +1,7 @@
-"""What a model reads whose call waits for the answer of somebody else than its client.
+"""The error that a model reads while its call waits for an answer from the queue of approvals.
 
-Clients end a request that takes long, so it is answered before that; the call goes on waiting (`engine.pending_calls`),
-and the same request again waits for it.
+Clients time out on long requests, so the request is answered early; the call keeps waiting (`engine.pending_calls`),
+and repeating the request resumes the wait.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _ID_CHARS: Final = 8
 
 
 class ApprovalPendingError(MoonpoolError):
-    """The code waits for a person's answer in the queue of approvals. It goes on when the request is repeated.
+    """The code waits for a person's answer in the queue of approvals. Repeating the request resumes the wait.
 
-    SECURITY: a model reads it. Neither arguments nor a command to type stand in it: the person has those elsewhere.
+    SECURITY: a model reads the message, so it holds neither arguments nor a command to approve the request.
     """
 
     code = "approval_pending"

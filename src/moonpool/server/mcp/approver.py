@@ -1,12 +1,11 @@
-"""Approvals in this face: the client asks its user, by MCP elicitation (X-06).
+"""Approvals through MCP elicitation: the client asks its user (X-06).
 
-A question goes to the client whose request the execution belongs to, if that client declared form elicitation: as a
-request of ours where the revision has a way back (2025-06-18, 2025-11-25), by the answer `input_required` in
-2026-07-28. Everywhere else the approver beside it is asked: the queue of approvals, so that no client is a dead end.
-How: `client_requests`.
+A question goes to the client whose request started the execution, if that client declared form elicitation: as a
+request from the server in 2025-06-18 and 2025-11-25, as the answer `input_required` in 2026-07-28. Otherwise the
+fallback approver is asked: the queue of approvals, which works with every client. See `client_requests`.
 
-SECURITY: only the action `accept` together with an explicit `allow: true` is a yes. What is shown was redacted and
-bounded before it came here.
+SECURITY: only the action `accept` together with an explicit `allow: true` is an approval. The text shown was redacted
+and bounded before it got here.
 """
 
 from __future__ import annotations
@@ -37,25 +36,27 @@ _NOT_ALL: Final = (
     "`moonpool approvals show --full`."
 )
 _NO_FORMS: Final = "this MCP client cannot ask its user (no form elicitation)"
-_UNSEEN: Final = "application:mcp"  # nobody has said no, so a plan goes on waiting
+_UNSEEN: Final = "application:mcp"  # nobody was asked, so a plan keeps waiting
 
 
 class ElicitingApprover:
-    """An `Approver` for `bootstrap.open_tenant`; the face tells its bindings who can be asked about which execution."""
+    """An `Approver` for `bootstrap.open_tenant`; the MCP server tells its bindings which client can be asked about
+    which execution.
+    """
 
     together: ClassVar[bool] = True  # one client that does not answer must not hold up the questions to others
 
     def __init__(self, beside: Approver | None = None) -> None:
-        """`beside` is asked about the calls of clients that cannot ask their user; without one they are refused."""
+        """`beside` answers for clients that cannot ask their user; without it their calls are refused."""
         self._beside: Approver = beside or DenyApprover(why=_NO_FORMS)
         self.bindings = Bindings()
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         asker = self.bindings.asker_of(request.run_id)
-        if asker is None and request.listing:  # asked about by the call itself, before its execution begins
+        if asker is None and request.listing:  # the call itself asks, before its execution begins
             asker = self.bindings.asker_of_this_task()
         if asker is None or not asker.can(ELICIT, "form"):
-            # A plan waits by itself; whoever asked says how it is approved.
+            # A plan waits on its own; the caller says how it is approved.
             return reject(request, _UNSEEN, _NO_FORMS) if request.listing else await self._beside.ask(request)
         if request.listing and len(request.arguments) > _PLAN_CHARS_MAX:
             return reject(request, _UNSEEN, f"the plan is too long to be shown by this client; {request.remedy}")
@@ -83,9 +84,10 @@ class ElicitingApprover:
 
 
 def _question(request: ApprovalRequest) -> str:
-    """SECURITY: in a fence, for clients that show Markdown: there `<!--` in one argument would hide the next ones.
+    """SECURITY: the text is in a fence, for clients that show Markdown: without it `<!--` in one argument would hide
+    the next.
 
-    No text in it begins a line, so none ends the fence.
+    No untrusted string begins a line, so none can end the fence.
     """
     return f"```\n{_question_text(request)}\n```"
 

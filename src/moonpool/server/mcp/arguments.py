@@ -1,8 +1,8 @@
-"""Arguments of our own tools: from JSON to frozen requests, or to a sentence that says what to write (X-02).
+"""Arguments of our own tools: from JSON to frozen requests, or an error that says what to write (X-02).
 
-The schemas of `definitions` are checked by the same validator as upstream tools', so messages read alike: the problem,
-near names, the valid parameters. One string where a list of strings is wanted counts as a list of one, also under the
-name for one (`query`, `path`).
+The schemas of `definitions` are checked by the validator for upstream tools, so messages have the same form: the
+problem, similar names, the valid parameters. A single string is accepted for a list of strings, also under the singular
+name (`query`, `path`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ ToolRequest = SearchRequest | DefinitionRequest | ExecuteRequest
 
 
 def read_arguments(tool: str, arguments: Mapping[str, JsonValue]) -> ToolRequest:
-    """The request in `arguments`. Raises InputError with everything the caller needs to do better."""
+    """The request in `arguments`. Raises InputError, which lists all problems and the valid parameters."""
     given: JsonObject = dict(arguments)
     if tool in _LISTS:
         several, one = _LISTS[tool]
@@ -120,7 +120,7 @@ def _execute(given: JsonObject) -> ExecuteRequest:
 
 
 def _check_text(name: str, value: JsonValue) -> None:
-    """Raise InputError for what no record could hold."""
+    """Raise InputError for a string that no record could hold."""
     try:
         canonical_json(value)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""The catalog of what the tool registry holds now. Indexing is work for a thread; searching is quick.
+"""The catalog of the tools that the registry holds now. Indexing runs in a thread; searching is fast.
 
-Vectors, where they are wanted, are computed in the background: no caller ever waits for them. A catalog ranks by words
-until they are there and by both from then on; it changes once, between two searches and never within one.
+Vectors, if enabled, are computed in the background; no caller waits for them. A catalog ranks by words until they are
+ready and by both from then on. The switch happens between two searches, never within one.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ class Vectors(Protocol):
 
 
 class CurrentCatalog:
-    """Follows a tool registry; what is new in a snapshot is indexed when somebody asks."""
+    """Follows a tool registry; new tools in a snapshot are indexed on the next request."""
 
     def __init__(self, tool_registry: ToolRegistry, vectors: Vectors | None = None) -> None:
         self._tool_registry = tool_registry
         self._vectors = vectors
-        self._stop = Event()  # of the embedding that goes on
+        self._stop = Event()  # stops the embedding in progress
         self._embedding: asyncio.Task[None] | None = None
         self._catalog: Catalog | None = None
         self._snapshot: ToolSnapshot | None = None
         self._loading: asyncio.Task[Catalog] | None = None
 
     async def get(self) -> Catalog:
-        """The catalog of the newest snapshot. A caller that stops waiting does not stop the listing of servers."""
+        """The catalog of the newest snapshot. Cancelling a caller does not stop the listing."""
         return await asyncio.shield(self.load_soon())
 
     def load_soon(self) -> asyncio.Task[Catalog]:
-        """Begin to list the servers' tools, unless that is going on."""
+        """Start listing the servers' tools unless that is in progress."""
         if self._loading is None or self._loading.done():
             self._loading = asyncio.ensure_future(self._load())
         return self._loading
@@ -66,7 +66,8 @@ class CurrentCatalog:
     async def _load(self) -> Catalog:
         snapshot = await self._tool_registry.snapshot()
         if self._catalog is None or self._snapshot is not snapshot:
-            make = Catalog if self._catalog is None else self._catalog.followed  # who holds the old one may go on
+            # holders of the old one may keep using it
+            make = Catalog if self._catalog is None else self._catalog.followed
             self._catalog = await asyncio.to_thread(make, snapshot.manifest)
             self._catalog.missing = snapshot.why_missing()
             self._snapshot = snapshot
@@ -74,7 +75,7 @@ class CurrentCatalog:
         return self._catalog
 
     def _embed_soon(self, catalog: Catalog) -> None:
-        """Begin to embed this catalog's tools; an older catalog's embedding ends."""
+        """Start embedding this catalog's tools; embedding of an older catalog stops."""
         if self._vectors is None:
             return
         self._stop.set()
@@ -94,6 +95,6 @@ class CurrentCatalog:
             catalog.use_similarity(similarity)
 
     async def embedded(self) -> None:
-        """Wait until vectors take part, or until it is known that they cannot."""
+        """Wait until vectors are in use, or are known to be unavailable."""
         if self._embedding is not None:
             await self._embedding

@@ -1,11 +1,11 @@
-"""Asking a client back: which executions may ask which client, and what that client can be asked.
+"""Requests to a client: which execution may ask which client, and what that client supports.
 
-An asker (a `RequestResponder`) puts one request of the protocol to the client of one call and returns its result as
-JSON. There are two: one sends it, one leaves it open for the answer `input_required` (`engine.pending_calls`).
-`Bindings` knows the asker of each execution; an execution is bound by the task that starts it, so code has no part in
-whom it can ask.
+An asker (a `RequestResponder`) sends one protocol request to the client of one call and returns its result as JSON.
+There are two kinds: one sends the request, one keeps it for the answer `input_required` (`engine.pending_calls`).
+`Bindings` knows the asker of each execution. The task that starts an execution binds it, so code cannot choose whom it
+asks.
 
-Neighbours: `approver` asks about tool calls, `pipeline.server_requests` passes on what servers ask.
+Neighbours: `approver` asks about tool calls, `pipeline.server_requests` forwards requests of upstreams.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CLIENT: Final = "mcp:client"
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What a client declared, as far as its revision knows it."""
+    """The capabilities that a client declared, as far as its revision has them."""
 
     form: bool = False
     url: bool = False
@@ -46,7 +46,7 @@ class Abilities:
 
 @dataclass(frozen=True, slots=True)
 class SendingAsker:
-    """Sends a request, one at a time: a person reads one form after the other."""
+    """Sends one request at a time: a person reads one form after the other."""
 
     abilities: Abilities
     send: Callable[[str, JsonObject], Awaitable[JsonObject]]
@@ -63,7 +63,7 @@ class SendingAsker:
 
 @dataclass(frozen=True, slots=True)
 class LeavingAsker:
-    """Leaves the question open at the call, until its client comes for it."""
+    """Keeps the question with the call until its client asks for it."""
 
     abilities: Abilities
     call: ParkedCall
@@ -90,19 +90,21 @@ class Bindings:
 
     def __init__(self) -> None:
         self._askers: dict[str, RequestResponder] = {}
-        self.at_client = set[str]()  # ids of the approvals that clients are being asked for
+        self.at_client = set[str]()  # ids of the approvals that clients are asked for now
 
     def asker_of(self, run_id: str) -> RequestResponder | None:
         return self._askers.get(run_id)
 
     def asker_of_this_task(self) -> RequestResponder | None:
-        """For what a call asks before its execution begins."""
+        """The asker for questions before the execution begins."""
         binding = _binding.get()
         return None if binding is None else binding.asker
 
     @contextmanager
     def binding(self, call: ParkedCall, asker: RequestResponder | None) -> Generator[None]:
-        """Executions that start inside the block, with a ticket of `ticket`, belong to `call` and ask `asker`."""
+        """Executions that start inside the block, with a grant from `caller_grant`, belong to `call`
+        and ask `asker`.
+        """
         token = _binding.set(_Binding(call, asker))
         try:
             yield
@@ -112,10 +114,10 @@ class Bindings:
                 self._askers.pop(context.identity.run_id, None)
 
     def caller_grant(self, caller_grant: CallerGrant) -> CallerGrant:
-        """`ticket`, with its executions bound to the call that started them."""
+        """`caller_grant`, with its executions bound to the call that started them."""
 
         def make_context(facts: RunFacts) -> CallContext:
-            binding = _binding.get()  # the execution's task was made by the call's, so it has its context
+            binding = _binding.get()  # the execution's task was made by the call's, so it inherits its context
             if binding is None:
                 return caller_grant.make_context(facts)
             if binding.asker is not None:

@@ -1,4 +1,6 @@
-"""What a model reads of the tools before it asks for anything: the handshake's text and our own definitions."""
+"""The text about tools that a model reads before its first request: the handshake's instructions and
+our definitions.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +34,6 @@ def unasked_texts(snapshot: ToolSnapshot, catalog: str, environment: str) -> Una
 
 
 def own_tools_text(tools: Sequence[JsonObject]) -> str:
-    """Our own definitions as a model's API takes them, which is what is counted."""
+    """Our definitions in the form that a model's API takes, which is the form that is counted."""
     shown = [{key: tool[key] for key in ("name", "description", "inputSchema")} for tool in tools]
     return "\n".join(json.dumps(one, separators=(",", ":")) for one in shown)

@@ -1,8 +1,7 @@
 """The three tools as a model sees them, and the prompt `code_mode`; both also for clients with `execute_code` alone.
 
-They are the whole price of Moonpool in a model's context, so every word counts: together at most 600 o200k tokens, and
-the same with one upstream tool as with two hundred (H-052). A test counts them. `execute_code` names the packages that
-the environment has.
+They are all that Moonpool costs in a model's context: together at most 600 o200k tokens, the same with one upstream
+tool as with two hundred (H-052). A test counts them. `execute_code` names the packages of the environment.
 """
 
 from __future__ import annotations
@@ -103,12 +102,12 @@ _EXECUTE: Final[JsonObject] = {
 
 
 def tools(packages: Sequence[str]) -> tuple[JsonObject, ...]:
-    """The three, where code can import `packages` beside the standard library."""
+    """All three tools; code can import `packages` beside the standard library."""
     return (_SEARCH, _DEFINE, {**_EXECUTE, "description": _run_description(packages)})
 
 
 def code_alone(packages: Sequence[str]) -> JsonObject:
-    """`execute_code` where it is the only one."""
+    """`execute_code` where it is the only tool."""
     return {**_EXECUTE, "description": _run_description(packages, _FINDING)}
 
 
@@ -144,5 +143,5 @@ CODE_ALONE_PROMPT_TEXT: Final = _prompt(
 
 
 def model_view(tool: JsonObject) -> dict[str, JsonValue]:
-    """A definition as a model's API takes it."""
+    """A definition in the form that a model's API takes."""
     return {"name": tool["name"], "description": tool["description"], "input_schema": tool["inputSchema"]}

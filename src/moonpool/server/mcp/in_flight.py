@@ -1,7 +1,7 @@
-"""Requests that wait for their answers: the client's ids outside, numbers of ours inside; and batches.
+"""Requests without an answer yet: the client's ids outside, our own numbers inside; and batches.
 
-INVARIANT: a number is given out once, so an answer to a request that was cancelled finds nothing here, also when the
-client has used its id again. `1` and `"1"` are two ids (A-005).
+INVARIANT: a number is never reused, so an answer to a cancelled request finds nothing here, even if the client has
+reused its id. `1` and `"1"` are two ids (A-005).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Batch:
-    """Answers that leave together, when the last open element is done."""
+    """Answers that are sent together when the last element is done."""
 
-    open: int = 1  # one for the reading itself, until all elements are read
+    open: int = 1  # counts the reading itself until all elements are read
     answers: list[Payload] = field(default_factory=list["Payload"])
 
 
@@ -33,7 +33,7 @@ class Waiting:
 
 
 class InFlight:
-    """The requests of one connection that wait."""
+    """The waiting requests of one connection."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -49,7 +49,7 @@ class InFlight:
         return _key(request_id) in self._number_of
 
     def add(self, request: Request, batch: Batch | None) -> int:
-        """The number under which `request` goes on."""
+        """Add a request; returns our number for it."""
         number = next(self._numbers)
         self._waiting[number] = Waiting(request.id, request.method, batch)
         self._number_of[_key(request.id)] = number
@@ -57,12 +57,12 @@ class InFlight:
         return number
 
     def find(self, request_id: object) -> tuple[int, Waiting] | None:
-        """The request that the client calls `request_id`."""
+        """The request to which the client gave `request_id`."""
         number = self._number_of.get(_key(request_id)) if isinstance(request_id, int | str) else None
         return None if number is None else (number, self._waiting[number])
 
     def remove(self, number: object) -> Waiting | None:
-        """Forget a request; None when it is not there (any more)."""
+        """Forget a request; None if it is not waiting."""
         waiting = self._waiting.pop(number, None) if isinstance(number, int) else None
         if waiting is not None:
             del self._number_of[_key(waiting.id)]

@@ -1,7 +1,7 @@
-"""Questions to the client in the two ways that its revision may know: a request of ours, or `input_required`.
+"""Questions to the client in the two forms of the revisions: a request from the server, or `input_required`.
 
-SPEC: nothing is asked that the client did not declare. Up to 2025-11-25 that is said once, in the handshake; from
-2026-07-28 on with every request, so a repeat that no longer declares it is told so (-32021).
+SPEC: only what the client declared is asked. Up to 2025-11-25 the handshake declares it once; from 2026-07-28 on every
+request does, so a repeated request without the declaration gets error -32021.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     Context = ServerRequestContext[Any, Any]
 
 SEALED_FROM: Final = "2026-07-28"
-"""From this revision on a server sends no requests; what it asks stands in its answer."""
+"""From this revision on a server sends no requests; its questions are in its answer."""
 _FORMS_FROM: Final = "2025-06-18"
 _URLS_FROM: Final = "2025-11-25"
 
 
 def abilities(ctx: Context) -> Abilities:
-    """What the client of this request can be asked."""
+    """What the client of this request supports."""
     capabilities = ctx.session.client_capabilities
     if capabilities is None:
         return Abilities()
@@ -40,14 +40,14 @@ def abilities(ctx: Context) -> Abilities:
     if elicitation is None or version < _FORMS_FROM:
         return Abilities(sample=sample)
     return Abilities(
-        form=elicitation.form is not None or elicitation.url is None,  # it may have declared URLs only
+        form=elicitation.form is not None or elicitation.url is None,  # a client may declare URLs only
         url=version >= _URLS_FROM and elicitation.url is not None,
         sample=sample,
     )
 
 
 def sender(ctx: Context) -> Callable[[str, JsonObject], Awaitable[JsonObject]]:
-    """Sends a request to the client while its own is in progress."""
+    """A function that sends a request to the client while the client's own request is in progress."""
 
     async def send(method: str, params: JsonObject) -> JsonObject:
         request, result_type = _request(method, params)

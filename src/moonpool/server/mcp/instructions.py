@@ -1,6 +1,7 @@
-"""The `instructions` of the handshake: how to work here, and which servers there are. Never a tool's schema (H-052).
+"""The `instructions` of the handshake: how to use the tools, and which servers there are. Never a tool's schema
+(H-052).
 
-INVARIANT: at most `CHARS_MAX` characters, however many servers and whatever they say about themselves.
+INVARIANT: at most `CHARS_MAX` characters, regardless of the servers' number and descriptions.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ def instructions(
     library: str = "",
     how: str = HOW,
 ) -> str:
-    """The text for these servers, and for others that are configured but whose tools are not known.
+    """The text for these servers and for configured servers whose tools are not known.
 
-    `unavailable` could not be listed; the entries of `left_out` cannot be used. `library` is the line on saved actions
-    and skills.
+    `unavailable` servers could not be listed; the entries of `left_out` cannot be used. `library` is the line on saved
+    actions and skills.
     """
     without_tools = (
         ("Tools not listed yet", unlisted_yet),

@@ -1,11 +1,11 @@
-"""Lines of bytes over two file descriptors, many MiB long if need be, without blocking the loop.
+"""Lines of bytes over two file descriptors, each up to many MiB, without blocking the event loop.
 
-Reading waits for readiness and then reads what is there, so no flag of a shared descriptor is changed (a terminal stays
-as it was). What a pipe or socket takes without waiting is written at once; the rest is a thread's work, because a
-descriptor that says it is writable may still block on a long line. One line is written whole before the next begins.
+Reading waits for readiness and then reads the available bytes, so no flag of a shared descriptor (such as a terminal)
+is changed. What a pipe or socket accepts without waiting is written at once; a thread writes the rest, because a
+descriptor that polls as writable may still block on a long line. Each line is written completely before the next.
 
-Everything has a cap: a line that is too long is thrown away while it arrives and reported once; reading pauses while
-too much waits to be taken.
+Everything is bounded: a line that is too long is discarded while it arrives and reported once; reading pauses while too
+much is buffered.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _CHUNK_BYTES: Final = 256 * 1024
 
 
 class TooLong:
-    """Stands for a line that was thrown away."""
+    """Stands for a discarded line."""
 
 
 class LineSplitter:
-    """Bytes in, lines out. Line ends are LF or CRLF and are not part of a line; blank lines are left out."""
+    """Bytes in, lines out. Line ends are LF or CRLF and are not part of a line; blank lines are dropped."""
 
     def __init__(self, line_bytes_max: int = LINE_BYTES_MAX) -> None:
         self._line_bytes_max = line_bytes_max
@@ -53,7 +53,7 @@ class LineSplitter:
         return lines
 
     def finish(self) -> list[bytes | TooLong]:
-        """The last line, when it has no line end."""
+        """The last line, if it has no line end."""
         return self._end()
 
     def _keep(self, piece: bytes) -> None:
@@ -85,7 +85,7 @@ class LineReader:
         self._ended = False
         self._waiter: asyncio.Future[None] | None = None
         self._reading = False
-        self._polled = True  # False for what cannot be polled, because it is always ready: files
+        self._polled = True  # False for files, which cannot be polled: they are always ready
         self._resume()
 
     async def receive(self) -> bytes | TooLong | None:
@@ -103,7 +103,7 @@ class LineReader:
         return line
 
     def close(self) -> None:
-        """Read no more; whoever waits gets the end."""
+        """Stop reading; a waiting caller gets the end."""
         self._pause()
         self._ended = True
         self._wake()
@@ -158,8 +158,8 @@ class LineReader:
 class LineWriter:
     """Lines to a descriptor, whole and in order.
 
-    `on_broken` is called once when nobody reads any more, also when nothing is written then: an answer that was
-    written to nobody counts as given.
+    `on_broken` is called once when the other end stops reading, even if nothing is being written. Answers after that
+    are discarded silently.
     """
 
     def __init__(self, fd: int, *, on_broken: Callable[[], None]) -> None:
@@ -168,7 +168,7 @@ class LineWriter:
         self._on_broken = on_broken
         self._reported = False
         self._direct = _direct_writer(fd)
-        self._waiting = 0  # orders of the thread that are not done; while there are any, it writes everything
+        self._waiting = 0  # pending work of the thread; while there is any, the thread writes everything
         self._orders: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]] | None] = queue.SimpleQueue()
         self._broken = False
         self._thread = threading.Thread(target=self._write_all, name="mcp-stdout", daemon=True)
@@ -177,7 +177,9 @@ class LineWriter:
             self._loop.add_reader(fd, self._look)
 
     async def send(self, line: bytes) -> None:
-        """Return when `line` was written, or nobody reads any more. A cancelled wait does not cut the line."""
+        """Return when `line` was written or the other end no longer reads. Cancelling the wait does not truncate the
+        line.
+        """
         rest = self._write_now(line)
         if not rest:
             return
@@ -187,7 +189,7 @@ class LineWriter:
         await written
 
     def _write_now(self, line: bytes) -> bytes:
-        """Write what is taken without waiting; returns what is left for the thread."""
+        """Write as much as possible without waiting; returns the rest, for the thread."""
         if self._direct is None or self._waiting:
             return line
         try:
@@ -199,7 +201,7 @@ class LineWriter:
             return b""
 
     async def close(self, timeout_s: float) -> None:
-        """Write what waits; give up after `timeout_s` when the other end does not read."""
+        """Write the pending lines; give up after `timeout_s` if the other end does not read."""
         self._loop.remove_reader(self._fd)
         self._orders.put(None)
         await asyncio.to_thread(self._thread.join, timeout_s)
@@ -228,17 +230,17 @@ class LineWriter:
             while rest:
                 try:
                     rest = rest[os.write(self._fd, rest) :]
-                except BlockingIOError:  # somebody else made the shared description non-blocking
+                except BlockingIOError:  # another process made the shared description non-blocking
                     _wait_writable(self._fd)
         except OSError:
             self._broken = True
             self._loop.call_soon_threadsafe(self._break)
 
     def _look(self) -> None:
-        """Something came up on the descriptor: its other end is gone, or a socket or terminal has input."""
+        """An event on the descriptor: its other end is gone, or a socket or terminal has input."""
         self._loop.remove_reader(self._fd)
         poll = select.poll()
-        poll.register(self._fd, 0)  # errors and hang-ups are always told
+        poll.register(self._fd, 0)  # errors and hang-ups are always reported
         if poll.poll(0):
             self._break()
 
@@ -250,10 +252,10 @@ class LineWriter:
 
 
 class _Pipe:
-    """A descriptor of our own for somebody's pipe: only through this one nothing waits."""
+    """Our own non-blocking descriptor for a shared pipe."""
 
     def __init__(self, fd: int) -> None:
-        """Raises OSError: not ours to open, or nobody reads."""
+        """Raises OSError: no permission to open it, or nobody reads."""
         self._fd = os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
     def write(self, data: bytes) -> int:
@@ -264,7 +266,7 @@ class _Pipe:
 
 
 class _Socket:
-    """Somebody's socket; each call says that it does not wait."""
+    """A shared socket; each call is non-blocking by flag."""
 
     def __init__(self, fd: int) -> None:
         self._socket = socket.socket(fileno=os.dup(fd))
@@ -277,7 +279,7 @@ class _Socket:
 
 
 def _direct_writer(fd: int) -> _Pipe | _Socket | None:
-    """How to write to `fd` without waiting and without a flag that others would see; None where there is no way."""
+    """A way to write to `fd` without waiting and without changing a shared flag, or None."""
     try:
         mode = os.fstat(fd).st_mode
         if stat.S_ISFIFO(mode):

@@ -1,9 +1,9 @@
-"""One line to one JSON-RPC message, or to what is wrong with it; and back. Pure.
+"""One line to one JSON-RPC message or a description of its error; and back. Pure.
 
-The SDK's own reading is not used: it takes `"id": null` for a notification, refuses batches, accepts `1.0` as an id and
+The SDK's parser is not used: it takes `"id": null` for a notification, refuses batches, accepts `1.0` as an id and
 answers nothing to a line that is not JSON (REQUIREMENTS A-001 to A-011, B-012).
 
-SECURITY: a line is untrusted. Its size is capped before it gets here, its nesting before a decoder recurses on it.
+SECURITY: a line is untrusted. Its size is limited before it gets here, its nesting before a decoder recurses into it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ METHOD_CHARS_MAX: Final = 200
 RequestId: TypeAlias = int | str
 Payload: TypeAlias = dict[str, Any]
 
-# Legal in JSON, but the end of a line to some readers (Node's readline, str.splitlines); or not encodable.
+# Valid in JSON, but a line end to some readers (Node's readline, str.splitlines); or not encodable.
 _UNSAFE: Final = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Wants an answer."""
+    """A message that needs an answer."""
 
     id: RequestId
     method: str
@@ -45,7 +45,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """Is never answered."""
+    """A message that is never answered."""
 
     method: str
     params: Payload | None
@@ -53,7 +53,7 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """Answers a request of ours."""
+    """The answer to a request of ours."""
 
     payload: Payload
 
@@ -69,7 +69,7 @@ class Invalid:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A notification or response that cannot be understood; nobody waits for an answer to it (A-010)."""
+    """A malformed notification or response, which gets no answer (A-010)."""
 
     problem: str
 
@@ -91,7 +91,7 @@ def parse_line(line: bytes) -> object:
 
 
 def read_message(value: object) -> Message:
-    """What `value`, one decoded JSON value that is not a batch, is."""
+    """Classify one decoded JSON value that is not a batch."""
     if not isinstance(value, dict):
         return Invalid(INVALID_REQUEST, "a message must be a JSON object")
     payload: Payload = value  # pyright: ignore[reportUnknownVariableType]  decoded JSON
@@ -111,7 +111,7 @@ def result_payload(request_id: RequestId, result: Payload) -> Payload:
 
 
 def encode_line(payload: Payload | list[Payload]) -> bytes:
-    """One line of UTF-8 with its line feed; no other character in it ends a line anywhere."""
+    """One line of UTF-8 with its line feed and no other character that any reader takes for a line end."""
     text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     if not text.isascii():
         text = _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -1,6 +1,6 @@
-"""`execute_code` with `preview`: the code is read against the tools of this moment; nothing is run, nobody is asked.
+"""`execute_code` with `preview`: the code is checked against the current tools; nothing is run, nobody is asked.
 
-Reading takes seconds for the largest code, so it is done in a thread and for one request after the other.
+Analysing the largest code takes seconds, so it runs in a thread, one request at a time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Previews:
         self._turn = asyncio.Lock()
 
     async def answer(self, request: ExecuteRequest) -> Answer:
-        """What the code would call and what is wrong with it, as `data`. Raises InputError."""
+        """The calls and problems found in the code, as `data`. Raises InputError."""
         if len(request.code) > self._code_bytes_max:
             raise InputError(f"the code has {len(request.code):,} bytes; at most {self._code_bytes_max:,} are taken")
         manifest, missing = Manifest(), tuple[str, ...]()

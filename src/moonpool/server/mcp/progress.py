@@ -1,7 +1,7 @@
 """Output of running code and progress of its tool calls as progress notifications (A-081 to A-088).
 
-The first goes at once, then at most ten a second. `progress` is the number of bytes printed so far and one for each
-report of a call, so it only grows; `message` is the newest text. Output that is not sent is in the result all the same.
+The first is sent at once, then at most ten a second. `progress` is the number of bytes printed so far plus one for each
+report of a call, so it only grows; `message` is the newest text. Output that is not sent is still in the result.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class OutputProgress:
         self._heard = asyncio.Event()
 
     def hear(self, stream: object, data: bytes) -> None:
-        """Take redacted output."""
+        """Receive redacted output."""
         if stream not in self._decoders:
             self._decoders[stream] = codecs.getincrementaldecoder("utf-8")("replace")
         self._text = (self._text + self._decoders[stream].decode(data))[-MESSAGE_CHARS_MAX:]
@@ -45,14 +45,14 @@ class OutputProgress:
         self._heard.set()
 
     def hear_progress(self, told: CallProgress) -> None:
-        """Take how a call gets on, as a line of its own."""
+        """Receive the progress of a call, as a separate line."""
         self._text = f"{self._text}{told}\n"[-MESSAGE_CHARS_MAX:]
         self._heard_of += 1
         self._heard.set()
 
     @asynccontextmanager
     async def reporting(self) -> AsyncGenerator[None]:
-        """Report until the block ends well, then once more what is left. Nothing is reported after it (A-087)."""
+        """Report until the block ends, then once more if it ended normally. Nothing is reported after it (A-087)."""
         pump = asyncio.ensure_future(self._pump())
         try:
             yield

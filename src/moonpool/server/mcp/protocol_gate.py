@@ -1,14 +1,14 @@
-"""The gate: JSON-RPC as the specification wants it, in front of the SDK's server.
+"""The protocol gate: enforces JSON-RPC rules in front of the SDK's server.
 
-What the SDK does not do on stdio, and this does (REQUIREMENTS A-001 to A-017, A-022, A-029, A-063, X-20): answers a
-line that is not JSON, an id that is null or a float, an id that is in flight already; answers batches in a 2025-03-26
+What the SDK does not do on stdio and this module does (REQUIREMENTS A-001 to A-017, A-022, A-029, A-063, X-20): answers
+a line that is not JSON, an id that is null or a float, an id that is already in flight; answers batches in a 2025-03-26
 session and refuses them elsewhere; answers `ping` itself, at once and before the handshake, without letting it decide
-the era; refuses requests before `initialize` and a second `initialize`; says -32601 for what is not there.
+the protocol version; refuses requests before `initialize` and a second `initialize`; answers -32601 to unknown methods.
 
-Every request gets an id of ours on its way in and its own one back on its way out, so that `1` and `"1"` are two ids,
-and an answer that comes after a cancellation is dropped here, whoever won the race.
+Every request gets our own id on its way in and its original id on its way out, so that `1` and `"1"` are two ids and an
+answer after a cancellation is always dropped here.
 
-INVARIANT: at most one answer per request leaves; none for a cancelled one; a batch's answers leave together.
+INVARIANT: at most one answer per request is sent, none for a cancelled one; a batch's answers are sent together.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _log = logging.getLogger(__name__)
 
 
 class Gate:
-    """One connection. `take_line` has one caller; the messages of `pass_out` leave in the order of its calls."""
+    """One connection. `take_line` has one caller; messages are sent in the order of the calls to `pass_out`."""
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class Gate:
     ) -> None:
         self._to_server, self._to_client, self._serves = to_server, to_client, serves
         self._in_flight = InFlight()
-        self._opened = False  # a request reached the server, so it has chosen an era
-        self._handshake: int | None = None  # the number of the `initialize` that is being answered
+        self._opened = False  # a request reached the server, so it has chosen a protocol version
+        self._handshake: int | None = None  # the number of the `initialize` in progress
         self._settled = asyncio.Event()
         self.version = ""  # negotiated by the handshake
         self.idle = self._in_flight.idle
@@ -85,7 +85,7 @@ class Gate:
     # --- from the client
 
     async def take_line(self, line: bytes | TooLong) -> None:
-        """Act on one line, whatever it holds."""
+        """Process one line of any content."""
         if isinstance(line, TooLong):
             problem = f"the line is longer than {LINE_BYTES_MAX // 1024**2} MiB and was thrown away"
             await self._answer(None, error_payload(Invalid(PARSE_ERROR, problem)))
@@ -159,7 +159,7 @@ class Gate:
         )
 
     def _refusal(self, request: Request) -> Payload | None:
-        """The error that answers `request` without the server, if any."""
+        """The error to answer without the SDK's server, if any."""
         if request.id in self._in_flight:
             return _error(request, INVALID_REQUEST, f"the id {json.dumps(request.id)} is in flight already")
         if len(self._in_flight) >= IN_FLIGHT_MAX:
@@ -190,7 +190,7 @@ class Gate:
             await self._notify(notification.method, notification.params)
 
     async def _take_cancellation(self, params: Payload) -> None:
-        """Pass it on under our number, and forget the request: what the server still says to it goes nowhere."""
+        """Forward it under our number and forget the request: later answers of the SDK's server are dropped."""
         found = self._in_flight.find(params.get("requestId"))
         if found is None or found[0] == self._handshake:
             _log.info("ignored a cancellation of no request in progress")  # A-072, A-077
@@ -219,7 +219,7 @@ class Gate:
     # --- from the server
 
     async def pass_out(self, message: SessionMessage) -> None:
-        """Hand one message of the server to the client."""
+        """Send one message of the SDK's server to the client."""
         match message.message:
             case JSONRPCResponse(id=number, result=result):
                 await self._pass_answer(number, "result", result)
@@ -246,7 +246,7 @@ class Gate:
         await self._to_client(_encoded(payload))
 
     async def _settle(self, batch: Batch, payload: Payload | None) -> None:
-        """One element of `batch` is done; the last one sends the answers, if there are any."""
+        """One element of `batch` is done; after the last one the answers are sent, if any."""
         batch.open -= 1
         if payload is not None:
             batch.answers.append(payload)
@@ -264,12 +264,12 @@ def _error(request: Request, code: int, problem: str, data: Any = None) -> Paylo
 def _encoded(payload: Payload) -> bytes:
     try:
         return encode_line(payload)
-    except ValueError:  # NaN, or bottomless: our bug, but the client must not wait for ever
+    except ValueError:  # NaN or unlimited nesting: our bug, but the client must not wait for ever
         _log.exception("an answer could not be encoded")
         return encode_line(error_payload(Invalid(INTERNAL_ERROR, "the answer could not be encoded", payload["id"])))
 
 
 def _has_envelope(request: Request) -> bool:
-    """True for a request of the 2026 era, which carries its protocol version itself."""
+    """Whether the request carries its protocol version itself, as from 2026-07-28 on."""
     meta = (request.params or {}).get("_meta")
     return isinstance(meta, dict) and PROTOCOL_VERSION_META_KEY in meta

@@ -1,12 +1,12 @@
 """Files that code made, as resources: `moonpool://SESSION/PATH`, where SESSION is a session that the client named, or
-the run id of code that ran in a sandbox of its own.
+the run id of code that ran without a session.
 
-Those of a session are read in its sandbox; those of a run from what was kept of it. A connection has one principal and
-knows its own sessions and runs only, so nobody reads another's.
+Files of a session are read in its sandbox, files of a run from its artifacts. A connection has one principal and knows
+only its own sessions and runs.
 
-SECURITY: an address names something below `/workspace` and nothing else. Of a run only the files that its envelope
-listed can be read; the client's words are looked up, never joined to a path of this machine. An image that is none is
-handed on as bytes of unknown type.
+SECURITY: an address names only something below `/workspace`. Of a run only the files that its envelope listed can be
+read; the client's string is looked up, never joined to a path on this machine. A file that claims to be an image but is
+none is returned as bytes of unknown type.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
 SCHEME: Final = "moonpool://"
 TEMPLATE: Final = "moonpool://{session}/{+path}"
 BYTES_MAX: Final = 4 * 1024**2
-"""Of one resource: it stands in one line of JSON, as base64 where it is no text."""
+"""Limit for one resource: it is sent in one line of JSON, as base64 unless it is text."""
 
 LISTED_MAX: Final = 200
-"""Files that are listed and can be read of runs, the latest."""
+"""How many of the latest files of runs are listed and can be read."""
 
 _TEXTS: Final = ("text/", "application/json", "application/jsonl", "application/yaml", "application/xml", "image/svg")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What a resource holds: bytes, and text where it is text."""
+    """The bytes of a resource, and its text if it is text."""
 
     uri: str
     mime: str
@@ -56,10 +56,10 @@ class McpResources:
 
     def __init__(self, sessions: McpSessions, redactor: Redactor) -> None:
         self._sessions, self._redactor = sessions, redactor
-        self._files: OrderedDict[str, tuple[MadeFile, str | None]] = OrderedDict()  # and session; the latest last
+        self._files: OrderedDict[str, tuple[MadeFile, str | None]] = OrderedDict()  # file and session; the latest last
 
     def know(self, envelope: Envelope, session: str | None) -> None:
-        """Code has run; remember what it made."""
+        """Remember the files that an execution made."""
         for file in envelope.made.files:
             if file.path is not None:
                 uri = uri_of(session or envelope.run_id, file.name)
@@ -74,7 +74,7 @@ class McpResources:
         return there[::-1]
 
     async def read(self, uri: str) -> Contents:
-        """Read one. Raises FileTransferError; FileMissingError where there is none for this client."""
+        """Read one. Raises FileTransferError; FileMissingError if this client has no such file."""
         name, path = _parsed(uri)
         if self._sessions.has(name):
             data = await self._from_session(name, path)
@@ -125,7 +125,7 @@ def uri_of(session: str, path: str) -> str:
 
 
 def _parsed(uri: str) -> tuple[str, str]:
-    """Session and path of an address, as they are. Raises FileMissingError."""
+    """Session and path of an address, unchanged. Raises FileMissingError."""
     name, slash, path = uri.removeprefix(SCHEME).partition("/")
     try:
         session, path = (unquote_to_bytes(part).decode() for part in (name, path))
@@ -155,7 +155,7 @@ def _read_bounded(path: Path) -> bytes:
 
 
 def _checked_type(path: str, data: bytes) -> str:
-    """The type that the name claims, for images only if their first bytes say so, too."""
+    """The type that the name implies; for images only if their first bytes agree."""
     claimed = type_of_name(path)
     if claimed in SUFFIXES:
         facts = read_facts(data)

@@ -1,9 +1,8 @@
 """The SDK's low-level server with our handlers: tools, the prompt, files as resources, the handshake's instructions.
 
-One object serves every revision; the SDK shapes what it returns for the revision that was negotiated (no
-`structuredContent` before 2025-06-18, `resultType` and cache hints from 2026-07-28). The lists of tools and prompts
-never change, and what files there are stands in each result, so `listChanged` is false and no subscription is offered
-(X-08, C-002).
+One object serves every revision; the SDK adapts results to the negotiated revision (no `structuredContent` before
+2025-06-18, `resultType` and cache hints from 2026-07-28). The lists of tools and prompts never change, and each result
+lists its files, so `listChanged` is false and no subscription is offered (X-08, C-002).
 """
 
 from __future__ import annotations
@@ -54,11 +53,11 @@ if TYPE_CHECKING:
 
 NAME: Final = "moonpool"
 LISTING_WAIT_S: Final = 2.0
-"""How long the handshake waits for servers to list their tools. Clients wait ten seconds for an answer."""
+"""How long the handshake waits for servers to list their tools. Clients time out after ten seconds."""
 _ANNOTATED_FROM: Final = "2025-03-26"
 _STRUCTURED_FROM: Final = "2025-06-18"
 _UNTIL_RESTART_MS: Final = 3_600_000
-_RESOURCE_NOT_FOUND: Final = -32002  # before 2026-07-28, which has retired it
+_RESOURCE_NOT_FOUND: Final = -32002  # removed in 2026-07-28
 _log = logging.getLogger(__name__)
 
 
@@ -87,7 +86,7 @@ def build_server(tools: CodeTools) -> Server[Any]:
 
 
 class _Handlers:
-    """What the server calls, one method per request."""
+    """The handlers, one method per request."""
 
     def __init__(self, tools: CodeTools) -> None:
         self._tools = tools
@@ -180,14 +179,14 @@ class _Handlers:
         )
 
     def _asker(self, ctx: Context, call: ParkedCall) -> RequestResponder:
-        """The way to this client's user and model: as a request of ours, or with the answer of the call."""
+        """The asker for this client's user and model: by a request, or in the answer of the call."""
         able = abilities(ctx)
         if ctx.protocol_version >= SEALED_FROM:
             return LeavingAsker(able, call)
         return SendingAsker(able, sender(ctx), self._turn)
 
     async def add_instructions(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Put the servers of this moment into the answer to the handshake."""
+        """Add the current servers to the answer to the handshake."""
         result = await call_next(ctx)
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
             result["instructions"] = await self._instructions()
@@ -202,18 +201,18 @@ class _Handlers:
 
 
 async def _hide_bugs(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """A bug is -32603 without its text (A-062); the SDK would send the text, with the code 0."""
+    """Answer a bug with -32603 without its text (A-062); the SDK would send the text, with code 0."""
     try:
         return await call_next(ctx)
     except (MCPError, ValidationError):
         raise
-    except Exception:  # noqa: BLE001  whatever it is, the client must not see it
+    except Exception:  # noqa: BLE001  the client must not see any of it
         _log.exception("a bug while answering %s", ctx.method)
         raise MCPError(types.INTERNAL_ERROR, "Internal error; the server's log says more") from None
 
 
 def _shown(tool: JsonObject, version: str) -> JsonObject:
-    """`tool` without what its reader's revision does not know (A-041); the SDK would send it."""
+    """`tool` without members that the client's revision does not have (A-041); the SDK would send them."""
     unknown = {"annotations"} if version < _ANNOTATED_FROM else set[str]()
     unknown |= {"outputSchema"} if version < _STRUCTURED_FROM else set[str]()
     return {key: value for key, value in tool.items() if key not in unknown}
@@ -234,7 +233,7 @@ def _tool_result(answer: Answer, version: str) -> types.CallToolResult:
 
 
 def _hint(name: str, offered: Sequence[str]) -> str:
-    """What to do instead of calling a tool that is not offered."""
+    """Advice after a call of a tool that is not offered."""
     if name in DEFINITIONS:
         return f"here code finds tools, with client.catalog; use {EXECUTE}"
     if near := near_names([name], offered):
@@ -259,7 +258,7 @@ def _wants_progress(params: Mapping[str, Any] | None) -> bool:
 
 
 def _report(ctx: Context) -> Report:
-    """Progress of this request; without `message` in 2024-11-05, which does not know it (A-083)."""
+    """Progress of this request; without `message` in 2024-11-05, which lacks it (A-083)."""
     if ctx.protocol_version != HANDSHAKE_PROTOCOL_VERSIONS[0]:
         return ctx.session.report_progress
 

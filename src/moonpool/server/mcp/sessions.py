@@ -1,10 +1,10 @@
-"""Executions of this face: one-shot, or in a session that the model named. Cancelling really ends the code.
+"""Executions of MCP clients: one-shot, or in a session that the model named. Cancelling ends the code.
 
-A named session keeps its kernel until it was idle for `session_idle_s`, or until it is the one that was idle longest
-and a new one needs its place. A cancelled one-shot is killed; in a named session the code is interrupted first, so that
-its variables survive where they can.
+A named session keeps its kernel until it was idle for `session_idle_s`, or until it has been idle longest and a new one
+needs its place. A cancelled one-shot is killed; in a named session the code is interrupted first, so that its variables
+survive if possible.
 
-INVARIANT: `execute` returns or raises only when its code no longer runs; `close` leaves no sandbox of this face.
+INVARIANT: `execute` returns or raises only when its code no longer runs; `close` leaves no sandbox of this connection.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ENDED_WITHIN_S: Final = 5.0
 
 
 class SessionsBusyError(MoonpoolError):
-    """Every place for a named session is taken by one that runs code now."""
+    """All named sessions are running code, so none can make room."""
 
     code = "sessions_busy"
     fault = Fault.CALLER
@@ -78,7 +78,7 @@ class McpSessions:
         return name in self._named
 
     async def read_file(self, name: str, path: str, sink: Sink) -> None:
-        """Hand a file of a session that is there to `sink`, once no code runs in it. Raises FileTransferError."""
+        """Write a file of an existing session to `sink`, once no code runs in it. Raises FileTransferError."""
         entry = self._named[name]
         async with self._in_use(name, entry):
             await entry.session.files.get(path, sink)
@@ -131,7 +131,7 @@ class McpSessions:
 
 
 async def _interruptible(session: Session, request: CodeRequest, *, at_once: bool) -> Envelope:
-    """Run; when the wait is cancelled, end the code, let its end be recorded, and only then let go."""
+    """Run; when cancelled, end the code and return only after its end was recorded."""
     running = asyncio.ensure_future(session.execute(request))
     try:
         return await asyncio.shield(running)

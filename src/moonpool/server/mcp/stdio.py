@@ -1,13 +1,13 @@
 """MCP over the process's standard streams.
 
-Nothing but MCP is written to stdout, whatever kernels, upstream servers, libraries or a stray `print` write
-(B-004): `claim_stdio` moves the real stdin and stdout to private descriptors that no child inherits, points descriptor
-1 at stderr and descriptor 0 at nothing. Claim before anything else is started, then assemble, then serve.
+Only MCP is written to stdout, whatever kernels, upstream servers, libraries or a stray `print` write (B-004):
+`claim_stdio` moves the real stdin and stdout to private descriptors that no child inherits, points descriptor 1 at
+stderr and descriptor 0 at /dev/null. Call it before anything else starts, then assemble, then serve.
 
-The end comes by EOF on stdin, by SIGTERM, SIGINT or SIGHUP, or when nobody reads stdout any more. Requests in flight
-get a short grace at EOF, so that `printf ... | moonpool mcp` is answered; then everything is cancelled but executions
-that wait for an answer from elsewhere (`--approve queue`): the process stays until these are over, their questions have
-expired or a signal comes. Their outcomes are kept.
+Serving ends on EOF on stdin, on SIGTERM, SIGINT or SIGHUP, or when nobody reads stdout any more. At EOF requests in
+flight get a short grace period, so that `printf ... | moonpool mcp` is answered; then everything is cancelled except
+executions that wait in the queue of approvals (`--approve queue`): the process stays until they end, their questions
+expire or a signal arrives. Their outcomes are kept.
 
 INVARIANT: when `serve` returns, no code of this connection runs and no sandbox of it is left.
 """
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from moonpool.server.mcp.protocol_gate import Gate
 
 EOF_GRACE_S: Final = 5.0
-"""Enough for a first sandbox on a busy machine. Who wants an end sooner sends SIGTERM, as the SDKs do after 2 s."""
+"""Enough for a first sandbox on a busy machine. SIGTERM, which the SDKs send after 2 s, ends it sooner."""
 FLUSH_S: Final = 1.0
 _WAITING_MESSAGES_MAX: Final = 512
 _log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class StdioWire:
 
 
 def claim_stdio() -> StdioWire:
-    """Take stdin and stdout away from everything else in this process and its children."""
+    """Reserve stdin and stdout: nothing else in this process or its children can use them."""
     with suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
     wire = StdioWire(read_fd=_duplicate(0), write_fd=_duplicate(1))
@@ -71,8 +71,10 @@ def claim_stdio() -> StdioWire:
 
 
 async def serve(app: ServedApp, *, wire: StdioWire | None = None, bindings: Bindings | None = None) -> None:
-    """Serve one client until it leaves. `bindings` are those of the approver that `app` was assembled with, if any."""
-    from moonpool.server.mcp.protocol_gate import Gate  # noqa: PLC0415  the SDK costs a second
+    """Serve one client until it disconnects. `bindings` are those of the approver that `app` was assembled with, if
+    any.
+    """
+    from moonpool.server.mcp.protocol_gate import Gate  # noqa: PLC0415  importing the SDK takes a second
     from moonpool.server.mcp.server import build_server  # noqa: PLC0415
 
     wire = wire or claim_stdio()
@@ -102,14 +104,16 @@ async def serve(app: ServedApp, *, wire: StdioWire | None = None, bindings: Bind
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """Why a connection ends besides EOF: a signal, or a client that reads no more."""
+    """Reasons for the end of a connection besides EOF: a signal, or a client that no longer reads."""
 
     stop: asyncio.Event
     deaf: asyncio.Event
 
 
 class _Answers:
-    """What the server writes, straight to the gate: a stream and a task between them would be turns of the loop."""
+    """Hands what the server writes directly to the gate: a stream and a task between them would cost
+    event-loop turns.
+    """
 
     def __init__(self, gate: Gate) -> None:
         self._gate, self._closed = gate, False
@@ -138,7 +142,7 @@ async def _take_lines(
     to_server: MemoryObjectSendStream[SessionMessage],
     tools: CodeTools,
 ) -> None:
-    """Feed the gate until the client leaves; then let what is in flight end, for a moment, and end the server."""
+    """Feed the gate until the client disconnects; then give requests in flight a moment to end, and end the server."""
     async with to_server:
         while (line := await reader.receive()) is not None:
             await gate.take_line(line)
@@ -182,7 +186,7 @@ async def _stopping_on_signals(stop: asyncio.Event) -> AsyncGenerator[None]:
     loop = asyncio.get_running_loop()
     taken: list[signal.Signals] = []
     for number in _SIGNALS:
-        with suppress(NotImplementedError, RuntimeError, ValueError):  # not on the main thread: the caller's matter
+        with suppress(NotImplementedError, RuntimeError, ValueError):  # not on the main thread: up to the caller
             loop.add_signal_handler(number, stop.set)
             taken.append(number)
     try:
@@ -193,7 +197,7 @@ async def _stopping_on_signals(stop: asyncio.Event) -> AsyncGenerator[None]:
 
 
 def _duplicate(fd: int) -> int:
-    """A private duplicate above the standard range; /dev/null where the descriptor is closed."""
+    """A private duplicate above the standard range; of /dev/null if the descriptor is closed."""
     try:
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
     except OSError:

@@ -1,4 +1,4 @@
-"""What a client is offered: the catalog as tools beside `execute_code`, or `execute_code` alone.
+"""The tools offered to a client: `execute_code` with the catalog as tools, or `execute_code` alone.
 
 The guide calls search and definitions host utilities, "not MCP tools" (H-051). They are tools here unless the setting
 `catalog` is `code`: then code finds tools (`client.catalog`), and a model's context holds one definition of ours. See
@@ -28,12 +28,12 @@ class Offer:
 
     @property
     def names(self) -> list[str]:
-        """What `tools/call` may name."""
+        """The tool names that `tools/call` accepts."""
         return [str(tool["name"]) for tool in self.tools]
 
 
 def offer_of(catalog: str, environment: str) -> Offer:
-    """What is offered by these two settings."""
+    """The tools offered with these two settings."""
     packages = RECIPES[environment].packages if environment in RECIPES else ()
     if catalog == "code":
         return Offer(tools=(code_alone(packages),), how=HOW_CODE_ALONE, prompt=CODE_ALONE_PROMPT_TEXT)

@@ -1,7 +1,7 @@
-"""The tools: each decodes its arguments, makes one call into catalog or runtime, and encodes the answer.
+"""The tools: each decodes its arguments, makes one call into catalog or engine, and encodes the answer.
 
 Refusals are tool errors, which a model can read and act on (2025-11-25; X-02): bad arguments, an unknown server or tool
-with its near names, code that is too large. Anything else that goes wrong is a bug and leaves as -32603.
+with similar names, code that is too large. Any other failure is a bug and answered with -32603.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
 
 ANSWER_CHARS_MAX: Final = 8 * 1024**2
 OUTCOME_KEPT_S: Final = 600.0
-"""How much longer than its questions a call can be asked for again."""
+"""How long after its questions have ended a call can still be resumed."""
 
 
 class ServedApp(Protocol):
-    """What this face needs of the application (`moonpool.bootstrap.Tenant`)."""
+    """What the MCP server needs of the application (`moonpool.bootstrap.Tenant`)."""
 
     @property
     def settings(self) -> Settings: ...
@@ -71,7 +71,7 @@ class ServedApp(Protocol):
     def vectors(self) -> Vectors | None: ...
 
     async def keep_outcome(self, envelope: Envelope, /) -> None:
-        """Keep the outcome of an execution whose caller is gone."""
+        """Keep the outcome of an execution whose caller has disconnected."""
         ...
 
 
@@ -82,14 +82,14 @@ class Caller:
     listener: Listener | None = None  # hears output and progress while this request waits
     asker: Callable[[ParkedCall], RequestResponder | None] = lambda _: (
         None
-    )  # whom a call that this request starts may ask
-    state: str | None = None  # of the call that this request comes back for
-    answers: Mapping[str, JsonValue]  # to the questions it was given
+    )  # the client that a call started by this request may ask
+    state: str | None = None  # of the call that this request resumes
+    answers: Mapping[str, JsonValue]  # to the call's questions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputNeeded:
-    """The call goes on when these are answered."""
+    """Questions that the call needs answered to continue."""
 
     questions: tuple[OpenQuestion, ...]
     state: str
@@ -120,7 +120,7 @@ class CodeTools:
         self.resources = McpResources(self._sessions, app.runtime.redactor)
 
     def prepare(self) -> None:
-        """List tools and open sandboxes now, before anybody asks."""
+        """List tools and open sandboxes now, before the first request."""
         self._catalog.load_soon()
         self._runtime.pool.fill(self._runtime.sandbox_spec)
 
@@ -132,15 +132,17 @@ class CodeTools:
         await self.disclosure.close()
 
     def leave(self) -> int:
-        """The client has left; returns how many executions go on, because somebody else is being asked."""
+        """The client has disconnected; returns how many executions continue because they wait in the queue of
+        approvals.
+        """
         return self._calls.leave()
 
     async def wait_spared(self) -> None:
-        """Wait until those executions are over."""
+        """Wait until those executions have ended."""
         await self._calls.wait_spared()
 
     async def call(self, name: str, arguments: Mapping[str, JsonValue], caller: Caller) -> Answer | InputNeeded:
-        """Call one of the tools that are offered. Raises RequestStateError."""
+        """Call one of the offered tools. Raises RequestStateError."""
         assert name in self.offer.names
         try:
             match read_arguments(name, arguments):
@@ -156,7 +158,7 @@ class CodeTools:
             return problem_answer(error, structured=name == EXECUTE)
 
     async def instructions(self) -> str:
-        """The handshake's text; lists every server's tools first, so it may take as long as the slowest server."""
+        """The handshake's text; lists all servers' tools first, so it may take as long as the slowest server."""
         catalog = await self._current()
         library = catalog.library_line()
         left_out = self._tool_registry.left_out
@@ -167,13 +169,13 @@ class CodeTools:
         return self._counted(told)
 
     def instructions_now(self) -> str:
-        """The same without asking any server."""
+        """The same from tools that are known already."""
         left_out = self._tool_registry.left_out
         unlisted = [one for one in self._tool_registry.server_ids if one not in left_out]
         return self._counted(instructions((), unlisted, left_out=left_out, how=self.offer.how))
 
     def list_tools(self) -> list[JsonObject]:
-        """The tools of this face."""
+        """The tools of this server."""
         self.disclosure.showed("own_tools", own_tools_text(self.offer.tools), once=True)
         return list(self.offer.tools)
 
@@ -240,7 +242,7 @@ class CodeTools:
         return [one for context in call.contexts for one in self._caller_grant.waiting(context.identity.run_id)]
 
     def _waits_elsewhere(self, call: ParkedCall) -> bool:
-        """Whether it waits for answers none of which its client is asked for, or for its turn behind one that does."""
+        """Whether the call waits only for answers that its client is not asked for, or behind a call that does."""
         if not call.contexts:
             return any(other.contexts and self._waits_elsewhere(other) for other in self._calls.calls)
         waiting = {one.request_id for one in self._waiting(call)}
@@ -284,7 +286,7 @@ class CodeTools:
         return found, refused
 
     async def _definitions_once(self, catalog: Catalog) -> str:
-        """Every definition with the first search of this connection, where there are few; see `catalog.levels`."""
+        """With the first search of this connection every definition, if there are few; see `catalog.levels`."""
         if self._definitions_shown:
             return ""
         self._definitions_shown = True

@@ -1,4 +1,4 @@
-"""A client's side of a session's process: one request, its events, its envelope."""
+"""The client of a session's process: one request, its events, its envelope."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SessionRun:
-    """Code on its way through a session. One per connection."""
+    """One execution in a session. One per connection."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class SessionRun:
         approver: Approver,
         responder: RequestResponder | None = None,
     ) -> None:
-        """`responder` fills in servers' forms, where `Run.fills_forms` said that somebody does."""
+        """`responder` fills in servers' forms if `Run.fills_forms` was set."""
         self._responder = responder
         self._connection, self._show, self._say, self._approver = connection, show, say, approver
         self._writer: asyncio.StreamWriter | None = None
@@ -42,7 +42,7 @@ class SessionRun:
         self._send(wire.Interrupt(at_once=at_once))
 
     async def execute(self, run: wire.Run) -> wire.Finished | None:
-        """Run and wait. None: the host ended before it took the request. Raises SessionError, SessionLostError."""
+        """Run and wait. None: the host ended before it accepted the request. Raises SessionError, SessionLostError."""
         reader, self._writer = await asyncio.open_unix_connection(sock=self._connection, limit=wire.LINE_BYTES_MAX)
         try:
             self._send(run)
@@ -103,7 +103,7 @@ class SessionRun:
 
 
 async def ask_host(connection: socket.socket, message: wire.Status | wire.Close) -> wire.HostMessage | None:
-    """One question to a session's process, one answer; None when it is gone."""
+    """Send one message to a session's process and return its answer; None if the process is gone."""
     reader, writer = await asyncio.open_unix_connection(sock=connection, limit=wire.LINE_BYTES_MAX)
     try:
         writer.write(wire.encode(message))

@@ -1,6 +1,6 @@
-"""The host's view of one client of a session: what it is shown, and the questions it is asked.
+"""The host's view of one client of a session: what it shows and asks it.
 
-SECURITY: a question goes to the client whose code caused it, to nobody else; when that client is gone, it is refused.
+SECURITY: a question goes only to the client whose code caused it; if that client is gone, the answer is no.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FORMS_MAX: Final = 16
 
 
 class Client:
-    """One connection whose code runs, or waits for its turn."""
+    """One connection whose code runs or is queued."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
@@ -75,7 +75,7 @@ class Client:
         return given
 
     def take_form(self, answer: wire.FormAnswer) -> None:
-        """Match what a person said to its question. The relay checks it."""
+        """Match a form's answer to its question. `pipeline.server_requests` checks it."""
         waiting = self._forms.get(answer.request_id)
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)
@@ -89,7 +89,7 @@ class Client:
         waiting.set_result(replace(answer, state=state, approver=answer.approver[:_APPROVER_CHARS_MAX]))
 
     def vanish(self) -> None:
-        """Nobody is at the other end any more."""
+        """The client has disconnected."""
         self.gone = True
         for request, waiting in tuple(self._questions.values()):
             if not waiting.done():
@@ -111,7 +111,7 @@ class ClientApprover:
         return _nobody(request) if self.client is None else await self.client.ask(request)
 
     def responder(self) -> ClientResponder | None:
-        """Who fills in servers' forms for the code that is running now."""
+        """The responder that fills in servers' forms for the running code."""
         return None if self.client is None else ClientResponder(self.client)
 
 
@@ -120,7 +120,7 @@ class ClientResponder:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self.name = "application:session"  # until somebody has answered
+        self.name = "application:session"  # until a client has answered
 
     def can(self, method: str, mode: str = "") -> bool:
         del mode

@@ -1,10 +1,10 @@
-"""Holds one session for clients that come and go: `moonpool run --session NAME` in separate processes.
+"""Keeps one session for clients that connect one after another: `moonpool run --session NAME` in separate processes.
 
-Clients queue; one execution runs at a time, and what it prints and asks goes to the client that sent it. A client that
-vanishes takes its execution with it: an open question is refused and the code interrupted. The host ends when it is
-asked to, or when nobody used it for `idle_s`.
+Clients queue; one execution runs at a time, and its output and questions go to the client that sent it. When a client
+disconnects, its open question is refused and its code interrupted. The host ends on request, or after `idle_s` without
+use.
 
-INVARIANT: `serve` returns with no execution under way. A request is run at most once, and only after `Accepted`.
+INVARIANT: `serve` returns with no execution running. A request is run at most once, and only after `Accepted`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LAST_WORDS_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionIdentity:
-    """What a session was started with and keeps for its life."""
+    """The configuration that a session was started with and keeps."""
 
     name: str
     environment: str
@@ -51,7 +51,7 @@ class SessionIdentity:
     policy_digest: str  # of its policy file; empty: none
 
     def misfit(self, run: wire.Run) -> str | None:
-        """Why `run` asks for another session, or None."""
+        """Why `run` does not fit this session, or None."""
         wanted = {
             "environment": (run.environment, self.environment),
             "backend": (run.backend, self.backend),
@@ -96,7 +96,7 @@ class SessionHost:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
-        """Let `serve` end. Clients under way get their envelope first."""
+        """End `serve`. Clients in progress get their envelope first."""
         self._over.set()
 
     async def serve(self, listener: socket.socket) -> None:
@@ -118,7 +118,7 @@ class SessionHost:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """SECURITY: strangers and clients beyond the bound are cut off without a word."""
+        """SECURITY: other users and clients beyond the limit are disconnected without an answer."""
         _, uid = peer_of(writer.get_extra_info("socket"))
         if uid != os.geteuid() or len(self._tasks) >= _CLIENTS_MAX:
             writer.transport.abort()
@@ -154,7 +154,7 @@ class SessionHost:
             client.send(wire.Refused(message=misfit))
             return
         if self._over.is_set():
-            return  # the client sees the end before `Accepted` and starts the session anew
+            return  # the client sees the end before `Accepted` and starts a new session
         client.fills_forms = run.fills_forms
         client.send(wire.Accepted())
         self._wake()
@@ -201,7 +201,7 @@ class SessionHost:
             except MoonpoolError as error:
                 client.send(wire.Refused(message=str(error), code=error.code))
                 return
-            except Exception as error:  # noqa: BLE001  the client waits for an answer, whatever went wrong
+            except Exception as error:  # noqa: BLE001  the client waits for an answer in any case
                 _log.error("an execution was lost: %s", type(error).__name__)
                 client.send(wire.Refused(message=internal_error(error).message))
                 return
@@ -224,7 +224,7 @@ class SessionHost:
         self._interrupt(client, running, at_once=False)
 
     def _interrupt(self, client: Client, running: asyncio.Task[None], *, at_once: bool) -> None:
-        """End what this client asked for, and nobody else's."""
+        """End this client's execution only."""
         if self._approver.client is client:
             self._session.interrupt(at_once=at_once)
         else:
@@ -251,7 +251,7 @@ class SessionHost:
             self._timer = None
 
     def _rest(self) -> None:
-        """Count down to the idle end unless somebody still runs code."""
+        """Start the idle timer unless code is still running."""
         self._requests = max(0, self._requests - 1)
         self._used_at = self._loop.time()
         if self._requests == 0 and self._timer is None:

@@ -1,9 +1,8 @@
-"""Where sessions meet: one socket per session in a folder that is closed to other users.
+"""One socket per session in a folder that other users cannot enter.
 
-SECURITY: the folder is 0700 and ours, the sockets are 0600, and both ends check the other's uid, so a session can be
-reached by its own user only.
-Sockets are reached through the folder's descriptor, because the path of a data folder may be longer than a socket
-address. A lock file per name makes sure that two clients do not start the same session twice.
+SECURITY: the folder is 0700 and ours, the sockets are 0600, and both ends check the other's uid, so only its own user
+can reach a session. Sockets are opened through the folder's descriptor, because the path of a data folder may be longer
+than a socket address. A lock file per name prevents two clients from starting the same session.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _BACKLOG: Final = 64
 
 
 def checked_name(name: str) -> str:
-    """`name` if it can name a session. Raises SessionError."""
+    """`name` if it is valid for a session. Raises SessionError."""
     if not _NAME.fullmatch(name):
         raise SessionError(
             f"{name[:80]!r} cannot name a session; use up to 64 letters, digits, dots, dashes and underscores"
@@ -45,14 +44,16 @@ class SessionFolder:
         self.path = private_folder(private_folder(data / "private") / "sessions")
 
     def names(self) -> list[str]:
-        """Sessions that have a socket, dead ones included."""
+        """Names of sessions that have a socket, including dead ones."""
         return sorted(path.stem for path in self.path.glob("*.sock") if _NAME.fullmatch(path.stem))
 
     def log(self, name: str) -> Path:
         return self.path / f"{name}.log"
 
     def connect(self, name: str) -> socket.socket | None:
-        """A connection to the session's process, or None when there is none. Raises SessionError for a stranger."""
+        """A connection to the session's process, or None if there is none. Raises SessionError if another user's
+        process answers.
+        """
         client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             with self._address(name) as address:
@@ -70,7 +71,7 @@ class SessionFolder:
         return client
 
     def listen(self, name: str) -> socket.socket:
-        """Bind the session's socket, replacing that of a dead process. Only with the lock of `starting` held."""
+        """Bind the session's socket, replacing that of a dead process. The caller holds the lock of `starting`."""
         self.remove_socket(name)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with self._address(name) as address:
@@ -87,7 +88,7 @@ class SessionFolder:
         self._socket(name).unlink(missing_ok=True)
 
     def tidy(self, name: str) -> None:
-        """Remove log and lock of a session that ended in good order, unless somebody starts it right now."""
+        """Remove log and lock of a session that ended normally, unless it is being started."""
         lock = os.open(self._lock(name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -137,6 +138,6 @@ class SessionFolder:
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:
-    """Pid and uid of the process at the other end, as the kernel knows them."""
+    """Pid and uid of the process at the other end, as the Linux kernel reports them."""
     pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return pid, uid

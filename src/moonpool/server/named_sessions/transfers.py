@@ -1,7 +1,8 @@
-"""Files of a session that lives in a process of its own: both ends of one request on its socket.
+"""File transfers with a session in its own process: both ends of one request on its socket.
 
 `serve_files` is the session's end, `RemoteFiles` the client's. One connection carries one request. The socket's buffers
-keep the pace either way, so neither end holds more than a few pieces. A client that goes away voids its transfer.
+limit the rate both ways, so neither end holds more than a few pieces. If the client disconnects, the transfer has no
+effect.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ async def _pieces(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
 
 
 async def _read_on(reader: asyncio.StreamReader) -> None:
-    """Let the client read why it was refused: a socket that is closed with bytes unread breaks at its other end."""
+    """Let the client read the refusal: closing a socket with unread bytes resets the connection."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_DRAIN_S):
             while isinstance(await wire.receive_from_client(reader), wire.Piece):
@@ -89,34 +90,29 @@ async def _read_on(reader: asyncio.StreamReader) -> None:
 
 
 class RemoteFiles:
-    """The files of a session in another process. The same methods as `SessionFiles` has, and the same errors.
+    """The files of a session in another process, with the methods and errors of `SessionFiles`.
 
-    Raises SessionError, too, when the session's process refuses, and SessionLostError when it ends meanwhile.
+    Also raises SessionError when the session's process refuses, and SessionLostError when it ends meanwhile.
     """
 
     def __init__(self, connect: Callable[[], socket.socket]) -> None:
         self._connect = connect
 
     async def put(self, path: str, source: Source, *, mode: int = 0o644, replace: bool = False) -> FileReceipt:
-        """See `SessionFiles.put`."""
         return await self._send(wire.PutFile(path=path, mode=mode, replace=replace), source)
 
     async def unpack(
         self, path: str, source: Source, *, form: ArchiveForm = "tar", replace: bool = False
     ) -> FileReceipt:
-        """See `SessionFiles.unpack`."""
         return await self._send(wire.PutArchive(path=path, form=form, replace=replace), source)
 
     async def get(self, path: str, sink: Sink) -> FileReceipt:
-        """See `SessionFiles.get`."""
         return _receipt(await self._ask(wire.GetFile(path=path), sink))
 
     async def archive(self, path: str, sink: Sink) -> FileReceipt:
-        """See `SessionFiles.archive`."""
         return _receipt(await self._ask(wire.GetArchive(path=path), sink))
 
     async def list(self, path: str = ".", *, recursive: bool = False) -> FileListing:
-        """See `SessionFiles.list`."""
         answer = await self._ask(wire.ListFiles(path=path, recursive=recursive), _nowhere)
         if not isinstance(answer, wire.Listing):
             raise _lost()
@@ -158,7 +154,9 @@ class RemoteFiles:
 
 
 async def _hear(reader: asyncio.StreamReader, sink: Sink) -> wire.HostMessage:
-    """Hand pieces on until something else comes. Raises FileTransferError, SessionError, SessionLostError."""
+    """Write pieces to `sink` until another message arrives. Raises FileTransferError, SessionError,
+    SessionLostError.
+    """
     while isinstance(message := await wire.receive_from_host(reader), wire.Piece):
         await sink(message.data)
     if isinstance(message, wire.Refused):

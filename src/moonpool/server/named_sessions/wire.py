@@ -1,11 +1,11 @@
 """Messages between a client and the process that holds a session: one JSON object per line, both ways.
 
-The first line of a client says what it wants: `Run`, `Status`, `Close` or something about files. After `Run` it may
-send answers and interrupts; the host sends output, questions and remarks, and last the envelope's line or a refusal.
-Files follow their request, or answer it, in pieces; the socket keeps the pace. Last comes a receipt or a refusal.
+A client's first line is its request: `Run`, `Status`, `Close` or a file operation. After `Run` it may send answers and
+interrupts; the host sends output, questions and remarks, then the envelope's line or a refusal. Files are sent in
+pieces after their request or as its answer, at the rate of the socket; a receipt or a refusal ends the transfer.
 
-Both ends belong to one user (peer credentials are checked). Lines are bounded and typed all the same: a wrong line ends
-the connection. Neighbours: `host`, `client`, `sockets`.
+Both ends belong to one user (peer credentials are checked). Lines are bounded and typed nevertheless: an invalid line
+ends the connection. Neighbours: `host`, `client`, `sockets`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ OUTPUT_PIECE_BYTES_MAX: Final = 256 * 1024
 
 
 class SessionError(MoonpoolError):
-    """A session cannot do what was asked. The message says what to do instead.
+    """A session cannot do what was requested. The message says what to do instead.
 
-    What the session's process refused keeps the code that it has there.
+    A refusal by the session's process keeps its error code.
     """
 
     code = "session_unusable"
@@ -43,7 +43,7 @@ class SessionError(MoonpoolError):
 
 
 class SessionLostError(MoonpoolError):
-    """The process that held the session ended under the request. Its variables and files are gone."""
+    """The session's process ended during the request. Its variables and files are gone."""
 
     code = "session_lost"
     fault = Fault.HOST
@@ -55,7 +55,7 @@ class _Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Run(_Message, frozen=True, tag="run"):
-    """Run code. What is None is whatever the session was started with."""
+    """Run code. A member that is None keeps what the session was started with."""
 
     code: bytes
     name: str
@@ -66,7 +66,7 @@ class Run(_Message, frozen=True, tag="run"):
     backend: str | None = None
     config_digest: str | None = None
     policy_digest: str | None = None
-    fills_forms: bool = False  # somebody at a terminal can be asked what servers want to know
+    fills_forms: bool = False  # a person at a terminal can fill in servers' forms
 
 
 class Answer(_Message, frozen=True, tag="answer"):
@@ -76,7 +76,7 @@ class Answer(_Message, frozen=True, tag="answer"):
 
 
 class FormAnswer(_Message, frozen=True, tag="form_answer"):
-    """What a person said to a server's question: the result of the protocol; empty when nobody could be asked."""
+    """A person's answer to a server's question: the protocol's result; empty if nobody could be asked."""
 
     request_id: str
     result: dict[str, Any]
@@ -90,7 +90,7 @@ class Interrupt(_Message, frozen=True, tag="interrupt"):
 
 
 class Status(_Message, frozen=True, tag="status"):
-    """Say who you are."""
+    """Ask for the session's `State`."""
 
 
 class Close(_Message, frozen=True, tag="close"):
@@ -98,7 +98,7 @@ class Close(_Message, frozen=True, tag="close"):
 
 
 class PutFile(_Message, frozen=True, tag="put_file"):
-    """Write a file of the pieces that follow."""
+    """Write a file, whose pieces follow."""
 
     path: str
     mode: int
@@ -106,7 +106,7 @@ class PutFile(_Message, frozen=True, tag="put_file"):
 
 
 class PutArchive(_Message, frozen=True, tag="put_archive"):
-    """Unpack the archive that follows in pieces."""
+    """Unpack an archive, which follows in pieces."""
 
     path: str
     form: Literal["tar", "zip"]
@@ -126,54 +126,54 @@ class GetArchive(_Message, frozen=True, tag="get_archive"):
 
 
 class ListFiles(_Message, frozen=True, tag="list_files"):
-    """Say what is in a folder."""
+    """List a folder."""
 
     path: str
     recursive: bool
 
 
 class Piece(_Message, frozen=True, tag="piece"):
-    """The next bytes of a file, either way."""
+    """The next bytes of a file, in either direction."""
 
     data: bytes
 
 
 class End(_Message, frozen=True, tag="end"):
-    """All pieces were sent."""
+    """The end of the pieces."""
 
 
 class Accepted(_Message, frozen=True, tag="accepted"):
-    """The request is taken: it will run, at most once."""
+    """The request was accepted: it will run, at most once."""
 
 
 class Output(_Message, frozen=True, tag="output"):
-    """A redacted piece of what the program printed."""
+    """A redacted piece of the program's output."""
 
     stream: int
     data: bytes
 
 
 class Question(_Message, frozen=True, tag="question"):
-    """Policy says ask."""
+    """Policy decided to ask."""
 
     request: ApprovalRequest
 
 
 class Form(_Message, frozen=True, tag="form"):
-    """A server asks a person: the params of its `elicitation/create`, as they are shown."""
+    """A server asks a person: the params of its `elicitation/create`, as shown."""
 
     request_id: str
     params: dict[str, Any]
 
 
 class Withdrawn(_Message, frozen=True, tag="withdrawn"):
-    """The question no longer needs an answer."""
+    """A question no longer needs an answer."""
 
     request_id: str
 
 
 class Remark(_Message, frozen=True, tag="remark"):
-    """A line for the person who watches."""
+    """A line for the person at the terminal."""
 
     text: str
 
@@ -186,14 +186,14 @@ class Finished(_Message, frozen=True, tag="finished"):
 
 
 class Refused(_Message, frozen=True, tag="refused"):
-    """The request was not carried out, and why: sentence and code of the error. No code was run."""
+    """The request was refused: the error's sentence and code. No code was run."""
 
     message: str
     code: str = SessionError.code
 
 
 class State(_Message, frozen=True, tag="state"):
-    """What `moonpool session list` shows."""
+    """The session's state, as `moonpool session list` shows it."""
 
     name: str
     pid: int
@@ -207,7 +207,7 @@ class State(_Message, frozen=True, tag="state"):
 
 
 class Closing(_Message, frozen=True, tag="closing"):
-    """The session ends now."""
+    """The session is ending."""
 
 
 class Receipt(_Message, frozen=True, tag="receipt"):
@@ -221,7 +221,7 @@ class Receipt(_Message, frozen=True, tag="receipt"):
 
 
 class Listing(_Message, frozen=True, tag="listing"):
-    """What is in a folder. The members of `FileListing`."""
+    """The contents of a folder. The members of `FileListing`."""
 
     entries: tuple[FileEntry, ...]
     truncated: bool
@@ -256,12 +256,12 @@ def encode(message: ClientMessage | HostMessage) -> bytes:
 
 
 async def receive_from_client(reader: asyncio.StreamReader) -> ClientMessage | None:
-    """The next message; None when the client is gone or sent something that is none."""
+    """The next message; None if the client is gone or sent an invalid line."""
     return _decoded(_client_decoder, await _line(reader))
 
 
 async def receive_from_host(reader: asyncio.StreamReader) -> HostMessage | None:
-    """The next message; None when the host is gone or sent something that is none."""
+    """The next message; None if the host is gone or sent an invalid line."""
     return _decoded(_host_decoder, await _line(reader))
 
 

@@ -1,4 +1,4 @@
-"""Who is asked what a server wants to know, and what of it: the rules that need no client."""
+"""Who is asked what a server requests, and what is shown of it: the rules that need no client."""
 
 from __future__ import annotations
 

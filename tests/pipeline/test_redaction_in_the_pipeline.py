@@ -15,7 +15,7 @@ from moonpool.policy import Policy
 from moonpool.redaction.redactor import Redactor
 from moonpool.upstreams.base import UpstreamError
 from pipeline.secret_samples import PRIVATE_KEY, TOKENS
-from pipeline.test_road import ALLOW_ALL, Bench
+from pipeline.test_pipeline import ALLOW_ALL, Bench
 
 if TYPE_CHECKING:
     from moonpool.pipeline.approval import Approver

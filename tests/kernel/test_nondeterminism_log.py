@@ -48,11 +48,11 @@ def test_kinds_are_served_apart_whatever_their_order() -> None:
     assert [player.number(NOW, unread), player.number(TIME, unread), player.number(TIME, unread)] == [2, 1, 3]
 
 
-def test_an_empty_tape_is_a_few_bytes() -> None:
+def test_an_empty_log_is_a_few_bytes() -> None:
     assert recorded() == b"MT1\0"
 
 
-def test_a_small_tape_is_a_zlib_stream_as_a_large_one() -> None:
+def test_a_small_log_is_a_zlib_stream_as_a_large_one() -> None:
     for size in (0, 200, 243, 244, 3000):
         blocks = zlib.decompress(recorded(pieces=[bytes(size)])[4:])
         assert len(blocks) == 5 + 4 + size
@@ -95,7 +95,7 @@ def test_clocks_that_never_go_back_go_on_from_what_was_played() -> None:
     assert [player.number(MONOTONIC, lambda: next(clock)) for _ in range(3)] == [1500, 1501, 1502]
 
 
-def test_a_full_tape_stops_says_that_it_is_incomplete_and_the_code_goes_on() -> None:
+def test_a_full_log_stops_says_that_it_is_incomplete_and_the_code_goes_on() -> None:
     tape = NondeterminismLog(record=True)
     big = NONDETERMINISM_BYTES_MAX // 4
     assert [len(tape.piece(URANDOM, big, bytes)) for _ in range(5)] == [big] * 5
@@ -131,7 +131,7 @@ def test_whatever_is_recorded_fits() -> None:
         pytest.param(b"MT1\0" + zlib.compress(b"\x16\1\0\0\0\xff\xff\xff\xff"), id="a piece longer than the tape"),
     ],
 )
-def test_a_tape_that_cannot_be_read_says_so_and_everything_is_real(body: bytes) -> None:
+def test_a_log_that_cannot_be_read_says_so_and_everything_is_real(body: bytes) -> None:
     player = NondeterminismLog(record=False, played=body)
     assert player.number(TIME, lambda: 3) == 3
     assert player.finish()[1].startswith("the nondeterminism log cannot be read: ")

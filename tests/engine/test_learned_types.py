@@ -1,4 +1,4 @@
-"""Calls that worked teach result types and examples, to their own principal only, and never on the reply's way."""
+"""Successful calls teach result types and examples, only to their own principal, and never delay the reply."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def show(learned_types: LearnedTypes, *, tool: ToolDefinition = TOOL, principal:
     learned_types.saw(ObservedCall(principal=principal, tool=tool, raw=raw, data_from="structured", **call))
 
 
-async def test_a_lesson_belongs_to_its_principal_and_configuration() -> None:
+async def test_a_learned_type_belongs_to_its_principal_and_configuration() -> None:
     kept = Kept()
     learned_types = make(kept)
     show(learned_types)

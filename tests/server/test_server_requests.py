@@ -1,4 +1,4 @@
-"""What servers ask reaches the client of the call, in every mix of eras, and nobody else."""
+"""What servers ask reaches the client of the call, in every mix of protocol versions, and nobody else."""
 
 from __future__ import annotations
 

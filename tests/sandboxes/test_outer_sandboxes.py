@@ -1,4 +1,4 @@
-"""One reaper serves all: whatever becomes of one start, the walls of the others go on."""
+"""One reaper serves all: whatever becomes of one start, the outer sandboxes of the others keep running."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_a_first_start_that_is_cancelled_leaves_its_reaper_to_the_next(
     (state_dir / "slots").rmdir()
 
 
-async def test_an_reaper_that_nobody_awaits_any_more_leaves_and_removes_nothing(
+async def test_a_reaper_that_nobody_awaits_any_more_leaves_and_removes_nothing(
     state_dir: Path, graveyard: Graveyard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop, begun, go_on = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
@@ -116,7 +116,7 @@ async def test_an_reaper_that_nobody_awaits_any_more_leaves_and_removes_nothing(
 
 
 @pytest.mark.parametrize("how", ["again and again", "twice"])
-async def test_a_start_that_is_cancelled_more_than_once_harms_no_other_wall(
+async def test_a_start_that_is_cancelled_more_than_once_harms_no_other_outer_sandbox(
     how: str, starter: OuterSandboxStarter
 ) -> None:
     other = await wall(starter)
@@ -155,14 +155,14 @@ async def test_a_start_that_waits_for_room_ends_with_the_reaper(starter: OuterSa
     assert {isinstance(start.exception(), OSError) for start in starts} == {True}
 
 
-async def test_a_command_that_fits_in_no_packet_harms_no_other_wall(starter: OuterSandboxStarter) -> None:
+async def test_a_command_that_fits_in_no_packet_harms_no_other_outer_sandbox(starter: OuterSandboxStarter) -> None:
     other = await wall(starter)
     with pytest.raises(OSError, match="Message too long"):
         await wall(starter, "x" * 1_000_000)
     assert children_of(await reaper_of(starter)) == [other.pid]
 
 
-async def test_a_wall_whose_pidfd_finds_no_room_is_ended(
+async def test_an_outer_sandbox_whose_pidfd_finds_no_room_is_ended(
     starter: OuterSandboxStarter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = await wall(starter)

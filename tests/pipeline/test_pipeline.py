@@ -408,7 +408,7 @@ async def test_open_questions_are_bounded_and_pending_shows() -> None:
     assert Counter(record.error_type for record in bench.outcomes) == {"Cancelled": 64, "ApprovalRejected": 1}
 
 
-async def test_one_execution_cannot_fill_the_desk_and_all_its_questions_are_put_in_turn() -> None:
+async def test_one_execution_cannot_fill_the_approval_service_and_all_its_questions_are_put_in_turn() -> None:
     most = 0
 
     async def ask(request: ApprovalRequest) -> ApprovalAnswer:
@@ -700,7 +700,7 @@ async def test_a_server_that_is_gone_is_one_sentence() -> None:
     assert outcome.error.message == "server 's' is not connected any more; start a new session"
 
 
-async def test_the_road_with_the_real_journal_never_blocks_the_loop(tmp_path: Path) -> None:
+async def test_the_pipeline_with_the_real_journal_never_blocks_the_loop(tmp_path: Path) -> None:
     bench = Bench({"content": [{"type": "text", "text": "x" * 300_000 + CANARY}]})
     path = tmp_path / "private" / "audit.sqlite3"
     with blockbuster_ctx() as watch:

@@ -58,7 +58,7 @@ result = [
 """
 
 
-async def test_without_a_tape_functions_and_types_are_what_they_were(kernel: Probe) -> None:
+async def test_without_a_log_functions_and_types_are_what_they_were(kernel: Probe) -> None:
     run = await kernel.run("import warnings; warnings.simplefilter('ignore')\n" + INERT)
     parts = run.result
     assert isinstance(parts, list)
@@ -78,13 +78,13 @@ async def test_without_a_tape_functions_and_types_are_what_they_were(kernel: Pro
     ]
 
 
-async def test_with_a_tape_they_are_no_different(kernel: Probe) -> None:
+async def test_with_a_log_they_are_no_different(kernel: Probe) -> None:
     code = "import warnings; warnings.simplefilter('ignore')\n" + INERT
     assert (await kernel.record(code)).result == (await kernel.run(code)).result
 
 
 @pytest.mark.parametrize("error", ["os.urandom(-1)", "os.urandom('a')", "time.time(1)", "time.strftime()"])
-async def test_wrong_calls_fail_with_a_tape_as_without(kernel: Probe, error: str) -> None:
+async def test_wrong_calls_fail_with_a_log_as_without(kernel: Probe, error: str) -> None:
     code = f"import os, time\ntry: {error}\nexcept Exception as e: result = type(e).__name__"
     assert (await kernel.record(code)).result == (await kernel.run(code)).result
 
@@ -110,7 +110,7 @@ result = [record.created, clock(), str(when.now()), urandom(4).hex(), tempfile.m
     assert await same_again(kernel, again, code)
 
 
-async def test_an_event_loop_and_locks_wait_in_real_time_while_the_code_reads_the_tape(
+async def test_an_event_loop_and_locks_wait_in_real_time_while_the_code_reads_the_log(
     kernel: Probe, again: Probe
 ) -> None:
     code = """
@@ -129,7 +129,7 @@ result = [before, time.monotonic(), time.time()]
     assert await same_again(kernel, again, code)
 
 
-async def test_forked_children_are_not_on_the_tape(kernel: Probe, again: Probe) -> None:
+async def test_forked_children_are_not_on_the_log(kernel: Probe, again: Probe) -> None:
     code = """
 import os, random, subprocess, sys, time
 first = time.time()
@@ -149,7 +149,7 @@ print(said[0] if first > 1e9 else "")
     assert (played.body, played.divergence) == (recorded.body, "")
 
 
-async def test_threads_do_not_break_a_tape(kernel: Probe) -> None:
+async def test_threads_do_not_break_a_log(kernel: Probe) -> None:
     code = """
 import threading, time, os
 def work():
@@ -171,13 +171,13 @@ async def test_the_first_difference_is_named_and_the_code_goes_on(kernel: Probe,
     assert run.divergence == "reading 2 of time.time is one more than was recorded"
 
 
-async def test_a_tape_of_junk_is_named_and_the_code_goes_on(kernel: Probe) -> None:
+async def test_a_log_of_junk_is_named_and_the_code_goes_on(kernel: Probe) -> None:
     run = await kernel.replay("import time; result = time.time() > 1e9", b"junk" * 50_000)
     assert run.result is True
     assert run.divergence.startswith("the nondeterminism log cannot be read")
 
 
-async def test_code_that_is_interrupted_hands_its_tape_over(kernel: Probe) -> None:
+async def test_code_that_is_interrupted_hands_its_log_over(kernel: Probe) -> None:
     kernel.start("import time\nprint('busy')\nwhile True: time.time()", record=True)
     await kernel.said("busy")
     kernel.sandbox.interrupt()
@@ -187,19 +187,19 @@ async def test_code_that_is_interrupted_hands_its_tape_over(kernel: Probe) -> No
     assert len(run.tapes) == 1
 
 
-async def test_after_a_taped_execution_the_clock_is_real_again(kernel: Probe) -> None:
+async def test_after_a_logged_execution_the_clock_is_real_again(kernel: Probe) -> None:
     (tape,) = (await kernel.record("import time; time.time()")).tapes
     first = (await kernel.replay("result = time.time()", tape)).result
     assert (await kernel.run("result = time.time()")).result != first
 
 
-async def test_a_tape_for_another_run_is_not_played(kernel: Probe) -> None:
+async def test_a_log_for_another_run_is_not_played(kernel: Probe) -> None:
     kernel.sandbox.send(NondeterminismLog(run="another"), b"junk")
     run = await kernel.run("result = 1")
     assert (run.result, run.tapes) == (1, [])
 
 
-async def test_other_languages_have_no_tape(kernel: Probe) -> None:
+async def test_other_languages_have_no_log(kernel: Probe) -> None:
     order = Execute(run="b", name="c", manifest="", final=False, result_bytes_max=99, language="bash", record=True)
     kernel.sandbox.send(order, b"date; echo $RANDOM")
     assert (await kernel.finish()).tapes == []
@@ -221,7 +221,7 @@ async def test_random_numbers_of_a_session_go_on(kernel: Probe, again: Probe) ->
 
 
 @pytest.mark.slow
-async def test_numpy_and_pandas_read_from_the_tape(backend: ZygoteBackend) -> None:
+async def test_numpy_and_pandas_read_from_the_log(backend: ZygoteBackend) -> None:
     image = await image_of("data")
     code = """
 import datetime, numpy, pandas, random

@@ -1,4 +1,4 @@
-"""What an execution makes of tapes, without a sandbox: opaque bytes that a guest sends, kept or not."""
+"""How an execution handles nondeterminism logs, without a sandbox: opaque bytes that a guest sends, kept or not."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ async def run(guest: Guest, *, record: bool = True, tape: bytes | None = None) -
         return await Execution(guest, spec, None, {}).run()  # pyright: ignore[reportArgumentType]
 
 
-async def test_a_recorded_tape_is_handed_out_as_it_came() -> None:
+async def test_a_recorded_log_is_handed_out_as_it_came() -> None:
     guest = Guest((RecordedNondeterminism(run="r"), b"anything"))
     assert (await run(guest)).tape == b"anything"
     assert [type(message) for message, _ in guest.sent] == [Execute]
 
 
-async def test_a_tape_to_play_goes_before_the_code() -> None:
+async def test_a_log_to_play_goes_before_the_code() -> None:
     guest = Guest((RecordedNondeterminism(run="r", divergence="left it"), b""))
     outcome = await run(guest, record=False, tape=b"bytes")
     assert guest.sent[0] == (NondeterminismLog(run="r"), b"bytes")
@@ -62,7 +62,7 @@ async def test_a_tape_to_play_goes_before_the_code() -> None:
     assert (outcome.tape, outcome.tape_divergence) == (b"", "left it")
 
 
-async def test_of_several_tapes_the_first_counts() -> None:
+async def test_of_several_logs_the_first_counts() -> None:
     guest = Guest(
         (RecordedNondeterminism(run="r"), b"first"), (RecordedNondeterminism(run="r", divergence="d"), b"second")
     )
@@ -74,7 +74,7 @@ async def test_of_several_tapes_the_first_counts() -> None:
     ("run_named", "record"),
     [pytest.param("another", True, id="of another run"), pytest.param("r", False, id="nobody asked for")],
 )
-async def test_a_tape_is_dropped(run_named: str, record: bool) -> None:
+async def test_a_log_is_dropped(run_named: str, record: bool) -> None:
     outcome = await run(Guest((RecordedNondeterminism(run=run_named, divergence="d"), b"bytes")), record=record)
     assert (outcome.tape, outcome.tape_divergence) == (b"", "")
 
@@ -84,6 +84,6 @@ async def test_what_was_not_asked_for_is_not_kept() -> None:
     assert outcome.tape == b""
 
 
-def test_a_tape_to_play_is_bounded() -> None:
+def test_a_log_to_play_is_bounded() -> None:
     with pytest.raises(ValueError, match="a nondeterminism log holds at most 1,048,576 bytes, not 1,048,577"):
         ExecutionSpec(run_id="r", code=b"", tape=bytes(NONDETERMINISM_BYTES_MAX + 1))

@@ -1,4 +1,4 @@
-"""The two roads of the journal's writer, on the loop and by the thread: one order, no waiting for the disk."""
+"""The two paths of the journal's writer, on the loop and by the thread: one order, no waiting for the disk."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def roads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, int]]:
+def paths(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, int]]:
     """What was committed: whether on the loop's own thread, and how many at once."""
     taken: list[tuple[bool, int]] = []
     append = JournalFile.append
@@ -44,17 +44,17 @@ def roads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, int]]:
 
 
 async def test_what_need_not_wait_for_the_disk_is_committed_on_the_loop_in_one_go(
-    path: Path, roads: list[tuple[bool, int]]
+    path: Path, paths: list[tuple[bool, int]]
 ) -> None:
     with anyio.fail_after(30):
         async with open_journal(path) as journal:
             await asyncio.gather(*(journal.record(outcome(number)) for number in range(1, 6)))
-    assert roads == [(True, 5)]
+    assert paths == [(True, 5)]
     assert verify_file(path).ok
 
 
 async def test_the_start_of_an_execution_is_committed_at_once_with_what_gathered_before(
-    path: Path, roads: list[tuple[bool, int]]
+    path: Path, paths: list[tuple[bool, int]]
 ) -> None:
     with anyio.fail_after(30):
         async with open_journal(path) as journal:
@@ -62,12 +62,12 @@ async def test_the_start_of_an_execution_is_committed_at_once_with_what_gathered
             assert (started.done(), called.done()) == (True, False)
             next_one = journal.record(start("r2"))
             assert (called.done(), next_one.done()) == (True, True)
-    assert roads == [(True, 1), (True, 2)]
+    assert paths == [(True, 1), (True, 2)]
     assert [row.kind for row in read_rows(path)] == ["execution_start", "call_outcome", "execution_start"]
 
 
 async def test_an_intent_goes_to_the_thread_and_everything_after_it_follows(
-    path: Path, roads: list[tuple[bool, int]]
+    path: Path, paths: list[tuple[bool, int]]
 ) -> None:
     with anyio.fail_after(30):
         async with open_journal(path) as journal:
@@ -75,8 +75,8 @@ async def test_an_intent_goes_to_the_thread_and_everything_after_it_follows(
                 journal.record(outcome(2)), journal.record(intent()), journal.record(outcome()), journal.record(start())
             )
             await journal.record(start())
-    assert [on_loop for on_loop, _ in roads if on_loop] == [True]
-    assert roads[-1] == (True, 1)
+    assert [on_loop for on_loop, _ in paths if on_loop] == [True]
+    assert paths[-1] == (True, 1)
     kinds = ["call_outcome", "call_intent", "call_outcome", "execution_start", "execution_start"]
     assert [row.kind for row in read_rows(path)] == kinds
 
@@ -96,7 +96,7 @@ async def test_order_holds_whatever_is_mixed(path: Path) -> None:
 
 
 async def test_a_file_that_another_process_has_locked_is_waited_for_by_the_thread(
-    path: Path, roads: list[tuple[bool, int]]
+    path: Path, paths: list[tuple[bool, int]]
 ) -> None:
     with anyio.fail_after(30):
         async with open_journal(path) as journal:
@@ -109,7 +109,7 @@ async def test_a_file_that_another_process_has_locked_is_waited_for_by_the_threa
             blocker.execute("ROLLBACK")
             blocker.close()
             await recorded
-    assert roads == [(False, 1)]
+    assert paths == [(False, 1)]
 
 
 async def test_the_write_ahead_log_stays_small(path: Path) -> None:
@@ -124,7 +124,7 @@ async def test_the_write_ahead_log_stays_small(path: Path) -> None:
 
 
 async def test_after_a_slow_commit_the_thread_takes_over(
-    path: Path, roads: list[tuple[bool, int]], monkeypatch: pytest.MonkeyPatch
+    path: Path, paths: list[tuple[bool, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("moonpool.store.journal._SLOW_S", -1.0)
     monkeypatch.setattr("moonpool.store.journal._waits", count().__next__)
@@ -132,4 +132,4 @@ async def test_after_a_slow_commit_the_thread_takes_over(
         async with open_journal(path) as journal:
             await journal.record(outcome(1))
             await journal.record(outcome(2))
-    assert roads == [(True, 1), (False, 1)]
+    assert paths == [(True, 1), (False, 1)]

@@ -1,4 +1,4 @@
-"""What a server says beside its answers, and whether an idle one is still there."""
+"""What a server sends besides its answers, and whether an idle one is still there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who learns from calls hears of those that worked, after their record, and cannot harm one."""
+"""Observers of calls hear of those that worked, after their record, and cannot harm one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from moonpool.pipeline.pipeline import CallPipeline
 from moonpool.redaction.redactor import Redactor
-from pipeline.test_road import Bench
+from pipeline.test_pipeline import Bench
 
 if TYPE_CHECKING:
     from moonpool.pipeline.call_observer import ObservedCall
