@@ -115,7 +115,7 @@ async def test_a_rehearsal_sends_only_reads_and_the_approved_run_sends_the_rest_
         rehearsal = await hub.run(dry_run=True)
         sent_by_rehearsal = hub.arrived
         plan: Any = rehearsal.extras["plan"]
-        with pytest.raises(PlanError, match="moonpool plans approve"):
+        with pytest.raises(PlanError, match="; approve it: moonpool plans approve"):
             await hub.run(plan=plan["plan_id"])
         await anyio.to_thread.run_sync(hub.plans.approve, plan["plan_id"], PERSON)
         real = await hub.run(plan=plan["plan_id"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -16,8 +16,26 @@ from moonpool.cli.importing import no_collection
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from click.shell_completion import CompletionItem
+
+
+_SUMMARY_CHARS_MAX: Final = 1000
+
+
+def _files(ctx: click.Context, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001  click's
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
 
 class _Command(click.Command):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """Values that are paths, or called FILE, are completed by the shell as files."""
+        super().__init__(*args, **options)
+        for param in self.params:
+            if "FILE" in (param.metavar or "") or getattr(param.type, "func", None) is Path or param.name == "file":
+                param.shell_complete = _files
+
     def invoke(self, ctx: click.Context) -> Any:
         """See click."""
         ctx.exit(super().invoke(ctx) or 0)
@@ -25,6 +43,13 @@ class _Command(click.Command):
 
 class _Group(click.Group):
     command_class = _Command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Every command with the whole first sentence of its help; click cuts it after one line."""
+        listed = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        rows = [(name, found.get_short_help_str(_SUMMARY_CHARS_MAX)) for name, found in listed if found is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's
         """In the order of their definition."""

@@ -108,9 +108,9 @@ def init(
 ) -> int:
     """Import servers from the configurations of Claude Desktop, Claude Code, VS Code and Cursor.
 
-    Entries are copied without what they give themselves (leave, trust); ${VAR} stays ${VAR}. An existing file is never
-    overwritten. At a terminal you are shown what each server's tools are and asked which of them code may call without
-    a question.
+    Entries are copied without what they give themselves (permissions, trust); ${VAR} stays ${VAR}. An existing file
+    is never overwritten. At a terminal you are shown what each server's tools are and asked which of them code may call
+    without a question.
     """
     wanted = Wanted(trust=trust, allow=allow)
     written = import_servers(from_ or None, to, add=add, dry_run=dry_run, check=wanted.check)

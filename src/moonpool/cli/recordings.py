@@ -21,6 +21,7 @@ app = command_group("Recordings: what is kept of executions so that they can be 
 @click.option(
     "--count",
     type=click.IntRange(min=1, max=100000),
+    metavar="COUNT",
     default=50,
     show_default=True,
     help="At most so many, the newest.",
@@ -41,12 +42,13 @@ def list_(*, count: int, as_json: bool) -> None:
 @app.command("remove")
 @click.argument("run_ids", metavar="[RUN_ID...]", nargs=-1, help="`last`: the newest.")
 @click.option("--all", "all_", is_flag=True, help="All of them.")
-def remove(run_ids: tuple[str, ...], *, all_: bool) -> None:
-    """Remove recordings. The audit journal keeps its records."""
+def remove(run_ids: tuple[str, ...], *, all_: bool) -> int:
+    """Remove recordings. The audit journal keeps its records. Exit code 1 when one that is named was not there."""
     if all_ == bool(run_ids):
         raise InputError("name the executions whose recordings to remove, or give --all")
     settings = Settings.load(os.environ)
     named = [run_named(one, data_folder(settings)) for one in run_ids]
     with open_recordings(settings, os.environ) as reader:
         removed = reader.remove(None if all_ else named)
-    click.echo(f"{removed} recordings removed")
+    click.echo(f"removed {removed} recording{'' if removed == 1 else 's'}")
+    return int(removed < len({*named}))

@@ -67,8 +67,14 @@ def import_servers(
     there = {looks_like(name) for name in existing[1]} if existing else set[str]()
     new = [server for server in chosen if looks_like(server.server_id) not in there]
     if not new:
-        where = "" if existing else f"; name a client's file with --from FILE, or write {target} yourself"
-        click.echo("no server to import was found" + (f"; {target} is unchanged" if existing else where))
+        if not existing:
+            click.echo(
+                f"no server to import was found; name a client's file with --from FILE, or write {target} yourself"
+            )
+        elif chosen:
+            click.echo(f"{target} has all of them already and is unchanged")
+        else:
+            click.echo(f"no server to import was found; {target} is unchanged")
         return Imported(exit_code=0 if existing else 1)
     names = tuple(server.server_id for server in new)
     check(names)

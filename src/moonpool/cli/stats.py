@@ -49,6 +49,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.option(
     "--tail",
     type=click.IntRange(min=1),
+    metavar="COUNT",
     default=100000,
     show_default=True,
     help="At most so many audit records, the newest.",

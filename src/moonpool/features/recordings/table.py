@@ -179,8 +179,8 @@ class RecordingsFile:
             row = self._connection.execute("SELECT problem, shared FROM run WHERE run_id = ?", (run_id,)).fetchone()
             if row is None:
                 raise RecordingError(
-                    f"{run_id} is not recorded: recording was off, or it is older than MOONPOOL_RECORDING_DAYS or made "
-                    "space for newer ones; run the code again, then replay that"
+                    f"{run_id} is not recorded: recording was off, or the recording was removed, is older than "
+                    "MOONPOOL_RECORDING_DAYS or made space for newer ones; run the code again, then replay that"
                 )
             problem, digest = row
             if problem:
