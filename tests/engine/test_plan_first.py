@@ -20,7 +20,7 @@ from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import InputError
 from moonpool.engine.code_request import CodeRequest
 from moonpool.features.approvals.model import Answerer
-from moonpool.features.plans.model import PlanError
+from moonpool.features.plans.model import PlanError, PlanStoreError
 from moonpool.features.plans.service import Plans
 from moonpool.features.plans.table import PlanStore
 from moonpool.pipeline.approval import AutoApprover, DenyApprover, ScriptedApprover
@@ -185,7 +185,8 @@ async def test_a_plan_is_used_once_by_its_own_code_language_principal_and_policy
         runs = await asyncio.gather(*(hub.run(plan=plan_id) for _ in range(3)), return_exceptions=True)
         with pytest.raises(PlanError, match="it is used"):
             await hub.run(plan=plan_id)
-    assert sorted(type(one).__name__ for one in runs) == ["Envelope", "PlanError", "PlanError"]
+    refused = [one for one in runs if isinstance(one, (PlanError, PlanStoreError))]  # or: its use is not on record yet
+    assert (len(runs), len(refused)) == (3, 2)
     assert hub.arrived.count('create {"title": "t"}') == 1
 
 
