@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from moonpool.cli.exit_codes import EXIT_INTERRUPTED
 from moonpool.cli.importing import no_collection
 
 if TYPE_CHECKING:
@@ -72,6 +73,16 @@ class CommandIndex(_Group):
         found = getattr(module, "app", None) or getattr(module, name)
         assert isinstance(found, click.Command)
         return found
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """See click, which would end an interrupted command like one that was answered with no."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, click.Abort) as end:  # a prompt of click's makes an Abort of both Ctrl-C and Ctrl-D
+            if isinstance(end, click.Abort) and not isinstance(end.__context__, KeyboardInterrupt):
+                raise
+            click.echo(err=True)
+            ctx.exit(EXIT_INTERRUPTED)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """See click."""
