@@ -11,7 +11,7 @@ from moonpool.cli.commands import command_group, json_lines
 from moonpool.cli.config_choice import data_folder, run_named
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.core.errors import InputError
-from moonpool.core.phrases import on_one_line
+from moonpool.core.phrases import counted, on_one_line
 from moonpool.features.receipts.model import State
 from moonpool.features.receipts.service import execution_states
 from moonpool.policy import entry_decides, entry_remedy, operators_remedy
@@ -72,7 +72,7 @@ def verify(*, anchor: str | None) -> int:
     path = _journal()
     outcome = verify_file(path, anchor=_anchor(anchor))
     if outcome.ok:
-        click.echo(f"{path}: {outcome.rows} records, chain whole; head {outcome.rows}:{outcome.head}")
+        click.echo(f"{path}: {counted(outcome.rows, 'record')}, chain whole; head {outcome.rows}:{outcome.head}")
         if anchor is None:
             remark("keep that head elsewhere: only --anchor shows that the end was cut off")
         return 0

@@ -21,6 +21,7 @@ from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.cli.terminal_approver import PLAN_CHARS_MAX, hanging, visible
+from moonpool.core.phrases import counted
 from moonpool.features.plans.model import PlanError, PlanState
 from moonpool.features.plans.planning import plan_lines
 from moonpool.features.plans.service import Plans
@@ -116,8 +117,7 @@ def _opened() -> Generator[Plans]:
 
 
 def _report(answered: StoredPlan, *, as_json: bool) -> int:
-    count = len(answered.plan.calls)
-    told = f"{answered.state} {answered.plan.plan_id}: {count} call{'s' if count != 1 else ''}"
+    told = f"{answered.state} {answered.plan.plan_id}: {counted(len(answered.plan.calls), 'call')}"
     click.echo(json.dumps(_json(answered)) if as_json else told)
     return EXIT_OK
 

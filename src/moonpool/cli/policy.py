@@ -17,6 +17,7 @@ from moonpool.cli.commands import command_group, config_option
 from moonpool.cli.printer import print_json, print_table, printable
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.core.languages import language_of
+from moonpool.core.phrases import counted
 from moonpool.policy import RETURNS, Measure, Scope, Verdict, operators_remedy
 from moonpool.policy.budgets import LIMIT_MAX
 from moonpool.settings import Settings
@@ -104,7 +105,7 @@ def check_examples(path: Path | None, *, as_json: bool) -> int:
         for outcome in outcomes:
             print_json(outcome.to_json())
         return int(bool(failed))
-    rules = f"{len(file.layer.rules)} rule{'' if len(file.layer.rules) == 1 else 's'}, digest {file.layer.digest}"
+    rules = f"{counted(len(file.layer.rules), 'rule')}, digest {file.layer.digest}"
     if failed:
         print_table(("example", "call", "expected", "decided", "rule"), (_row(outcome) for outcome in failed))
     for outcome in failed:

@@ -12,6 +12,7 @@ from moonpool.cli.commands import command_group, json_lines
 from moonpool.cli.config_choice import data_folder, run_named
 from moonpool.cli.printer import print_json, print_table
 from moonpool.core.errors import InputError
+from moonpool.core.phrases import counted
 from moonpool.settings import Settings
 
 app = command_group("Recordings: what is kept of executions so that they can be replayed.")
@@ -50,5 +51,5 @@ def remove(run_ids: tuple[str, ...], *, all_: bool) -> int:
     named = [run_named(one, data_folder(settings)) for one in run_ids]
     with open_recordings(settings, os.environ) as reader:
         removed = reader.remove(None if all_ else named)
-    click.echo(f"removed {removed} recording{'' if removed == 1 else 's'}")
+    click.echo(f"removed {counted(removed, 'recording')}")
     return int(removed < len({*named}))

@@ -24,7 +24,7 @@ from moonpool.configuration.permissions import with_servers
 from moonpool.configuration.servers import CONFIG_BYTES_MAX, parse_config
 from moonpool.core.errors import ConfigError, MoonpoolError
 from moonpool.core.lookalikes import looks_like
-from moonpool.core.phrases import on_one_line
+from moonpool.core.phrases import counted, on_one_line
 from moonpool.store.private_files import rewrite_own_file, sync_file, sync_folder
 
 if TYPE_CHECKING:
@@ -79,10 +79,10 @@ def import_servers(
     names = tuple(server.server_id for server in new)
     check(names)
     if dry_run:
-        click.echo(f"would write {len(new)} servers to {target}: {', '.join(names)}")
+        click.echo(f"would write {counted(len(new), 'server')} to {target}: {', '.join(names)}")
         return Imported(exit_code=0)
     write_servers(target, existing, new)
-    click.echo(f"wrote {len(new)} servers to {target}")
+    click.echo(f"wrote {counted(len(new), 'server')} to {target}")
     return Imported(exit_code=0, path=target, server_ids=names)
 
 
