@@ -82,3 +82,10 @@ def test_above_the_limit_a_plan_that_is_to_be_answered_is_refused(store: PlanSto
         store.put(plan(PLANS_MAX, CREATE))
     store.answer(plan(0, CREATE), approved=False, approver="a", by_person=True)
     store.put(plan(PLANS_MAX, CREATE))
+
+
+def test_a_damaged_file_says_what_to_do(store: PlanStore) -> None:
+    store.path.parent.mkdir(mode=0o700, exist_ok=True)
+    store.path.write_bytes(b"no database at all, but long enough to be read as a header" * 20)
+    with pytest.raises(PlanStoreError, match="is damaged; remove it"):
+        store.plans()

@@ -30,6 +30,7 @@ from moonpool.features.recordings.model import (
 )
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
 from moonpool.store.sealing import SecretStoreError, Unsealable
+from moonpool.store.sqlite_faults import sqlite_fault
 from moonpool_wire.limits import NONDETERMINISM_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -264,11 +265,7 @@ class RecordingsFile:
         try:
             yield
         except sqlite3.Error as error:
-            if "malformed" in str(error) or "not a database" in str(error):
-                raise RecordingError(
-                    f"recordings {self.path} are damaged; remove the file, Moonpool then starts a new one"
-                ) from None
-            raise RecordingError(f"recordings {self.path} cannot be used: {error}") from None
+            raise RecordingError(f"the file of recordings {self.path} {sqlite_fault(error)}") from None
 
 
 def _ref(row: tuple[object, ...]) -> RecordingRef:
