@@ -83,14 +83,12 @@ def test_every_hit_leads_to_its_definition(published_catalog: Catalog, published
         pytest.param(
             "my-time.zzz", "server 'my-time' has no tool 'zzz'; search for what it should do", id="nothing near"
         ),
-        pytest.param(
-            "mytime.convert_time", "no server 'mytime' in this session; near names: my-time", id="near server"
-        ),
-        pytest.param("zzz.a", "no server 'zzz' in this session; known servers: my-time", id="unknown server"),
-        pytest.param("x\x1b[2J\n.a", "no server 'x' in this session; known servers: my-time", id="hostile name"),
+        pytest.param("mytime.convert_time", "there is no server 'mytime'; near names: my-time", id="near server"),
+        pytest.param("zzz.a", "there is no server 'zzz'; known servers: my-time", id="unknown server"),
+        pytest.param("x\x1b[2J\n.a", "there is no server 'x'; known servers: my-time", id="hostile name"),
         pytest.param(
             "clock.convert_time",
-            "no server 'clock' in this session; near names: servers.my_time.convert_time",
+            "there is no server 'clock'; near names: servers.my_time.convert_time",
             id="another server's tool",
         ),
         pytest.param(

@@ -161,7 +161,7 @@ def test_bad_question_gets_one_clear_sentence(queries: Any, options: dict[str, A
 
 
 def test_unknown_server_names_the_near_ones() -> None:
-    with pytest.raises(NotInCatalogError, match="no server 'wether' in this session; near names: weather"):
+    with pytest.raises(NotInCatalogError, match="there is no server 'wether'; near names: weather"):
         catalog_of(listing("weather", WEATHER), listing("mail", MAIL)).search("rain", server="wether")
 
 

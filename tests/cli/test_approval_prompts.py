@@ -372,8 +372,8 @@ def test_without_anybody_to_ask_the_call_is_refused_and_the_rule_named(
     assert ended.result["error"]["type"] == "ApprovalRejected"
     remark = next(line for line in ended.stderr.splitlines() if line.startswith("moonpool: srv.echo needs approval"))
     assert why in remark
-    assert remark.endswith(f"to allow it: moonpool allow srv.echo --config {config}")
-    assert "moonpool allow" not in ended.result["error"]["message"]  # the operator's, not the model's
+    assert remark.endswith("to allow it: change rule 'srv:ask:*' in the server's \"moonpool\" block")
+    assert "change rule" not in ended.result["error"]["message"]  # the operator's, not the model's
 
 
 def test_auto_answers_yes(tmp_path: Path, config: Path) -> None:

@@ -50,6 +50,21 @@ def test_help_names_every_command(tmp_path: Path) -> None:
     ended = moonpool(tmp_path, "--help")
     assert ended.exit_code == 0
     assert [name for name in COMMANDS if f"\n  {name} " not in ended.stdout.decode()] == []
+    of_group = moonpool(tmp_path, "approvals", "--help").stdout
+    assert b"...\n" not in (ended.stdout + of_group).replace(b"[ARGS]...", b"")  # what each command does is said whole
+
+
+def test_a_shell_completes_commands_options_values_and_files(tmp_path: Path) -> None:
+    for typed, expected in (
+        ("pre", "plain,preview"),
+        ("run --plan-f", "plain,--plan-first"),
+        ("run --approve qu", "plain,queue"),
+        ("run --policy str", "file,str"),
+        ("preview co", "file,co"),
+    ):
+        words = f"moonpool {typed}"
+        asked = {"_MOONPOOL_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        assert moonpool(tmp_path, **asked).stdout.decode() == f"{expected}\n", typed
 
 
 def test_version(tmp_path: Path) -> None:
@@ -254,6 +269,8 @@ def test_init_never_changes_what_is_there(tmp_path: Path) -> None:
     assert merged["other"] == 1
     assert merged["mcpServers"]["git"] == {"command": "my-git"}
     assert list(merged["mcpServers"]) == ["git", "time", "db", "web"]
+    again = moonpool(tmp_path, "init", "--to", target, "--add", "--no-data")
+    assert again.stdout.decode().endswith(f"{target} has all of them already and is unchanged\n")
 
 
 def test_init_dry_run_writes_nothing(tmp_path: Path) -> None:

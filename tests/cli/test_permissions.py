@@ -82,7 +82,7 @@ def test_what_is_allowed_and_denied_is_what_a_run_may_do(tmp_path: Path, config:
     *done, refused = ended.result["data"]
     assert done == ["done"] * 3
     assert refused == "PolicyDenied: rule 'box:deny:write' denies box.write with these arguments"
-    assert f"{refused.partition(': ')[2]}; to allow it: moonpool allow box.write --config {config}" in ended.stderr
+    assert f"{refused.partition(': ')[2]}; to allow it: change rule 'box:deny:write' in the server's" in ended.stderr
 
     record = moonpool(tmp_path, "audit", "show", "--run", ended.envelope["run_id"])
     assert record.stderr.endswith(
@@ -219,11 +219,11 @@ def test_init_shows_at_a_terminal_what_is_asked_about_and_writes_what_is_chosen(
     marker = tmp_path / "started"
     hostile = {"command": "touch", "args": [str(marker)]}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"theirs": hostile}}), encoding="utf-8")
-    with Terminal(tmp_path, "init", "--no-data", "--to", "no.json") as terminal:
-        terminal.wait_for("Start them now? y = yes, n = no: ")
-        terminal.type("\n")
-        ended = terminal.wait_ended()
-    assert ended.exit_code == 0
+    for typed, exit_code in (("\n", 0), ("\x03", 130)):
+        with Terminal(tmp_path, "init", "--no-data", "--to", f"no{exit_code}.json") as terminal:
+            terminal.wait_for("Start them now? y = yes, n = no: ")
+            terminal.type(typed)
+            assert terminal.wait_ended().exit_code == exit_code
     assert not marker.exists()  # a project's file starts nothing by being there
     assert "all: code calls all of its tools without a question" in said
 

@@ -31,7 +31,7 @@ def test_an_execution_is_listed_replayed_and_forgotten(tmp_path: Path) -> None:
     assert (same.exit_code, b": same, ran to its end" in same.stdout) == (0, True)
     assert (other.exit_code, b"first differing call: call 1, echo.text" in other.stdout) == (1, True)
     assert b"\x1b" not in other.stdout
-    assert removed.stdout == b"1 recordings removed\n"
+    assert removed.stdout == b"removed 1 recording\n"
     assert "is not recorded" in gone.sentence
 
 
@@ -40,3 +40,5 @@ def test_what_cannot_be_replayed_or_removed_is_one_sentence(tmp_path: Path) -> N
     assert "is no execution" in moonpool(tmp_path, "replay", "nonsense").sentence
     assert "cannot be read" in moonpool(tmp_path, "replay", f"run_{'0' * 32}", "--code", str(missing)).sentence
     assert "give --all" in moonpool(tmp_path, "recordings", "remove").sentence
+    none = moonpool(tmp_path, "recordings", "remove", f"run_{'0' * 32}")
+    assert (none.exit_code, none.stdout) == (1, b"removed 0 recordings\n")

@@ -50,6 +50,17 @@ def test_pages_that_modules_point_at_exist(path: Path) -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
+def test_modules_that_pages_name_exist() -> None:
+    source = ROOT / "src/moonpool"
+    packages = "|".join(path.name for path in source.iterdir() if path.is_dir())
+    named = re.compile(rf"`(?:moonpool\.)?((?:{packages})(?:\.[a-z_]+)+)(?:\.[A-Z]\w*)?`")
+    told = [page for page in PAGES if "decisions" not in page.parts]  # which say what was
+    found = {(page.name, name) for page in told for name in named.findall(page.read_text(encoding="utf-8"))}
+    known = {".".join(path.relative_to(source).with_suffix("").parts) for path in source.rglob("*")}
+    known |= {"server.tool", "server.json"}  # what a tool and a file are called
+    assert [(page, name) for page, name in found if name not in known] == []
+
+
 def test_every_page_can_be_reached_from_the_readme() -> None:
     seen: set[Path] = set()
     waiting = [ROOT / "README.md"]

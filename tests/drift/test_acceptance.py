@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,4 +116,6 @@ def test_the_name_of_a_tool_is_one_word_of_the_command_that_accepts_it() -> None
     (held,) = review(review(None, before, NONE).accepted, after, NONE).held
     told = refusal(held).partition("lets it go on with `")[2].partition("`")[0]
     assert shlex.split(told) == ["moonpool", "tools", "accept", f"s.{name}"]
-    assert shlex.split(accept_command(f"s.{name}", [held]))[:4] == ["moonpool", "tools", "accept", f"s.{name}"]
+    shown = shlex.split(accept_command(f"s.{name}", [held], Path("my servers.json")))
+    assert shown[:4] == ["moonpool", "tools", "accept", f"s.{name}"]
+    assert shown[-2:] == ["--config", "my servers.json"]

@@ -168,6 +168,12 @@ def test_a_rule_denial_names_the_rule_in_the_way() -> None:
     decision = decide(blocks(*server_rules("git", [("pu*", "deny")])), tool("push"), trusted=True)
     assert decision.rule_id == "git:deny:pu*"
     assert "rule 'git:deny:pu*' denies git.push" in decision.reason
+    told = operators_remedy(decision.remedy, "git", "push")
+    assert (
+        told == "change rule 'git:deny:pu*' in the server's \"moonpool\" block"
+    )  # which `allow git.push` leaves there
+    by_name = decide(blocks(*server_rules("git", [("push", "deny")])), tool("push"), trusted=True)
+    assert operators_remedy(by_name.remedy, "git", "push") == "moonpool allow git.push"
 
 
 def test_a_default_of_allow_still_asks_before_what_is_declared_destructive() -> None:

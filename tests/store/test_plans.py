@@ -129,3 +129,10 @@ def test_plans_of_an_older_file_belong_to_their_principals(store: PlanStore, mon
     with pytest.raises(PlanStoreError, match="of yours"):
         store.put(of("a", 2))
     assert [one.plan for one in store.plans()] == [of("a", 1)]
+
+
+def test_a_damaged_file_says_what_to_do(store: PlanStore) -> None:
+    store.path.parent.mkdir(mode=0o700, exist_ok=True)
+    store.path.write_bytes(b"no database at all, but long enough to be read as a header" * 20)
+    with pytest.raises(PlanStoreError, match="is damaged; remove it"):
+        store.plans()

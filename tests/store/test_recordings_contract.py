@@ -363,7 +363,7 @@ def test_a_damaged_file_is_told_of_and_stops_no_execution(tmp_path: Path, caplog
         begin(writer, "run_1")
         writer.add("run_1", lambda: call(1))
     assert "executions are not recorded from now on" in caplog.text
-    with pytest.raises(RecordingError, match="remove the file"):
+    with pytest.raises(RecordingError, match="is damaged; remove it"):
         reader(tmp_path)
 
 

@@ -28,10 +28,10 @@ def unknown_server(
     """For an unknown server, or a `tool` of it."""
     near = _near(name, server_ids)
     if tool and not near and paths and (elsewhere := _near(tool, islice(paths, _COMPARED_MAX))):
-        return _elsewhere(f"no server {one_line(name)!r} in this session", elsewhere[0], paths)
+        return _elsewhere(f"there is no server {one_line(name)!r}", elsewhere[0], paths)
     known = ", ".join(one_line(item) for item in (near or sorted(server_ids)[:_SHOWN_MAX])) or "none"
     word = "near names" if near else "known servers"
-    return NotInCatalogError(f"no server {one_line(name)!r} in this session; {word}: {known}", near=near)
+    return NotInCatalogError(f"there is no server {one_line(name)!r}; {word}: {known}", near=near)
 
 
 def unknown_tool(server: ServerListing, name: str, paths: Mapping[str, str]) -> NotInCatalogError:

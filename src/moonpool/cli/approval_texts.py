@@ -21,7 +21,7 @@ from moonpool.core.lookalikes import shown_name
 from moonpool.features.approvals.model import WHOLE_CHARS_MAX, Answerer
 from moonpool.pipeline.approval import server_place
 from moonpool.pipeline.readable_json import in_one_line
-from moonpool.policy import entry_decides, operators_remedy
+from moonpool.policy import entry_decides, entry_remedy, operators_remedy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,7 +121,8 @@ def _for_good(request: QueuedRequest) -> str:
     """The command for a permanent permission, if the server's entry decides and not a policy file."""
     if request.is_plan or not entry_decides(request.rule_id, request.server_id):
         return ""
-    return operators_remedy("", request.server_id, request.tool_name, request.config_file)
+    remedy = entry_remedy(request.rule_id, request.server_id, request.tool_name)
+    return operators_remedy(remedy, request.server_id, request.tool_name, request.config_file)
 
 
 def request_json(request: QueuedRequest, *, full: bool = False) -> JsonObject:

@@ -27,7 +27,7 @@ from moonpool.cli.approval_texts import (
     shown_time,
     tool_of,
 )
-from moonpool.cli.commands import command_group, json_lines
+from moonpool.cli.commands import command_group, json_lines, json_object
 from moonpool.cli.config_choice import data_folder, run_named
 from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.printer import print_json, print_table, remark
@@ -74,7 +74,7 @@ def list_(*, all_: bool, as_json: bool) -> None:
 @app.command("show")
 @click.argument("request_id", metavar="ID", help="The request; the first 8 characters of its id are enough.")
 @click.option("--full", is_flag=True, help="Show all of the arguments, however long.")
-@json_lines
+@json_object
 def show(request_id: str, *, full: bool, as_json: bool) -> None:
     """Show one request with its arguments."""
     with _opened() as approvals:
@@ -101,7 +101,7 @@ def show(request_id: str, *, full: bool, as_json: bool) -> None:
 )
 @click.option("--any-arguments", is_flag=True, help="With --for: further calls with any arguments.")
 @click.option("--full", is_flag=True, help="Show all of the arguments, however long.")
-@json_lines
+@json_object
 def approve(
     request_id: str,
     *,
@@ -148,7 +148,7 @@ def approve(
 @app.command("deny")
 @click.argument("request_id", metavar="ID", help="The request; the first 8 characters of its id are enough.")
 @click.option("--note", default="", metavar="TEXT", help="A message for the code that asked.")
-@json_lines
+@json_object
 def deny(request_id: str, *, note: str, as_json: bool) -> int:
     """Refuse the call that a request asks about."""
     with _opened() as approvals:

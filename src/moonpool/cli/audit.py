@@ -11,10 +11,10 @@ from moonpool.cli.commands import command_group, json_lines
 from moonpool.cli.config_choice import data_folder, run_named
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.core.errors import InputError
-from moonpool.core.phrases import on_one_line
+from moonpool.core.phrases import counted, on_one_line
 from moonpool.features.receipts.model import State
 from moonpool.features.receipts.service import execution_states
-from moonpool.policy import entry_decides, operators_remedy
+from moonpool.policy import entry_decides, entry_remedy, operators_remedy
 from moonpool.settings import Settings
 from moonpool.store.journal_file import read_rows, verify_file
 from moonpool.store.paths import journal_path
@@ -39,6 +39,7 @@ app = command_group("The audit journal: every execution and tool call, hash-chai
 @click.option(
     "--tail",
     type=click.IntRange(min=1, max=1000000),
+    metavar="COUNT",
     default=50,
     show_default=True,
     help="At most so many records, the newest.",
@@ -71,7 +72,7 @@ def verify(*, anchor: str | None) -> int:
     path = _journal()
     outcome = verify_file(path, anchor=_anchor(anchor))
     if outcome.ok:
-        click.echo(f"{path}: {outcome.rows} records, chain whole; head {outcome.rows}:{outcome.head}")
+        click.echo(f"{path}: {counted(outcome.rows, 'record')}, chain whole; head {outcome.rows}:{outcome.head}")
         if anchor is None:
             remark("keep that head elsewhere: only --anchor shows that the end was cut off")
         return 0
@@ -93,7 +94,8 @@ def _remedies(records: Iterable[JsonObject]) -> list[str]:
         server_id, tool, rule_id = (str(record.get(name, "")) for name in ("server_id", "tool_name", "rule_id"))
         refused = record.get("error_type") in {"ApprovalRejected", "PolicyDenied"}
         if refused and entry_decides(rule_id, server_id):
-            found[on_one_line(operators_remedy("", server_id, tool))] = None
+            remedy = operators_remedy(entry_remedy(rule_id, server_id, tool), server_id, tool)
+            found[on_one_line(remedy)] = None
     return list(found)[:_REMEDIES_MAX]
 
 

@@ -26,7 +26,7 @@ from moonpool.cli.server_import import import_servers, rewrite_configuration, sa
 from moonpool.cli.terminal import ask_at, open_terminal
 from moonpool.configuration.permissions import with_permission, with_trust
 from moonpool.core.errors import InputError
-from moonpool.core.phrases import clip, on_one_line
+from moonpool.core.phrases import clip, counted, on_one_line
 from moonpool.policy import Verdict, effective_hints, literal_glob
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _choice(path: Path, server_id: str, snapshot: ToolSnapshot, wanted: Choice |
     if wanted is not None or terminal is None:
         return wanted or "ask"
     reads = [tool for tool in tools if effective_hints(tool, trusted=True).read_only]
-    asks = on_one_line(f"{server_id} ({len(tools)} tools): code asks before {_names(_asked(path, tools))}")
+    asks = on_one_line(f"{server_id} ({counted(len(tools), 'tool')}): code asks before {_names(_asked(path, tools))}")
     answer = ask_at(terminal, f"\n{asks}\nit declares read-only: {on_one_line(_names(reads))}\n{_QUESTION}").lower()
     while answer not in {"", "a", *_ANSWERS}:
         answer = ask_at(terminal, f"{on_one_line(clip(answer, 20))!r} is not one of them. {_QUESTION}").lower()

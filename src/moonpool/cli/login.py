@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 @click.option(
     "--timeout",
     type=click.FloatRange(min=1, max=3600),
+    metavar="SECONDS",
     default=300,
     show_default=True,
     help="Seconds to wait for the browser.",

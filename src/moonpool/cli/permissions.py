@@ -169,7 +169,8 @@ def _otherwise(permission: Permission, named: Sequence[_Named], path: Path) -> I
     for tool, decision in decided(path, [tool for one in named for tool in one.tools]):
         if decision.verdict is not _WANTED[permission]:
             remedy = operators_remedy(decision.remedy, tool.server_id, tool.name, str(path.absolute()))
-            yield f"but {tool.server_id}.{tool.name}: {decision.verdict}, because {decision.reason}; see: {remedy}"
+            why = f"{decision.verdict}, because {decision.reason}"
+            yield f"but {tool.server_id}.{tool.name}: {why}; to allow it: {remedy}"
 
 
 def _matched(named: _Named) -> str:

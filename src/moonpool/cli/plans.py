@@ -16,11 +16,12 @@ import click
 
 from moonpool.cli.approval_files import put_on_record
 from moonpool.cli.approval_texts import answerer, confirmed, shown_left, shown_time
-from moonpool.cli.commands import command_group, json_lines
+from moonpool.cli.commands import command_group, json_lines, json_object
 from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.cli.terminal_approver import PLAN_CHARS_MAX, hanging, visible
+from moonpool.core.phrases import counted
 from moonpool.features.plans.model import PlanError, PlanState
 from moonpool.features.plans.planning import plan_lines
 from moonpool.features.plans.service import Plans
@@ -64,7 +65,7 @@ def list_(*, all_: bool, as_json: bool) -> None:
 @app.command("show")
 @click.argument("plan_id", metavar="ID", help="The plan; the first 8 characters after `plan_` are enough.")
 @click.option("--full", is_flag=True, help="Also what is hidden because it looks like a secret.")
-@json_lines
+@json_object
 def show(plan_id: str, *, full: bool, as_json: bool) -> None:
     """Show every call of a plan with its arguments."""
     with _opened() as plans:
@@ -78,7 +79,7 @@ def show(plan_id: str, *, full: bool, as_json: bool) -> None:
 @app.command("approve")
 @click.argument("plan_id", metavar="ID", help="The plan; the first 8 characters after `plan_` are enough.")
 @click.option("--full", is_flag=True, help="Also what is hidden because it looks like a secret.")
-@json_lines
+@json_object
 def approve(plan_id: str, *, full: bool, as_json: bool) -> int:
     """Show a plan again and allow all of its calls, once: `moonpool run FILE --plan ID`.
 
@@ -96,7 +97,7 @@ def approve(plan_id: str, *, full: bool, as_json: bool) -> int:
 
 @app.command("deny")
 @click.argument("plan_id", metavar="ID", help="The plan; the first 8 characters after `plan_` are enough.")
-@json_lines
+@json_object
 def deny(plan_id: str, *, as_json: bool) -> int:
     """Refuse a plan, or withdraw an approval that was not used yet."""
     with _opened() as plans:
@@ -116,8 +117,7 @@ def _opened() -> Generator[Plans]:
 
 
 def _report(answered: StoredPlan, *, as_json: bool) -> int:
-    count = len(answered.plan.calls)
-    told = f"{answered.state} {answered.plan.plan_id}: {count} call{'s' if count != 1 else ''}"
+    told = f"{answered.state} {answered.plan.plan_id}: {counted(len(answered.plan.calls), 'call')}"
     click.echo(json.dumps(_json(answered)) if as_json else told)
     return EXIT_OK
 

@@ -17,6 +17,7 @@ from moonpool.cli.commands import command_group, config_option
 from moonpool.cli.printer import print_json, print_table, printable
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.core.languages import language_of
+from moonpool.core.phrases import counted
 from moonpool.policy import RETURNS, Measure, Scope, Verdict, operators_remedy
 from moonpool.policy.budgets import LIMIT_MAX
 from moonpool.settings import Settings
@@ -104,7 +105,7 @@ def check_examples(path: Path | None, *, as_json: bool) -> int:
         for outcome in outcomes:
             print_json(outcome.to_json())
         return int(bool(failed))
-    rules = f"{len(file.layer.rules)} rules, digest {file.layer.digest}"
+    rules = f"{counted(len(file.layer.rules), 'rule')}, digest {file.layer.digest}"
     if failed:
         print_table(("example", "call", "expected", "decided", "rule"), (_row(outcome) for outcome in failed))
     for outcome in failed:
@@ -194,7 +195,7 @@ def _listed(labels: Iterable[str]) -> str:
 
 def _labels(given: Sequence[str]) -> frozenset[str]:
     if unknown := sorted(set(given) - set(RETURNS)):
-        raise InputError(f"--after {unknown[0]!r} is no label of what tools return; known are {', '.join(RETURNS)}")
+        raise InputError(f"--after {unknown[0]!r} is not a label of what tools return; known are {', '.join(RETURNS)}")
     return frozenset(given)
 
 

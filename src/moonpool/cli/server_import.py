@@ -24,7 +24,7 @@ from moonpool.configuration.permissions import with_servers
 from moonpool.configuration.servers import CONFIG_BYTES_MAX, parse_config
 from moonpool.core.errors import ConfigError, MoonpoolError
 from moonpool.core.lookalikes import looks_like
-from moonpool.core.phrases import on_one_line
+from moonpool.core.phrases import counted, on_one_line
 from moonpool.store.private_files import rewrite_own_file, sync_file, sync_folder
 
 if TYPE_CHECKING:
@@ -67,16 +67,22 @@ def import_servers(
     there = {looks_like(name) for name in existing[1]} if existing else set[str]()
     new = [server for server in chosen if looks_like(server.server_id) not in there]
     if not new:
-        where = "" if existing else f"; name a client's file with --from FILE, or write {target} yourself"
-        click.echo("no server to import was found" + (f"; {target} is unchanged" if existing else where))
+        if not existing:
+            click.echo(
+                f"no server to import was found; name a client's file with --from FILE, or write {target} yourself"
+            )
+        elif chosen:
+            click.echo(f"{target} has all of them already and is unchanged")
+        else:
+            click.echo(f"no server to import was found; {target} is unchanged")
         return Imported(exit_code=0 if existing else 1)
     names = tuple(server.server_id for server in new)
     check(names)
     if dry_run:
-        click.echo(f"would write {len(new)} servers to {target}: {', '.join(names)}")
+        click.echo(f"would write {counted(len(new), 'server')} to {target}: {', '.join(names)}")
         return Imported(exit_code=0)
     write_servers(target, existing, new)
-    click.echo(f"wrote {len(new)} servers to {target}")
+    click.echo(f"wrote {counted(len(new), 'server')} to {target}")
     return Imported(exit_code=0, path=target, server_ids=names)
 
 

@@ -18,6 +18,7 @@ from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.library_rows import change
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.core.errors import InputError
+from moonpool.core.phrases import counted
 from moonpool.features.library.model.skills import read_head, read_skill
 from moonpool.features.library.table import LibraryStore
 from moonpool.settings import Settings
@@ -61,8 +62,7 @@ def add(folder: Path, *, replace: bool, config: Path | None, as_json: bool) -> i
             }
         )
         return EXIT_OK
-    count = len(entry.files)
-    click.echo(f"kept {entry.path}: {count} file{'s' if count != 1 else ''}, {entry.digest}")
+    click.echo(f"kept {entry.path}: {counted(len(entry.files), 'file')}, {entry.digest}")
     if left_out:
         named = ", ".join(ascii(path)[1:-1] for path in left_out[:_LEFT_OUT_SHOWN])
         more = f" and {len(left_out) - _LEFT_OUT_SHOWN} more" if len(left_out) > _LEFT_OUT_SHOWN else ""

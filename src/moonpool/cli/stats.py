@@ -18,6 +18,7 @@ from moonpool.cli.metrics_service import bound_listener, metrics_served
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.cli.tool_catalog import load_snapshot
 from moonpool.core.errors import InputError
+from moonpool.core.phrases import counted
 from moonpool.features.usage.statistics import read_measures
 from moonpool.server.http.exposition import Exposed, prometheus_text
 from moonpool.server.http.figures import metrics_of_records
@@ -49,6 +50,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.option(
     "--tail",
     type=click.IntRange(min=1),
+    metavar="COUNT",
     default=100000,
     show_default=True,
     help="At most so many audit records, the newest.",
@@ -131,14 +133,13 @@ async def _counted(snapshot: ToolSnapshot) -> ToolTokens:
 def _show_tokens(baseline: ToolTokens | None, sessions: ShownTokens) -> None:
     rows: list[tuple[str, ...]] = []
     if baseline is not None:
-        rows.append((f"now, {baseline.tools} tools: all upfront", f"{baseline.upfront:,}", ""))
+        rows.append((f"now, {counted(baseline.tools, 'tool')}: all upfront", f"{baseline.upfront:,}", ""))
         rows.append(_row("now: unasked instead", baseline.instead, baseline.upfront))
         rows += [("  manifest", f"{baseline.manifest:,}", ""), ("  own tools", f"{baseline.own_tools:,}", "")]
     else:
         remark("no servers are configured, so there is nothing to count now")
     if sessions.connections:
-        word = "connection" if sessions.connections == 1 else "connections"
-        rows.append((f"{sessions.connections} {word}: all upfront", f"{sessions.upfront:,}", ""))
+        rows.append((f"{counted(sessions.connections, 'connection')}: all upfront", f"{sessions.upfront:,}", ""))
         figures = sessions.figures
         rows.append(_row("shown instead", figures.spent, sessions.upfront))
         rows += [(f"  {kind.replace('_', ' ')}", f"{tokens:,}", "") for kind, tokens in sessions.by_kind]

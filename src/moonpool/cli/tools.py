@@ -66,7 +66,7 @@ def list_(server: str | None, *, config: Path | None, only: tuple[str, ...], as_
 )
 @config_option
 @click.option("--server", multiple=True, metavar="SERVER", help="Only this server; repeatable.")
-@click.option("--limit", type=int, default=10, show_default=True, help="Tools per question.")
+@click.option("--limit", type=int, default=10, metavar="COUNT", show_default=True, help="Tools per question.")
 @click.option("--read-only", is_flag=True, help="Only tools whose server says that they read.")
 @click.option(
     "--label", multiple=True, metavar="LABEL", help="Only tools that the policy labels so, e.g. sends_out; repeatable."
@@ -171,12 +171,12 @@ async def _print_changes(config: Path | None, *, refresh: bool, as_json: bool) -
         return
     for diff in snapshot.changes:
         _say(_lines(diff))
-        click.echo(f"  accept it: {accept_command(_name(diff), [diff])}")
+        click.echo(f"  accept it: {accept_command(_name(diff), [diff], config)}")
     for server_id in dict.fromkeys(diff.server_id for diff in snapshot.changes):
         of_server = [diff for diff in snapshot.changes if diff.server_id == server_id]
         if len(of_server) > 1:
             name = printable(server_id)
-            click.echo(f"accept all of {name}: {accept_command(name, of_server)}")
+            click.echo(f"accept all of {name}: {accept_command(name, of_server, config)}")
     if not snapshot.changes:
         remark("no tool has an open change")
 
@@ -218,9 +218,10 @@ def _members(diff: ToolDiff, *, held: bool) -> JsonObject:
     }
 
 
-def accept_command(name: str, diffs: Sequence[ToolDiff]) -> str:
-    """SECURITY: the server chose the name, and a person may paste the command into a shell."""
-    return f"moonpool tools accept {shlex.quote(name)} --digest {_short(diffs)}"
+def accept_command(name: str, diffs: Sequence[ToolDiff], config: Path | None = None) -> str:
+    """SECURITY: the server chose the name, and somebody will put the command into a shell."""
+    where = f" --config {shlex.quote(printable(str(config)))}" if config else ""
+    return f"moonpool tools accept {shlex.quote(name)} --digest {_short(diffs)}{where}"
 
 
 def _name(diff: ToolDiff) -> str:

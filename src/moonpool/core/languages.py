@@ -38,8 +38,8 @@ def language_of(name: str | None) -> str:
     if wanted in _OTHER_NAMES:
         return _OTHER_NAMES[wanted]
     near = difflib.get_close_matches(wanted[:40], [*LANGUAGES, *_OTHER_NAMES], n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise InputError(f"there is no language {name[:40]!r}{hint}; code may be {', '.join(LANGUAGES)}")
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    raise InputError(f"there is no language {name[:40]!r}{hint}; write one of {', '.join((*LANGUAGES, 'typescript'))}")
 
 
 def language_of_file(name: str) -> str:

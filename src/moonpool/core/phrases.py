@@ -27,6 +27,11 @@ SAID_LENGTH_MAX: Final = 2000
 _LOOKED_AT_CHARS: Final = 32 * 1024
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 tool`, `2,000 tools`. `noun` is one that takes an s."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def clip(text: str, length_max: int) -> str:
     """`text`, or its beginning and end with the number of characters left out between them."""
     if len(text) <= length_max:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.calls import ApprovalState, CallErrorType
-from moonpool.core.phrases import clip, near_names
+from moonpool.core.phrases import clip, counted, near_names
 from moonpool.features.plans.model import EffectKind, as_planned
 from moonpool.pipeline.approval import approve, checked_answer
 from moonpool.pipeline.call_state import Refusal
@@ -128,7 +128,7 @@ class PlanWatch:
             shown = clip(left[0].arguments, _ARGUMENTS_CHARS_MAX)
             return f"the nearest is call {left[0].number} of the plan, with other arguments: {shown}"
         if same:
-            return f"the plan has {len(same)} call{'s' if len(same) != 1 else ''} of it, and all were made"
+            return f"the plan has {counted(len(same), 'call')} of it, and all were made"
         names = list(dict.fromkeys(one.name for one in self.plan.calls))
         if not names:
             return "the plan has no calls"

@@ -140,6 +140,18 @@ def operators_remedy(remedy: str, server_id: str, tool_name: str, config_file: s
     return remedy or f"moonpool allow {shlex.quote(f'{server_id}.{literal_glob(tool_name)}')}{where}"
 
 
+def entry_remedy(rule_id: str, server_id: str, tool_name: str) -> str:
+    """What to do about a rule of a server's entry that `moonpool allow` for this tool leaves there, or empty."""
+    taken_back = {f"{server_id}:{verdict}:{literal_glob(tool_name)}" for verdict in (Verdict.ASK, Verdict.DENY)}
+    if rule_id in taken_back or not rule_id.startswith(f"{server_id}:"):
+        return ""
+    return _change_entry(rule_id)
+
+
+def _change_entry(rule_id: str) -> str:
+    return f'change rule {rule_id!r} in the server\'s "moonpool" block'
+
+
 def entry_decides(rule_id: str, server_id: str) -> bool:
     """Whether the rule is the safe default or is in the server's own entry, so that `allow` changes it."""
     return rule_id in {DEFAULT_RULE_ID, DESTRUCTIVE_RULE_ID} or rule_id.startswith(f"{server_id}:")
@@ -165,8 +177,10 @@ def _said(layer: Layer, rule: Rule, facts: CallFacts) -> Say:
         reason += f", after this session has read what is {' and '.join(rule.after)}"
     if rule.note:
         reason += f" ({rule.note})"
-    remedy = ""
-    if not own:
+    if own:
+        left = entry_remedy(rule.rule_id, facts.tool.server_id, facts.tool.name)
+        remedy = _change_entry(rule.rule_id) if rule.when else left
+    else:
         shipped = rule.rule_id.removeprefix("preset:")
         change = f"change rule {shipped!r}" if shipped == rule.rule_id else f"take {shipped!r} out of its presets"
         remedy = f"the owner of the {layer.name} policy can {change}"

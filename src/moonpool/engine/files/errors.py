@@ -111,7 +111,7 @@ class ArchiveRefusedError(FileTransferError):
 
 _KINDS: Final[dict[str, tuple[type[FileTransferError], str]]] = {
     "missing": (FileMissingError, "list the folder to see what is there"),
-    "exists": (TargetExistsError, "choose another path, or ask to replace it"),
+    "exists": (TargetExistsError, "choose another path, or replace it (`--force`)"),
     "not_regular": (NotARegularFileError, "name a regular file; a folder can be archived"),
     "not_a_folder": (NotARegularFileError, "name a folder"),
     "not_empty": (NotARegularFileError, "ask for everything in it, too"),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from moonpool.features.approvals.model import ApprovalQueueError
 from moonpool.store.outbox import OUTBOX_SCHEMA
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
+from moonpool.store.sqlite_faults import sqlite_fault
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -132,13 +133,4 @@ class ApprovalsFile:
         connection.execute("COMMIT")
 
     def _error(self, cause: sqlite3.Error) -> ApprovalQueueError:
-        text = str(cause)
-        if "locked" in text or "busy" in text:
-            remedy = "is locked by another process; wait until it is done, and try again"
-        elif "full" in text:
-            remedy = "cannot grow because the disk is full; free some space and try again"
-        elif "malformed" in text or "not a database" in text:
-            remedy = "is damaged; remove it, Moonpool then starts a new one"
-        else:
-            remedy = f"cannot be used: {text}"
-        return ApprovalQueueError(f"the queue of approvals {self.path} {remedy}")
+        return ApprovalQueueError(f"the queue of approvals {self.path} {sqlite_fault(cause)}")

@@ -9,7 +9,7 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.lookalikes import shown_name
-from moonpool.core.phrases import on_one_line
+from moonpool.core.phrases import counted, on_one_line
 from moonpool.features.plans.model import EffectKind, Plan, PlannedServer
 from moonpool.pipeline.approval import ApprovalRequest, server_place
 
@@ -67,7 +67,6 @@ def new_plan_id() -> str:
 
 def plan_question(plan: Plan, run_id: str) -> ApprovalRequest:
     """The one question about a whole plan. The answer is bound to the plan's digest."""
-    count = len(plan.calls)
     lines = tuple(plan_lines(plan))
     return ApprovalRequest(
         request_id="",
@@ -77,7 +76,7 @@ def plan_question(plan: Plan, run_id: str) -> ApprovalRequest:
         tool_name="plan",
         arguments="\n".join(lines),
         arguments_digest=plan.digest,
-        reason=f"the code was rehearsed as {plan.plan_id} and wants to make {count} call{'s' if count != 1 else ''}",
+        reason=f"the code was rehearsed as {plan.plan_id} and wants to make {counted(len(plan.calls), 'call')}",
         remedy=f"approve the plan: moonpool plans approve {plan.plan_id}",
         human_only=plan.human_only,
         session_id=plan.session_id,
@@ -173,7 +172,7 @@ async def plan_first(
     plan = rehearsal.extras.get("plan")
     if not isinstance(plan, dict) or not isinstance(plan_id := plan.get("plan_id"), str) or plan.get("problem"):
         return rehearsal
-    say(f"rehearsed as {plan_id}: {rehearsal.metrics.get('planned_calls')} calls to approve")
+    say(f"rehearsed as {plan_id}: {_planned_calls(rehearsal)} to approve")
     return await run(plan_id)
 
 
@@ -185,5 +184,9 @@ def report_lines(envelope: Envelope) -> list[str]:
     told = [WARNING]
     if problem := plan.get("problem"):
         return [*told, f"its plan cannot be approved: {problem}"]
+    return [*told, f"the plan has {_planned_calls(envelope)}: moonpool plans show {plan['plan_id']}"]
+
+
+def _planned_calls(envelope: Envelope) -> str:
     count = envelope.metrics.get("planned_calls")
-    return [*told, f"the plan has {count} call{'' if count == 1 else 's'}: moonpool plans show {plan['plan_id']}"]
+    return counted(count if isinstance(count, int) else 0, "call")

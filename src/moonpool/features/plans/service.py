@@ -137,13 +137,15 @@ class Plans:
         if plan.problem:
             raise PlanError(f"plan {plan.plan_id} cannot be approved: {plan.problem}")
         if approvals is None:
-            raise PlanError(f"plan {plan.plan_id} is not approved yet; moonpool plans approve {plan.plan_id}")
+            raise PlanError(
+                f"plan {plan.plan_id} is not approved yet; approve it: moonpool plans approve {plan.plan_id}"
+            )
         answer = await approvals.settle(plan_question(plan, run_id))
         if answer.state is ApprovalState.REJECTED and answer.approver.startswith("application:"):
             # Nobody has looked at it: the plan goes on waiting for somebody who does.
             raise PlanError(
-                f"plan {plan.plan_id} is not approved: {answer.note or 'there was no answer'};  "
-                f"moonpool plans approve {plan.plan_id}"
+                f"plan {plan.plan_id} is not approved: {answer.note or 'there was no answer'}; "
+                f"approve it: moonpool plans approve {plan.plan_id}"
             )
         if answer.state is ApprovalState.EXPIRED:
             raise PlanError(f"plan {plan.plan_id} is not approved: {answer.note}")

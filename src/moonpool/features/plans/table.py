@@ -24,6 +24,7 @@ from moonpool.core.shares import Level, stored_reached
 from moonpool.features.plans.model import Plan, PlanError, PlanState, PlanStoreError, StoredPlan
 from moonpool.store.outbox import OUTBOX_SCHEMA, PENDING, Delivery, Outbox
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
+from moonpool.store.sqlite_faults import sqlite_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -241,7 +242,7 @@ class PlanStore:
                     raise
                 connection.execute("COMMIT")
         except (OSError, StoreFolderError, sqlite3.Error) as exc:
-            raise PlanStoreError(f"the plans {self.path} cannot be used: {exc}") from exc
+            raise PlanStoreError(f"the file of plans {self.path} {sqlite_fault(exc)}") from exc
 
 
 def _add_principals(connection: sqlite3.Connection) -> None:

@@ -30,6 +30,7 @@ from moonpool.features.recordings.model import (
 )
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
 from moonpool.store.sealing import SecretStoreError, Unsealable
+from moonpool.store.sqlite_faults import sqlite_fault
 from moonpool_wire.limits import NONDETERMINISM_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -183,8 +184,8 @@ class RecordingsFile:
             row = self._connection.execute("SELECT problem, shared FROM run WHERE run_id = ?", (run_id,)).fetchone()
             if row is None:
                 raise RecordingError(
-                    f"{run_id} is not recorded: recording was off, or it is older than MOONPOOL_RECORDING_DAYS or made "
-                    "space for newer ones; run the code again, then replay that"
+                    f"{run_id} is not recorded: recording was off, or the recording was removed, is older than "
+                    "MOONPOOL_RECORDING_DAYS or made space for newer ones; run the code again, then replay that"
                 )
             problem, digest = row
             if problem:
@@ -268,11 +269,7 @@ class RecordingsFile:
         try:
             yield
         except sqlite3.Error as error:
-            if "malformed" in str(error) or "not a database" in str(error):
-                raise RecordingError(
-                    f"recordings {self.path} are damaged; remove the file, Moonpool then starts a new one"
-                ) from None
-            raise RecordingError(f"recordings {self.path} cannot be used: {error}") from None
+            raise RecordingError(f"the file of recordings {self.path} {sqlite_fault(error)}") from None
 
 
 def _ref(row: tuple[object, ...]) -> RecordingRef:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import anyio
 
+from moonpool.core.phrases import counted
 from moonpool.server.mcp.client_requests import Bindings
 from moonpool.server.mcp.lines import LineReader, LineWriter
 from moonpool.server.mcp.tools import CodeTools, ServedApp
@@ -151,9 +152,8 @@ async def _take_lines(
                 await _first_of(gate.idle, ends.stop, ends.deaf)
         if not ends.stop.is_set() and (waiting := tools.leave()):
             _log.warning(
-                "the client has left; %d executions wait for approval and go on: moonpool approvals list. "
-                "A signal ends them",
-                waiting,
+                "the client has left; %s waiting for approval will go on: moonpool approvals list. A signal ends that",
+                counted(waiting, "execution"),
             )
 
 
