@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.core.envelope import Envelope
+    from moonpool.features.approvals.model import ApprovalAnswer, ApprovalRequest
     from moonpool.features.recordings.model import Recording
     from moonpool.features.recordings.table import RecordingsFile
-    from moonpool.pipeline.approval import ApprovalAnswer, ApprovalRequest
     from moonpool.replay.report import ReplayReport
 
     Past = dict[str, Envelope]

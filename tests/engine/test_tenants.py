@@ -15,11 +15,11 @@ from moonpool.core.errors import InputError
 from moonpool.core.shares import Level, Shares
 from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.files.errors import FileTransferError
-from moonpool.features.approvals.model import Answerer, ApprovalAnswerError
+from moonpool.features.approvals.model import Answerer, ApprovalAnswerError, ApprovalRequest
 from moonpool.features.approvals.queue_approver import QueueApprover
 from moonpool.features.approvals.table import ApprovalStore
 from moonpool.features.plans.model import PlanError
-from moonpool.pipeline.approval import ApprovalBounds, ApprovalRequest, LiveApprovals
+from moonpool.pipeline.approval import ApprovalBounds, LiveApprovals
 from moonpool.policy import Budget, Layer, LayerName, Measure, Rule, Scope, Verdict
 from moonpool.store.journal_file import read_rows, verify_file
 from moonpool.store.paths import approvals_path, journal_path, tenant_dir
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     from moonpool.bootstrap import Engine, Tenant
     from moonpool.core.envelope import Envelope
-    from moonpool.features.approvals.model import QueuedRequest
-    from moonpool.pipeline.approval import ApprovalAnswer
+    from moonpool.features.approvals.model import ApprovalAnswer, QueuedRequest
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from moonpool.core.phrases import clip, on_one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from moonpool.pipeline.approval import ApprovalRequest
+    from moonpool.features.approvals.model import ApprovalRequest
 
 _SHOWN_MAX: Final = 5
 _NAME_CHARS_MAX: Final = 200

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from moonpool.engine.pending_calls import Listener, OpenQuestion, ParkedCall
     from moonpool.engine.sessions import Runtime
     from moonpool.engine.tool_registry import ToolRegistry
+    from moonpool.features.approvals.model import ApprovalRequest
     from moonpool.features.learned_types.service import LearnedTypes
-    from moonpool.pipeline.approval import ApprovalRequest
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.pipeline.request_responder import RequestResponder
     from moonpool.server.mcp.catalogs import Vectors
