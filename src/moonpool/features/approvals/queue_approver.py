@@ -70,10 +70,7 @@ class QueueApprover:
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(self._thread, self._queue.put, self._queued(request))
-            self._report(
-                f"a call of {request.server_id}.{shown_name(request.tool_name)} waits for approval: "
-                f"moonpool approvals show {request.request_id}"
-            )
+            self._report(f"{_name(request)} waits for approval: moonpool approvals show {request.request_id}")
             if self._announcer is not None:
                 self._announcer.tell(request)
             return await self._wait(request)
@@ -114,6 +111,10 @@ class QueueApprover:
             expires_at=now + request.expires_s,
             owner=self._owner,
         )
+
+
+def _name(request: ApprovalRequest) -> str:
+    return "a plan" if request.is_plan else f"a call of {request.server_id}.{shown_name(request.tool_name)}"
 
 
 def _covers(answer: ApprovalGrant, request: ApprovalRequest, facts: CallFacts, now: float) -> bool:

@@ -44,4 +44,6 @@ class ApprovalPendingError(MoonpoolError):
 
 
 def _name(request: ApprovalRequest) -> str:
+    if request.is_plan:
+        return "the plan"
     return on_one_line(clip(f"{request.server_id}.{shown_name(request.tool_name)}", _NAME_CHARS_MAX))

@@ -47,7 +47,7 @@ class ElicitingApprover:
     together: ClassVar[bool] = True  # one client that does not answer must not hold up the questions to others
 
     def __init__(self, beside: Approver | None = None) -> None:
-        """`beside` is asked about the calls of clients that cannot ask their user; without one they are refused."""
+        """`beside` is asked for clients that cannot ask their user; without one they are refused."""
         self._beside: Approver = beside or DenyApprover(why=_NO_FORMS)
         self.bindings = Bindings()
 
@@ -56,8 +56,7 @@ class ElicitingApprover:
         if asker is None and request.is_plan:  # asked about by the call itself, before its execution begins
             asker = self.bindings.asker_of_this_task()
         if asker is None or not asker.can(ELICIT, "form"):
-            # A plan waits by itself; whoever asked says how it is approved.
-            return reject(request, _UNSEEN, _NO_FORMS) if request.is_plan else await self._beside.ask(request)
+            return await self._beside.ask(request)
         if request.is_plan and len(request.arguments) > _PLAN_CHARS_MAX:
             return reject(request, _UNSEEN, f"the plan is too long to be shown by this client; {request.remedy}")
         params: JsonObject = {"mode": "form", "message": _question(request), "requestedSchema": FORM}

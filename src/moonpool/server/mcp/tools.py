@@ -133,7 +133,7 @@ class CodeTools:
 
     def leave(self) -> int:
         """The client has left; returns how many executions go on, because somebody else is being asked."""
-        return self._calls.leave()
+        return self._calls.leave(lambda call: bool(self._waiting(call)))
 
     async def wait_spared(self) -> None:
         """Wait until those executions are over."""
@@ -237,14 +237,15 @@ class CodeTools:
         return execution_answer(outcome, request.session)
 
     def _waiting(self, call: ParkedCall) -> list[ApprovalRequest]:
-        return [one for context in call.contexts for one in self._caller_grant.waiting(context.identity.run_id)]
+        return [one for run_id in call.run_ids for one in self._caller_grant.waiting(run_id)]
 
     def _waits_elsewhere(self, call: ParkedCall) -> bool:
         """Whether it waits for answers none of which its client is asked for, or for its turn behind one that does."""
-        if not call.contexts:
-            return any(other.contexts and self._waits_elsewhere(other) for other in self._calls.calls)
-        waiting = {one.request_id for one in self._waiting(call)}
-        return bool(waiting) and waiting.isdisjoint(self._bindings.at_client)
+        own = {one.request_id for one in self._waiting(call)}
+        if own or call.contexts:
+            return bool(own) and own.isdisjoint(self._bindings.at_client)
+        asking = (one for other in self._calls.calls if (one := {r.request_id for r in self._waiting(other)}))
+        return any(one.isdisjoint(self._bindings.at_client) for one in asking)
 
     async def _work(self, request: ExecuteRequest, call: ParkedCall, caller: Caller) -> Envelope:
         code = CodeRequest(
@@ -253,6 +254,7 @@ class CodeTools:
             typescript=request.typescript,
             timeout_s=request.timeout_s,
             observer=call.hear,
+            begun=call.run_ids.append,
             progress=None if caller.listener is None else call.hear_progress,
             dry_run=request.dry_run,
             plan=request.plan,
