@@ -23,7 +23,7 @@ from moonpool.engine.execution import Execution
 from moonpool.engine.execution_spec import ExecutionSpec
 from moonpool.engine.output import StreamKeeper
 from moonpool.engine.run_ending import RunEnding
-from moonpool.engine.run_records import RunRecords, Told
+from moonpool.engine.run_records import RunRecords
 from moonpool.features.recordings.recorder import RunStart
 from moonpool.pipeline.caller_grant import RunFacts
 from moonpool.pipeline.dry_run import Rehearsal
@@ -285,7 +285,7 @@ class Run:
     async def _ended_early(self, error: ExecutionError) -> Envelope:
         try:
             tokens = await self._runtime.tokens.figures(self._tools, self._request.connection, wait=False)
-            envelope = self._records.envelope(Told(error=error), tokens=tokens)
+            envelope = self._records.envelope(error, tokens=tokens)
             self._keep_recording(envelope, forced="cancelled")
             await self._records.end(envelope, output_bytes=0)
         except Exception as failure:  # noqa: BLE001  the last resort

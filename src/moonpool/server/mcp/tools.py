@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from moonpool.catalog.filters import only_tools
@@ -16,7 +16,6 @@ from moonpool.catalog.levels import definitions_if_few
 from moonpool.catalog.render import hit_lines, one_line
 from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.core.json import digest_json
-from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.pending_calls import ParkedCalls
 from moonpool.engine.request_state import RequestStateError
 from moonpool.features.usage.context_usage import ContextUsage
@@ -222,7 +221,7 @@ class CodeTools:
         self, request: ExecuteRequest, arguments: Mapping[str, JsonValue], caller: Caller
     ) -> Answer | InputNeeded:
         if request.preview and caller.state is None:
-            return await self._previews.answer(request)
+            return await self._previews.answer(request.code)
         key = digest_json(dict(arguments))
         if caller.state is not None:
             call = self._calls.resume(caller.state, key, caller.answers)
@@ -248,16 +247,11 @@ class CodeTools:
         return any(one.isdisjoint(self._bindings.at_client) for one in asking)
 
     async def _work(self, request: ExecuteRequest, call: ParkedCall, caller: Caller) -> Envelope:
-        code = CodeRequest(
-            code=request.code,
-            language=request.language,
-            typescript=request.typescript,
-            timeout_s=request.timeout_s,
+        code = replace(
+            request.code,
             observer=call.hear,
             begun=call.run_ids.append,
             progress=None if caller.listener is None else call.hear_progress,
-            dry_run=request.dry_run,
-            plan=request.plan,
             connection=self.disclosure,
         )
         self._know_tools()
