@@ -24,7 +24,7 @@ from moonpool.features.plans.model import PlanError, PlanStoreError
 from moonpool.features.plans.service import Plans
 from moonpool.features.plans.table import PlanStore
 from moonpool.pipeline.approval import AutoApprover, DenyApprover, ScriptedApprover
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path, plans_path
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from moonpool.replay.report import ReplayEnd
 from moonpool.replay.service import ReplayImpossibleError, ReplayRequest
 from moonpool.replay.source import load_source
 from moonpool.settings import Settings
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path, recordings_path
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from moonpool.features.approvals.model import Answerer, ApprovalAnswerError, App
 from moonpool.features.approvals.service import grant_terms
 from moonpool.pipeline.approval import LiveApprovals
 from moonpool.sandboxes.base import Stream
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 from waiting import until
 

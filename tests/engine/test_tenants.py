@@ -21,7 +21,7 @@ from moonpool.features.approvals.table import ApprovalStore
 from moonpool.features.plans.model import PlanError
 from moonpool.pipeline.approval import ApprovalBounds, LiveApprovals
 from moonpool.policy import Budget, Layer, LayerName, Measure, Rule, Scope, Verdict
-from moonpool.store.journal_file import read_rows, verify_file
+from moonpool.store.journal_reading import read_rows, verify_file
 from moonpool.store.paths import approvals_path, journal_path, tenant_dir
 from moonpool.store.process_marks import is_gone, own_mark
 from tenants import PathsServer, enter_tenant, open_engine_of_fakes, token_of

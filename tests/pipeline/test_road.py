@@ -38,7 +38,7 @@ from moonpool.policy import (
 from moonpool.redaction.redactor import Redactor
 from moonpool.store.fake import MemoryJournal
 from moonpool.store.journal import open_journal
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.upstreams.base import (
     UpstreamCallTimeoutError,
     UpstreamDiedError,

@@ -22,7 +22,7 @@ from moonpool.features.approvals.table import ApprovalStore
 from moonpool.features.plans.model import PlanError, PlanState, PlanStoreError
 from moonpool.features.plans.table import PlanStore
 from moonpool.pipeline.approval import AutoApprover
-from moonpool.store.journal_file import read_rows, verify_file
+from moonpool.store.journal_reading import read_rows, verify_file
 from moonpool.store.paths import approvals_path, journal_path, plans_path, tenant_dir
 from tenants import open_engine_of_fakes
 
